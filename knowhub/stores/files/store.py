@@ -156,8 +156,7 @@ class FileStore:
     async def place(self) -> LogState:
         """Return the files and the end of the log while nobody writes. Raises Unavailable."""
         async with self._commits.lock_log():
-            numbers = self._compaction.numbers()
-            return LogState(numbers, self._cursor.position, self.last_seq, self._log_id, self.erases)
+            return LogState(self._log.numbers(), self._cursor.position, self.last_seq, self._log_id, self.erases)
 
     async def is_compaction_due(self, retention_s: float) -> bool:
         """Tell whether a compaction would make the log much smaller."""

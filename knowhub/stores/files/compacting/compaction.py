@@ -47,7 +47,8 @@ class Compaction:
         going = [
             segment for segment in await self._list_expired(retention_s) if segment != self._cursor.position.segment
         ]
-        return sum(map(self._log.size, going)) > sum(map(self._log.size, self._log.bases()[-1:])) // 2
+        base_size = 0 if self._log.base is None else self._log.size(self._log.base)
+        return sum(map(self._log.size, going)) > base_size // 2
 
     async def run(self, retention_s: float, run_subprocess: SubprocessRunner) -> CompactionResult:
         """Forget the operations that are older than `retention_s` seconds, a segment at a time.
@@ -88,11 +89,11 @@ class Compaction:
         """
         if self._log.active.generation == self._generation:
             return
-        self._generation, bases = self._log.active.generation, self._log.bases()
-        header = self._log.base_header(bases[-1])[0] if bases else None
+        self._generation, base = self._log.active.generation, self._log.base
+        header = self._log.base_header(base)[0] if base is not None else None
         if header is not None and header.last_seq > self._replica.history.base_seq:
             self._replica.begin_after(header)
-            self._unread_base = bases[-1]
+            self._unread_base = base
         if self._remapping is not None:
             self._remapping.cancel()
         self._remapping = asyncio.get_running_loop().create_task(self._remap_files(), name="adopt-base")
@@ -132,10 +133,6 @@ class Compaction:
         self.follow()
         if self._remapping is not None:
             await asyncio.wait([self._remapping])
-
-    def numbers(self) -> list[int]:
-        """Return the numbers of the base, if there is one, and of the segments after it."""
-        return [*self._log.bases()[-1:], *self._segments()]
 
     async def close(self) -> None:
         """Break off looking up rows: nobody will read them."""
@@ -178,7 +175,7 @@ class Compaction:
         history, now = self._replica.history, self._context.clock.now()
         oldest_key = self._replica.retries.oldest_seq(now)
         found = []
-        for segment in self._segments():
+        for segment in self._log.segments():
             last_seq = self._last_seq_of(segment)
             operation = await history.at_async(last_seq)
             is_young = operation is not None and operation.timestamp > now - retention_s
@@ -224,14 +221,6 @@ class Compaction:
             position = self._cursor.position
             self._cursor.publish(Position(base.generation, position.segment, position.offset))
 
-    def _segments(self) -> list[int]:
-        first = self._first_segment()
-        return [segment for segment in self._log.segments() if segment >= first]
-
-    def _first_segment(self) -> int:
-        bases = self._log.bases()
-        return bases[-1] & ~BASE if bases else self._log.segments()[0]
-
     def _last_seq_of(self, segment: int) -> int:
         if segment == self._cursor.position.segment:
             return self._replica.history.last_seq
@@ -243,7 +232,7 @@ class Compaction:
         return header is None or header.first_seq > self._replica.history.last_seq
 
     def _size(self) -> int:
-        return sum(map(self._log.size, self.numbers()))
+        return sum(map(self._log.size, self._log.numbers()))
 
 
 def _is_superseded(number: int, base: int) -> bool:

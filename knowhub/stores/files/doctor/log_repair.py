@@ -104,7 +104,7 @@ class _LogRepair:
         self._directory = directory
         self._log = log
         self._bounds = bounds
-        self._base = next(iter(log.bases()[-1:]), None)
+        self._base = log.base
         self._base_header = None if self._base is None else log.base_header(self._base)[0]
         headers = {number: log.header(number)[0] for number in log.segments()}
         known = [header for header in (self._base_header, *headers.values()) if header is not None]

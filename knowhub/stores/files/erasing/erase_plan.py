@@ -62,7 +62,7 @@ def plan_erase(
     In closed segments it also searches the bytes behind the durable end: nobody reads them, but they are on the disk.
     """
     with closing(ChangeLog(files, directory.change_log)) as log:
-        numbers = [*log.bases(), *(number for number in log.segments() if number <= end.segment)]
+        numbers = [number for number in log.numbers() if number <= end.segment or number == log.base]
 
         def find_lines(number: int, terms: Sequence[bytes]) -> Iterator[bytes]:
             return _find_lines(log, number, end.offset if number == end.segment else log.size(number), terms)

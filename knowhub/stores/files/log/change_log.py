@@ -99,9 +99,14 @@ class ChangeLog:
         """Return the numbers of the segments; see `ActiveFiles.segments`."""
         return self.active.segments()
 
-    def bases(self) -> list[int]:
-        """Return the number of the base; see `ActiveFiles.bases`."""
-        return self.active.bases()
+    @property
+    def base(self) -> int | None:
+        """The number of the base; see `ActiveFiles.base`."""
+        return self.active.base
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the base, if there is one, and of the segments."""
+        return [*([] if self.base is None else [self.base]), *self.segments()]
 
     def path(self, number: int) -> Path:
         """Return the file of the segment or base with this number."""

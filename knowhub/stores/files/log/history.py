@@ -81,13 +81,12 @@ class History:
 
     def base_lines(self) -> Iterator[bytes]:
         """Yield the lines of the base that hold rows; none where the log begins with its first operation."""
-        for number in reversed(self._log.bases()):
-            header, start = self._log.base_header(number)
-            if header is not None and header.last_seq == self.base_seq:
-                for line in self._log.lines(number, start, self._log.size(number)):
-                    if line.record is not None and "changes" in line.record:
-                        yield line.data
-                return
+        number = self._log.base
+        header, start = self._log.base_header(number) if number is not None else (None, 0)
+        if number is not None and header is not None and header.last_seq == self.base_seq:
+            for line in self._log.lines(number, start, self._log.size(number)):
+                if line.record is not None and "changes" in line.record:
+                    yield line.data
 
     def at(self, seq: int) -> Operation | None:
         line = self.line(seq)

@@ -83,7 +83,7 @@ def _make(context: StoreContext) -> None:
     folder = context.directory.change_log
     context.files.make_folder(folder)
     write_format(context.files, context.directory)
-    if not context.log.segments() and not context.log.bases():
+    if not context.log.segments() and context.log.base is None:
         context.log.create(Header(context.ids.hex(_LOG_ID_DIGITS), 1, 1, 1, None))
         context.files.sync_folder(folder.parent)
 

@@ -125,11 +125,12 @@ def publish_manifest(
 
 
 def newest_files(names: Sequence[LogFileName]) -> LogFiles:
-    """Return the newest file of each number, for a log without a manifest that can be read."""
+    """Return the newest base and the newest file of each segment after it, for a log without a manifest."""
     newest: dict[tuple[str, int], LogFileName] = {(name.prefix, name.number): name for name in sorted(names)}
-    bases = sorted(name for name in newest.values() if name.prefix == BASE_PREFIX)
-    segments = sorted(name for name in newest.values() if name.prefix == SEGMENT_PREFIX)
-    return LogFiles(bases[-1] if bases else None, segments)
+    base = max((name for name in newest.values() if name.prefix == BASE_PREFIX), default=None)
+    first = base.number if base is not None else 0
+    segments = [name for name in newest.values() if name.prefix == SEGMENT_PREFIX and name.number >= first]
+    return LogFiles(base, sorted(segments))
 
 
 def _record_of(files: LogFiles) -> Mapping[str, Any]:
@@ -152,10 +153,10 @@ _MANIFEST_GONE = "it is missing, and only it names the files that a rewrite has 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The files that this process uses; None if there is no manifest, so that all files count."""
+    """The files that this process uses."""
 
     generation: int
-    files: LogFiles | None
+    files: LogFiles
     problem: str | None
     is_due: bool
 
@@ -178,10 +179,12 @@ class ActiveFiles:
             manifest, problem = None, str(wrong)
         if manifest is None and problem is None and any(name.generation for name in listed):
             problem = _MANIFEST_GONE
-        guess = newest_files(listed) if problem is not None else None
-        self._view = _choose(manifest, listed) if manifest is not None else _View(0, guess, problem, is_due=True)
-        if self._view.files is not None:
-            self._remember(self._view.files)
+        guess = _View(0, newest_files(listed), problem, is_due=True)
+        view = self._view = _choose(manifest, listed) if manifest is not None else guess
+        # Older names stay known: this process may still read from a file that a base has replaced.
+        self._names |= {name.number: name for name in view.files.segments}
+        if view.files.base is not None:
+            self._names[BASE | view.files.base.number] = view.files.base
 
     @property
     def generation(self) -> int:
@@ -200,19 +203,17 @@ class ActiveFiles:
 
     def files(self) -> LogFiles:
         """Return the active files, for a new manifest."""
-        bases = self.bases()
-        base = self.name(bases[-1]) if bases else None
-        first = base.number if base is not None else 0
-        return LogFiles(base, [self.name(number) for number in self.segments() if number >= first])
+        base = None if self.base is None else self.name(self.base)
+        return LogFiles(base, [self.name(number) for number in self.segments()])
 
     def list_segments(self) -> Sequence[LogFileName]:
         """Return the segments that the manifest names, also those that are not there."""
-        return self._current.files.segments if self._current.files is not None else ()
+        return self._current.files.segments
 
     def missing(self) -> list[Path]:
         """Return the files that the manifest names and that are not there."""
-        files, there = self._current.files, set(self._files.names(self._folder))
-        return [self._folder / name for name in sorted(files.names - there)] if files is not None else []
+        there = set(self._files.names(self._folder))
+        return [self._folder / name for name in sorted(self._current.files.names - there)]
 
     @property
     def newest_generation(self) -> int:
@@ -226,26 +227,17 @@ class ActiveFiles:
         return sorted(found, key=lambda name: (name.number, name))
 
     def segments(self) -> list[int]:
-        """Return the numbers of the segments in force that are on disk, oldest first.
-
-        Without a manifest also those that a base has made superfluous.
-        """
+        """Return the numbers of the segments in force that are on disk, oldest first."""
         files, listed = self._current.files, self._list(SEGMENT_PREFIX)
-        if files is None:
-            return [name.number for name in listed]
         there = [name.number for name in files.segments if name in listed]
         last = files.segments[-1].number if files.segments else 0
         return [*there, *(name.number for name in listed if name.number > last and not name.generation)]
 
-    def bases(self) -> list[int]:
-        """Return the number of the base in force, `BASE` and the segment that follows it; nothing where there is none.
-
-        Without a manifest return those of all bases on disk, oldest first.
-        """
-        files, listed = self._current.files, self._list(BASE_PREFIX)
-        if files is None:
-            return [BASE | name.number for name in listed]
-        return [BASE | files.base.number] if files.base is not None and files.base in listed else []
+    @property
+    def base(self) -> int | None:
+        """The number of the base in force, `BASE` and the segment that follows it; None if it is not there."""
+        base = self._current.files.base
+        return BASE | base.number if base is not None and base in self._list(BASE_PREFIX) else None
 
     def name(self, number: int) -> LogFileName:
         """Return the name of the file with this number that is, or last was, in force."""
@@ -259,12 +251,6 @@ class ActiveFiles:
             self.reload()
         assert self._view is not None  # noqa: S101 -- `reload` has set it
         return self._view
-
-    def _remember(self, files: LogFiles) -> None:
-        # Older names stay known: this process may still read from a file that a base has replaced.
-        self._names |= {name.number: name for name in files.segments}
-        if files.base is not None:
-            self._names[BASE | files.base.number] = files.base
 
     def _list(self, prefix: str = "") -> list[LogFileName]:
         names = [name for name in map(parse_name, self._files.names(self._folder)) if name is not None]

@@ -45,9 +45,8 @@ class LogBounds:
     @classmethod
     def of(cls, log: ChangeLog, lock: LockFile | None = None) -> "LogBounds":
         """Look at the files on disk, and at LOCK if it is given. Raises ValueError for a file without a number."""
-        base = next((number for number in reversed(log.bases()) if log.base_header(number)[0] is not None), None)
-        first = 0 if base is None else base ^ BASE
-        segments = [segment for segment in log.segments() if segment >= first]
+        base = log.base if log.base is not None and log.base_header(log.base)[0] is not None else None
+        segments = log.segments()
         size = log.size(segments[-1]) if segments else 0
         published = lock.read() if lock is not None else None
         if lock is None or published is None:
@@ -153,8 +152,8 @@ class LogReader:
 
     def _read_base(self, number: int | None) -> None:
         log = self._log
-        for newer in reversed([base for base in log.bases() if number is None or base > number]):
-            self.report(log.path(newer), 0, "the base is damaged: its header or its end")
+        if number is None and log.base is not None:
+            self.report(log.path(log.base), 0, "the base is damaged: its header or its end")
         header, start = log.base_header(number) if number is not None else (None, 0)
         if number is None or header is None:
             return
