@@ -13,11 +13,10 @@ import pytest
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Draft, Group, Row, Write
 from knowhub.engine.view import AccountView
-from knowhub.stores.files.log.change_log import lines_of
 from knowhub.stores.files.log.log_line import SEAL_BYTES, seal
-from knowhub.stores.files.log.recovery import SegmentCheck, check_segment
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import local, new_knowledge, open_files, opened
+from tests.segment_bytes import SegmentRead, read_segment
 
 pytestmark = pytest.mark.anyio
 
@@ -205,8 +204,8 @@ async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(
             assert not status.writable
 
 
-def checked(data: bytes, start: int, seq: int, *, durable: bool) -> SegmentCheck:
-    return check_segment(Path("log"), lambda: lines_of(data, start), start + len(data), seq, durable=durable)
+def checked(data: bytes, start: int, seq: int, *, durable: bool) -> SegmentRead:
+    return read_segment(data, start, seq, durable=durable)
 
 
 def flipped(data: bytes, bit: int) -> bytes:

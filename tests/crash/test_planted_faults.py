@@ -83,8 +83,8 @@ FAULTS = (
     Fault(
         "replay each line twice",
         "log/log_reader.py",
-        "if (odd := try_load(path, line, load)) is not None:",
-        "if (odd := try_load(path, line, load) or try_load(path, line, load)) is not None:",
+        "            load(line)\n",
+        "            load(line)\n            load(line)\n",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
     Fault("apply half a group", "log/recovery.py", "group.index == group.of - 1", "group.index >= 0", [PREFIXES]),

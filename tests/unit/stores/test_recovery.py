@@ -1,13 +1,10 @@
 """Where a log ends: torn bytes were never acknowledged, damaged ones were."""
 
-from pathlib import Path
-
 import orjson
 import pytest
 
-from knowhub.stores.files.log.change_log import lines_of
 from knowhub.stores.files.log.log_line import seal
-from knowhub.stores.files.log.recovery import SegmentCheck, check_segment
+from tests.segment_bytes import SegmentRead, read_segment
 
 START = 100
 OPERATION = {
@@ -51,21 +48,11 @@ class Log:
         return START + sum(map(len, self.lines[: number - 1]))
 
 
-def judged(data: bytes, *, durable: bool, next_seq: int = 1, after_damage: bool = False) -> SegmentCheck:
-    found = check_segment(
-        Path("segment"),
-        lambda: lines_of(data, START),
-        START + len(data),
-        next_seq,
-        durable=durable,
-        after_damage=after_damage,
-    )
-    # Damage is named as the lines are read.
-    found.lines = iter(list(found.lines))
-    return found
+def judged(data: bytes, *, durable: bool, after_damage: bool = False) -> SegmentRead:
+    return read_segment(data, START, durable=durable, after_damage=after_damage)
 
 
-def numbers(found: SegmentCheck) -> list[int]:
+def numbers(found: SegmentRead) -> list[int]:
     return [line.operation.seq for line in found.lines if line.operation]
 
 

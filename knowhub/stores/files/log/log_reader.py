@@ -1,6 +1,6 @@
 """Read a log from its base on. Opening, the doctor, compaction and restores read it in this one way."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from knowhub.stores.files.log.change_log import ChangeLog, Header, Line
 from knowhub.stores.files.log.log_line import BASE, BaseHeader, line_checksum
 from knowhub.stores.files.log.log_manifest import MANIFEST
 from knowhub.stores.files.log.partial_line import PartialChange, decode_base_line, decode_operation, row_text
-from knowhub.stores.files.log.recovery import Damage, check_segment, try_load
+from knowhub.stores.files.log.recovery import SHAPE_ERRORS, Damage, check_sequence, describe_damage, find_durable_end
 
 
 class LogSink(Protocol):
@@ -118,33 +118,33 @@ class LogReader:
 
         All up to `durable` was acknowledged. If it is None, the log itself tells where that ends.
         """
-        path, known, end = self._log.path(number), len(self.damage), size if durable is None else durable
-        stop = min(size, end)
-        found = check_segment(
-            path,
-            lambda: self._log.lines(number, start, stop),
-            stop,
-            self.last_seq + 1,
-            durable=durable is not None,
-            after_damage=bool(self.damage),
-        )
+        path, end = self._log.path(number), size if durable is None else durable
+        next_seq, is_damaged = self.last_seq + 1, bool(self.damage)
+
+        def read() -> Iterator[Line]:
+            return check_sequence(self._log.lines(number, start, min(size, end)), next_seq, after_bad=is_damaged)
+
+        if durable is None:
+            end = find_durable_end(read(), size)
+        for line in read():
+            if line.is_whole:
+                self._load(path, line, partial(self._sink.load_operation, number))
+                self.offset = line.offset + len(line.data)
+                self.last_seq = (line.operation or decode_operation(line.data)).seq
+            else:
+                self.report(path, line.offset, describe_damage(line))
         if size < end:
             self.report(path, size, f"the file ends here, {end - size} acknowledged bytes are gone")
-        load, last = partial(self._sink.load_operation, number), None
+        return end
+
+    def _load(self, path: Path, line: Line, load: Callable[[Line], object]) -> bool:
+        """Load a line; report it if its checksum is right but another program wrote it."""
         try:
-            for line in found.lines:
-                if (odd := try_load(path, line, load)) is not None:
-                    self.report(path, odd.offset, odd.reason)
-                last = line
-        finally:
-            if last is not None:
-                self.offset = last.offset + len(last.data)
-                self.last_seq = (last.operation or decode_operation(last.data)).seq
-        for damage in found.damage:
-            self.report(path, damage.offset, damage.reason)
-        # All damage in the order of the file.
-        self.damage[known:] = sorted(self.damage[known:], key=lambda damage: damage.offset)
-        return end if size < end else found.end
+            load(line)
+        except SHAPE_ERRORS as problem:
+            self.report(path, line.offset, f"it is no line of this KnowHub's log ({problem!r})")
+            return False
+        return True
 
     def report(self, path: Path, offset: int, reason: str) -> None:
         """Name damage."""
@@ -170,9 +170,7 @@ class LogReader:
                 self.report(
                     path, line.offset, "it is no line of this KnowHub's log: neither rows nor the end of a base"
                 )
-            elif (odd := try_load(path, line, partial(self._sink.load_rows, number))) is not None:
-                self.report(path, odd.offset, odd.reason)
-            else:
+            elif self._load(path, line, partial(self._sink.load_rows, number)):
                 rows += len(read.changes)
         if rows != expected and len(self.damage) == known:
             self.report(path, 0, f"holds {rows} rows, and by its end it held {expected}")

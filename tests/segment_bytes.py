@@ -1,0 +1,57 @@
+"""Read the lines of a segment out of bytes, as a store reads them out of a file."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
+from knowhub.stores.files.log.log_line import BaseHeader
+from knowhub.stores.files.log.log_reader import LogReader
+from knowhub.stores.files.log.recovery import Damage
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRead:
+    """The good lines of a segment, its damage, and its end."""
+
+    lines: Sequence[Line]
+    damage: Sequence[Damage]
+    end: int
+
+
+def read_segment(
+    data: bytes, start: int, next_seq: int = 1, *, durable: bool, after_damage: bool = False
+) -> SegmentRead:
+    """Read bytes that begin at offset `start`; with `after_damage` operations before them are lost."""
+    lines = _Lines()
+    reader = LogReader(_SegmentBytes(data, start), lines, next_seq - 1)
+    reader.damage += [Damage("before", 0, "")] * after_damage
+    size = start + len(data)
+    end = reader.read_lines(1, start, size, size if durable else None)
+    return SegmentRead(lines.good, reader.damage[after_damage:], end)
+
+
+class _SegmentBytes(ChangeLog):
+    def __init__(self, data: bytes, start: int) -> None:
+        self._data = data
+        self._start = start
+
+    def path(self, number: int) -> Path:
+        return Path("segment")
+
+    def lines(self, number: int, start: int, end: int) -> Iterator[Line]:
+        return lines_of(self._data[start - self._start : end - self._start], start)
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self.good: list[Line] = []
+
+    def begin_after(self, base: BaseHeader) -> None:
+        raise NotImplementedError
+
+    def load_rows(self, number: int, line: Line) -> None:
+        raise NotImplementedError
+
+    def load_operation(self, segment: int, line: Line) -> None:
+        self.good.append(line)
