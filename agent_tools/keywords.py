@@ -165,7 +165,8 @@ def _format_created(row: Mapping[str, Any]) -> ToolResult:
 
 
 def _format_saved(row: Mapping[str, Any]) -> ToolResult:
-    output = f"Saved as {failures.shorten(row['id'])}."
+    known = row.get("duplicate_of") is not None
+    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}."
     return ToolResult("Info saved", output + records.describe_degraded(row), _make_metadata(row, "saved"))
 
 

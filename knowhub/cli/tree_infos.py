@@ -73,7 +73,8 @@ def add(draft: InfoOptions, options: CallerOptions) -> None:
     written = run_on_hub(options, work, create=not draft.keywords)
     from knowhub.web.views import make_created_view
 
-    lines = [f"saved  {written.row['id']}  (version {written.row['version']})"]
+    status = "saved" if written.duplicate_of is None else "there already"
+    lines = [f"{status}  {written.row['id']}  (version {written.row['version']})"]
     if "llm" in written.degraded:
         lines.append("the model failed: the info is linked to every keyword that it names")
     output.print_answer(make_created_view(written), *lines, as_json=options.as_json, undo=written.operation_id)

@@ -52,6 +52,11 @@ def digest(text: str) -> bytes:
     return hashed.digest()
 
 
+def make_text_key(text: str) -> int:
+    """Return a number that texts of one `digest` share, and that others seldom have. Each process has its own."""
+    return hash(normalize_text(text[:COMPARED_CHARS]))
+
+
 def shingles(text: str) -> frozenset[int]:
     """Return the pairs of neighbouring words of the first 16,384 characters, as numbers.
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeGuard, TypeVar
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.collection import Collection, differences
 from knowhub.core.errors import Forbidden, NotFound, VersionConflict
+from knowhub.core.near_duplicates import make_text_key
 from knowhub.core.operation import (
     Change,
     Draft,
@@ -45,19 +46,23 @@ SummaryT = TypeVar("SummaryT", bound=VisibleSummary)
 
 @dataclass(frozen=True, slots=True)
 class OwnedSummary:
-    """What memory holds of a row beside its text. `ordinal` counts rows in the order of their creation."""
+    """What memory holds of a row beside its text. `ordinal` counts rows in the order of their creation.
+
+    `text_key` is that of `near_duplicates.make_text_key`.
+    """
 
     id: str
     ordinal: int
     owner: str
     audience: frozenset[str]
     live: bool
+    text_key: int
 
 
 def summarize_owned(row: Row, ordinal: int, _change: int, _earlier: OwnedSummary | None) -> OwnedSummary:
-    """Return the summary of a row, for its table."""
+    """Return the summary of a row with a `content`, for its table."""
     owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
-    return OwnedSummary(row["id"], ordinal, owner, audience, is_live(row))
+    return OwnedSummary(row["id"], ordinal, owner, audience, is_live(row), make_text_key(row["content"]))
 
 
 def make_owned_fields(

@@ -58,12 +58,15 @@ class Totals(Generic[SummaryT]):
 
 @dataclass(frozen=True, eq=False)
 class DiskBodies(Generic[SummaryT]):
-    """Row texts stay in the log. Memory holds the id of each row, whether it is live, its owner and its audience.
+    """Row texts stay in the log. Memory holds the id of each row, whether it is live, its owner, audience and text key.
 
-    `summarize` makes a summary of (id, ordinal, owner, audience, live).
+    `summarize` makes a summary of (id, ordinal, owner, audience, live, text key). The text key is what `text_key` makes
+    of the row's `content`, a 64-bit number; `by_text` finds rows by it.
     """
 
-    summarize: Callable[[str, int, str, frozenset[str], bool], SummaryT]
+    summarize: Callable[[str, int, str, frozenset[str], bool, int], SummaryT]
+    text_key: Callable[[str], int]
+    by_text: Index[SummaryT]
 
 
 @dataclass(frozen=True, eq=False)

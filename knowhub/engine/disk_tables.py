@@ -27,19 +27,26 @@ class AccessRow(msgspec.Struct, frozen=True):
     id: str
     owner: str
     scopes: list[str]
+    content: str = ""
     deleted: bool = False
 
 
 _decode_access: Final = msgspec.json.Decoder(AccessRow).decode
 
 
+# Rows with the same last bits of their text keys are listed together: a list for each key would cost more than the row.
+_BUCKET_MASK = 0xFFFF
+
+
 class DiskTable:
-    """Rows with an owner and scopes. It has no index but that of all rows."""
+    """Rows with an owner and scopes. Its only index finds them by the keys of their texts."""
 
     def __init__(self, schema: TableSchema[Any], bodies: DiskBodies[Any], read: ReadText) -> None:
-        if schema.indexes or schema.totals:
-            raise ValueError(f"{schema.name!r} is on disk: it cannot have indexes")
+        if list(schema.indexes) != [bodies.by_text] or schema.totals:
+            raise ValueError(f"{schema.name!r} is on disk: it can have no index but that of its texts")
         self._summarize = bodies.summarize
+        self._text_key = bodies.text_key
+        self._by_text = bodies.by_text.name
         self._texts = DiskRows(read)
         self._numbers: dict[str, int] = {}
         self._ids: list[str] = []
@@ -47,6 +54,8 @@ class DiskTable:
         self._access_numbers: dict[tuple[str, ...], int] = {}
         self._access = array("I")
         self._live = bytearray()
+        self._text_keys = array("q")
+        self._buckets: dict[int, array[int]] = {}
 
     def load(self, _ids: Sequence[str], texts: Sequence[bytes], _numbers: Sequence[int], line: LogLine) -> None:
         """Take in rows with their new content. A thousand new rows in one call cost little each."""
@@ -70,6 +79,7 @@ class DiskTable:
             else:
                 self._access[number] = self._access_number(row.owner, row.scopes)
                 self._live[number] = not row.deleted
+                self._put_text_key(number, row.content)
                 self._texts.replace(number, placed.segment, placed.offsets[index], placed.texts[index])
 
     def move(self, ids: Sequence[str], texts: Sequence[bytes], line: LogLine) -> None:
@@ -106,11 +116,14 @@ class DiskTable:
         end = len(self._ids) if below is None else min(below, len(self._ids))
         return (self._summary(number) for number in range(end - 1, -1, -1) if of_deleted or self._live[number])
 
-    def lookup(self, index: str, _key: Hashable) -> list[Any]:
-        raise KeyError(index)
+    def lookup(self, index: str, key: Any) -> list[Any]:  # noqa: ANN401 -- a text key, and any key to the type checker
+        if index != self._by_text:
+            raise KeyError(index)
+        numbers = sorted(set(self._buckets.get(key & _BUCKET_MASK, ())))
+        return [self._summary(number) for number in numbers if self._text_keys[number] == key and self._live[number]]
 
-    def count(self, index: str, _key: Hashable) -> int:
-        raise KeyError(index)
+    def count(self, index: str, key: Hashable) -> int:
+        return len(self.lookup(index, key))
 
     def scan(self, index: str, _key: Hashable, _at_least: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
         raise KeyError(index)
@@ -126,7 +139,16 @@ class DiskTable:
         self._ids.extend([row.id for row in placed.rows])
         self._access.extend(self._access_numbers_of(placed.rows))
         self._live.extend([not row.deleted for row in placed.rows])
+        self._text_keys.extend([0] * len(placed.rows))
+        for number, row in enumerate(placed.rows, len(self._ids) - len(placed.rows)):
+            self._put_text_key(number, row.content)
         self._texts.extend(placed)
+
+    def _put_text_key(self, number: int, content: str) -> None:
+        key = self._text_key(content)
+        self._text_keys[number] = key
+        # An entry of an earlier text stays: a lookup compares the keys.
+        self._buckets.setdefault(key & _BUCKET_MASK, array("I")).append(number)
 
     def _access_numbers_of(self, rows: Sequence[AccessRow]) -> Iterator[int]:
         # The rows of a batch mostly have one owner and the same scopes.
@@ -146,7 +168,9 @@ class DiskTable:
 
     def _summary(self, number: int) -> Any:  # noqa: ANN401 -- of the table's schema
         owner, audience = self._accesses[self._access[number]]
-        return self._summarize(self._ids[number], number, owner, audience, bool(self._live[number]))
+        return self._summarize(
+            self._ids[number], number, owner, audience, bool(self._live[number]), self._text_keys[number]
+        )
 
 
 @lru_cache(maxsize=64)

@@ -90,7 +90,7 @@ class KeywordMatcher:
     def make_writes(
         self, view: View, ctx: RequestContext, info_id: str, auto: AutoLinks, *, explicit: frozenset[str]
     ) -> list[Write]:
-        """Return the writes of new keywords and links; `explicit` keywords are linked already."""
+        """Return the writes of new keywords and of links that are missing; `explicit` keywords are linked already."""
         created: dict[str, Row] = {}
         links = {
             keyword_id: relation
@@ -101,10 +101,7 @@ class KeywordMatcher:
             keyword_id = self._find_existing(view, ctx, name, created) or self._create(view, ctx, name, created)
             if keyword_id is not None and keyword_id not in explicit:
                 links.setdefault(keyword_id, RelationType.PRIMARY)
-        rows = [
-            info_rules.new_link_row(info_id, keyword_id, relation, auto.created_by, None, view.now)
-            for keyword_id, relation in links.items()
-        ]
+        rows = info_rules.make_missing_links(view, info_id, links, auto.created_by)
         return [*map(keyword_rules.write_keyword, created.values()), *map(info_rules.write_link, rows)]
 
     def _find_named(self, view: View, ctx: RequestContext, content: str) -> Iterator[tuple[Mention, list[Node]]]:

@@ -7,7 +7,7 @@ from knowhub.core import clock
 from knowhub.core.collection import Lookup
 from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import InvalidInput
-from knowhub.core.operation import Row, Write, is_live, next_of, next_version
+from knowhub.core.operation import Row, View, Write, is_live, next_of, next_version
 from knowhub.core.owned_rows import make_owned_fields
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields
@@ -73,6 +73,16 @@ def new_link_row(
         "created_at": moment if kept is None else kept["created_at"],
         "updated_at": moment,
     }
+
+
+def make_missing_links(view: View, info_id: str, relations: Mapping[str, RelationType], created_by: str) -> list[Row]:
+    """Make the rows of the links of an info to keywords to which it is not linked."""
+    links = [(keyword_id, view.get(LINKS, make_link_id(info_id, keyword_id))) for keyword_id in relations]
+    return [
+        new_link_row(info_id, keyword_id, relations[keyword_id], created_by, before, view.now)
+        for keyword_id, before in links
+        if not is_live(before)
+    ]
 
 
 def make_link_tombstone(row: Row, now: float) -> Row:

@@ -26,7 +26,7 @@ from knowhub.core.operation import (
     get_operation,
     is_live,
 )
-from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, list_visible, scan_newest
+from knowhub.core.owned_rows import OwnedRows, OwnedSummary, RowText, RowTextPage, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
@@ -48,7 +48,7 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.tree import INFO_TABLE, list_infos_of_keyword, list_links_of_info
+from knowhub.keywords.tree import INFO_TABLE, find_equal_info, list_infos_of_keyword, list_links_of_info
 
 MAX_ITEMS = 1_000
 MAX_KEYWORD_IDS = 1_000
@@ -97,7 +97,7 @@ class InfoService(OwnedRows):
         return [info_rules.write_link(info_rules.make_link_tombstone(link, view.now)) for link in links]
 
     async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> WrittenRow:
-        """Save an info and its links; with `auto_link` also link it to keywords that it is about.
+        """Save an info and its links, or link its duplicate; with `auto_link` also to keywords that it is about.
 
         `decided` lists what `auto_link` linked and created. The answer is `degraded` if a model was needed and failed.
         Raises InvalidInput, and Forbidden for an owner that the caller may not set.
@@ -109,20 +109,25 @@ class InfoService(OwnedRows):
             # A retry asks no second question.
             before = await self._store.find_replay(ctx.account, key)
             if before is not None:
-                return _make_written(before.operation)
+                return self._make_written(ctx, before)
             await self._store.refresh(ctx.account)
             view = self._store.view(ctx.account)
             # Invalid input is refused before a model is asked.
             _check_seen(view, ctx, new_row)
             auto = await self._linker.select_keywords(ctx, new_row.row["content"])
 
-        def decide(view: View) -> Draft:
-            writes = _info_and_links(view, ctx, new_row)
-            if not new.auto_link:
-                return Draft("create_info", writes)
-            linked = self._linker.make_writes(view, ctx, writes[0].id, auto, explicit=frozenset(new_row.get_links))
-            reply = {"degraded": list(auto.degraded), "decided": _read_writes(linked)}
-            return Draft("create_info", [*writes, *linked], reply=reply, agent_io=list(auto.calls) or None)
+        def decide(view: View) -> Draft | Unchanged:
+            stored = _find_duplicate(view, new_row)
+            info_id, writes = _info_and_links(view, ctx, new_row, stored)
+            reply: dict[str, Any] = {} if stored is None else {"duplicate_of": stored.id}
+            if new.auto_link:
+                linked = self._linker.make_writes(view, ctx, info_id, auto, explicit=frozenset(new_row.get_links))
+                writes = [*writes, *linked]
+                reply |= {"degraded": list(auto.degraded), "decided": _read_writes(linked)}
+            if not writes:
+                return Unchanged(reply)
+            op = "create_info" if stored is None else "link_info"
+            return Draft(op, writes, reply=reply or None, agent_io=list(auto.calls) or None)
 
         outcome: Outcome | None = None
         try:
@@ -134,14 +139,15 @@ class InfoService(OwnedRows):
             if not isinstance(outcome, Committed) or outcome.replayed:
                 # The info was refused or cancelled, or is a retry of a concurrent request.
                 self._agent.note(ctx, auto.calls)
-        return _make_written(get_operation(outcome))
+        return self._make_written(ctx, outcome)
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewInfo], key: IdempotencyKey | None = None
     ) -> WrittenBatch:
         """Save up to 1,000 infos with their links in one operation, all or none.
 
-        A batch asks no model: `auto_link` links an item to every keyword that it names, as RELATED. Raises
+        A batch asks no model: `auto_link` links an item to every keyword that it names, as RELATED. With `dedup` an
+        item may be an info that is stored, or an earlier item. Raises
         InvalidInput naming `items.<index>.<field>` for the first invalid item, Forbidden with its index.
         """
         permissions.check_can_write(ctx)
@@ -149,17 +155,33 @@ class InfoService(OwnedRows):
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
         new_rows = await self._make_new_rows(ctx, items)
 
-        def decide(view: View) -> Draft:
-            writes: list[Write] = []
+        def decide(view: View) -> Draft | Unchanged:
+            plan = view.plan()
+            writes: dict[tuple[str, str], Write] = {}
+            ids, duplicates = [], []
             for index, (new_row, auto) in enumerate(new_rows):
+                stored = _find_duplicate(plan, new_row)
                 with prefix_item_errors(index):
-                    item = _info_and_links(view, ctx, new_row)
+                    info_id, item = _info_and_links(plan, ctx, new_row, stored)
                 explicit = frozenset(new_row.get_links)
-                writes += [*item, *self._linker.make_writes(view, ctx, item[0].id, auto, explicit=explicit)]
-            return Draft("batch_create_infos", writes)
+                for write in (*item, *self._linker.make_writes(plan, ctx, info_id, auto, explicit=explicit)):
+                    writes[write.collection, write.id] = write
+                    plan.put(write.collection, write.id, write.after)
+                ids.append(info_id)
+                duplicates += [] if stored is None else [index]
+            reply = {"ids": ids, "duplicates": duplicates}
+            if not writes:
+                return Unchanged(reply)
+            return Draft("batch_create_infos", list(writes.values()), reply=reply if duplicates else None)
 
-        operation = get_operation(await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key))
-        return WrittenBatch(_list_info_rows(operation), operation.operation_id)
+        outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key)
+        operation = None if isinstance(outcome, Unchanged) else outcome.operation
+        rows = {} if operation is None else {row["id"]: row for row in _list_info_rows(operation)}
+        reply = (outcome.answer if isinstance(outcome, Unchanged) else outcome.operation.reply) or {"ids": list(rows)}
+        view = self._store.view(ctx.account)
+        shown = [rows.get(info_id) or view.get(INFOS, info_id) or {} for info_id in reply["ids"]]
+        operation_id = None if operation is None else operation.operation_id
+        return WrittenBatch(shown, operation_id, duplicates=frozenset(reply.get("duplicates", ())))
 
     async def get(self, ctx: RequestContext, info_id: str) -> RowText:
         """Return one info as it is stored. Raises NotFound."""
@@ -303,6 +325,15 @@ class InfoService(OwnedRows):
             new, row, fields.parse_texts("keyword_ids", new.keyword_ids), fields.parse_links("links", new.links)
         )
 
+    def _make_written(self, ctx: RequestContext, outcome: Outcome) -> WrittenRow:
+        operation = None if isinstance(outcome, Unchanged) else outcome.operation
+        reply = (outcome.answer if isinstance(outcome, Unchanged) else outcome.operation.reply) or {}
+        row_id = reply.get("duplicate_of")
+        rows = [] if operation is None else _list_info_rows(operation)
+        row = rows[0] if rows else self._store.view(ctx.account).get(INFOS, str(row_id)) or {}
+        operation_id = None if operation is None else operation.operation_id
+        return WrittenRow(row, operation_id, reply.get("degraded", ()), reply.get("decided", {}), row_id)
+
     async def _change(self, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None) -> WrittenRow:
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Committed):
@@ -325,14 +356,21 @@ class _NewInfoRow:
         return {**dict.fromkeys(self.keyword_ids, RelationType.PRIMARY), **dict(self.links)}
 
 
-def _info_and_links(view: View, ctx: RequestContext, new_row: _NewInfoRow) -> list[Write]:
+def _find_duplicate(view: View, new_row: _NewInfoRow) -> OwnedSummary | None:
+    return find_equal_info(view, new_row.row) if new_row.new.dedup else None
+
+
+def _info_and_links(
+    view: View, ctx: RequestContext, new_row: _NewInfoRow, stored: OwnedSummary | None
+) -> tuple[str, list[Write]]:
+    """Return the id of an info, and its writes: the row and its links, or the links that its duplicate lacks."""
     _check_seen(view, ctx, new_row)
-    row = info_rules.set_created_at(new_row.row, view.now)
-    links = [
-        info_rules.new_link_row(row["id"], keyword_id, relation, new_row.new.created_by, None, view.now)
-        for keyword_id, relation in new_row.get_links.items()
-    ]
-    return [info_rules.write_info(row), *map(info_rules.write_link, links)]
+    info_id = new_row.row["id"] if stored is None else stored.id
+    writes = []
+    if stored is None:
+        writes.append(info_rules.write_info(info_rules.set_created_at(new_row.row, view.now)))
+    links = info_rules.make_missing_links(view, info_id, new_row.get_links, new_row.new.created_by)
+    return info_id, [*writes, *map(info_rules.write_link, links)]
 
 
 def _check_seen(view: View, ctx: RequestContext, new_row: _NewInfoRow) -> None:
@@ -352,12 +390,6 @@ def _check_version(row: Row | None, expected: int | None) -> None:
         raise Conflict("nothing is linked; leave the version out to link them", {"current_version": None})
     if expected != row["version"]:
         raise VersionConflict(row["version"])
-
-
-def _make_written(operation: Operation) -> WrittenRow:
-    reply = operation.reply or {}
-    info = _list_info_rows(operation)[0]
-    return WrittenRow(info, operation.operation_id, reply.get("degraded", ()), reply.get("decided", {}))
 
 
 def _list_info_rows(operation: Operation) -> list[Row]:

@@ -105,7 +105,10 @@ class NewKeyword:
 
 @dataclass(frozen=True, slots=True)
 class NewInfo:
-    """An info to create, linked to `keyword_ids` as PRIMARY and by `links`; `auto_link` finds more keywords."""
+    """An info to create, linked to `keyword_ids` as PRIMARY and by `links`; `auto_link` finds more keywords.
+
+    With `dedup`, an info of the same owner, scopes and content gets the links instead.
+    """
 
     content: str
     source: str = ""
@@ -116,6 +119,7 @@ class NewInfo:
     owner: str | None = None
     auto_link: bool = False
     created_by: str = "user"
+    dedup: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +188,22 @@ class KeywordSearchResult:
 class WrittenRow:
     """The answer of a write: the row, and the operation id, None if nothing changed.
 
-    `decided` has the decisions of a model, such as `{"dedup": "alias_of"}`.
+    `decided` has the decisions of a model, such as `{"dedup": "alias_of"}`. `duplicate_of` names the stored row that
+    was answered instead of a new one.
     """
 
     row: Mapping[str, Any]
     operation_id: str | None
     degraded: Sequence[str] = ()
     decided: Mapping[str, Any] = field(default_factory=dict)
+    duplicate_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
+    """The answer of a batch. `duplicates` are the positions of the rows that were stored already."""
+
     rows: Sequence[Mapping[str, Any]]
     operation_id: str | None
     degraded: Sequence[str] = ()
+    duplicates: frozenset[int] = frozenset()

@@ -5,6 +5,7 @@ from itertools import islice, takewhile
 from typing import Any, Final
 
 from knowhub.core import clock, scopes
+from knowhub.core.near_duplicates import digest, make_text_key
 from knowhub.core.operation import Row, View, is_live
 from knowhub.core.owned_rows import OwnedSummary, summarize_owned
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema
@@ -70,7 +71,10 @@ BY_KEYWORD: Final = Index[Link](LINKS, "by_keyword", keys=lambda link: (link.key
 BY_RELATION: Final = Index[Link](LINKS, "by_relation", keys=lambda link: ((link.keyword_id, link.relation.value),))
 
 KEYWORD_TABLE: Final = TableSchema(KEYWORDS, summarize_keyword, indexes=(BY_TOKEN, BY_PINYIN, BY_TERM, BY_PARENT))
-INFO_TABLE: Final = TableSchema(INFOS, summarize_owned, bodies=DiskBodies(OwnedSummary))
+BY_TEXT: Final = Index[OwnedSummary](INFOS, "by_text", keys=lambda info: (info.text_key,))
+INFO_TABLE: Final = TableSchema(
+    INFOS, summarize_owned, indexes=(BY_TEXT,), bodies=DiskBodies(OwnedSummary, make_text_key, BY_TEXT)
+)
 LINK_TABLE: Final = TableSchema(
     LINKS,
     summarize_link,
@@ -138,6 +142,16 @@ def count_links(view: View, keyword_id: str) -> int:
 def find_info(view: View, info_id: str) -> OwnedSummary | None:
     """Return the summary of an info, also of a deleted one; None if the id was never used."""
     return view.summary(INFO_TABLE, info_id)
+
+
+def find_equal_info(view: View, row: Row) -> OwnedSummary | None:
+    """Return the oldest live info with the content, the owner and the scopes of a row; None if there is none."""
+    wanted = digest(row["content"])
+    for info in view.lookup(BY_TEXT, make_text_key(row["content"])):
+        stored = view.get(INFOS, info.id) if info.owner == row["owner"] else None
+        if stored is not None and set(stored["scopes"]) == set(row["scopes"]) and digest(stored["content"]) == wanted:
+            return info
+    return None
 
 
 def list_newest_infos(view: View, before: int | None = None) -> Iterator[OwnedSummary]:

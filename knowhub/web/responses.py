@@ -141,7 +141,11 @@ async def answer_rows(rows: Sequence[Mapping[str, Any]], rest: Mapping[str, Any]
 async def answer_created_rows(written: WrittenBatch) -> Response:
     """Answer with the rows that one operation made, in order."""
     rest = {"degraded": list(written.degraded), "operation_id": written.operation_id}
-    return await answer_rows(written.rows, rest, 201)
+    rows = [
+        {**row, "duplicate_of": row["id"]} if index in written.duplicates else row
+        for index, row in enumerate(written.rows)
+    ]
+    return await answer_rows(rows, rest, 201)
 
 
 def etag(version: int) -> dict[str, str]:

@@ -104,7 +104,8 @@ def render_keyword_search(found: KeywordSearchResult) -> bytes:
 def make_created_view(written: WrittenRow) -> dict[str, Any]:
     """Return a new keyword or info, with what a model decided about it."""
     decided = {"decided": written.decided} if written.decided else {}
-    return {**written.row, "degraded": written.degraded, **decided, "operation_id": written.operation_id}
+    duplicate = {} if written.duplicate_of is None else {"duplicate_of": written.duplicate_of}
+    return {**written.row, "degraded": written.degraded, **decided, **duplicate, "operation_id": written.operation_id}
 
 
 # Memories.

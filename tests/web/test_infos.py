@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.web.conftest import Opened
 from tests.web.trees import everything, info, keyword, names, shortened, stored, undo
 
 pytestmark = pytest.mark.anyio
@@ -267,3 +268,55 @@ async def test_an_unknown_info_is_404_on_every_route(api: httpx.AsyncClient, unk
     ]
 
     assert [one.status_code for one in answers] == [404] * 9
+
+
+async def test_an_equal_info_is_answered_and_linked_once_more(api: httpx.AsyncClient) -> None:
+    first, second = await keyword(api, "first"), await keyword(api, "second")
+    saved = await info(api, "Pin the version.", first["id"])
+
+    async def again(content: str, *keyword_ids: str, **fields: object) -> tuple[int, dict[str, Any]]:
+        response = await api.post("/api/infos", json={"content": content, "keyword_ids": keyword_ids, **fields})
+        return response.status_code, response.json()
+
+    status, known = await again("Ｐin  the VERSION. ", first["id"])
+    assert (status, known["id"], known["duplicate_of"]) == (200, saved["id"], saved["id"])
+    assert (known["content"], known["operation_id"]) == ("Pin the version.", None)
+    status, linked = await again("Pin the version.", second["id"])
+    assert (status, linked["id"], linked["version"]) == (200, saved["id"], 1)
+    assert await names(api, f"/api/infos/{saved['id']}/keywords") == ["first", "second"]
+    await undo(api, linked["operation_id"])
+    assert await names(api, f"/api/infos/{saved['id']}/keywords") == ["first"]
+    # What differs in owner, scopes or text, or is asked for, is an info of its own.
+    for fields in ({"dedup": False}, {"scopes": ["user:li"]}, {"owner": "user:li"}):
+        status, other = await again("Pin the version.", **fields)
+        assert (status, "duplicate_of" in other) == (201, False), fields
+    assert (await again("Pin the versions."))[0] == 201
+
+
+async def test_an_equal_info_is_known_by_its_newest_text_and_not_once_deleted(
+    api: httpx.AsyncClient, another: Opened
+) -> None:
+    saved = await info(api, "old")
+    await api.patch(f"/api/infos/{saved['id']}", json={"content": "new"})
+
+    async with another() as later:
+        for client in (api, later):
+            known = await client.post("/api/infos", json={"content": "new"})
+            assert (known.status_code, known.json()["duplicate_of"]) == (200, saved["id"])
+    assert (await api.post("/api/infos", json={"content": "old"})).status_code == 201
+    await api.delete(f"/api/infos/{saved['id']}")
+    assert (await api.post("/api/infos", json={"content": "new"})).status_code == 201
+
+
+async def test_a_batch_of_infos_sent_twice_changes_nothing(api: httpx.AsyncClient) -> None:
+    go = await keyword(api, "Go")
+    batch = {"items": [{"content": text, "keyword_ids": [go["id"]]} for text in ("a", "b", "a")]}
+
+    first = (await api.post("/api/infos/batch", json=batch)).json()
+    before = await everything(api)
+    second = await api.post("/api/infos/batch", json=batch)
+
+    ids = [row["id"] for row in first["results"]]
+    assert (ids[0] == ids[2], first["results"][2]["duplicate_of"], len(set(ids))) == (True, ids[0], 2)
+    assert [row["duplicate_of"] for row in second.json()["results"]] == ids
+    assert (second.json()["operation_id"], await everything(api)) == (None, before)

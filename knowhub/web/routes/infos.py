@@ -29,7 +29,7 @@ _ASYNCIO = {"content": "asyncio.gather 并发等待多个协程；异常默认�
 @routes.add(
     "POST",
     "",
-    {201: shapes.CreatedInfo},
+    {201: shapes.CreatedInfo, 200: (shapes.CreatedInfo, "An equal info exists already.")},
     summary="Save an info",
     examples={
         "for a keyword": {**_ASYNCIO, "keyword_ids": [KEYWORD_ID]},
@@ -37,9 +37,13 @@ _ASYNCIO = {"content": "asyncio.gather 并发等待多个协程；异常默认�
     },
 )
 async def create_info(call: Write, sent: schemas.InfoBody) -> Response:
-    """Save an info and link it to `keyword_ids`, and with `auto_link` to the keywords that its text names."""
+    """Save an info and link it to `keyword_ids`, and with `auto_link` to the keywords that its text names.
+
+    An info with the same owner, scopes and text is a duplicate. Then the status is 200, `duplicate_of` names the stored
+    info, and it gets the links that it lacks.
+    """
     created = await call.hub.keywords.infos.create(call.ctx, await _find_keywords(call, sent.to_new()), call.key)
-    return answer_created_row(created, "/api/infos")
+    return answer_created_row(created, "/api/infos", 200 if created.duplicate_of else 201)
 
 
 @routes.add(

@@ -94,10 +94,17 @@ class SavedInfo(InfoRecord, OperationAnswer):
 class CreatedInfo(SavedInfo):
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
     decided: dict[str, Any] | None = Field(default=None, description="What the model decided, if it was asked.")
+    duplicate_of: str | None = Field(default=None, description="The equal info that is stored, and answered.")
+
+
+class BatchedInfo(InfoRecord):
+    """An info of a batch; `duplicate_of` if an equal info is stored."""
+
+    duplicate_of: str | None = None
 
 
 class CreatedInfos(OperationAnswer):
-    results: list[InfoRecord]
+    results: list[BatchedInfo]
     count: int
     degraded: list[str]
 

@@ -283,6 +283,7 @@ class InfoFields(Part):
     owner: Owner | None = None
     auto_link: bool = Field(default=False, description="Also link the keywords that the content names.")
     created_by: Maker = Field(default="user", description="Who made the links: `user`, `agent`, or a source's id.")
+    dedup: bool = Field(default=True, description="If an equal info exists, link that, and save nothing else.")
 
     def to_new(self) -> NewInfo:
         """Return the parsed info."""
