@@ -29,6 +29,7 @@ from knowhub.identity.service import IdentityService
 from knowhub.keywords.cache import Invalidation, RecentMatchesByReader, ResultCache
 from knowhub.keywords.curate.curator import Curator
 from knowhub.keywords.decision_log import DecisionLog
+from knowhub.keywords.exchange import KeywordExchange
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
@@ -144,6 +145,7 @@ class Keywords:
         self.tree = KeywordService(store, text, ids, self.agent, options)
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
         self.search = KeywordSearch(store, text, self.agent, options, cache, decisions)
+        self.exchange = KeywordExchange(store, ids, self.tree.creation, self.infos)
         self.curator = Curator(store, text, ids, self.agent, options, decisions)
 
 

@@ -125,6 +125,10 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     ("GET", KEYWORDS): asked(Need.KEY, query="limit=1000", uses=(_KEYWORD,), tells=_KEYWORD),
     ("POST", KEYWORDS): asked(Need.WRITER, 201, body=sent(**_PLAIN_KEYWORD)),
     ("POST", f"{KEYWORDS}/batch"): asked(Need.WRITER, 201, body=sent(items=[{"name": "saved by the matrix"}])),
+    ("GET", f"{KEYWORDS}/export"): asked(Need.KEY, uses=(_KEYWORD,), tells=_KEYWORD),
+    ("POST", f"{KEYWORDS}/import"): asked(
+        Need.WRITER, body=lambda _ids: b'{"kind":"keyword","name":"by the matrix"}\n'
+    ),
     ("GET", f"{KEYWORDS}/metrics"): asked(Need.KEY, uses=(_KEYWORD,)),
     ("POST", f"{KEYWORDS}/reorganize"): asked(Need.WRITER, body=sent())
     + asked(Need.ROOT, 202, query="wait=false", body=sent()),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
 
-_STDOUT = "-"
+STDOUT = "-"
 
 app = typer.Typer()
 
@@ -65,7 +65,7 @@ def import_file(
 @expand_options
 def export_file(
     options: CallerOptions,
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="- writes to stdout.", show_default=False)] = _STDOUT,
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="- writes to stdout.", show_default=False)] = STDOUT,
     layout: Annotated[
         Layout, typer.Option(help="workspace writes a folder of JSON files; FILE names the folder.")
     ] = Layout.JSONL,
@@ -74,7 +74,7 @@ def export_file(
 
     `knowhub import` reads the file.
     """
-    if layout is Layout.WORKSPACE and file == _STDOUT:
+    if layout is Layout.WORKSPACE and file == STDOUT:
         raise typer.BadParameter("--layout workspace needs the name of a folder")
 
     async def work(hub: Hub, ctx: RequestContext) -> list[bytes]:
@@ -83,22 +83,28 @@ def export_file(
     records = run_on_hub(options, work)
     with output.show_progress(options.as_json) as bars:
         rows = bars.track(records, description="writing")
-        files = _write_workspace(Path(file), rows) if layout is Layout.WORKSPACE else _write_lines(file, rows)
-    if file != _STDOUT and options.as_json:
+        files = (
+            _write_workspace(Path(file), rows)
+            if layout is Layout.WORKSPACE
+            else write_parts(file, (row + b"\n" for row in rows))
+        )
+    if file != STDOUT and options.as_json:
         output.print_json({"exported": len(records), "files": files})
-    elif file != _STDOUT:
+    elif file != STDOUT:
         output.say(f"exported {len(records)} records to {file}")
 
 
-def _write_lines(file: str, records: Iterable[bytes]) -> list[str]:
-    if file == _STDOUT:
-        for record in records:
-            sys.stdout.buffer.write(record + b"\n")
+def write_parts(file: str, parts: Iterable[bytes]) -> list[str]:
+    """Write the parts of an export to a file, which is replaced when they are complete, or to stdout for `-`.
+
+    Returns the files. Raises NotFound when the folder does not exist, and OSError.
+    """
+    if file == STDOUT:
+        sys.stdout.buffer.writelines(parts)
         sys.stdout.buffer.flush()
         return []
     with _replace_file(Path(file)) as target:
-        for record in records:
-            target.write(record + b"\n")
+        target.writelines(parts)
     return [file]
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knowhub.cli import output, tree_infos, tree_plan
-from knowhub.cli.hub_access import build_tree_context, load_settings, parse_model, run_on_hub
-from knowhub.cli.inputs import read_bytes
+from knowhub.cli import output, tree_files, tree_infos, tree_plan
+from knowhub.cli.hub_access import build_tree_context, parse_model, run_on_hub
 from knowhub.cli.keyword_names import KeywordArgument, join_path, load_rows, path_of, resolve_keyword
 from knowhub.cli.options import CallerOptions, expand_options
 from knowhub.core.request_context import RequestContext
@@ -28,6 +27,9 @@ _MAX_DEPTH = 50
 app = typer.Typer(help="The keyword tree: search, add, move, merge, tidy.", no_args_is_help=True)
 app.command("metrics")(tree_plan.metrics)
 app.command("reorganize")(tree_plan.reorganize)
+app.command("load")(tree_files.load)
+app.command("export")(tree_files.export)
+app.command("list")(tree_files.list_keywords)
 app.add_typer(tree_infos.app, name="info")
 
 
@@ -201,34 +203,6 @@ def delete(
     operation_id, path = run_on_hub(options, work)
     answer = {"operation_id": operation_id}
     output.print_answer(answer, f"deleted  {path}", as_json=options.as_json, undo=operation_id)
-
-
-@app.command("load")
-@expand_options
-def load(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - reads stdin.", show_default=False)],
-    options: CallerOptions,
-) -> None:
-    """Load keywords and infos: all keywords in one operation, all infos in another.
-
-    The whole file is checked before anything is written.
-    """
-    from knowhub.cli.tree_file import parse_tree, write_tree
-    from knowhub.web.json_text import json_limits
-
-    tree_file = parse_tree(read_bytes(file), json_limits(load_settings(options)))
-    counts = {
-        "keywords": len(tree_file.keywords),
-        "infos": len(tree_file.infos),
-        "links": sum(len(info.links) + len(info.keyword_ids) for info in tree_file.infos.values()),
-    }
-    operation_ids = run_on_hub(
-        options, lambda hub, ctx: write_tree(hub, build_tree_context(hub, ctx), tree_file), create=True
-    )
-    last = operation_ids[-1] if operation_ids else None
-    answer = {**counts, "operation_ids": operation_ids, "operation_id": last}
-    line = "loaded {keywords} keywords and {infos} infos with {links} links".format(**counts)
-    output.print_answer(answer, line, as_json=options.as_json)
 
 
 def _change(

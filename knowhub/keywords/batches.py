@@ -15,15 +15,15 @@ from knowhub.keywords.tree import find_by_token
 
 
 @contextmanager
-def prefix_item_errors(index: int) -> Iterator[None]:
-    """Name the item of a batch in the errors that it causes."""
+def prefix_item_errors(index: int, group: str = "items") -> Iterator[None]:
+    """Name the item of a batch, or of another `group`, in the errors that it causes."""
     try:
         yield
     except InvalidInput as problem:
         first = problem.errors[0]
-        raise InvalidInput.of(f"items.{index}.{first.field}", first.message) from problem
+        raise InvalidInput.of(f"{group}.{index}.{first.field}", first.message) from problem
     except (Conflict, Forbidden) as problem:
-        raise type(problem)(f"items.{index}: {problem.detail}", {**problem.extra, "item": index}) from problem
+        raise type(problem)(f"{group}.{index}: {problem.detail}", {**problem.extra, "item": index}) from problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class NewKeywordRow:
         return str(self.row["id"])
 
 
-def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow]) -> list[str]:
+def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow], group: str = "items") -> list[str]:
     """Return the parent of each item: an existing keyword or an earlier item."""
     by_ref: dict[str, str] = {}
     parents = []
     for index, (new, new_row) in enumerate(zip(items, new_rows, strict=True)):
-        with prefix_item_errors(index):
+        with prefix_item_errors(index, group):
             if new.parent_ref is not None and new.parent_id is not None:
                 raise InvalidInput.of("parent_ref", "names a parent beside `parent_id`; send one of them")
             if new.parent_ref is not None and new.parent_ref not in by_ref:
@@ -59,7 +59,7 @@ def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow
     return parents
 
 
-def check_aliases_within(new_rows: Sequence[NewKeywordRow]) -> None:
+def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str = "items") -> None:
     """Raise Conflict if an alias of an item is the name of another item."""
     named: dict[str, list[int]] = {}
     for index, new_row in enumerate(new_rows):
@@ -68,7 +68,7 @@ def check_aliases_within(new_rows: Sequence[NewKeywordRow]) -> None:
     for index, new_row in enumerate(new_rows):
         for alias, tokens in new_row.alias_tokens.items():
             for other in (other for token in tokens for other in named.get(token, ()) if other != index):
-                detail = f"items.{index}.aliases: {alias!r} is the name of items.{other}; choose another alias"
+                detail = f"{group}.{index}.aliases: {alias!r} is the name of {group}.{other}; choose another alias"
                 raise Conflict(detail, {"item": index, "alias": alias})
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -116,35 +116,16 @@ class KeywordCreation:
         permissions.check_can_write(ctx)
         if not 1 <= len(items) <= MAX_ITEMS:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
-        await self._store.refresh(ctx.account)
-        new_rows = await self._make_new_rows(ctx, items)
-        parents = get_parent_ids(items, new_rows)
-        check_aliases_within(new_rows)
+        new_rows = await self.prepare(ctx, items)
 
         def decide(view: View) -> Draft | Unchanged:
-            plan = view.plan()
             ids: dict[str, str] = {}
-            writes: dict[str, Row] = {}
-            for index, (new_row, given) in enumerate(zip(new_rows, parents, strict=True)):
-                with prefix_item_errors(index):
-                    parent_id = ids.get(given, given)
-                    twin = find_twin(plan, ctx, self._text, new_row, parent_id)
-                    ids[new_row.id] = new_row.id if twin is None else twin.id
-                    self._check(plan, ctx, new_row, parent_id, own_id=ids[new_row.id])
-                    row: Row | None = keyword_rules.set_parent(new_row.row, parent_id, view.now)
-                    if twin is not None:
-                        row = merge_into_twin(plan, ctx, self._text, new_row, twin)
-                    if row is not None and row["id"] in writes:
-                        # Each row is written once, so its version rises once.
-                        row = {**row, "version": writes[row["id"]]["version"]}
-                    if row is not None:
-                        writes[str(row["id"])] = row
-                        plan.put(KEYWORDS, str(row["id"]), row)
+            writes = self.make_batch_writes(view, ctx, new_rows, ids)
             found = list(ids.values())
             if not writes:
                 return Unchanged({"ids": found})
-            reply = None if found == list(writes) else {"ids": found}
-            return Draft("batch_create_keywords", list(map(keyword_rules.write_keyword, writes.values())), reply=reply)
+            reply = None if found == [write.id for write in writes] else {"ids": found}
+            return Draft("batch_create_keywords", writes, reply=reply)
 
         outcome = await commit_with_root(self._store, ctx, LongDecision(decide), key)
         view = self._store.view(ctx.account)
@@ -153,6 +134,55 @@ class KeywordCreation:
         written = {change.id: change.after for change in outcome.operation.changes}
         ids = (outcome.operation.reply or {}).get("ids") or list(written)
         return self._make_batch(view, ctx, ids, written, outcome.operation.operation_id)
+
+    async def prepare(
+        self, ctx: RequestContext, items: Sequence[NewKeyword], group: str = "items"
+    ) -> list[tuple[NewKeywordRow, str]]:
+        """Make the rows of new keywords, each with the id of its parent. Raises as `create_batch`, naming the group."""
+        await self._store.refresh(ctx.account)
+        now = self._store.view(ctx.account).now
+        new_rows = []
+        for index, new in enumerate(items):
+            with prefix_item_errors(index, group):
+                new_rows.append(self._make_new_row(new, ctx, now))
+            if index % _ITEMS_A_TURN == _ITEMS_A_TURN - 1:
+                # A thousand names take long: let other requests run.
+                await asyncio.sleep(0)
+        parents = await asyncio.to_thread(get_parent_ids, items, new_rows, group)
+        await asyncio.to_thread(check_aliases_within, new_rows, group)
+        return list(zip(new_rows, parents, strict=True))
+
+    def make_batch_writes(
+        self,
+        view: View,
+        ctx: RequestContext,
+        new_rows: Sequence[tuple[NewKeywordRow, str]],
+        ids: MutableMapping[str, str],
+        position: tuple[str, int] = ("items", 0),
+    ) -> list[Write]:
+        """Return the writes of prepared keywords, and note in `ids` under which id each of them is there.
+
+        A parent may be in `ids` already. `position` is the group of the items in errors, and the index of the first.
+        """
+        group, start = position
+        plan = view.plan()
+        writes: dict[str, Row] = {}
+        for index, (new_row, given) in enumerate(new_rows, start):
+            with prefix_item_errors(index, group):
+                parent_id = ids.get(given, given)
+                twin = find_twin(plan, ctx, self._text, new_row, parent_id)
+                ids[new_row.id] = new_row.id if twin is None else twin.id
+                self._check(plan, ctx, new_row, parent_id, own_id=ids[new_row.id])
+                row: Row | None = keyword_rules.set_parent(new_row.row, parent_id, view.now)
+                if twin is not None:
+                    row = merge_into_twin(plan, ctx, self._text, new_row, twin)
+                if row is not None and row["id"] in writes:
+                    # Each row is written once, so its version rises once.
+                    row = {**row, "version": writes[row["id"]]["version"]}
+                if row is not None:
+                    writes[str(row["id"])] = row
+                    plan.put(KEYWORDS, str(row["id"]), row)
+        return list(map(keyword_rules.write_keyword, writes.values()))
 
     def _make_batch(
         self,
@@ -296,17 +326,6 @@ class KeywordCreation:
         ids = (uuid4_id(self._ids), ROOT_ID)
         row = keyword_rules.new_keyword_row(NewKeyword(name), ids, ctx, self._text, view.now)
         return row["id"], [keyword_rules.write_keyword(row)]
-
-    async def _make_new_rows(self, ctx: RequestContext, items: Sequence[NewKeyword]) -> list[NewKeywordRow]:
-        now = self._store.view(ctx.account).now
-        new_rows = []
-        for index, new in enumerate(items):
-            with prefix_item_errors(index):
-                new_rows.append(self._make_new_row(new, ctx, now))
-            if index % _ITEMS_A_TURN == _ITEMS_A_TURN - 1:
-                # A thousand names take long: let other requests run.
-                await asyncio.sleep(0)
-        return new_rows
 
     def _make_new_row(self, new: NewKeyword, ctx: RequestContext, now: float) -> NewKeywordRow:
         for name in ("parent_id", "ref", "parent_ref"):

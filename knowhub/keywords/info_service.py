@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -26,7 +26,7 @@ from knowhub.core.operation import (
     get_operation,
     is_live,
 )
-from knowhub.core.owned_rows import OwnedRows, OwnedSummary, RowText, RowTextPage, list_visible, scan_newest
+from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
@@ -46,12 +46,12 @@ from knowhub.keywords.model import (
     WrittenRow,
     make_link_id,
 )
+from knowhub.keywords.new_infos import InfoBatch, NewInfoRow, check_seen, find_duplicate, make_info_writes
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.tree import INFO_TABLE, find_equal_info, list_infos_of_keyword, list_links_of_info
+from knowhub.keywords.tree import INFO_TABLE, list_infos_of_keyword, list_links_of_info
 
 MAX_ITEMS = 1_000
-MAX_KEYWORD_IDS = 1_000
 _ITEMS_A_TURN = 25
 _SAID_OF_LINK = ("relation", "created_by")
 _PLACE = {relation: place for place, relation in enumerate(RelationType)}
@@ -113,12 +113,12 @@ class InfoService(OwnedRows):
             await self._store.refresh(ctx.account)
             view = self._store.view(ctx.account)
             # Invalid input is refused before a model is asked.
-            _check_seen(view, ctx, new_row)
+            check_seen(view, ctx, new_row)
             auto = await self._linker.select_keywords(ctx, new_row.row["content"])
 
         def decide(view: View) -> Draft | Unchanged:
-            stored = _find_duplicate(view, new_row)
-            info_id, writes = _info_and_links(view, ctx, new_row, stored)
+            stored = find_duplicate(view, new_row)
+            info_id, writes = make_info_writes(view, ctx, new_row, stored)
             reply: dict[str, Any] = {} if stored is None else {"duplicate_of": stored.id}
             if new.auto_link:
                 linked = self._linker.make_writes(view, ctx, info_id, auto, explicit=frozenset(new_row.get_links))
@@ -153,26 +153,14 @@ class InfoService(OwnedRows):
         permissions.check_can_write(ctx)
         if not 1 <= len(items) <= MAX_ITEMS:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
-        new_rows = await self._make_new_rows(ctx, items)
+        new_rows = await self.prepare(ctx, items)
 
         def decide(view: View) -> Draft | Unchanged:
-            plan = view.plan()
-            writes: dict[tuple[str, str], Write] = {}
-            ids, duplicates = [], []
-            for index, (new_row, auto) in enumerate(new_rows):
-                stored = _find_duplicate(plan, new_row)
-                with prefix_item_errors(index):
-                    info_id, item = _info_and_links(plan, ctx, new_row, stored)
-                explicit = frozenset(new_row.get_links)
-                for write in (*item, *self._linker.make_writes(plan, ctx, info_id, auto, explicit=explicit)):
-                    writes[write.collection, write.id] = write
-                    plan.put(write.collection, write.id, write.after)
-                ids.append(info_id)
-                duplicates += [] if stored is None else [index]
-            reply = {"ids": ids, "duplicates": duplicates}
-            if not writes:
+            batch = self.make_batch_writes(view, ctx, new_rows)
+            reply = {"ids": batch.ids, "duplicates": batch.duplicates}
+            if not batch.writes:
                 return Unchanged(reply)
-            return Draft("batch_create_infos", list(writes.values()), reply=reply if duplicates else None)
+            return Draft("batch_create_infos", batch.writes, reply=reply if batch.duplicates else None)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key)
         operation = None if isinstance(outcome, Unchanged) else outcome.operation
@@ -302,26 +290,50 @@ class InfoService(OwnedRows):
         summaries = rendering.iter_visible_infos(ctx, list_infos_of_keyword(view, keyword_id, InfoQuery()), before)
         return rendering.make_info_page(view, list(islice(summaries, limit + 1)), limit)
 
-    async def _make_new_rows(
-        self, ctx: RequestContext, items: Sequence[NewInfo]
-    ) -> list[tuple["_NewInfoRow", AutoLinks]]:
+    async def prepare(self, ctx: RequestContext, items: Sequence[NewInfo], group: str = "items") -> list[NewInfoRow]:
+        """Make the rows of new infos. Raises as `create_batch`, naming the group."""
         await self._store.refresh(ctx.account)
         new_rows = []
         for index, new in enumerate(items):
-            with prefix_item_errors(index):
+            with prefix_item_errors(index, group):
                 new_row = self._make_new_row(ctx, new)
             auto = self._linker.match_text(ctx, new_row.row["content"]) if new.auto_link else AutoLinks()
-            new_rows.append((new_row, auto))
+            new_rows.append(replace(new_row, auto=auto))
             if new.auto_link or index % _ITEMS_A_TURN == _ITEMS_A_TURN - 1:
                 # A thousand texts take long: let other requests run.
                 await asyncio.sleep(0)
         return new_rows
 
-    def _make_new_row(self, ctx: RequestContext, new: NewInfo) -> "_NewInfoRow":
+    def make_batch_writes(
+        self,
+        view: View,
+        ctx: RequestContext,
+        new_rows: Sequence[NewInfoRow],
+        position: tuple[str, int] = ("items", 0),
+    ) -> InfoBatch:
+        """Return the writes of prepared infos; `position` is their group in errors, and the index of the first."""
+        group, start = position
+        plan = view.plan()
+        writes: dict[tuple[str, str], Write] = {}
+        batch = InfoBatch()
+        for index, new_row in enumerate(new_rows, start):
+            stored = find_duplicate(plan, new_row)
+            with prefix_item_errors(index, group):
+                info_id, item = make_info_writes(plan, ctx, new_row, stored)
+            explicit = frozenset(new_row.get_links)
+            for write in (*item, *self._linker.make_writes(plan, ctx, info_id, new_row.auto, explicit=explicit)):
+                writes[write.collection, write.id] = write
+                plan.put(write.collection, write.id, write.after)
+            batch.ids.append(info_id)
+            batch.duplicates.extend([] if stored is None else [index])
+        batch.writes.extend(writes.values())
+        return batch
+
+    def _make_new_row(self, ctx: RequestContext, new: NewInfo) -> NewInfoRow:
         # Before the decision, which blocks other writers.
         info_rules.check_creator(new.created_by)
         row = info_rules.new_info_row(new, uuid4_id(self._ids), self._store.view(ctx.account).now, ctx)
-        return _NewInfoRow(
+        return NewInfoRow(
             new, row, fields.parse_texts("keyword_ids", new.keyword_ids), fields.parse_links("links", new.links)
         )
 
@@ -339,48 +351,6 @@ class InfoService(OwnedRows):
         if isinstance(outcome, Committed):
             return WrittenRow(outcome.operation.changes[0].after, outcome.operation.operation_id)
         return WrittenRow(outcome.answer, None)
-
-
-@dataclass(frozen=True, slots=True)
-class _NewInfoRow:
-    """An info before its decision: its row without times, and its explicit links."""
-
-    new: NewInfo
-    row: Row
-    keyword_ids: Sequence[str]
-    links: Sequence[tuple[str, RelationType]]
-
-    @property
-    def get_links(self) -> dict[str, RelationType]:
-        """Return the relation of each linked keyword."""
-        return {**dict.fromkeys(self.keyword_ids, RelationType.PRIMARY), **dict(self.links)}
-
-
-def _find_duplicate(view: View, new_row: _NewInfoRow) -> OwnedSummary | None:
-    return find_equal_info(view, new_row.row) if new_row.new.dedup else None
-
-
-def _info_and_links(
-    view: View, ctx: RequestContext, new_row: _NewInfoRow, stored: OwnedSummary | None
-) -> tuple[str, list[Write]]:
-    """Return the id of an info, and its writes: the row and its links, or the links that its duplicate lacks."""
-    _check_seen(view, ctx, new_row)
-    info_id = new_row.row["id"] if stored is None else stored.id
-    writes = []
-    if stored is None:
-        writes.append(info_rules.write_info(info_rules.set_created_at(new_row.row, view.now)))
-    links = info_rules.make_missing_links(view, info_id, new_row.get_links, new_row.new.created_by)
-    return info_id, [*writes, *map(info_rules.write_link, links)]
-
-
-def _check_seen(view: View, ctx: RequestContext, new_row: _NewInfoRow) -> None:
-    named = {f"keyword_ids.{index}": keyword_id for index, keyword_id in enumerate(new_row.keyword_ids)}
-    named |= {f"links.{index}.keyword_id": keyword_id for index, (keyword_id, _) in enumerate(new_row.links)}
-    if len(named) > MAX_KEYWORD_IDS:
-        raise InvalidInput.of("keyword_ids", f"must have at most {MAX_KEYWORD_IDS} entries, with those of `links`")
-    for field, keyword_id in named.items():
-        if rendering.get_visible_node(view, ctx, keyword_id) is None:
-            raise InvalidInput.of(field, f"no keyword with id {keyword_id!r}")
 
 
 def _check_version(row: Row | None, expected: int | None) -> None:

@@ -54,7 +54,7 @@ class KeywordService:
     ) -> None:
         self._store = store
         self._text = text
-        self._creation = KeywordCreation(store, text, ids, agent, options)
+        self.creation = KeywordCreation(store, text, ids, agent, options)
 
     async def make_root(self, ctx: RequestContext) -> None:
         """Create the root of the caller's account if there is none."""
@@ -167,13 +167,13 @@ class KeywordService:
         dedup_check: bool = False,
     ) -> WrittenRow:
         """Create a keyword, see `KeywordCreation.create`. Raises InvalidInput, Forbidden and Conflict."""
-        return await self._creation.create(ctx, new, key, auto_place=auto_place, dedup_check=dedup_check)
+        return await self.creation.create(ctx, new, key, auto_place=auto_place, dedup_check=dedup_check)
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewKeyword], key: IdempotencyKey | None = None
     ) -> WrittenBatch:
         """Create many keywords in one operation, see `KeywordCreation.create_batch`. Raises InvalidInput."""
-        return await self._creation.create_batch(ctx, items, key)
+        return await self.creation.create_batch(ctx, items, key)
 
     async def update(
         self,

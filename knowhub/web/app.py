@@ -28,11 +28,22 @@ from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
 from knowhub.web.mcp.endpoint import make_route
 from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import HostGuard, RequestIdMiddleware
-from knowhub.web.request_guard import BodyRules, RequestGuard
+from knowhub.web.request_guard import NDJSON, BodyRules, RequestGuard
 from knowhub.web.route import Routes
 
 # Fixed paths come before paths with an id, and what is asked for most comes first. Other modules follow.
-_ORDER = ("exchange", "knowledge", "keywords", "infos", "resources", "context", "operations", "admin", "upkeep")
+_ORDER = (
+    "exchange",
+    "knowledge",
+    "keyword_files",
+    "keywords",
+    "infos",
+    "resources",
+    "context",
+    "operations",
+    "admin",
+    "upkeep",
+)
 
 
 def _load_groups() -> list[Routes]:
@@ -98,7 +109,7 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
         json=json_limits(settings),
         large=frozenset(large),
         large_below=tuple(path.partition("{")[0] for path in large if "{" in path),
-        lines=frozenset(route.path for route in _ROUTES if route.takes_lines),
+        lines={route.path: tuple(route.declared.get("media_types", NDJSON)) for route in _ROUTES if route.takes_lines},
         arrival_s=settings.request_timeout_s,
     )
     if settings.max_concurrent_requests:

@@ -207,8 +207,12 @@ def _describe_parameters(route: Route) -> list[dict[str, Any]]:
 def _describe_body(route: Route, examples: Mapping[str, Any]) -> dict[str, Any]:
     cases = {name: {"value": value} for name, value in examples.items()}
     if route.body is None:
-        schema = {"type": "string", "description": "A JSON object a line."}
-        return {"content": {"application/x-ndjson": {"schema": schema, "examples": cases}}, "required": True}
+        schema = {"type": "string", "description": "The text of a file; JSON lines have an object a line."}
+        sent = route.declared.get("media_types") or {"application/x-ndjson": cases}
+        return {
+            "content": {name: {"schema": schema, "examples": shown} for name, shown in sent.items()},
+            "required": True,
+        }
     content = {"application/json": {"schema": _refer_to(route.body), "examples": cases}}
     return {"content": content, "required": not route.declared.get("is_body_optional", False)}
 

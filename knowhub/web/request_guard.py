@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -22,15 +23,17 @@ _DRAINED_BYTES: Final = 64 * 1024 * 1024
 # More is copied and hashed in a thread.
 _HANDLED_AT_ONCE: Final = 256 * 1024
 _PART_BYTES: Final = 1024 * 1024
-_JSON, _NDJSON = ("application/json",), ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+_JSON: Final = ("application/json",)
+NDJSON: Final = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
     """The limits of bodies: bytes, depth and values of their JSON, and the seconds in which they must arrive.
 
-    The paths `large`, and those that begin with one of `large_below`, take `batch_bytes`. `held_bytes` is the limit of
-    all requests together that are not answered yet, `caller_bytes` that of one caller; 0 is no limit.
+    The paths `large`, and those that begin with one of `large_below`, take `batch_bytes`. `lines` maps the paths that
+    take no JSON object to the types of their bodies. `held_bytes` is the limit of all requests together that are not
+    answered yet, `caller_bytes` that of one caller; 0 is no limit.
     """
 
     max_bytes: int
@@ -40,7 +43,7 @@ class BodyRules:
     json: JsonLimits
     large: frozenset[str]
     large_below: tuple[str, ...]
-    lines: frozenset[str]
+    lines: Mapping[str, Sequence[str]]
     arrival_s: float
 
 
@@ -131,11 +134,11 @@ class RequestGuard:
     async def _check(self, scope: Scope, body: bytes) -> None:
         """Raise _Refusal if the route could not read the body."""
         headers = dict(scope["headers"])
-        lines = scope["path"] in self._rules.lines
-        wanted = _NDJSON if lines else _JSON
+        lines = self._rules.lines.get(scope["path"])
+        wanted = lines or _JSON
         sent = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
         if sent not in wanted:
-            detail = f"send {wanted[0]}, not {sent or 'a body without a content type'}"
+            detail = f"send {' or '.join(wanted)}, not {sent or 'a body without a content type'}"
             raise _Refusal(415, "unsupported-media-type", detail)
         encoding = headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding != b"identity":

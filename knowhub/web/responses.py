@@ -1,12 +1,12 @@
 """Answers: JSON values, rows that are JSON text already, and the results of writes."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import orjson
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from knowhub.core.clock import iso
@@ -15,6 +15,7 @@ from knowhub.keywords.model import WrittenBatch, WrittenRow
 from knowhub.web.views import make_created_view, make_saved_view
 
 _CHUNK_BYTES = 256 * 1024
+_PARTS_A_CHUNK = 200
 
 
 class JsonText(Response):
@@ -87,6 +88,25 @@ def _answer_rows(rows: Sequence[bytes], rest: bytes, status: int, headers: Mappi
     parts = [b'{"results":[', *(part for row in rows for part in (row, b","))]
     parts[-1] = b"],"
     return JsonTextParts([*parts, rest], status, headers)
+
+
+def answer_stream(parts: Iterator[bytes], media_type: str) -> Response:
+    """Answer with the parts of a text while they are made; others are answered meanwhile."""
+    return StreamingResponse(_join_parts(parts), media_type=media_type)
+
+
+async def _join_parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    chunk: list[bytes] = []
+    size = 0
+    for part in parts:
+        chunk.append(part)
+        size += len(part)
+        if len(chunk) == _PARTS_A_CHUNK or size > _CHUNK_BYTES:
+            yield b"".join(chunk)
+            chunk.clear()
+            size = 0
+    if chunk:
+        yield b"".join(chunk)
 
 
 def answer_text_row(row: RowText) -> Response:

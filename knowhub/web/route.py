@@ -163,6 +163,8 @@ class Declared(TypedDict, total=False):
     # Examples of the body by name; a test executes each of them.
     examples: Mapping[str, Any]
     is_body_optional: bool
+    # The content types of `lines`, each with its examples, if they are not JSON lines alone.
+    media_types: Mapping[str, Mapping[str, Any]]
     # Whether the body may have KNOWHUB_MAX_BATCH_BODY_BYTES.
     is_large: bool
 

@@ -20,6 +20,7 @@ from knowhub.core.owned_rows import SavedRow
 from knowhub.core.store_results import SnapshotEntry
 from knowhub.identity.model import ApiKey, IssuedKey
 from knowhub.identity.service import IdentityService
+from knowhub.keywords.exchange import TreeImportResult
 from knowhub.keywords.model import KeywordSearchResult, WrittenRow
 from knowhub.knowledge.evolve.slimming import SlimResult
 from knowhub.knowledge.exchange import ImportResult
@@ -81,6 +82,11 @@ def make_import_view(done: ImportResult) -> dict[str, Any]:
 
 
 # The keyword tree, whose rows are JSON text.
+
+
+def make_tree_import_view(done: TreeImportResult) -> dict[str, Any]:
+    """Return what an import of keywords did."""
+    return asdict(done) | {"operation_id": done.operation_ids[-1] if done.operation_ids else None}
 
 
 def render_keyword_search(found: KeywordSearchResult) -> bytes:

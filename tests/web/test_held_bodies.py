@@ -35,7 +35,7 @@ class Guarded:
             json=JsonLimits(64, 1000),
             large=frozenset(),
             large_below=(),
-            lines=frozenset(),
+            lines={},
             arrival_s=arrival_s,
         )
         self.guard = RequestGuard(self._app, rules)

@@ -4,23 +4,20 @@ import asyncio
 import gzip
 import io
 import tarfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 
 import orjson
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.web.json_text import json_limits
-from knowhub.web.responses import answer_write
+from knowhub.web.responses import answer_stream, answer_write
 from knowhub.web.route import Call, Routes, TextAnswer, Write
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.exchange import ExportParams, ImportParams, parse_import
 from knowhub.web.views import make_import_view
 
 routes = Routes("/api/knowledge", "knowledge")
-
-_ROWS_PER_CHUNK = 200
-_CHUNK_BYTES = 256 * 1024
 
 
 @routes.add(
@@ -41,7 +38,7 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
         archive = await asyncio.to_thread(_workspace_archive, list(records))
         named = {"Content-Disposition": 'attachment; filename="knowledge.tar.gz"'}
         return Response(archive, 200, named, "application/gzip")
-    return StreamingResponse(_lines(records), media_type="application/x-ndjson")
+    return answer_stream((record + b"\n" for record in records), "application/x-ndjson")
 
 
 @routes.add(
@@ -74,20 +71,6 @@ async def import_knowledge(call: Write, lines: bytes, params: ImportParams) -> R
     done = await call.hub.knowledge.exchange.import_lines(call.ctx, records, params.on_conflict, call.key)
     answer = make_import_view(done)
     return answer_write(answer, answer["operation_id"])
-
-
-async def _lines(records: Iterator[bytes]) -> AsyncIterator[bytes]:
-    chunk: list[bytes] = []
-    size = 0
-    for record in records:
-        chunk.append(record)
-        size += len(record)
-        if len(chunk) == _ROWS_PER_CHUNK or size > _CHUNK_BYTES:
-            yield b"\n".join(chunk) + b"\n"
-            chunk.clear()
-            size = 0
-    if chunk:
-        yield b"\n".join(chunk) + b"\n"
 
 
 def _workspace_archive(records: Sequence[bytes]) -> bytes:

@@ -162,6 +162,17 @@ class KeywordSearchAnswer(Answer):
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
 
 
+class TreeImportAnswer(OperationAnswer):
+    """What an import created; what was there already does not count."""
+
+    keywords: int
+    changed: int = Field(description="Keywords that were there and got an alias, a description or metadata.")
+    infos: int
+    links: int
+    import_id: str | None = Field(description="Undo this to undo the whole import.")
+    operation_ids: list[str]
+
+
 class PlanRef(Answer):
     """A keyword as a plan names it; `version` is that on which the step rests."""
 

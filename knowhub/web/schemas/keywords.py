@@ -1,6 +1,7 @@
 """Requests on keywords and infos."""
 
 import math
+from enum import StrEnum
 from typing import Annotated, Any
 
 import orjson
@@ -8,7 +9,6 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from knowhub.keywords.fields import MAX_METADATA_BYTES
 from knowhub.keywords.info_rules import MAX_CREATOR_CHARS, MAX_SOURCE_CHARS
-from knowhub.keywords.info_service import MAX_KEYWORD_IDS
 from knowhub.keywords.keyword_rules import MAX_ALIASES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from knowhub.keywords.model import (
     PAGE_SIZE,
@@ -19,6 +19,7 @@ from knowhub.keywords.model import (
     NewKeyword,
     RelationType,
 )
+from knowhub.keywords.new_infos import MAX_KEYWORD_IDS
 from knowhub.keywords.service import MAX_DEPTH
 from knowhub.web.schemas.knowledge import MAX_ITEMS, Question, Scopes
 from knowhub.web.schemas.parts import (
@@ -217,6 +218,30 @@ class KeywordListParams(CallerIds):
     )
     limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
     cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
+
+
+class TreeFormat(StrEnum):
+    """The form of a file with a keyword tree. Only JSON lines hold infos, scopes and owners."""
+
+    JSONL = "jsonl"
+    SKOS = "skos"
+    OUTLINE = "outline"
+    CSV = "csv"
+
+
+class TreeExportParams(CallerIds):
+    """The form of an export."""
+
+    format: TreeFormat = Field(
+        default=TreeFormat.JSONL,
+        description="`jsonl` has everything; `skos` (RDF/XML), `outline` (indented) and `csv` have keywords alone.",
+    )
+
+
+class TreeImportParams(CallerIds):
+    """The form of an import."""
+
+    format: TreeFormat | None = Field(default=None, description="As for an export. Default: as the content type says.")
 
 
 class ChildrenParams(CallerIds):

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.cli.tree_file import KeywordLine, TreeFile, parse_tree
 from knowhub.keywords.model import RelationType
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.web.json_text import JsonLimits
+from knowhub.web.schemas.keywords import TreeFormat
+from knowhub.web.tree_files.formats import parse_tree_file
+from knowhub.web.tree_files.lines import KeywordLine, TreeFile
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/taxonomy.jsonl"
 CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -18,7 +20,7 @@ NAMESAKES = {"java", "python", "swift", "token", "会话", "苹果", "亚马逊"
 
 @pytest.fixture(scope="module")
 def taxonomy() -> TreeFile:
-    return parse_tree(EXAMPLE.read_bytes(), JsonLimits(64, 10_000))
+    return parse_tree_file(EXAMPLE.read_bytes(), TreeFormat.JSONL, JsonLimits(64, 10_000))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,116 @@
+"""`knowhub tree load`, `export` and `list`: the keyword tree in and out, as files and as a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from knowhub.cli import output
+from knowhub.cli.exchange import STDOUT, write_parts
+from knowhub.cli.hub_access import build_tree_context, load_settings, run_on_hub
+from knowhub.cli.inputs import read_bytes
+from knowhub.cli.options import CallerOptions, expand_options
+
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.core.request_context import RequestContext
+    from knowhub.keywords.exchange import TreeImportResult
+
+_SUFFIXES = {".jsonl": "jsonl", ".rdf": "skos", ".xml": "skos", ".txt": "outline", ".md": "outline", ".csv": "csv"}
+_PAGE = 1_000
+
+
+class Format(StrEnum):
+    """The forms of a file with a keyword tree."""
+
+    JSONL = "jsonl"
+    SKOS = "skos"
+    OUTLINE = "outline"
+    CSV = "csv"
+
+
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", help="jsonl has everything; skos (RDF/XML), outline and csv have keywords alone."),
+]
+
+
+def _get_format(chosen: Format | None, file: str) -> Format:
+    return chosen or Format(_SUFFIXES.get(Path(file).suffix.lower(), "jsonl"))
+
+
+@expand_options
+def load(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="- reads stdin.", show_default=False)],
+    options: CallerOptions,
+    form: FormatOption = None,
+) -> None:
+    """Import a file of keywords: all of it, or nothing. The same file twice changes nothing.
+
+    Without --format the suffix says what the file is: .jsonl, .rdf, .xml, .txt, .md or .csv.
+    """
+    from knowhub.web.json_text import json_limits
+    from knowhub.web.schemas.keywords import TreeFormat
+    from knowhub.web.tree_files.formats import import_tree_file, parse_tree_file
+    from knowhub.web.views import make_tree_import_view
+
+    wanted = TreeFormat(_get_format(form, file))
+    parsed = parse_tree_file(read_bytes(file), wanted, json_limits(load_settings(options)))
+
+    async def work(hub: Hub, ctx: RequestContext) -> TreeImportResult:
+        return await import_tree_file(hub, build_tree_context(hub, ctx), parsed)
+
+    done = run_on_hub(options, work, create=True)
+    line = f"loaded {done.keywords} keywords and {done.infos} infos with {done.links} links"
+    if done.changed:
+        line += f"; added to {done.changed} that were there"
+    output.print_answer(make_tree_import_view(done), line, as_json=options.as_json, undo=done.import_id)
+
+
+@expand_options
+def export(
+    options: CallerOptions,
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="- writes to stdout.", show_default=False)] = STDOUT,
+    form: FormatOption = None,
+) -> None:
+    """Export the keywords that the caller sees; `knowhub tree load` reads the file."""
+    from knowhub.web.schemas.keywords import TreeFormat
+    from knowhub.web.tree_files.formats import render_tree
+
+    wanted = TreeFormat(_get_format(form, file))
+
+    async def work(hub: Hub, ctx: RequestContext) -> list[str]:
+        exchange = hub.keywords.exchange
+        parts = render_tree(wanted, await exchange.export_keywords(ctx), await exchange.export_infos(ctx))
+        return write_parts(file, parts)
+
+    files = run_on_hub(options, work)
+    if file != STDOUT and options.as_json:
+        output.print_json({"format": wanted.value, "files": files})
+    elif file != STDOUT:
+        output.say(f"exported the keyword tree to {file}")
+
+
+@expand_options
+def list_keywords(
+    options: CallerOptions,
+    prefix: Annotated[str, typer.Option(help="Only names and aliases that begin so; pinyin is accepted.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=_PAGE, help="How many are listed.")] = 50,
+) -> None:
+    """List keywords, the newest first."""
+    import orjson
+
+    async def work(hub: Hub, ctx: RequestContext) -> list[Any]:
+        page = await hub.keywords.tree.list_newest(ctx, prefix, limit)
+        return [orjson.loads(row) for row in page.records]
+
+    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        "id": lambda row: row["id"],
+        "name": lambda row: row["name"],
+        "aliases": lambda row: ", ".join(row["aliases"]),
+    }
+    output.print_page(run_on_hub(options, work), columns, as_json=options.as_json)

@@ -1,0 +1,209 @@
+"""Import and export of the keyword tree. A keyword is matched by its path, an info by its text."""
+
+import asyncio
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from knowhub.core import permissions
+from knowhub.core.errors import InvalidInput
+from knowhub.core.ids import Ids
+from knowhub.core.operation import (
+    Decide,
+    Draft,
+    Group,
+    IdempotencyKey,
+    LongDecision,
+    Operation,
+    Row,
+    Unchanged,
+    View,
+    is_live,
+)
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import rendering, tree
+from knowhub.keywords.batches import NewKeywordRow
+from knowhub.keywords.creation import KeywordCreation, make_root
+from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, NewKeyword, RelationType
+from knowhub.keywords.new_infos import NewInfoRow
+from knowhub.keywords.ports import KeywordStore
+
+ROWS_PER_OPERATION = 1_000
+MAX_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTree:
+    """Keywords and infos to import. `refs` are the links of each info to keywords of the import, by their `ref`."""
+
+    keywords: Sequence[NewKeyword]
+    infos: Sequence[NewInfo] = ()
+    refs: Sequence[Sequence[tuple[str, RelationType]]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TreeImportResult:
+    """How many rows an import created, and how many keywords it added something to.
+
+    `import_id` names its operations, which are undone together; None if it changed nothing.
+    """
+
+    keywords: int
+    changed: int
+    infos: int
+    links: int
+    import_id: str | None
+    operation_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedKeyword:
+    """A keyword with its level, 0 below the root, and the id of the visible keyword above it; None below the root."""
+
+    row: Row
+    level: int
+    parent_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedInfo:
+    """An info with the rows of its links to keywords that the caller sees."""
+
+    row: Row
+    links: Sequence[Row]
+
+
+class KeywordExchange:
+    """Imports and exports the keyword tree as a caller sees it."""
+
+    def __init__(self, store: KeywordStore, ids: Ids, creation: KeywordCreation, infos: InfoService) -> None:
+        self._store = store
+        self._ids = ids
+        self._creation = creation
+        self._infos = infos
+
+    async def export_keywords(self, ctx: RequestContext) -> Iterator[ExportedKeyword]:
+        """Return every keyword that the caller sees but the root, each above those below it."""
+        await self._store.refresh(ctx.account)
+        return _walk(self._store.view(ctx.account), ctx)
+
+    async def export_infos(self, ctx: RequestContext) -> Iterator[ExportedInfo]:
+        """Return every info that the caller sees, oldest first."""
+        await self._store.refresh(ctx.account)
+        return _list_infos(self._store.view(ctx.account), ctx)
+
+    async def import_tree(
+        self, ctx: RequestContext, imported: ImportedTree, key: IdempotencyKey | None = None
+    ) -> TreeImportResult:
+        """Import all rows or none, in operations of 1,000 rows that are undone together.
+
+        A keyword whose parent has a keyword of its name is that keyword, and an info that is stored gets the links that
+        it lacks: the same import twice changes nothing. Raises InvalidInput naming `keywords.<index>.<field>` or
+        `infos.<index>.<field>`, Conflict and Forbidden with the index.
+        """
+        permissions.check_can_write(ctx)
+        count = len(imported.keywords) + len(imported.infos)
+        if not 1 <= count <= MAX_ROWS:
+            raise InvalidInput.of("body", f"must have 1 to {MAX_ROWS} keywords and infos; these are {count}")
+        rows = await self._creation.prepare(ctx, imported.keywords, "keywords") if imported.keywords else []
+        infos = await self._infos.prepare(ctx, imported.infos, "infos")
+        by_ref = {new.ref: row.id for new, (row, _) in zip(imported.keywords, rows, strict=True) if new.ref is not None}
+        named = imported.refs or [()] * len(infos)
+        refs = [[(by_ref[ref], relation) for ref, relation in links] for links in named]
+        infos = [replace(row, links=[*row.links, *links]) for row, links in zip(infos, refs, strict=True)]
+        if rows:
+            await make_root(self._store, ctx)
+        outcomes = await self._store.commit_group(ctx.account, ctx.actor, self._make_decisions(ctx, rows, infos), key)
+        operations = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
+        return await asyncio.to_thread(_summarize, operations)
+
+    def _make_decisions(
+        self, ctx: RequestContext, rows: Sequence[tuple[NewKeywordRow, str]], infos: Sequence[NewInfoRow]
+    ) -> list[Decide[View]]:
+        starts = [*range(0, len(rows), ROWS_PER_OPERATION)], [*range(0, len(infos), ROWS_PER_OPERATION)]
+        import_id, count = f"import-{self._ids.hex(32)}", sum(map(len, starts))
+        return [
+            *(
+                self._decide_keywords(ctx, rows, start, Group(import_id, index, count))
+                for index, start in enumerate(starts[0])
+            ),
+            *(
+                self._decide_infos(ctx, infos, start, Group(import_id, index, count))
+                for index, start in enumerate(starts[1], len(starts[0]))
+            ),
+        ]
+
+    def _decide_keywords(
+        self, ctx: RequestContext, rows: Sequence[tuple[NewKeywordRow, str]], start: int, group: Group
+    ) -> Decide[View]:
+        chunk = rows[start : start + ROWS_PER_OPERATION]
+
+        def decide(view: View) -> Draft | Unchanged:
+            # The later decisions look up in it which keywords are there already.
+            ids: dict[str, str] = {}
+            known = ChainMap(ids, *view.earlier_notes)
+            writes = self._creation.make_batch_writes(view, ctx, chunk, known, ("keywords", start))
+            return Draft("import_keywords", writes, group=group, note=ids) if writes else Unchanged(ids)
+
+        return LongDecision(decide)
+
+    def _decide_infos(self, ctx: RequestContext, infos: Sequence[NewInfoRow], start: int, group: Group) -> Decide[View]:
+        chunk = infos[start : start + ROWS_PER_OPERATION]
+
+        def decide(view: View) -> Draft | Unchanged:
+            ids: Mapping[str, str] = ChainMap({}, *view.earlier_notes)
+            linked = [
+                replace(row, links=[(ids.get(keyword_id, keyword_id), relation) for keyword_id, relation in row.links])
+                for row in chunk
+            ]
+            batch = self._infos.make_batch_writes(view, ctx, linked, ("infos", start))
+            return Draft("import_infos", batch.writes, group=group, note={}) if batch.writes else Unchanged({})
+
+        return LongDecision(decide)
+
+
+def _walk(view: View, ctx: RequestContext) -> Iterator[ExportedKeyword]:
+    """Yield the visible keywords depth first, oldest first. Those below a hidden one come where it would be."""
+    waiting: list[tuple[str, int, str | None]] = [(ROOT_ID, 0, None)]
+    while waiting:
+        keyword_id, level, parent_id = waiting.pop()
+        node = rendering.get_visible_node(view, ctx, keyword_id)
+        below = (level, parent_id)
+        if node is not None and keyword_id != ROOT_ID:
+            yield ExportedKeyword(rendering.get_keyword_row(view, keyword_id), level, parent_id)
+            below = (level + 1, keyword_id)
+        waiting += [(child.id, *below) for child in reversed(tree.list_children(view, keyword_id))]
+
+
+def _list_infos(view: View, ctx: RequestContext) -> Iterator[ExportedInfo]:
+    for info in view.rows(tree.INFO_TABLE):
+        row = view.get(INFOS, info.id)
+        if row is None or not is_live(row) or not ctx.sees(info.audience):
+            continue
+        seen = [
+            link.id
+            for link in tree.list_links_of_info(view, info.id)
+            if rendering.get_visible_node(view, ctx, link.keyword_id) is not None
+        ]
+        links = (view.get(LINKS, link_id) for link_id in seen)
+        yield ExportedInfo(row, [link for link in links if link is not None])
+
+
+def _summarize(operations: Sequence[Operation]) -> TreeImportResult:
+    counts = {KEYWORDS: 0, INFOS: 0, LINKS: 0}
+    changed = 0
+    for change in (change for operation in operations for change in operation.changes):
+        if is_live(change.before):
+            changed += 1
+        else:
+            counts[change.collection] += 1
+    group = operations[-1].group if operations else None
+    return TreeImportResult(
+        counts[KEYWORDS],
+        changed,
+        counts[INFOS],
+        counts[LINKS],
+        group.id if group is not None else None,
+        [operation.operation_id for operation in operations],
+    )

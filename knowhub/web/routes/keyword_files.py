@@ -1,0 +1,72 @@
+"""The keyword tree out and in, as files."""
+
+import asyncio
+
+import orjson
+from starlette.responses import Response
+
+from knowhub.web.json_text import json_limits
+from knowhub.web.responses import answer_stream, answer_write
+from knowhub.web.route import Call, Routes, TextAnswer, Write
+from knowhub.web.schemas import keyword_answers as shapes
+from knowhub.web.schemas import keywords as schemas
+from knowhub.web.schemas.keywords import TreeFormat
+from knowhub.web.tree_files.formats import (
+    MEDIA_TYPES,
+    get_media_type,
+    import_tree_file,
+    parse_tree_file,
+    render_tree,
+)
+from knowhub.web.views import make_tree_import_view
+
+routes = Routes("/api/keywords", "keywords")
+
+_LINES = [
+    {"kind": "keyword", "ref": "db", "name": "数据库", "aliases": ["database"]},
+    {"kind": "keyword", "ref": "redis", "parent_ref": "db", "name": "Redis"},
+    {"kind": "info", "content": "SCAN，而不是 KEYS。", "links": [{"ref": "redis"}]},
+]
+_SKOS = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:skos="http://www.w3.org/2004/02/skos/core#">
+<skos:Concept rdf:about="urn:x:1"><skos:prefLabel>数据库</skos:prefLabel></skos:Concept>
+</rdf:RDF>"""
+_EXAMPLES = {
+    TreeFormat.JSONL: "".join(orjson.dumps(line).decode() + "\n" for line in _LINES),
+    TreeFormat.SKOS: _SKOS,
+    TreeFormat.OUTLINE: "数据库 | database\n  Redis\n",
+    TreeFormat.CSV: "id,parent_id,name\n1,,数据库\n2,1,Redis\n",
+}
+
+
+@routes.add(
+    "GET",
+    "/export",
+    {200: TextAnswer("The keywords, as a file.", tuple(map(get_media_type, TreeFormat)))},
+    summary="Export the keyword tree that the caller sees",
+)
+async def export_keywords(call: Call, params: schemas.TreeExportParams) -> Response:
+    """Export all keywords below the root, each after its parent; JSON lines have the infos and their links too."""
+    exchange = call.hub.keywords.exchange
+    keywords, infos = await exchange.export_keywords(call.ctx), await exchange.export_infos(call.ctx)
+    return answer_stream(render_tree(params.format, keywords, infos), get_media_type(params.format))
+
+
+@routes.add(
+    "POST",
+    "/import",
+    {200: shapes.TreeImportAnswer},
+    summary="Import a keyword tree",
+    is_large=True,
+    media_types={name: {"a small tree": {"value": _EXAMPLES[form]}} for name, form in MEDIA_TYPES.items()},
+)
+async def import_keywords(call: Write, lines: bytes, params: schemas.TreeImportParams) -> Response:
+    """Import a file, all or nothing. Keywords are matched by their paths, so the same file twice changes nothing.
+
+    Without `format` the content type says what the file is.
+    """
+    headers = {} if call.request is None else call.request.headers
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    form = params.format or MEDIA_TYPES.get(media_type, TreeFormat.JSONL)
+    file = await asyncio.to_thread(parse_tree_file, lines, form, json_limits(call.hub.settings))
+    answer = make_tree_import_view(await import_tree_file(call.hub, call.ctx, file, call.key))
+    return answer_write(answer, answer["operation_id"])

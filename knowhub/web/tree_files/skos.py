@@ -1,0 +1,182 @@
+"""Keywords as SKOS in RDF/XML: each is a concept with its names, its definition and the concept above it."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
+from typing import Any, Final
+from xml.sax.saxutils import escape, quoteattr
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import iterparse
+
+from knowhub.core.errors import FieldError, InvalidInput
+from knowhub.keywords.exchange import ExportedKeyword
+from knowhub.web.tree_files.tables import sort_by_parent
+
+_RDF: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
+_SKOS: Final = "{http://www.w3.org/2004/02/skos/core#}"
+_LABEL: Final = "{http://www.w3.org/2000/01/rdf-schema#}label"
+_LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
+_URN: Final = "urn:uuid:"
+# No concept is nested deeper in one that a person or a program wrote.
+_MAX_DEPTH: Final = 64
+_MAX_NAMED: Final = 100
+# The name of a concept with labels in several languages.
+_LANGUAGES: Final = ("", "zh", "en")
+
+_HEADER: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
+<rdf:RDF xmlns:rdf="{_RDF[1:-1]}" xmlns:skos="{_SKOS[1:-1]}">
+<skos:ConceptScheme rdf:about="urn:knowhub:keywords"/>
+"""
+# XML has no way to write these.
+_UNWRITABLE: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535))
+
+
+def render_skos(keywords: Iterable[ExportedKeyword]) -> Iterator[str]:
+    """Yield the parts of a document: prefLabel, altLabel, definition, and broader or topConceptOf."""
+    yield _HEADER
+    for keyword in keywords:
+        row = keyword.row
+        yield f"<skos:Concept rdf:about={quoteattr(_make_uri(row))}>\n"
+        yield _render_text("prefLabel", row["name"])
+        yield from (_render_text("altLabel", alias) for alias in row["aliases"])
+        if row["description"]:
+            yield _render_text("definition", row["description"])
+        above = ("topConceptOf", "urn:knowhub:keywords")
+        if keyword.parent_id is not None:
+            above = ("broader", _URN + keyword.parent_id)
+        yield f"  <skos:{above[0]} rdf:resource={quoteattr(above[1])}/>\n</skos:Concept>\n"
+    yield "</rdf:RDF>\n"
+
+
+def parse_skos(document: bytes) -> list[tuple[int, Mapping[str, Any]]]:
+    """Return the concepts of a document, numbered in their order, each after the concept that it is below.
+
+    The label without a language is the name, else the Chinese, the English or the first one; all other labels are
+    aliases. Raises InvalidInput for broken XML, declared entities, concepts without a label, with two broader concepts,
+    or below themselves.
+    """
+    graph = _Graph()
+    try:
+        _read(document, graph)
+    except InvalidInput:
+        raise
+    except DefusedXmlException as error:
+        raise InvalidInput.of("body", "declares entities, which are not read; write their text instead") from error
+    except (ET.ParseError, LookupError, ValueError) as error:
+        raise InvalidInput.of("body", f"is not XML: {error}; SKOS is read as RDF/XML, not as Turtle") from error
+    errors: list[FieldError] = []
+    rows: dict[str, tuple[int, str | None, Mapping[str, Any]]] = {}
+    for number, (uri, concept) in enumerate(graph.concepts(), 1):
+        row = _make_row(number, uri, concept)
+        broader = sorted(graph.broader.get(uri, ()))
+        if row is None:
+            errors.append(FieldError(f"concepts.{number}.prefLabel", f"{uri!r} has no label"))
+        elif len(broader) > 1:
+            detail = f"{uri!r} has {len(broader)} broader concepts: {', '.join(broader[:5])}; a keyword has one parent"
+            errors.append(FieldError(f"concepts.{number}.broader", detail))
+        else:
+            rows[uri] = (number, broader[0] if broader else None, row)
+    if errors:
+        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_NAMED])
+    if not rows:
+        raise InvalidInput.of("body", "holds no skos:Concept")
+    return sort_by_parent(rows, "concepts", "broader")
+
+
+class _Graph:
+    """What a document says of its subjects: texts by property, and who is below whom."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, dict[str, list[tuple[str, str]]]] = {}
+        self._concepts: dict[str, None] = {}
+        self._blank = 0
+        self.broader: dict[str, set[str]] = {}
+
+    def concepts(self) -> Iterator[tuple[str, Mapping[str, list[tuple[str, str]]]]]:
+        """Yield each concept with its texts and their languages by property."""
+        return ((uri, self._texts.get(uri, {})) for uri in self._concepts)
+
+    def add_node(self, element: ET.Element, language: str) -> str:
+        """Take in an element that describes a subject, and those nested in it; return the subject."""
+        subject = element.get(f"{_RDF}about") or self._name_subject(element)
+        if element.tag == f"{_SKOS}Concept":
+            self._concepts[subject] = None
+        language = element.get(_LANGUAGE, language)
+        for name, value in element.attrib.items():
+            if not name.startswith(_RDF):
+                self._add_text(subject, name, value, language)
+        for child in element:
+            self._add_property(subject, child, child.get(_LANGUAGE, language))
+        return subject
+
+    def _name_subject(self, element: ET.Element) -> str:
+        named = element.get(f"{_RDF}ID") or element.get(f"{_RDF}nodeID")
+        if named is not None:
+            return f"#{named}"
+        self._blank += 1
+        return f"_:{self._blank}"
+
+    def _add_property(self, subject: str, child: ET.Element, language: str) -> None:
+        targets = [self.add_node(nested, language) for nested in child]
+        blank = child.get(f"{_RDF}nodeID")
+        targets += [uri for uri in (child.get(f"{_RDF}resource"), None if blank is None else f"#{blank}") if uri]
+        if child.tag == f"{_RDF}type":
+            if f"{_SKOS[1:-1]}Concept" in targets:
+                self._concepts[subject] = None
+        elif child.tag == f"{_SKOS}broader":
+            self.broader.setdefault(subject, set()).update(targets)
+        elif child.tag == f"{_SKOS}narrower":
+            for target in targets:
+                self.broader.setdefault(target, set()).add(subject)
+        elif not targets:
+            self._add_text(subject, child.tag, child.text or "", language)
+
+    def _add_text(self, subject: str, name: str, value: str, language: str) -> None:
+        if value.strip():
+            self._texts.setdefault(subject, {}).setdefault(name, []).append((language.lower(), value.strip()))
+
+
+def _read(document: bytes, graph: _Graph) -> None:
+    depth, root = 0, None
+    for event, element in iterparse(BytesIO(document), events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        if depth > _MAX_DEPTH:
+            raise InvalidInput.of("body", f"is nested more than {_MAX_DEPTH} deep")
+        if root is None:
+            root = element
+            if root.tag != f"{_RDF}RDF":
+                raise InvalidInput.of("body", f"must be RDF/XML, whose first element is rdf:RDF, not {root.tag}")
+        elif event == "end" and depth == 1:
+            graph.add_node(element, root.get(_LANGUAGE, ""))
+            # What is read needs no memory any more.
+            root.clear()
+
+
+def _make_row(number: int, uri: str, texts: Mapping[str, list[tuple[str, str]]]) -> Mapping[str, Any] | None:
+    labels = texts.get(f"{_SKOS}prefLabel") or texts.get(_LABEL) or []
+    if not labels:
+        return None
+    name = min(labels, key=_rank_language)[1]
+    others = [*labels, *texts.get(f"{_SKOS}altLabel", ()), *texts.get(f"{_SKOS}hiddenLabel", ())]
+    described = texts.get(f"{_SKOS}definition") or texts.get(f"{_SKOS}scopeNote") or [("", "")]
+    return {
+        "ref": str(number),
+        "name": name,
+        "aliases": list(dict.fromkeys(text for _, text in others if text != name)),
+        "description": min(described, key=_rank_language)[1],
+        "metadata": {"uri": uri} if uri.startswith("http") else {},
+    }
+
+
+def _rank_language(labelled: tuple[str, str]) -> int:
+    language = labelled[0].split("-")[0]
+    return _LANGUAGES.index(language) if language in _LANGUAGES else len(_LANGUAGES)
+
+
+def _make_uri(row: Mapping[str, Any]) -> str:
+    return _URN + str(row["id"])
+
+
+def _render_text(name: str, text: str) -> str:
+    return f"  <skos:{name}>{escape(text.translate(_UNWRITABLE))}</skos:{name}>\n"

@@ -1,0 +1,271 @@
+"""The keyword tree exported and imported: four formats, the same file twice, and files that no one should send."""
+
+import csv
+import io
+import re
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from tests.web.conftest import Opened
+from tests.web.trees import everything, info, keyword, names, undo
+
+pytestmark = pytest.mark.anyio
+
+JSONL, SKOS, OUTLINE, CSV = "application/x-ndjson", "application/rdf+xml", "text/plain", "text/csv"
+TYPES = {"jsonl": JSONL, "skos": SKOS, "outline": OUTLINE, "csv": CSV}
+HEAD = (
+    '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+    'xmlns:skos="http://www.w3.org/2004/02/skos/core#">'
+)
+
+
+async def send(api: httpx.AsyncClient, text: str | bytes, media_type: str, **params: str) -> httpx.Response:
+    return await api.post("/api/keywords/import", content=text, headers={"Content-Type": media_type}, params=params)
+
+
+def concept(uri: str, label: str, *broader: str) -> str:
+    above = "".join(f'<skos:broader rdf:resource="{item}"/>' for item in broader)
+    return f'<skos:Concept rdf:about="{uri}"><skos:prefLabel>{label}</skos:prefLabel>{above}</skos:Concept>'
+
+
+async def plant(api: httpx.AsyncClient) -> None:
+    """Make a tree with what each format could lose."""
+    top = await keyword(api, "TCP/IP | 网络", aliases=["- net", "a|b"], description='一行\n两行, "quoted" <&>')
+    below = await keyword(api, "HTTP", top["id"], metadata={"icon": "globe"})
+    await keyword(api, "Java", below["id"])
+    await keyword(api, "Java", top["id"])
+    saved = await info(api, "Retry-After", below["id"], source="RFC 9110")
+    await api.put(f"/api/infos/{saved['id']}/keywords/{top['id']}", json={"relation": "RELATED"})
+    await info(api, "on the root", "root")
+    await info(api, "on nothing")
+
+
+async def paths(api: httpx.AsyncClient) -> dict[str, list[str]]:
+    """Return the aliases of every keyword by its path."""
+    found: dict[str, list[str]] = {}
+
+    async def walk(keyword_id: str, above: str) -> None:
+        for row in (await api.get(f"/api/keywords/{keyword_id}/children")).json()["results"]:
+            path = f"{above} > {row['name']}"
+            found[path] = row["aliases"]
+            await walk(row["id"], path)
+
+    await walk("root", "")
+    return found
+
+
+@pytest.mark.parametrize("form", TYPES)
+async def test_an_export_is_imported_elsewhere_as_it_was_and_twice_changes_nothing(
+    api: httpx.AsyncClient, form: str
+) -> None:
+    await plant(api)
+    exported = await api.get("/api/keywords/export", params={"format": form})
+    assert (exported.status_code, exported.headers["content-type"].partition(";")[0]) == (200, TYPES[form])
+
+    there = {"account": "other"}
+    first = await send(api, exported.content, TYPES[form], **there)
+    again = await send(api, exported.content, TYPES[form], **there)
+    here = await send(api, exported.content, TYPES[form])
+
+    assert (first.json()["keywords"], first.json()["changed"]) == (4, 0), first.text
+    assert first.json()["infos"] == (3 if form == "jsonl" else 0)
+    for answer in (again, here):
+        assert (answer.status_code, answer.json()["operation_ids"], answer.json()["import_id"]) == (200, [], None)
+    before = (await api.get("/api/keywords/export", params={"format": form})).text
+    after = (await api.get("/api/keywords/export", params={"format": form, **there})).text
+    assert [line.split('"ref"')[0] for line in before.splitlines()][:1]
+    assert len(after.splitlines()) == len(before.splitlines())
+
+
+async def test_json_lines_keep_infos_links_scopes_and_metadata(api: httpx.AsyncClient, another: Opened) -> None:
+    await plant(api)
+    exported = (await api.get("/api/keywords/export")).content
+    await send(api, exported, JSONL, account="other")
+
+    async def told(account: str) -> list[Any]:
+        infos = (await api.get("/api/infos", params={"account": account})).json()["results"]
+        rows = []
+        for row in infos:
+            linked = await api.get(f"/api/infos/{row['id']}/keywords", params={"account": account})
+            links = [(item["name"], item["relation"]) for item in linked.json()["results"]]
+            rows.append((row["content"], row["source"], row["scopes"], row["owner"], links))
+        http = (await api.get("/api/keywords/HTTP", params={"account": account})).json()
+        return [rows, http["metadata"], http["scopes"], http["owner"]]
+
+    assert await told("other") == await told("default")
+    async with another() as later:
+        assert (await later.get("/api/keywords/export")).content == exported
+
+
+async def test_each_format_says_what_it_should(api: httpx.AsyncClient) -> None:
+    await plant(api)
+
+    async def export(form: str) -> str:
+        return (await api.get("/api/keywords/export", params={"format": form})).text
+
+    assert (await export("outline")).splitlines() == [
+        "TCP/IP \\| 网络 | - net | a\\|b",
+        "  HTTP",
+        "    Java",
+        "  Java",
+    ]
+    rows = list(csv.DictReader(io.StringIO(await export("csv"))))
+    assert [row["name"] for row in rows] == ["TCP/IP | 网络", "HTTP", "Java", "Java"]
+    assert (rows[0]["parent_id"], rows[1]["parent_id"], rows[0]["description"]) == (
+        "",
+        rows[0]["id"],
+        '一行\n两行, "quoted" <&>',
+    )
+    labels = re.findall("<skos:prefLabel>(.*)</skos:prefLabel>", await export("skos"))
+    assert labels == ["TCP/IP | 网络", "HTTP", "Java", "Java"]
+
+
+async def test_what_a_caller_does_not_see_is_not_exported(api: httpx.AsyncClient) -> None:
+    hidden = await keyword(api, "hidden", user_id="li", scopes=["user:li"])
+    shown = await keyword(api, "shown", hidden["id"])
+    await info(api, "secret", hidden["id"], user_id="li", scopes=["user:li"])
+    await info(api, "seen", hidden["id"], shown["id"], user_id="li")
+
+    lines = (await api.get("/api/keywords/export", params={"user_id": "chen"})).text.splitlines()
+
+    rows = [orjson.loads(line) for line in lines]
+    assert [row.get("name") or row["content"] for row in rows] == ["shown", "seen"]
+    assert "parent_ref" not in rows[0]
+    assert rows[1]["links"] == [{"ref": shown["id"], "relation": "PRIMARY"}]
+
+
+async def test_an_import_is_one_undoable_group_and_merges_by_path(api: httpx.AsyncClient) -> None:
+    await keyword(api, "语言")
+    await info(api, "known", "语言")
+    before = await everything(api)
+
+    done = await send(api, "语言 | languages\n\tPython | py\n\t\tasyncio\nGo\n", OUTLINE)
+
+    assert await paths(api) == {
+        " > 语言": ["languages"],
+        " > 语言 > Python": ["py"],
+        " > 语言 > Python > asyncio": [],
+        " > Go": [],
+    }
+    assert {name: done.json()[name] for name in ("keywords", "changed")} == {"keywords": 3, "changed": 1}
+    undone = await undo(api, done.json()["import_id"])
+    assert undone.status_code == 200, undone.text
+    after = await everything(api)
+    assert (after["tree"]["children"], after["infos"]) == (before["tree"]["children"], before["infos"])
+
+
+async def test_a_large_import_is_several_operations_of_one_group(api: httpx.AsyncClient) -> None:
+    lines = ["top", *(f"  keyword {number}" for number in range(2_500))]
+
+    done = (await send(api, "\n".join(lines), OUTLINE)).json()
+
+    assert (done["keywords"], len(done["operation_ids"])) == (2_501, 3)
+    assert (await api.get("/api/keywords/top")).json()["child_count"] == 2_500
+    assert (await send(api, "\n".join(lines), OUTLINE)).json()["operation_ids"] == []
+    await undo(api, done["import_id"])
+    assert (await api.get("/api/keywords")).json()["count"] == 0
+
+
+async def test_an_import_is_answered_again_to_the_same_key(api: httpx.AsyncClient) -> None:
+    headers = {"Content-Type": OUTLINE, "Idempotency-Key": "once"}
+    first = await api.post("/api/keywords/import", content="a\nb", headers=headers)
+    again = await api.post("/api/keywords/import", content="a\nb", headers=headers)
+
+    assert (first.json()["keywords"], again.json()) == (2, first.json())
+
+
+async def test_skos_is_read_as_others_write_it(api: httpx.AsyncClient) -> None:
+    document = f"""<?xml version="1.0" encoding="UTF-8"?>{HEAD}
+      <rdf:Description rdf:about="http://x/animal">
+        <rdf:type rdf:resource="http://www.w3.org/2004/02/skos/core#Concept"/>
+        <skos:prefLabel xml:lang="en">animal</skos:prefLabel><skos:prefLabel xml:lang="zh">动物</skos:prefLabel>
+        <skos:altLabel xml:lang="en">fauna</skos:altLabel><skos:definition>Lives.</skos:definition>
+        <skos:narrower><skos:Concept rdf:about="http://x/cat" skos:prefLabel="cat"/></skos:narrower>
+      </rdf:Description>
+      {concept("http://x/tiger", "tiger", "http://x/cat")}
+      <skos:Concept rdf:about="http://x/cat"><skos:altLabel>feline</skos:altLabel></skos:Concept></rdf:RDF>"""
+
+    done = await send(api, document, "text/xml")
+
+    assert done.status_code == 200, done.text
+    assert await paths(api) == {
+        " > 动物": ["animal", "fauna"],
+        " > 动物 > cat": ["feline"],
+        " > 动物 > cat > tiger": [],
+    }
+    assert (await api.get("/api/keywords/fauna")).json()["metadata"] == {"uri": "http://x/animal"}
+
+
+ENTITIES = "".join(f'<!ENTITY a{level + 1} "{f"&a{level};" * 10}">' for level in range(9))
+BOMB = f"""<!DOCTYPE r [<!ENTITY a0 "lol">{ENTITIES}]>{HEAD}{concept("u:1", "&a9;")}</rdf:RDF>"""
+
+
+@pytest.mark.parametrize(
+    ("text", "media_type", "field", "said"),
+    [
+        (
+            HEAD + concept("u:1", "a", "u:2") + concept("u:2", "b", "u:1") + "</rdf:RDF>",
+            SKOS,
+            "concepts.1.broader",
+            "itself",
+        ),
+        (HEAD + concept("u:1", "a", "u:1") + "</rdf:RDF>", SKOS, "concepts.1.broader", "itself"),
+        (HEAD + concept("u:1", "a", "u:2", "u:3") + "</rdf:RDF>", SKOS, "concepts.1.broader", "2 broader"),
+        (HEAD + concept("u:1", "a", "u:9") + "</rdf:RDF>", SKOS, "concepts.1.broader", "not in the file"),
+        (HEAD + concept("u:1", "") + "</rdf:RDF>", SKOS, "concepts.1.prefLabel", "no label"),
+        (HEAD + concept("u:1", "x" * 201) + "</rdf:RDF>", SKOS, "concepts.1.name", "200"),
+        (HEAD + concept("u:1", "a"), SKOS, "body", "is not XML"),
+        ("@prefix skos: <http://www.w3.org/2004/02/skos/core#> .", SKOS, "body", "Turtle"),
+        ("<html/>", SKOS, "body", "rdf:RDF"),
+        (BOMB, SKOS, "body", "entities"),
+        (f'<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>{HEAD}&x;</rdf:RDF>', SKOS, "body", "entities"),
+        (HEAD + "<a>" * 5_000 + "</a>" * 5_000 + "</rdf:RDF>", SKOS, "body", "nested"),
+        (HEAD + "</rdf:RDF>", SKOS, "body", "no skos:Concept"),
+        ("", SKOS, "body", "is not XML"),
+        ("  \n\n", OUTLINE, "body", "no keyword"),
+        (b"\xff\xfe", OUTLINE, "body", "UTF-8"),
+        ("a\n  !!!\n", OUTLINE, "lines.2.name", "letter"),
+        ("title,parent\na,b\n", CSV, "lines.1", "name"),
+        ("name,id\na,1\nb,1\n", CSV, "lines.3.id", "line 2"),
+        ("id,name,parent_id\n1,a,2\n2,b,1\n", CSV, "lines.2.parent_id", "itself"),
+        ("id,name,parent_id\n1,a,9\n", CSV, "lines.2.parent_id", "not in the file"),
+        ('name\n"a\n', CSV, "lines.1", "CSV"),
+        ("name,id\na\n", CSV, "lines.2", "2 fields"),
+        ('{"kind":"keyword","name":"a","parent_ref":"x"}', JSONL, "lines.1.parent_ref", "no line above"),
+        ('{"kind":"info","content":"a","links":[{"ref":"x"}]}', JSONL, "lines.1.links.0.ref", "no line"),
+        (
+            '{"kind":"info","content":"a","links":[{"keyword_id":"x"}]}',
+            JSONL,
+            "lines.1.links.0.keyword_id",
+            "no keyword",
+        ),
+        ('{"kind":"keyword","name":"a"}\n{"kind":"info","content":" "}', JSONL, "lines.2.content", "blank"),
+        ("{", JSONL, "lines.1", "JSON"),
+    ],
+)
+async def test_a_file_that_cannot_be_imported_is_refused_whole(
+    api: httpx.AsyncClient, text: str | bytes, media_type: str, field: str, said: str
+) -> None:
+    refused = await send(api, text, media_type)
+
+    assert refused.status_code == 422, refused.text
+    error = refused.json()["errors"][0]
+    assert (error["field"], said in error["message"]) == (field, True), error
+    assert (await api.get("/api/operations")).json()["count"] == 0
+
+
+async def test_an_alias_that_is_another_name_is_a_conflict_that_names_the_line(api: httpx.AsyncClient) -> None:
+    refused = await send(api, "Go | golang\nRust | Go", OUTLINE)
+
+    assert (refused.status_code, "lines.2" in refused.json()["detail"]) == (409, True)
+    assert await names(api, "/api/keywords") == []
+
+
+async def test_other_content_types_and_too_many_rows_are_refused(api: httpx.AsyncClient) -> None:
+    assert (await send(api, "a", "application/json")).status_code == 415
+    assert (await send(api, "a", OUTLINE, format="turtle")).status_code == 422
+    too_many = await send(api, "a\n" * 100_001, OUTLINE)
+    assert (too_many.status_code, "100000" in too_many.json()["detail"]) == (413, True)
