@@ -31,6 +31,7 @@ from knowhub.keywords.curate.curator import Curator
 from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.exchange import KeywordExchange
 from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.missed import MissedQueries
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
@@ -145,6 +146,7 @@ class Keywords:
         self.tree = KeywordService(store, text, ids, self.agent, options)
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
         self.search = KeywordSearch(store, text, self.agent, options, cache, decisions)
+        self.missed = MissedQueries(store, text)
         self.exchange = KeywordExchange(store, ids, self.tree.creation, self.infos)
         self.curator = Curator(store, text, ids, self.agent, options, decisions)
 

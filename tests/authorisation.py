@@ -129,6 +129,10 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     ("POST", f"{KEYWORDS}/import"): asked(
         Need.WRITER, body=lambda _ids: b'{"kind":"keyword","name":"by the matrix"}\n'
     ),
+    ("GET", f"{KEYWORDS}/missed"): asked(Need.KEY),
+    # Without a model nothing is missed.
+    ("POST", f"{KEYWORDS}/missed"): asked(Need.WRITER, 404, body=sent(id="missed-none")),
+    ("DELETE", f"{KEYWORDS}/missed"): asked(Need.WRITER, 404, query="id=missed-none"),
     ("GET", f"{KEYWORDS}/metrics"): asked(Need.KEY, uses=(_KEYWORD,)),
     ("POST", f"{KEYWORDS}/reorganize"): asked(Need.WRITER, body=sent())
     + asked(Need.ROOT, 202, query="wait=false", body=sent()),

@@ -7,8 +7,8 @@ from knowhub.core import clock
 from knowhub.core.collection import Collection, OnDelete, Path, Reference
 from knowhub.core.operation import Row
 from knowhub.core.projection import RecordFormat
-from knowhub.keywords import info_rules, keyword_rules, tree
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, RELATION_RANKS, ROOT_ID, make_link_id
+from knowhub.keywords import info_rules, keyword_rules, missed, tree
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, MISSED, RELATION_RANKS, ROOT_ID, make_link_id
 
 # The keys of look-up are computed from the name and the aliases.
 _NAMES: Final[frozenset[Path]] = frozenset(
@@ -41,6 +41,7 @@ COLLECTIONS: Final = (
         ),
         table=tree.LINK_TABLE,
     ),
+    Collection(MISSED, is_undoable=False, is_internal=True, table=missed.MISSED_TABLE),
 )
 
 

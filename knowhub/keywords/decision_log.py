@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from knowhub.core.errors import KnowHubError
-from knowhub.core.operation import Commits, Draft, Row, View
+from knowhub.core.operation import Commits, Decide, Draft, Row, View
 from knowhub.core.request_context import RequestContext
 
 OP = "agent_decision"
@@ -40,12 +40,16 @@ class DecisionLog:
 
     def note(self, ctx: RequestContext, calls: Sequence[Row]) -> None:
         """Record the calls of a decision in the background. Needs a running event loop."""
-        if not self._enabled or not calls:
-            return
+        noted = tuple(calls)
+        if self._enabled and noted:
+            self.start(ctx, lambda _: Draft(OP, [], agent_io=noted))
+
+    def start(self, ctx: RequestContext, decide: Decide[View]) -> None:
+        """Commit a decision in the background. Needs a running event loop."""
         if len(self._pending) >= self._limit:
             self.dropped += 1
             return
-        task = asyncio.get_running_loop().create_task(self._write(ctx, tuple(calls)))
+        task = asyncio.get_running_loop().create_task(self._write(ctx, decide))
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
@@ -59,8 +63,8 @@ class DecisionLog:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    async def _write(self, ctx: RequestContext, calls: Sequence[Row]) -> None:
+    async def _write(self, ctx: RequestContext, decide: Decide[View]) -> None:
         try:
-            await self._store.commit(ctx.account, ctx.actor, lambda _: Draft(OP, [], agent_io=calls))
+            await self._store.commit(ctx.account, ctx.actor, decide)
         except KnowHubError:
             self.failed += 1

@@ -8,6 +8,7 @@ from typing import Any, Final
 KEYWORDS = "keywords"
 INFOS = "infos"
 LINKS = "links"
+MISSED = "missed_keywords"
 ROOT_ID = "root"
 PAGE_SIZE = 50
 

@@ -36,6 +36,7 @@ _ORDER = (
     "exchange",
     "knowledge",
     "keyword_files",
+    "missed_keywords",
     "keywords",
     "infos",
     "resources",

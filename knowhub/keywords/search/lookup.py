@@ -10,6 +10,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.cache import EXACT_TTL_S, ResultCache
 from knowhub.keywords.decision_log import DecisionLog
+from knowhub.keywords.missed import MissedQuery, make_note
 from knowhub.keywords.model import InfoQuery, KeywordSearchResult, Node, SearchStatus, TreeOptions
 from knowhub.keywords.paths import SEPARATOR, find_by_path
 from knowhub.keywords.ports import KeywordStore, KeywordText
@@ -166,6 +167,10 @@ class KeywordSearch:
             found = self._make_not_found(view, request, descended.reason, nodes)
             degraded = DEGRADED if descended.failure is not None else ()
             parent_id, name = descended.suggested_parent_id, descended.suggested_name
+            if self._log is not None and descended.calls and descended.failure is None:
+                missed = MissedQuery(request.query, parent_id, name, descended.reason)
+                token = " ".join(request.tokens)
+                self._log.start(ctx, lambda view: make_note(ctx, missed, token, view))
             return replace(found, suggested_parent_id=parent_id, suggested_name=name, degraded=degraded)
         if descended.outcome == "ambiguous" and nodes:
             return self._make_ambiguous(view, ctx, nodes, descended.reason)[0]

@@ -9,6 +9,8 @@ from knowhub.web.schemas.parts import Answer, OperationAnswer, Page
 # In examples; the test that executes them replaces these ids by real ones.
 KEYWORD_ID, OTHER_KEYWORD_ID = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0ab"
 
+MISSED_ID = "missed-8e1f0c2ab34d5e6f70819203"
+
 
 class ShortKeyword(Answer):
     """A keyword without the list of its children, as paths and candidates show it."""
@@ -160,6 +162,26 @@ class KeywordSearchAnswer(Answer):
         examples=["exact", "id", "path", "pinyin", "exact_miss_llm_disabled", "exact_miss_no_llm", "agent_failure"]
     )
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
+
+
+class MissedRow(Answer):
+    """A query that no keyword answers."""
+
+    id: str
+    query: str
+    count: int = Field(description="How often a model looked for it.")
+    suggested_parent_id: str
+    suggested_name: str
+    reason: str
+    owner: str
+    scopes: list[str]
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class MissedList(Page[MissedRow]):
+    pass
 
 
 class TreeImportAnswer(OperationAnswer):

@@ -244,6 +244,27 @@ class TreeImportParams(CallerIds):
     format: TreeFormat | None = Field(default=None, description="As for an export. Default: as the content type says.")
 
 
+class MissedListParams(CallerIds):
+    """A page of the missed queries."""
+
+    limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
+    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
+
+
+class MissedAcceptBody(Body):
+    """The missed query to be made a keyword."""
+
+    id: RowId
+    name: Name | None = Field(default=None, description="Default: the suggested name. The query becomes an alias.")
+    parent_id: RowId | None = Field(default=None, description="Default: the suggested parent.")
+
+
+class MissedDismissParams(CallerIds):
+    """The missed query to be dismissed."""
+
+    id: RowId = Field(description="The id of a missed query.")
+
+
 class ChildrenParams(CallerIds):
     """A page of the children of a keyword."""
 

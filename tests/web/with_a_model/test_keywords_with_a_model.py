@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
@@ -173,3 +174,72 @@ async def test_a_plan_of_rules_stands_when_the_model_fails(api: httpx.AsyncClien
 
     assert plan["degraded"] == ["llm"]
     assert [(one["source"]["id"], one["into"]["id"]) for one in plan["steps"]] == [(second["id"], first["id"])]
+
+
+async def missed(api: httpx.AsyncClient, count: int, **params: str) -> list[dict[str, Any]]:
+    """Return the queue when it has so many rows: they are written after the answer."""
+    rows: list[dict[str, Any]] = []
+    for _ in range(200):
+        rows = (await api.get("/api/keywords/missed", params=params)).json()["results"]
+        if len(rows) == count:
+            break
+        await anyio.sleep(0.01)
+    return rows
+
+
+async def test_what_a_model_did_not_find_waits_until_it_is_accepted(
+    api: httpx.AsyncClient, script: list[Answer]
+) -> None:
+    fruit = await keyword(api, "水果")
+    await keyword(api, "苹果", fruit["id"])
+    script += [jump_to("水果"), missing("香蕉")]
+    await search(api, "那根弯弯的")
+
+    (row,) = await missed(api, 1)
+    assert (row["query"], row["suggested_parent_id"], row["suggested_name"], row["count"]) == (
+        "那根弯弯的",
+        fruit["id"],
+        "香蕉",
+        1,
+    )
+    accepted = await api.post("/api/keywords/missed", json={"id": row["id"]})
+
+    assert (accepted.status_code, accepted.json()["name"], accepted.json()["parent_id"]) == (201, "香蕉", fruit["id"])
+    assert (await search(api, "那根弯弯的"))["node"]["id"] == accepted.json()["id"]
+    assert await missed(api, 0) == []
+    await api.post(f"/api/operations/{accepted.json()['operation_id']}/undo", json={})
+    assert [item["id"] for item in await missed(api, 1)] == [row["id"]]
+    assert [item["op"] for item in (await api.get("/api/operations")).json()["results"]].count(
+        "note_missed_keyword"
+    ) == 0
+
+
+async def test_a_missed_query_is_counted_placed_elsewhere_or_dismissed_for_good(
+    api: httpx.AsyncClient, script: list[Answer]
+) -> None:
+    await keyword(api, "水果")
+    script += [missing("香蕉"), missing("梨"), missing("梨"), missing("梨")]
+    await search(api, "那根弯弯的")
+    await missed(api, 1)
+    await search(api, "那个有核的", user_id="li")
+    both = await missed(api, 2)
+
+    assert [row["query"] for row in both] == ["那个有核的", "那根弯弯的"]
+    dismissed = await api.delete("/api/keywords/missed", params={"id": both[0]["id"]})
+    assert (dismissed.status_code, len(await missed(api, 1))) == (200, 1)
+    await search(api, "那个有核的", user_id="li")
+    elsewhere = await api.post(
+        "/api/keywords/missed", json={"id": both[1]["id"], "name": "Banana", "parent_id": "水果"}
+    )
+    assert (elsewhere.json()["name"], elsewhere.json()["aliases"]) == ("Banana", ["那根弯弯的"])
+    assert await missed(api, 0) == []
+    assert (await api.delete("/api/keywords/missed", params={"id": both[0]["id"]})).status_code == 404
+
+
+async def test_a_failed_walk_is_no_missed_query(api: httpx.AsyncClient, script: list[Answer]) -> None:
+    await keyword(api, "水果")
+    script += [TimeoutError(), missing("梨")]
+    await search(api, "failed")
+    await search(api, "found nothing")
+
+    assert [row["query"] for row in await missed(api, 1)] == ["found nothing"]

@@ -1,0 +1,146 @@
+"""The queue of missed queries: what a model did not find, with the place that it suggested for it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from knowhub.core import clock, permissions, scopes
+from knowhub.core.errors import NotFound
+from knowhub.core.operation import Draft, Row, Unchanged, View, Write, get_operation, is_live, next_of, next_version
+from knowhub.core.owned_rows import Scan, check_can_edit, list_visible
+from knowhub.core.request_context import RequestContext
+from knowhub.core.table_schema import TableSchema
+from knowhub.keywords.model import MISSED, ROOT_ID, NewKeyword
+from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.tree import find_by_token
+
+OP: Final = "note_missed_keyword"
+MAX_QUERY_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MissedSummary:
+    """What memory holds of a missed query beside its row."""
+
+    id: str
+    ordinal: int
+    owner: str
+    audience: frozenset[str]
+    live: bool
+
+
+def _summarize(row: Row, ordinal: int, _change: int, _earlier: MissedSummary | None) -> MissedSummary:
+    owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
+    return MissedSummary(row["id"], ordinal, owner, audience, is_live(row))
+
+
+MISSED_TABLE: Final = TableSchema(MISSED, _summarize)
+
+
+@dataclass(frozen=True, slots=True)
+class MissedPage:
+    """A page of missed queries, newest first, and the position from which the next page goes on."""
+
+    rows: list[Mapping[str, Any]]
+    position: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MissedQuery:
+    """A query that a model did not find, and what it suggested."""
+
+    text: str
+    parent_id: str | None
+    name: str | None
+    reason: str
+
+
+def make_note(ctx: RequestContext, missed: MissedQuery, token: str, view: View) -> Draft | Unchanged:
+    """Return the write that notes a missed query, or counts it again. One that was dismissed stays dismissed."""
+    owner = permissions.owner_for(ctx, None, "a missed query")
+    named = blake2b(repr((owner, token)).encode("utf-8", "replace"), digest_size=12)
+    row_id = f"missed-{named.hexdigest()}"
+    before = view.get(MISSED, row_id)
+    if before is not None and not is_live(before):
+        return Unchanged()
+    moment = clock.iso(view.now)
+    row = {
+        "id": row_id,
+        "query": missed.text[:MAX_QUERY_CHARS],
+        "count": 1 if before is None else before["count"] + 1,
+        "suggested_parent_id": missed.parent_id or ROOT_ID,
+        "suggested_name": missed.name or missed.text[:MAX_QUERY_CHARS],
+        "reason": missed.reason,
+        "owner": owner,
+        "scopes": list(ctx.default_keyword_scopes),
+        "version": next_version(before),
+        "created_at": moment if before is None else before["created_at"],
+        "updated_at": moment,
+    }
+    return Draft(OP, [Write(MISSED, row_id, row)])
+
+
+class MissedQueries:
+    """The missed queries that a caller sees. One whose name is that of a keyword since is no longer listed."""
+
+    def __init__(self, store: KeywordStore, text: KeywordText) -> None:
+        self._store = store
+        self._text = text
+
+    async def list_newest(self, ctx: RequestContext, limit: int, before: int | None = None) -> MissedPage:
+        """Return a page of the queue, newest first."""
+        await self._store.refresh(ctx.account)
+
+        def scan(view: View, last: MissedSummary | None) -> Iterator[MissedSummary]:
+            return view.newest(MISSED_TABLE, before if last is None else last.ordinal)
+
+        def accept(view: View, summary: MissedSummary) -> bool:
+            row = view.get(MISSED, summary.id)
+            return row is not None and not self._is_known(view, ctx, row)
+
+        found = await list_visible(self._store, ctx, Scan(MISSED_TABLE, scan), limit + 1, accept)
+        view = self._store.view(ctx.account)
+        rows = [row for row in (view.get(MISSED, item.id) for item in found[:limit]) if row is not None]
+        return MissedPage(list(rows), found[limit - 1].ordinal if len(found) > limit else None)
+
+    async def get_keyword(
+        self, ctx: RequestContext, missed_id: str, name: str | None = None, parent_id: str | None = None
+    ) -> NewKeyword:
+        """Return the keyword that accepts a missed query, at the suggested place; the query leads to it.
+
+        Raises NotFound, and Forbidden for a reader.
+        """
+        permissions.check_can_write(ctx)
+        await self._store.refresh(ctx.account)
+        row = self._get_row(self._store.view(ctx.account), ctx, missed_id)
+        chosen = name or str(row["suggested_name"])
+        is_same = self._text.tokens(chosen) == self._text.tokens(row["query"])
+        return NewKeyword(
+            chosen, parent_id or str(row["suggested_parent_id"]), aliases=() if is_same else (str(row["query"]),)
+        )
+
+    async def dismiss(self, ctx: RequestContext, missed_id: str) -> str:
+        """Take a missed query off the queue for good; return the operation. Raises NotFound and Forbidden."""
+        permissions.check_can_write(ctx)
+
+        def decide(view: View) -> Draft:
+            row = self._get_row(view, ctx, missed_id)
+            check_can_edit(ctx, row, "missed query", None)
+            return Draft(
+                "dismiss_missed_keyword",
+                [Write(MISSED, missed_id, next_of({**row, "deleted": True}, row, view.now))],
+            )
+
+        return get_operation(await self._store.commit(ctx.account, ctx.actor, decide)).operation_id
+
+    def _get_row(self, view: View, ctx: RequestContext, missed_id: str) -> Row:
+        summary = view.summary(MISSED_TABLE, missed_id)
+        row = view.get(MISSED, missed_id)
+        if summary is None or row is None or not summary.live or not ctx.sees(summary.audience):
+            raise NotFound.of("missed query", missed_id)
+        return row
+
+    def _is_known(self, view: View, ctx: RequestContext, row: Row) -> bool:
+        tokens = self._text.tokens(row["query"])
+        return any(ctx.sees(node.audience) for token in tokens for node in find_by_token(view, token))
