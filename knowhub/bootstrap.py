@@ -11,9 +11,7 @@ import structlog
 
 from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.service import AuditService
-from knowhub.context.commit.candidate_pipeline import CandidatePipeline, PipelineOptions
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
-from knowhub.context.commit.policies import PolicyRouter
 from knowhub.context.commit.session_node import ArchiveBuilder
 from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
@@ -157,18 +155,18 @@ class Memories:
     def __init__(self, adapters: Adapters, indexes: Indexes, work: BackgroundWork, records: KnowledgeService) -> None:
         settings, store, reranker = adapters.settings, adapters.store, adapters.reranker
         directories = work.exports.directories
-        options = PipelineOptions(budget_s=settings.llm_write_budget_s, fold=simplify)
-        pipeline = CandidatePipeline(adapters.chat, options)
+        archives = ArchiveBuilder(simplify)
         reranking = None if reranker is None else MemoryReranking(reranker, settings.rerank_budget_s)
         parts = ContextParts(
-            CommitCoordinator(store, pipeline, PolicyRouter(), directories),
+            CommitCoordinator(store, archives, directories, work.extraction),
             MemorySearch(store, indexes.memories.index, adapters.clock, reranking),
             MemoryReadService(store),
-            SessionSummarizer(ArchiveBuilder(pipeline.fold)),
+            SessionSummarizer(archives),
             directories,
         )
         self.nodes = ContextService(store, parts)
         self.outbox = indexes.outbox
+        self.extraction = work.extraction
         self.distillation = Distillation(store, records)
 
 

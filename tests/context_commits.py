@@ -1,18 +1,16 @@
 """Sessions to commit, over a store in memory: what tests of the commit build again and again."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.context import uri
-from knowhub.context.commit.candidate_pipeline import CandidatePipeline, PipelineOptions
 from knowhub.context.commit.commit_coordinator import CommitCoordinator, CommitStages
-from knowhub.context.commit.policies import PolicyRouter
+from knowhub.context.commit.session_node import ArchiveBuilder
 from knowhub.context.commit_model import CommitOptions, CommitResult, SessionCommit, UsedTool
 from knowhub.context.model import NODES, PARTS, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_memories, list_parts
 from knowhub.conversations.messages import Message
-from knowhub.core.language_models import ChatModel
 from knowhub.core.operation import Draft, IdempotencyKey, Operation, Outcome, Row, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.engine.view import AccountView
@@ -42,16 +40,13 @@ class Desk:
 
     def __init__(
         self,
-        chat: ChatModel | None = None,
         stages: CommitStages | None = None,
-        pipeline: CandidatePipeline | None = None,
         store: MemoryStore | FileStore | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.store = store or MemoryStore(self.clock, CountedIds())
         self.directories = SeenDirectories()
-        self.pipeline = pipeline or CandidatePipeline(chat, PipelineOptions(budget_s=5.0))
-        self.commits = CommitCoordinator(self.store, self.pipeline, PolicyRouter(), self.directories, stages)
+        self.commits = CommitCoordinator(self.store, ArchiveBuilder(), self.directories, stages=stages)
 
     async def commit(
         self,
@@ -115,11 +110,6 @@ def forget(desk: Desk, *addresses: str, is_forgotten: bool = True) -> Coroutine[
 def whose(session_id: str = "s1") -> MemoryContext:
     """Return the spaces of Li and the helper."""
     return uri.memory_context(LI, session_id)
-
-
-def memories(*items: Mapping[str, Any]) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """Return an answer of a model that found these."""
-    return {"memories": list(items)}
 
 
 def used(name: str, **fields: Any) -> UsedTool:  # noqa: ANN401 -- any field

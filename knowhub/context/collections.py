@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from knowhub.context import queries
 from knowhub.context.edits import BY
-from knowhub.context.model import GROWTH, NODES, PARTS
+from knowhub.context.model import NODES, PARTS, READING
 from knowhub.context.queries import list_memories
+from knowhub.context.reading import READ_FIELDS, UNREAD_COUNTS
 from knowhub.context.uri import parent_of, parse, redact_node
-from knowhub.core.collection import Collection, Computed, OnDelete, Reference
+from knowhub.core.collection import Collection, Computed, OnDelete, Reference, UndoneRow
 from knowhub.core.erasing import OWNED_FIELDS, EraseRules
 from knowhub.core.operation import Row, View
 
@@ -45,6 +46,16 @@ def redact(row: Row, sees: Callable[[str, str], bool]) -> Row:
     return redact_node(str(row["id"]), row, is_seen)
 
 
+def _keep_reading(undone: UndoneRow) -> Row:
+    current = undone.current(NODES, str(undone.row["id"])) or {}
+    reading = (current.get("metadata") or {}).get(READING)
+    after = undone.row["metadata"].get(READING)
+    if reading is None or after is None:
+        return undone.row
+    kept = {name: reading[name] for name in READ_FIELDS if name in reading}
+    return {**undone.row, "metadata": {**undone.row["metadata"], READING: {**after, **kept}}}
+
+
 ERASE_NODE = EraseRules(
     noun="memory",
     kept=_KEPT,
@@ -68,7 +79,7 @@ ERASE_PART = EraseRules(
 
 
 _STATS: Final = ("calls", "success", "failure", "total_seconds")
-_LISTS: Final = ("source_refs", "message_ids", "sessions", "counted_calls", GROWTH)
+_LISTS: Final = ("source_refs", "message_ids", "sessions", "counted_calls")
 
 COLLECTIONS: Final = (
     Collection(
@@ -78,10 +89,14 @@ COLLECTIONS: Final = (
                 ("metadata", "message_count"),
                 ("metadata", "committed"),
                 *(("metadata", "stats", name) for name in _STATS),
+                *(("metadata", READING, name) for name in UNREAD_COUNTS),
             }
         ),
         append_only=frozenset(("metadata", name) for name in _LISTS),
-        computed=(Computed(frozenset({("metadata", "stats", "last_used")})),),
+        computed=(
+            Computed(frozenset({("metadata", "stats", "last_used")})),
+            Computed(frozenset(("metadata", READING, name) for name in READ_FIELDS), _keep_reading),
+        ),
         redact=redact,
         erase=ERASE_NODE,
         table=queries.NODE_TABLE,

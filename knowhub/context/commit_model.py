@@ -42,7 +42,10 @@ class CommitOptions:
 
 @dataclass(frozen=True, slots=True)
 class SessionCommit:
-    """A session to commit. `used_contexts` are URIs or texts that were recalled into it."""
+    """A session to commit. `used_contexts` are URIs or texts that were recalled into it.
+
+    With `wait` the answer comes when a model has read it, where there is one.
+    """
 
     session_id: str
     messages: Sequence[Message]
@@ -50,6 +53,7 @@ class SessionCommit:
     used_tools: Sequence[UsedTool] = ()
     options: CommitOptions = CommitOptions()
     trace_id: str = ""
+    wait: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from typing import Any
 from knowhub.context import texts, uri
 from knowhub.context.model import NODES, PARTS, ContextNode, ContextSummary, ContextType, MemoryCategory, RelationEdge
 from knowhub.context.queries import find_memory, list_parts
+from knowhub.core import scopes
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
-from knowhub.core.operation import Row, View, Write, next_of
+from knowhub.core.operation import Row, View, Write, is_live, next_of
 from knowhub.core.request_context import RequestContext
 
 EDITABLE = ("abstract", "overview", "content")
@@ -61,6 +62,11 @@ def visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
         return head is None or ctx.sees(head.audience)
 
     return sees
+
+
+def is_row_seen(ctx: RequestContext, row: Row) -> bool:
+    """Return whether a row is live and the caller sees it."""
+    return is_live(row) and ctx.sees(scopes.audience(row["scopes"], row["owner"]))
 
 
 def get_editable_summary(view: View, ctx: RequestContext, address: str, expected: int | None) -> ContextSummary:

@@ -9,8 +9,10 @@ NODES = "context_nodes"
 PARTS = "context_parts"
 """Rows of nodes, and of the messages of sessions; each has its URI as its id."""
 _SLASHES_OF_SESSION = 6
-GROWTH = "growth"
-"""The key of a node's metadata that holds what each commit added. It names sessions, so it is never shown."""
+STATEMENTS, HISTORY = "statements", "history"
+"""The keys of a memory's metadata that hold its statements: those that hold, and those that held before."""
+READING = "reading"
+"""The key of a session's metadata that says how far a model has read it."""
 
 
 class MemoryCategory(StrEnum):
@@ -99,7 +101,8 @@ class ContextSummary:
     clocks were ahead of UTC there. `number` counts the parts of a session from 0, and is 0 for nodes. `name` is who
     said a part, or what a node is called; `abstract` is its L0 text, shortened to 300 characters. `sources` are the
     URIs of the messages that an extracted memory comes from, the first 32 of them. `role` is that of a part.
-    `replaced_by` is the URI of the plan that took the place of this one.
+    `outdated` are messages that said what a memory does not state any more. `unread` is how many messages of a session
+    wait for a model, `waits_since` since when, in seconds since the epoch.
     """
 
     uri: str
@@ -123,8 +126,10 @@ class ContextSummary:
     has_overview: bool = True
     has_content: bool = True
     role: str = ""
-    replaced_by: str = ""
     sources: tuple[str, ...] = ()
+    outdated: tuple[str, ...] = ()
+    unread: int = 0
+    waits_since: float = 0.0
 
     @property
     def id(self) -> str:

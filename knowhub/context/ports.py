@@ -3,9 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from knowhub.context.commit_model import CandidateMemory, SessionArchive
-from knowhub.context.model import ContextSummary, MemoryContext
-from knowhub.conversations.messages import Message
+from knowhub.context.model import ContextSummary
 from knowhub.core.operation import Operation
 from knowhub.core.recall import SearchHits
 
@@ -40,14 +38,11 @@ class ContextDirectories(Protocol):
         """
 
 
-class CandidateExtractor(Protocol):
-    """One of the four extractors that run side by side."""
+class BackgroundExtraction(Protocol):
+    """A model that reads committed sessions in the background."""
 
-    @property
-    def name(self) -> str:
-        """How statistics name it."""
+    def wake(self) -> None:
+        """Have it look for sessions that wait."""
 
-    async def extract(
-        self, messages: Sequence[Message], archive: SessionArchive, ctx: MemoryContext
-    ) -> Sequence[CandidateMemory]:
-        """Return what these messages say that is worth remembering. What it raises is its own failure alone."""
+    async def wait(self, account: str, session_uri: str) -> bool:
+        """Wait until a session is read; False where the model fails, or takes too long."""

@@ -1,12 +1,12 @@
 """How nodes and the messages of sessions are held in memory, and how they are found there."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice, pairwise
-from typing import Final
+from typing import Any, Final
 
 from knowhub.context import texts, uri
-from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory
+from knowhub.context.model import HISTORY, NODES, PARTS, READING, STATEMENTS, ContextSummary, MemoryCategory
 from knowhub.context.texts import get_indexed_node, get_indexed_part
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
@@ -55,9 +55,21 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | 
         has_overview=is_part or bool(row["overview"]),
         has_content=is_part or category is MemoryCategory.SESSIONS or bool(row["content"]),
         role=str(row["role"]) if is_part else "",
-        replaced_by="" if is_part else str(row["metadata"].get("replaced_by") or ""),
-        sources=() if is_part else tuple(row["metadata"].get("source_refs", ())[:_MOST_SOURCES]),
+        **_summarize_metadata(row["metadata"] if not is_part else {}),
     )
+
+
+def _summarize_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    reading = metadata.get(READING) or {}
+    current = [source for item in metadata.get(STATEMENTS, ()) for source in item["source_refs"]]
+    ended = [source for item in metadata.get(HISTORY, ()) for source in item["source_refs"]]
+    sources = dict.fromkeys((*current, *metadata.get("source_refs", ())))
+    return {
+        "sources": tuple(islice(sources, _MOST_SOURCES)),
+        "outdated": tuple(islice((item for item in dict.fromkeys(ended) if item not in current), _MOST_SOURCES)),
+        "unread": sum(end - start for start, end in reading.get("waiting", ())),
+        "waits_since": reading.get("since") or 0.0,
+    }
 
 
 def facet(name: str, value: str) -> str:
@@ -107,11 +119,22 @@ NODES_BY_TEXT: Final = Index[ContextSummary](NODES, "by_text", keys=lambda head:
 NODES_BY_PARENT: Final = Index[ContextSummary](
     NODES, "by_parent", keys=lambda head: (head.parent_uri,), order=_sort_key
 )
+# Memories by the messages that they come from, and by those that said what holds no more.
+NODES_BY_SOURCE: Final = Index[ContextSummary](
+    NODES, "by_source", keys=lambda head: {*head.sources, *head.outdated} if not head.is_part else ()
+)
+# Sessions that a model has not read to their end.
+NODES_TO_READ: Final = Index[ContextSummary](
+    NODES,
+    "to_read",
+    keys=lambda head: ("unread",) if head.unread else (),
+    order=lambda head: (head.waits_since, head.uri),
+)
 FOLDERS: Final = Totals[ContextSummary](NODES, "folders", amounts=_parent_folders)
 NODE_TABLE: Final = TableSchema(
     NODES,
     partial(_summarize, NODES),
-    indexes=(NODES_BY_TEXT, NODES_BY_PARENT),
+    indexes=(NODES_BY_TEXT, NODES_BY_PARENT, NODES_BY_SOURCE, NODES_TO_READ),
     totals=(FOLDERS,),
     searched_value=get_indexed_node,
 )
@@ -149,6 +172,16 @@ def list_memories_in(view: View, parent_uri: str) -> Sequence[ContextSummary]:
     """Return the live nodes and parts directly below a URI: nodes by their URIs, parts as they were said."""
     nodes, parts = view.lookup(NODES_BY_PARENT, parent_uri), view.lookup(PARTS_BY_SESSION, parent_uri)
     return sorted([*nodes, *parts], key=_sort_key) if nodes and parts else nodes or parts
+
+
+def list_sessions_to_read(view: View) -> Sequence[ContextSummary]:
+    """Return the live sessions that wait for a model, the one that waits longest first."""
+    return view.lookup(NODES_TO_READ, "unread")
+
+
+def list_memories_from(view: View, address: str) -> Sequence[ContextSummary]:
+    """Return the live memories that come from a message, or of which it said what holds no more."""
+    return view.lookup(NODES_BY_SOURCE, address)
 
 
 def list_neighbours(view: View, address: str, reach: int) -> Sequence[ContextSummary]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from knowhub.context import edits, uri
-from knowhub.context.commit import blocks, pages
+from knowhub.context import edits, sessions, uri
+from knowhub.context.commit import statements
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.commit_model import CommitResult, SessionCommit
@@ -17,6 +17,7 @@ from knowhub.context.queries import find_memory, list_folders, list_memories_in
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
+from knowhub.context.sessions import SessionReading
 from knowhub.context.uri import list_visible_spaces
 from knowhub.core import clock, permissions
 from knowhub.core.errors import InvalidInput, NotFound
@@ -25,6 +26,7 @@ from knowhub.core.request_context import RequestContext
 
 MAX_LISTED = 5_000
 MAX_DEPTH = 8
+_WITHOUT_STATEMENTS = (MemoryCategory.SESSIONS, MemoryCategory.TOOLS, MemoryCategory.SKILLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,19 @@ class ContextService:
         await self._store.refresh(ctx.account)
         return children_of(self._store.view(ctx.account), ctx, address, MAX_DEPTH if recursive else depth)
 
+    async def list_sessions(
+        self, ctx: RequestContext, limit: int, after: str | None = None
+    ) -> tuple[list[SessionReading], str | None]:
+        """Return the caller's sessions, newest first, with what was read of each, and the cursor of the next page."""
+        await self._store.refresh(ctx.account)
+        return sessions.list_sessions(self._store.view(ctx.account), ctx, limit, after)
+
+    async def get_session(self, ctx: RequestContext, session_id: str) -> SessionReading:
+        """Return what was read of one of the caller's own sessions. Raises NotFound and InvalidInput."""
+        await self._store.refresh(ctx.account)
+        view = self._store.view(ctx.account)
+        return sessions.read_session(view, sessions.find_session(view, ctx, session_id))
+
     async def edit_node(
         self,
         ctx: RequestContext,
@@ -201,11 +216,13 @@ class ContextService:
         def decide(view: View) -> Draft | Unchanged:
             head = edits.get_editable_summary(view, ctx, address, expected)
             row = edits.row_at(view, head)
-            after: Row | None = edits.apply_patch(head, row, pages.complete_layers(head.category, row, patch), view.now)
+            after: Row | None = edits.apply_patch(
+                head, row, statements.complete_layers(head.category, row, patch), view.now
+            )
             if after is None:
                 return Unchanged()
-            if head.category is MemoryCategory.PROFILE:
-                after = blocks.correct_values(row, after, view.now)
+            if head.category not in _WITHOUT_STATEMENTS:
+                after = statements.edit_page(row, after, view.now)
             return Draft("edit_memory", [Write(NODES, address, after)])
 
         operation_id = await self._get_operation_id(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))

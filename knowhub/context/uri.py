@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final
 from urllib.parse import unquote
 
-from knowhub.context.model import GROWTH, MemoryCategory, MemoryContext
+from knowhub.context.model import HISTORY, STATEMENTS, MemoryCategory, MemoryContext
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
@@ -313,7 +313,8 @@ def redact_node(address: str, row: Row, sees: Sees) -> Row:
             metadata.get("sessions", ()), (place.name for place in places if place.category is MemoryCategory.SESSIONS)
         ),
     }
-    kept = {"metadata": {name: seen.get(name, value) for name, value in metadata.items() if name != GROWTH}}
+    hidden = (STATEMENTS, HISTORY)
+    kept = {"metadata": {name: seen.get(name, value) for name, value in metadata.items() if name not in hidden}}
     return {**row, **kept, **({"relations": edges} if "relations" in row else {})}
 
 

@@ -118,6 +118,11 @@ def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
     return said
 
 
+def is_private(content: str, fold: Fold = str) -> bool:
+    """Return whether somebody asks not to remember a message."""
+    return _PRIVATE.search(_normalize(content[:READ_CHARS], fold)) is not None
+
+
 def mask_quoted(text: str) -> str:
     """Return a text of the same length with masked quotations. A short quotation is a name («dark mode») and stays."""
     return _QUOTED.sub(lambda quote: quote[0] if _is_name(quote[0]) else MASK * len(quote[0]), text)

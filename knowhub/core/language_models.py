@@ -80,6 +80,10 @@ class ChatFailed(ModelFailed):
     """The language model gave no answer that fits."""
 
 
+class AnswerRejected(ChatFailed):
+    """The model answered, or refused to, and asked the same again it would: the fault is in what is asked."""
+
+
 class ModelUnavailable(ChatFailed):
     """The model was never asked: nothing was sent, so that this says nothing about what it would answer."""
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from knowhub.core.language_models import ChatFailed, ChatModel, ChatReply, ChatRequest, FailureReason
+from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatModel, ChatReply, ChatRequest, FailureReason
 from knowhub.core.operation import Row
 
 FENCE = ("<data>", "</data>")
@@ -67,7 +67,7 @@ class ModelConversation:
             raise
         answer = _parse_answer(reply.data, read)
         if answer is None:
-            unusable = ChatFailed(FailureReason.FAILURE, f"the answer is none that {question.function} can have")
+            unusable = AnswerRejected(FailureReason.FAILURE, f"the answer is none that {question.function} can have")
             self._note(question, choices, unusable, loop.time() - started, reply)
             raise unusable
         self._note(question, choices, None, loop.time() - started, reply)

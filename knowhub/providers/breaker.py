@@ -153,14 +153,15 @@ class Guard:
             detail = f"the {self._raised.who} did not answer within {timeout_s:g} s"
             raise self._raised.failed(FailureReason.TIMEOUT, detail) from error
         except CallFailed as failure:
-            verdict = CallResult.NOTHING if _is_request_error(failure) else CallResult.ILL
+            verdict = CallResult.NOTHING if is_request_error(failure) else CallResult.ILL
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
             raise self._raised.failed(reason, failure.detail) from failure
         finally:
             self._breaker.note(epoch, verdict)
 
 
-def _is_request_error(failure: CallFailed) -> bool:
+def is_request_error(failure: BaseException | None) -> bool:
+    """Return whether the server is well and does not want what it was sent."""
     return isinstance(failure, RequestRejected) and failure.is_request_error
 
 

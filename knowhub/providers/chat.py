@@ -13,6 +13,7 @@ import httpx
 import orjson
 
 from knowhub.core.language_models import (
+    AnswerRejected,
     ChatFailed,
     ChatReply,
     ChatRequest,
@@ -20,7 +21,7 @@ from knowhub.core.language_models import (
     Message,
     ModelUnavailable,
 )
-from knowhub.providers.breaker import Failures, GuardedClient
+from knowhub.providers.breaker import Failures, GuardedClient, is_request_error
 from knowhub.providers.http import (
     CallFailed,
     EndpointOptions,
@@ -57,6 +58,10 @@ class _Call:
     completion_tokens: int | None = None
 
 
+class _UnfitAnswer(InvalidResponse):
+    """The model's answer does not fit the schema, and neither does the corrected one."""
+
+
 class ChatClient(GuardedClient):
     """Asks one model. `http` is shared and closed by whoever made it. Raises ValueError for an unusable address or key.
 
@@ -81,9 +86,14 @@ class ChatClient(GuardedClient):
         Raises ChatFailed, and nothing else, whatever the model or its server does; NotAsked when nothing was sent
         because it may not be.
         """
-        async with self._guard.call(timeout_s) as deadline:
-            _check_schema(question.schema)
-            return await self._send(_Call(question, deadline))
+        try:
+            async with self._guard.call(timeout_s) as deadline:
+                _check_schema(question.schema)
+                return await self._send(_Call(question, deadline))
+        except ChatFailed as failure:
+            if isinstance(failure.__cause__, _UnfitAnswer) or is_request_error(failure.__cause__):
+                raise AnswerRejected(failure.reason, failure.detail) from failure
+            raise
 
     async def _send(self, call: _Call) -> ChatReply:
         started = self._timing.monotonic()
@@ -113,7 +123,7 @@ class ChatClient(GuardedClient):
         except InvalidAnswer as error:
             # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
             detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")
-            raise InvalidResponse(detail) from None
+            raise _UnfitAnswer(detail) from None
 
     async def _try_modes(self, call: _Call, messages: Sequence[Message]) -> list[str]:
         for rung in list(OutputMode)[self._rung : -1]:

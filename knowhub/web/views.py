@@ -10,7 +10,7 @@ import orjson
 from pydantic import BaseModel
 
 from knowhub.audit.model import Report
-from knowhub.context.commit.candidate_pipeline import UNREAD
+from knowhub.context.commit.rule_extraction import UNREAD
 from knowhub.context.commit_model import CommitResult
 from knowhub.context.index_model import OutboxEvent
 from knowhub.context.outbox import OutboxStatus

@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack, suppress
 
+from knowhub.context.commit.background_extraction import SessionExtraction
 from knowhub.core.projection import Projection
 from knowhub.operations.jobs import Background
 from knowhub.operations.snapshot_schedule import PeriodicSnapshots
@@ -42,6 +43,17 @@ class BackgroundWork:
         projections = _projections(adapters, indexes, self.exports)
         leader_jobs: dict[str, Job] = {name: projection.catch_up for name, projection in projections.items()}
         leader_jobs |= {"snapshots": snapshots.tick, "compaction": compaction.tick}
+        self.extraction = None
+        if adapters.chat is not None:
+            self.extraction = SessionExtraction(
+                store,
+                adapters.chat,
+                indexes.memories.index,
+                self.exports.directories,
+                settings.llm_write_budget_s,
+                self._wake,
+            )
+            leader_jobs["extraction"] = self.extraction.tick
         self.maintenance = _maintenance(adapters, indexes, shredder, leader_jobs)
         self.derived_files = ErasureFollowUp(
             adapters.files,
@@ -55,7 +67,12 @@ class BackgroundWork:
         stack.push_async_callback(indexes.close)
         stack.push_async_callback(snapshots.close)
         stack.push_async_callback(compaction.close)
+        if self.extraction is not None:
+            stack.push_async_callback(self.extraction.close)
         stack.callback(self.exports.maps.finish)
+
+    def _wake(self) -> None:
+        self.maintenance.wake()
 
 
 def _close_folders_to_others(adapters: Adapters) -> None:

@@ -1,6 +1,5 @@
 """Whatever reads a caller's text takes time in proportion to its length."""
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -11,12 +10,15 @@ import pytest
 from agent_tools import risk
 from knowhub.audit import quotes
 from knowhub.context import texts, times
-from knowhub.context.commit import blocks, pages
+from knowhub.context.commit import statements
+from knowhub.context.commit.rule_extraction import extract_by_rules
 from knowhub.context.commit.session_node import ArchiveBuilder
 from knowhub.context.commit_model import SessionArchive
-from knowhub.context.extraction.extractors import make_extractors
-from knowhub.conversations import dates, messages, recalled, secrets, statements
+from knowhub.conversations import dates, messages, recalled, secrets
+from knowhub.conversations.change_checks import check_changes
+from knowhub.conversations.changes import ChangePrompt, KnownMemory
 from knowhub.conversations.messages import Message
+from knowhub.conversations.statements import read_values
 from knowhub.core import near_duplicates
 from knowhub.keywords import mentions
 from knowhub.knowledge.evolve import merge_advisor, merging
@@ -24,7 +26,7 @@ from knowhub.knowledge.extract import suggestions
 from knowhub.knowledge.extract.statement_candidates import find_candidates
 from knowhub.search.analysis import index_terms, weigh_query
 from knowhub.search.keyword_text import KeywordTextRules
-from tests.context_commits import SESSION, whose
+from tests.context_commits import SESSION
 from tests.hostile_texts import HOSTILE_TEXTS
 
 WORDS: Final = KeywordTextRules()
@@ -44,12 +46,16 @@ def split_messages(text: str) -> list[Message]:
 
 
 def extract_memories(text: str) -> None:
-    async def extract() -> None:
-        messages = split_messages(text)
-        for extractor in make_extractors():
-            await extractor.extract(messages, SessionArchive("s1", SESSION, ""), whose())
+    extract_by_rules(SessionArchive("s1", SESSION, ""), split_messages(text), [])
 
-    asyncio.run(extract())
+
+def check_model_changes(text: str) -> None:
+    prompt = ChangePrompt(
+        [Message("user", text, "", "m1", "2026-05-11T10:00:00Z")], [KnownMemory("profile", text[:400])]
+    )
+    said = {"action": "add", "category": "profile", "statement": text[:900] or "a", "evidence": ["m1"], "memory": None}
+    check_changes(prompt, prompt.read_answer({"changes": [said]}) or [])
+    prompt.make_request()
 
 
 def summarize_session(text: str) -> None:
@@ -58,15 +64,9 @@ def summarize_session(text: str) -> None:
     ArchiveBuilder().extract_summary(messages or [Message("user", "a")])
 
 
-def correct_profile(text: str) -> None:
+def correct_memory(text: str) -> None:
     before, after = ({"content": content, "metadata": {}} for content in (text, text.replace("\n", "\n- ") + "\n- b"))
-    blocks.correct_values(before, after, 1.7e9)
-
-
-def remove_statement(text: str) -> None:
-    content = "\n".join(f"- {line}" for line in text.splitlines())
-    blocks.remove_text(content, "a")
-    pages.make_layers(content)
+    statements.edit_page(before, after, 1.7e9)
 
 
 def merge_records(text: str) -> None:
@@ -93,9 +93,9 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "transcript": lambda text: texts.transcript(
         [{"name": "", "role": "user", "timestamp": "", "message_id": "m1", "content": text}]
     ),
-    "correction of a profile": correct_profile,
-    "statement of a profile": remove_statement,
-    "values of a person": statements.read_values,
+    "correction of a memory": correct_memory,
+    "changes of a model": check_model_changes,
+    "values of a person": read_values,
     "named times": lambda text: times.list_named_times(text, 1.7e9),
     "time after an event": times.time_after,
     "knowledge of a conversation": lambda text: find_candidates(split_messages(text)),

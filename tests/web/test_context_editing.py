@@ -77,9 +77,10 @@ async def test_what_a_profile_was_corrected_to_is_what_a_newer_statement_replace
     await commit(api, "s-2", newer, **LI)
     stands = await node(api, profile, **LI)
 
-    assert told["metadata"]["values"]["name"] == before["metadata"]["values"]["name"]
-    assert corrected[0] not in str(told["metadata"]["values"])
-    assert told["metadata"]["values"]["home"]["said_at"] == told["updated_at"]
+    assert told["metadata"]["statements"][0] == before["metadata"]["statements"][0]
+    home = told["metadata"]["statements"][1]
+    assert (corrected[1] in home["text"], home["by"], home["said_at"]) == (True, "person", told["updated_at"])
+    assert corrected[0] in told["metadata"]["history"][0]["text"]
     assert corrected[1] not in stands["content"]
     assert newer in stands["content"]
 

@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from knowhub.context import edits, uri
-from knowhub.context.commit import candidate_pipeline, results
-from knowhub.context.commit.candidate_pipeline import (
-    CandidatePipeline,
-    ExtractedMemories,
-    collect_recalled,
-    has_failed_calls,
-)
+from knowhub.context.commit import commit_checks, results
 from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
 from knowhub.context.commit.decision import CommitDecider, PreparedCommit, counts
 from knowhub.context.commit.parts import (
@@ -24,16 +18,15 @@ from knowhub.context.commit.parts import (
     new_parts,
     parts_of,
 )
-from knowhub.context.commit.policies import PolicyRouter
+from knowhub.context.commit.rule_extraction import ExtractedMemories, extract_by_rules, list_recalled
 from knowhub.context.commit.session_node import SUMMARISED_MESSAGES, ArchiveBuilder
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.model import NODES, PARTS, MemoryContext
-from knowhub.context.ports import ContextDirectories
+from knowhub.context.ports import BackgroundExtraction, ContextDirectories
 from knowhub.context.queries import list_parts
 from knowhub.conversations.messages import Message, without_revealed
 from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
-from knowhub.core.model_calls import ModelConversation
 from knowhub.core.operation import (
     Committed,
     Decide,
@@ -57,7 +50,6 @@ _DECIDED_AT_ONCE: Final = 65_536
 class CommitStages:
     """What carries out plans; a test may watch."""
 
-    archives: ArchiveBuilder | None = None
     writer: Callable[[View], ContextWriter] = ContextWriter
     relations: Callable[[ContextWriter], RelationWriter] = RelationWriter
 
@@ -65,23 +57,23 @@ class CommitStages:
 class CommitCoordinator:
     """Commits sessions to a store that makes every decision durable before it is acknowledged.
 
-    What takes time, a model above all, is done before the decision; the decision itself plans on the newest rows.
+    What takes time is done before the decision; the decision itself plans on the newest rows. A model is not asked: it
+    reads the session in the background.
     """
 
     def __init__(
         self,
         store: Store,
-        pipeline: CandidatePipeline,
-        router: PolicyRouter,
+        archives: ArchiveBuilder,
         directories: ContextDirectories,
+        extraction: BackgroundExtraction | None = None,
         stages: CommitStages | None = None,
     ) -> None:
         self._store = store
-        self._pipeline = pipeline
-        self._router = router
+        self._archives = archives
         self._directories = directories
+        self._extraction = extraction
         self._stages = stages or CommitStages()
-        self._archives = self._stages.archives or ArchiveBuilder(pipeline.fold)
 
     async def commit(
         self, ctx: RequestContext, commit: SessionCommit, key: IdempotencyKey | None = None
@@ -92,28 +84,27 @@ class CommitCoordinator:
         Forbidden for a reader, Conflict for a message whose id is that of another, and as the store's commit.
         """
         permissions.check_can_write(ctx)
-        candidate_pipeline.check_commit(commit)
+        commit_checks.check_commit(commit)
         commit = replace(commit, messages=await asyncio.to_thread(without_revealed, commit.messages))
         whose = uri.memory_context(ctx, commit.session_id, commit.trace_id)
-        candidate_pipeline.check_uris(uri.session_uri(whose), commit.messages)
+        commit_checks.check_uris(uri.session_uri(whose), commit.messages)
         done = await self._store.find_replay(ctx.account, key)
         if done is not None:
-            return results.result_of(done.operation, whose, replayed=True)
+            return await self._make_result(ctx, commit, whose, Committed(done.operation, replayed=True))
         await self._store.refresh(ctx.account)
         view, messages = self._store.view(ctx.account), drop_empty(commit.messages)
         keys = await asyncio.to_thread(content_keys, messages)
         parts = parts_of(view, uri.session_uri(whose), messages, keys)
         if not commit.used_tools and not new_parts(view, parts):
             bare = PreparedCommit(messages, parts, results.archive_of(whose, None, ()), ExtractedMemories())
-            return self._make_unchanged_result(ctx, commit, whose, bare)
-        conversation = self._pipeline.start_conversation() if commit.options.extract else None
-        prepared = await self._prepare(ctx, commit, whose, parts, conversation)
+            return await self._wait_for_model(ctx, commit, whose, self._make_unchanged_result(ctx, commit, whose, bare))
+        prepared = await self._prepare(ctx, commit, whose, parts)
         if commit.options.dry_run:
             return self._preview(ctx, commit, whose, prepared)
         for tries in range(1, _MOST_TRIES + 1):
             outcome = await self._store.commit(ctx.account, ctx.actor, self._decide(commit, whose, prepared), key)
             if isinstance(outcome, Committed):
-                return await self._make_result(ctx, whose, outcome)
+                return await self._make_result(ctx, commit, whose, outcome)
             if outcome.answer is not _STALE:
                 break
             # Somebody else wrote to this session meanwhile: what it was about is said anew, by its own sentences.
@@ -126,32 +117,27 @@ class CommitCoordinator:
         commit: SessionCommit,
         whose: MemoryContext,
         parts: Sequence[TranscriptPart],
-        conversation: ModelConversation | None,
     ) -> PreparedCommit:
         """Do what needs no lock: summarise the session, and extract what its new messages say."""
         view = self._store.view(ctx.account)
         fresh = new_parts(view, parts)
         standing, seen = await _messages_of(view, uri.session_uri(whose))
         messages = [*standing, *(part.message for part in fresh)]
-        archive = await self._archives.build_archive(
-            whose, messages, commit.used_contexts, commit.used_tools, conversation if fresh else None
-        )
-        extracted = ExtractedMemories()
+        archive = await self._archives.build_archive(whose, messages, commit.used_contexts, commit.used_tools)
+        extracted, recalled = ExtractedMemories(), list[str]()
         if commit.options.extract:
-            known = collect_recalled(view, ctx, commit.used_contexts)
-            extracted = await self._pipeline.extract_candidates(
-                whose, archive, [part.message for part in fresh], known, conversation
-            )
-        calls = conversation.calls if conversation is not None else []
-        degraded = ("llm",) if has_failed_calls(calls) else ()
+            recalled = list_recalled(view, ctx, commit.used_contexts)
+            new = [part.message for part in fresh]
+            extracted = await asyncio.to_thread(extract_by_rules, archive, new, recalled, self._archives.fold)
+        reader = "by_rules" if self._extraction is None else "by_model"
         return PreparedCommit(
             drop_empty(commit.messages),
             parts,
             archive,
             extracted,
             seen | {part.uri for part in fresh},
-            calls,
-            degraded,
+            reader if commit.options.extract else "not_asked",
+            recalled,
         )
 
     async def _summarize(
@@ -183,13 +169,27 @@ class CommitCoordinator:
         return decide if size <= _DECIDED_AT_ONCE else LongDecision(decide)
 
     def _make_decider(self, whose: MemoryContext, prepared: PreparedCommit) -> CommitDecider:
-        return CommitDecider(whose, prepared, self._router, self._stages.writer, self._stages.relations)
+        return CommitDecider(whose, prepared, self._stages.writer, self._stages.relations)
 
-    async def _make_result(self, ctx: RequestContext, whose: MemoryContext, outcome: Committed) -> CommitResult:
+    async def _make_result(
+        self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, outcome: Committed
+    ) -> CommitResult:
         answer = results.result_of(outcome.operation, whose, replayed=outcome.replayed)
         is_written = outcome.replayed or await self._directories.project(ctx.account, outcome.operation)
         # Where a directory has to wait, the leader brings it up: the log has it already.
-        return answer if is_written else results.with_degraded(answer, "directories")
+        answer = answer if is_written else results.with_degraded(answer, "directories")
+        return await self._wait_for_model(ctx, commit, whose, answer)
+
+    async def _wait_for_model(
+        self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, answer: CommitResult
+    ) -> CommitResult:
+        """Have the model read what waits, and wait for it where the caller asks for that."""
+        if self._extraction is None or commit.options.dry_run:
+            return answer
+        self._extraction.wake()
+        if not commit.wait or await self._extraction.wait(ctx.account, uri.session_uri(whose)):
+            return answer
+        return results.with_degraded(answer, "llm")
 
     def _preview(
         self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, prepared: PreparedCommit
@@ -209,7 +209,6 @@ class CommitCoordinator:
             plans=decided.plans
             if ctx.unrestricted
             else results.as_seen(decided.plans, edits.visibility_check(view, ctx)),
-            degraded=prepared.degraded,
         )
 
     def _make_unchanged_result(
@@ -221,7 +220,7 @@ class CommitCoordinator:
         stats = _count_received(commit, prepared)
         stats["messages"] |= counts(get_state(view, part) for part in prepared.newest(view).parts)
         status = "dry_run" if commit.options.dry_run else "unchanged"
-        return CommitResult(archive, [], [], stats, status, degraded=prepared.degraded)
+        return CommitResult(archive, [], [], stats, status)
 
 
 async def _messages_of(view: View, session_uri: str) -> tuple[list[Message], frozenset[str]]:
@@ -242,7 +241,6 @@ def _count_received(commit: SessionCommit, prepared: PreparedCommit) -> dict[str
     blank = len(commit.messages) - len(prepared.parts)
     return {
         "messages": {"received": len(commit.messages), "blank": blank},
-        "extractors": dict(prepared.extracted.extractors),
         "candidates": len(prepared.extracted.candidates),
         "dropped": dict(prepared.extracted.dropped),
     }

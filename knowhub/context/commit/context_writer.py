@@ -32,8 +32,7 @@ class ContextWriter:
         if plan.action is WriteAction.SKIP:
             version = int((self.row(plan.target_uri) or {}).get("version", 0))
             return WriteResult(plan.target_uri, plan.action, version, created=False, updated=False, reason=plan.reason)
-        write = self.append_node if plan.action is WriteAction.APPEND else self.merge_node
-        done = write(ctx, plan.target_uri, plan.node_patch)
+        done = self.merge_node(ctx, plan.target_uri, plan.node_patch)
         return WriteResult(done.uri, plan.action, done.node_version, done.created, done.updated, plan.reason)
 
     def merge_node(self, ctx: MemoryContext, address: str, patch: Mapping[str, Any]) -> WriteResult:
@@ -49,22 +48,9 @@ class ContextWriter:
         action = WriteAction.CREATE if is_new else WriteAction.MERGE
         return WriteResult(address, action, row["version"], created=is_new, updated=not is_new)
 
-    def append_node(self, ctx: MemoryContext, address: str, patch: Mapping[str, Any]) -> WriteResult:
-        """Append to the content of a node; existing content is never overwritten."""
-        standing = self.row(address)
-        if standing is None or not is_live(standing):
-            return self.merge_node(ctx, address, patch)
-        kept = {name: standing[name] for name in ("abstract", "overview")}
-        content = f"{standing['content']}{patch.get('content', '')}"
-        return self.merge_node(ctx, address, {**patch, **kept, "content": content})
-
     def set_relations(self, address: str, edges: Sequence[Mapping[str, Any]]) -> None:
         """Give a node that this decision writes these edges."""
         self._rows[address]["relations"] = [dict(edge) for edge in edges]
-
-    def set_layers(self, address: str, layers: Mapping[str, str]) -> None:
-        """Give a node that this decision writes these layers."""
-        self._rows[address] |= layers
 
     def writes_node(self, address: str) -> bool:
         """Return whether this decision writes a node."""

@@ -7,20 +7,18 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit import context_writer, results
-from knowhub.context.commit.candidate_pipeline import ExtractedMemories
 from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
-from knowhub.context.commit.pages import SECTION, PageContents, layers_of, make_layers, topic_uri
 from knowhub.context.commit.parts import MessageState, TranscriptPart, get_state, new_parts, part_writes, parts_of
-from knowhub.context.commit.policies import PolicyRouter
+from knowhub.context.commit.policies import build_plan, find_target, topic_uri
+from knowhub.context.commit.rule_extraction import ExtractedMemories
 from knowhub.context.commit.session_node import COUNTED_CALLS, session_plan
 from knowhub.context.commit_model import CandidateMemory, SessionArchive, WriteAction, WritePlan, WriteResult
-from knowhub.context.edits import BY
 from knowhub.context.extraction.summaries import content_words
 from knowhub.context.extraction.tool_uses import CALL, continue_use_ids
-from knowhub.context.model import MemoryCategory, MemoryContext
+from knowhub.context.model import READING, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_memories_in, list_parts
+from knowhub.context.reading import add_messages
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentences import is_chinese
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Row, View, Write, is_live
 
@@ -35,6 +33,8 @@ _NAMING: Final = (MemoryCategory.EVENTS, MemoryCategory.PREFERENCES)
 class PreparedCommit:
     """What was worked out before the decision. `seen` are the parts that the archive tells of; None is any.
 
+    `reader` is who reads the new messages, see `add_messages`; `recalled` is what must not be learnt from them.
+
     `parts` are named by how the session stood then: a decision names them anew.
     """
 
@@ -43,8 +43,8 @@ class PreparedCommit:
     archive: SessionArchive
     extracted: ExtractedMemories
     seen: frozenset[str] | None = None
-    calls: Sequence[Row] = ()
-    degraded: Sequence[str] = ()
+    reader: str = "by_rules"
+    recalled: Sequence[str] = ()
 
     def list_call_ids(self) -> list[str]:
         """Return the ids of the commit's calls of tools that have candidates."""
@@ -108,9 +108,8 @@ class CommitDecision:
         reply = {
             "plans": results.format_plans(self.plans, self.results, self.sources),
             "stats": self.stats(received),
-            "degraded": list(self.prepared.degraded),
         }
-        return Draft(COMMIT_SESSION, self.writes, reply=reply, agent_io=self.prepared.calls or None)
+        return Draft(COMMIT_SESSION, self.writes, reply=reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,6 @@ class CommitDecider:
 
     whose: MemoryContext
     prepared: PreparedCommit
-    router: PolicyRouter
     make_writer: Callable[[View], ContextWriter]
     make_relations: Callable[[ContextWriter], RelationWriter]
 
@@ -129,7 +127,6 @@ class CommitDecider:
         met = [(part, get_state(view, part)) for part in prepared.parts]
         fresh = [part for part, how in met if how is MessageState.NEW]
         writer = self.make_writer(view)
-        relations = self.make_relations(writer)
         row = writer.row(address)
         live = row if is_live(row) else None
         counted = frozenset(() if live is None else live["metadata"].get(COUNTED_CALLS, ()))
@@ -140,44 +137,67 @@ class CommitDecider:
         if not fresh and not calls:
             return None
         heads = list_parts(view, address)
-        plans = [session_plan(self.whose, prepared.archive, live, heads, fresh, calls)]
+        new = part_writes(view, self.whose, address, fresh)
+        numbers = [write.after["number"] for write in new]
+        before = {} if live is None else live["metadata"]
+        reading = add_messages(before, numbers, prepared.recalled, view.now, prepared.reader)
+        plan = session_plan(self.whose, prepared.archive, live, heads, fresh, calls)
+        metadata = {**plan.node_patch["metadata"], READING: reading}
+        plans = [replace(plan, node_patch={**plan.node_patch, "metadata": metadata})]
         done = [writer.apply_plan(self.whose, plans[0])]
         candidates = list(_candidates(prepared, view, fresh, frozenset(calls)))
-        entities = (
-            self._entities(view) if any(candidate_memory.category in _NAMING for candidate_memory in candidates) else []
-        )
-        pages = PageContents(is_deferring=True)
-        router = self.router.remembering(pages)
+        planner = CandidatePlanner(self.whose, view, writer, self.make_relations(writer), candidates)
         for candidate in candidates:
-            plan = router.build_plan(candidate, self.whose, writer.row)
-            done.append(writer.apply_plan(self.whose, plan))
-            plans.append(_with_mentions(candidate, plan, entities))
-            relations.apply_edges(self.whose, plan.target_uri, plans[-1].relation_ops)
-            if candidate.facts.get("is_change") and plan.action is not WriteAction.SKIP:
-                replaced = _find_replaced_event(view, writer, candidate, plan.target_uri)
-                if replaced is not None:
-                    writer.merge_node(self.whose, replaced["id"], _mark_replaced(replaced, plan, view.now))
-        _render(pages, writer, plans)
+            plan, result = planner.apply(candidate)
+            plans.append(plan)
+            done.append(result)
         session_write, *nodes = writer.writes()
-        writes = [session_write, *part_writes(view, self.whose, address, fresh), *nodes]
+        writes = [session_write, *new, *nodes]
         sources: list[Sequence[str]] = [(), *(candidate_memory.source_refs for candidate_memory in candidates)]
         return CommitDecision(prepared, plans, done, fresh, counts(how for _, how in met), writes, sources)
 
-    def _entities(self, view: View) -> list[tuple[str, str]]:
-        """Return the entities that are known, and those of this commit: URIs and names."""
-        entities = [
-            candidate
-            for candidate in self.prepared.extracted.candidates
-            if candidate.category is MemoryCategory.ENTITIES
-        ]
+
+class CandidatePlanner:
+    """Plans candidates one after the other and carries each plan out on the rows of a decision."""
+
+    def __init__(
+        self,
+        whose: MemoryContext,
+        view: View,
+        writer: ContextWriter,
+        relations: RelationWriter,
+        candidates: Sequence[CandidateMemory],
+    ) -> None:
+        self._whose = whose
+        self._view = view
+        self._writer = writer
+        self._relations = relations
+        is_naming = any(candidate.category in _NAMING for candidate in candidates)
+        self._entities = self._list_entities(candidates) if is_naming else []
+
+    def apply(self, candidate: CandidateMemory) -> tuple[WritePlan, WriteResult]:
+        """Plan a candidate on the rows as they are by now, and write what it says."""
+        if candidate.facts.get("is_change"):
+            replaced = _find_replaced_event(self._view, self._writer, candidate, self._whose)
+            if replaced is not None:
+                facts = {**candidate.facts, "target": replaced["id"], "is_single": True}
+                candidate = replace(candidate, facts=facts)
+        plan = _with_mentions(candidate, build_plan(candidate, self._whose, self._writer.row), self._entities)
+        result = self._writer.apply_plan(self._whose, plan)
+        self._relations.apply_edges(self._whose, plan.target_uri, plan.relation_ops)
+        return plan, result
+
+    def _list_entities(self, candidates: Sequence[CandidateMemory]) -> list[tuple[str, str]]:
+        """Return the entities that are known, and those of these candidates: URIs and names."""
+        entities = [candidate for candidate in candidates if candidate.category is MemoryCategory.ENTITIES]
         found = {self._entity_uri(entity.routing_key): entity.routing_key for entity in entities}
         folder = uri.parent_of(self._entity_uri("x"))
-        for head in list_memories_in(view, folder)[:_MAX_ENTITIES]:
+        for head in list_memories_in(self._view, folder)[:_MAX_ENTITIES]:
             found.setdefault(head.uri, head.name)
         return context_writer.list_names(found.items())
 
     def _entity_uri(self, name: str) -> str:
-        return topic_uri(self.whose, "user", MemoryCategory.ENTITIES, name)
+        return topic_uri(self._whose, "user", MemoryCategory.ENTITIES, name)
 
 
 def _candidates(
@@ -193,13 +213,16 @@ def _candidates(
             yield replace(candidate, facts=facts | ({"uses": uses} if uses else {}))
 
 
-def _find_replaced_event(view: View, writer: ContextWriter, candidate: CandidateMemory, target: str) -> Row | None:
+def _find_replaced_event(
+    view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext
+) -> Row | None:
     """Return the live plan that a changed plan is about: the future plan with most words in common."""
     told_at, words = str(candidate.facts.get("told_at") or ""), content_words(candidate.content)
     best, most = None, 0
-    for head in list_memories_in(view, uri.parent_of(target))[-_MAX_PLANS:]:
+    folder = uri.parent_of(find_target(candidate, whose))
+    for head in list_memories_in(view, folder)[-_MAX_PLANS:]:
         row = writer.row(head.uri)
-        if row is None or head.uri == target or not is_live(row) or not _may_replace(row):
+        if row is None or not is_live(row):
             continue
         shared = len(words & content_words(str(row["content"])))
         # A plan of the past is about something else unless it shares more than a word.
@@ -207,29 +230,6 @@ def _find_replaced_event(view: View, writer: ContextWriter, candidate: Candidate
         if shared > max(most, int(is_past)):
             best, most = row, shared
     return best
-
-
-def _may_replace(row: Row) -> bool:
-    """Return whether a plan is current, and no person has edited it."""
-    return row["metadata"].get(BY) in ("rules", "llm") and not row["metadata"].get("replaced_by")
-
-
-def _mark_replaced(row: Row, newer: WritePlan, now: float) -> dict[str, Any]:
-    """Return a plan that says what took its place, in all its layers."""
-    said = str(newer.node_patch["content"]).removeprefix(SECTION)
-    label = "已改为：" if is_chinese(said) else "Replaced by: "
-    told = layers_of(MemoryCategory.EVENTS, f"{row['content']} {label}{said}")
-    return {**told, "metadata": {**row["metadata"], "replaced_by": newer.target_uri, "valid_to": clock.iso(now)}}
-
-
-def _render(pages: PageContents, writer: ContextWriter, plans: list[WritePlan]) -> None:
-    """Make the layers of contents that grew, and tell them in the last plan of each."""
-    last = {plan.target_uri: at for at, plan in enumerate(plans) if "content" in plan.node_patch}
-    for target, at in last.items():
-        if pages.is_changed(target):
-            made = make_layers(str(plans[at].node_patch["content"]))
-            writer.set_layers(target, made)
-            plans[at] = replace(plans[at], node_patch={**plans[at].node_patch, **made})
 
 
 def _rename_sources(candidate: CandidateMemory, turned: Mapping[str, str]) -> CandidateMemory:

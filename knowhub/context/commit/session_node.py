@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from knowhub.context import prompts
 from knowhub.context.commit.parts import TranscriptPart
 from knowhub.context.commit_model import SessionArchive, UsedTool, WriteAction, WritePlan
 from knowhub.context.edits import BY
-from knowhub.context.extraction import answers, summaries, tool_uses
+from knowhub.context.extraction import summaries, tool_uses
 from knowhub.context.extraction.summaries import SessionLine
 from knowhub.context.extraction.wording import join_texts, one_line, shorten
 from knowhub.context.index_model import EventType
@@ -20,8 +19,6 @@ from knowhub.conversations.dates import moment_of
 from knowhub.conversations.messages import Message, list_readable
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
-from knowhub.core.language_models import ChatFailed
-from knowhub.core.model_calls import ModelConversation
 from knowhub.core.operation import Row
 
 MAX_ABSTRACT: Final = 300
@@ -44,10 +41,10 @@ _LABELS: Final = {
 
 
 class ArchiveBuilder:
-    """Summarises sessions: a model says what one was about, or the session's own sentences do."""
+    """Summarises sessions by their own sentences."""
 
     def __init__(self, fold: Fold = str) -> None:
-        self._fold = fold
+        self.fold = fold
 
     async def build_archive(
         self,
@@ -55,15 +52,13 @@ class ArchiveBuilder:
         messages: Sequence[Message],
         used_contexts: Sequence[str] = (),
         used_tools: Sequence[UsedTool] = (),
-        conversation: ModelConversation | None = None,
     ) -> SessionArchive:
-        """Return the archive of a session with these messages; without an answer of a model it is made by rules."""
+        """Return the archive of a session with these messages."""
         summarised = [message for message in messages if message.content.strip()][-SUMMARISED_MESSAGES:]
-        by_model = await self._ask_model(conversation, summarised) if conversation is not None and summarised else None
-        told = by_model if by_model is not None else await asyncio.to_thread(self.extract_summary, summarised)
+        abstract, overview = await asyncio.to_thread(self.extract_summary, summarised)
         stats = {
-            OVERVIEW: told[1],
-            "by": "llm" if by_model is not None else "rules",
+            OVERVIEW: overview,
+            "by": "rules",
             "messages": len(messages),
             "used_contexts": len(used_contexts),
             "used_tools": len(used_tools),
@@ -72,25 +67,10 @@ class ArchiveBuilder:
         return SessionArchive(
             session_id=ctx.session_id,
             archive_uri=session_uri(ctx),
-            summary=told[0],
+            summary=abstract,
             recent_messages=list(messages[-RECENT_MESSAGES:]),
             stats=stats,
         )
-
-    async def _ask_model(self, conversation: ModelConversation, messages: Sequence[Message]) -> tuple[str, str] | None:
-        safe = await asyncio.to_thread(answers.without_secrets, list_readable(messages))
-        parts = answers.parts(safe, most=1)
-        if not parts:
-            return None
-        try:
-            abstract, overview = await conversation.ask(
-                prompts.summarise(parts[0]), {}, lambda said: answers.read_summary(said, MAX_ABSTRACT, MAX_OVERVIEW)
-            )
-        except ChatFailed:
-            # The answer names the failure by the call in `conversation.calls`.
-            return None
-        is_safe = not contains_secret(f"{abstract}\n{overview}")
-        return (abstract, overview) if is_safe else None
 
     def extract_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
         """Return an abstract and an overview of non-empty messages, made of their own sentences."""
@@ -126,7 +106,7 @@ class ArchiveBuilder:
         if message.is_tool or message.is_system:
             return []
         content = cover_secrets(message.content)
-        said = (_strip_label(item.text, message.name) for item in split_sentences(content, self._fold))
+        said = (_strip_label(item.text, message.name) for item in split_sentences(content, self.fold))
         is_safe = content == message.content
         kept = (item for item in said if len(item) >= _LEAST_LINE_CHARS and (is_safe or self._is_safe(item)))
         return [SessionLine(_speaker(message), item, number) for item in kept]

@@ -13,7 +13,7 @@ from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message, is_own_tool
 
 USES: Final = "tool_uses"
-"""The key among an archive's stats of the calls that the commit names; it is for the extractors alone."""
+"""The key among an archive's stats of the calls that the commit names; it is for the extraction alone."""
 CALL: Final = "call:"
 """How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
 _NUMBERED: Final = "-"

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from knowhub.context.model import ContextSummary, Level, MemoryCategory
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import find_memory, list_neighbours
+from knowhub.context.queries import find_memory, list_memories_from, list_neighbours
 from knowhub.context.retrieval import ranking
 from knowhub.context.retrieval.l0_retriever import Groups, Seeds, groups_of
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
@@ -149,7 +149,7 @@ class _Ranking:
         hits = seeds.hits if self._days or ranking.has_evidence(seeds.hits, self._find_terms) else []
         for hit in hits:
             self._sort_in(hit)
-        self._outdated = {source for hit in self._extracted if hit.head.replaced_by for source in hit.head.sources}
+        self._outdated: set[str] = set()
         self._extracted = self._match_replacements()
         self._transcripts = TranscriptScores(self._sessions, self._best)
 
@@ -196,14 +196,17 @@ class _Ranking:
             self._sessions[head.uri].own = hit
 
     def _match_replacements(self) -> list[SearchHit[ContextSummary]]:
-        """Return the extracted memories; a plan that took the place of another matches at least as well as that one."""
+        """Return the extracted memories; what replaced a statement matches as well as the message that made it."""
         hits = {hit.head.uri: hit for hit in self._extracted}
-        for hit in self._extracted:
-            newer = find_memory(self._view, hit.head.replaced_by) if hit.head.replaced_by else None
-            if newer is not None and self._is_wanted(newer):
-                known = hits.get(newer.uri)
+        for hit in [hit for session in self._sessions.values() for hit in session.hits.values()]:
+            memories = [memory for memory in list_memories_from(self._view, hit.head.uri) if self._is_wanted(memory)]
+            newer = [memory for memory in memories if hit.head.uri in memory.outdated]
+            if newer and all(hit.head.uri in memory.outdated for memory in memories):
+                self._outdated.add(hit.head.uri)
+            for memory in newer:
+                known = hits.get(memory.uri)
                 if known is None or known.relevance < hit.relevance:
-                    hits[newer.uri] = replace(hit, head=newer)
+                    hits[memory.uri] = replace(hit, head=memory)
         return list(hits.values())
 
     def _parts(self) -> list[ScoredHit]:

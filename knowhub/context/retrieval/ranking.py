@@ -57,8 +57,6 @@ def weigh_part(head: ContextSummary, *, is_outdated: bool) -> float:
 
 def weigh_memory(head: ContextSummary) -> float:
     """Return how much an extracted memory weighs: statistics of tools answer few questions."""
-    if head.replaced_by:
-        return _REPLACED
     return _TOOL_STATISTICS if head.category in _STATISTICS else 1.0
 
 

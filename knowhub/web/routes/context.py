@@ -8,7 +8,7 @@ from starlette.responses import Response
 from knowhub.context import uri
 from knowhub.context.model import NODES, PARTS
 from knowhub.core.errors import InvalidInput
-from knowhub.web.responses import answer_json, answer_write, etag
+from knowhub.web.responses import answer_json, answer_list, answer_write, etag
 from knowhub.web.route import Call, Edit, Routes, Write
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
@@ -61,6 +61,25 @@ async def commit_session(call: Write, sent: schemas.CommitBody) -> Response:
         return answer_write(make_commit_view(done), None)
     location = {"Location": f"/api/context/nodes?uri={quote(done.archive.archive_uri, safe='')}"}
     return answer_write(make_commit_view(done), done.operation_id, 201, location)
+
+
+@routes.add("GET", "/context/sessions", {200: shapes.SessionsAnswer}, summary="List sessions")
+async def list_sessions(call: Call, params: schemas.SessionsParams) -> Response:
+    """List sessions, newest first: what was read by what, what waits, and what was left out and why."""
+    found, cursor = await call.hub.memories.nodes.list_sessions(call.ctx, params.limit, params.cursor)
+    return answer_list(found, cursor)
+
+
+@routes.add(
+    "GET",
+    "/context/sessions/{session_id}",
+    {200: shapes.SessionAnswer},
+    summary="What was read of a session",
+    errors=(404,),
+)
+async def get_session(call: Call, session_id: str) -> Response:
+    """Return what was read of one of the caller's own sessions."""
+    return answer_json(await call.hub.memories.nodes.get_session(call.ctx, session_id))
 
 
 @routes.add("GET", "/context/search", {200: shapes.MemorySearchAnswer}, summary="Search memories", errors=(404,))

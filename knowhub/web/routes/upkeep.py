@@ -25,7 +25,7 @@ routes = Routes("", "upkeep", "Indexes, jobs, health and metrics.")
 
 _HIDDEN = "the root key is told more"
 _NO_FIGURES = dict.fromkeys(
-    ("index_lag", "records_lag", "maps_lag", "directories_lag", "last_seq", "damage", "quarantined")
+    ("index_lag", "extraction_lag", "records_lag", "maps_lag", "directories_lag", "last_seq", "damage", "quarantined")
 )
 _VERSION = {"name": "knowhub", "version": version("knowhub")}
 
@@ -70,6 +70,7 @@ def _figures(hub: Hub) -> dict[str, Any]:
     status = hub.store.status()
     return {
         "index_lag": hub.indexes.lag,
+        "extraction_lag": 0 if hub.memories.extraction is None else hub.memories.extraction.count_unread(),
         "records_lag": hub.exports.records.lag,
         "maps_lag": hub.exports.maps.lag,
         "directories_lag": hub.exports.directories.lag,

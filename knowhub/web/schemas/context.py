@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from knowhub.context import uri
-from knowhub.context.commit import candidate_pipeline
+from knowhub.context.commit import commit_checks
 from knowhub.context.commit_model import CommitOptions, SessionCommit, UsedTool
 from knowhub.context.model import Level, MemoryCategory
 from knowhub.context.service import MAX_DEPTH
@@ -63,8 +63,8 @@ def _level(value: object) -> object:
 
 def _not_too_many(messages: object) -> object:
     # The schema has the limit as well; it cannot say what to do.
-    if isinstance(messages, list) and len(messages) > candidate_pipeline.MAX_MESSAGES:
-        raise ValueError(candidate_pipeline.TOO_MANY)
+    if isinstance(messages, list) and len(messages) > commit_checks.MAX_MESSAGES:
+        raise ValueError(commit_checks.TOO_MANY)
     return messages
 
 
@@ -82,16 +82,14 @@ Uri = Annotated[
 ]
 SpokenAt = Annotated[
     str,
-    StringConstraints(max_length=candidate_pipeline.MAX_TIMESTAMP_CHARS),
+    StringConstraints(max_length=commit_checks.MAX_TIMESTAMP_CHARS),
     AfterValidator(_check_timestamp),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 SessionId = Annotated[EntityId, AfterValidator(_check_name)]
 MessageId = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_check_name)]
-Role = Annotated[
-    str, StringConstraints(min_length=1, max_length=candidate_pipeline.MAX_ROLE_CHARS), AfterValidator(clean)
-]
-Note = Annotated[str, StringConstraints(max_length=candidate_pipeline.MAX_NOTE_CHARS), AfterValidator(clean)]
+Role = Annotated[str, StringConstraints(min_length=1, max_length=commit_checks.MAX_ROLE_CHARS), AfterValidator(clean)]
+Note = Annotated[str, StringConstraints(max_length=commit_checks.MAX_NOTE_CHARS), AfterValidator(clean)]
 ToolName = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_check_name)]
 LevelName = Annotated[Literal["L0", "L1", "L2"], BeforeValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
 
@@ -150,18 +148,19 @@ class CommitBody(Body):
     session_id: SessionId
     messages: Annotated[
         list[SessionMessage],
-        Field(min_length=1, max_length=candidate_pipeline.MAX_MESSAGES),
+        Field(min_length=1, max_length=commit_checks.MAX_MESSAGES),
         BeforeValidator(_not_too_many),
     ]
-    used_contexts: Annotated[list[Text], Field(max_length=candidate_pipeline.MAX_USED)] = Field(
+    used_contexts: Annotated[list[Text], Field(max_length=commit_checks.MAX_USED)] = Field(
         default_factory=list,
         description="URIs or texts that were recalled into the session. They are not learned again.",
     )
-    used_tools: Annotated[list[UsedToolPart | ToolName], Field(max_length=candidate_pipeline.MAX_USED)] = Field(
+    used_tools: Annotated[list[UsedToolPart | ToolName], Field(max_length=commit_checks.MAX_USED)] = Field(
         default_factory=list
     )
     options: CommitOptionsPart = Field(default_factory=CommitOptionsPart)
     trace_id: Label | None = None
+    wait: bool = Field(default=False, description="Answer only when the language model has read it.")
 
     def to_commit(self) -> SessionCommit:
         """Return the parsed request."""
@@ -175,6 +174,7 @@ class CommitBody(Body):
             ],
             options=CommitOptions(self.options.dry_run, self.options.extract),
             trace_id=self.trace_id or "",
+            wait=self.wait,
         )
 
 
@@ -247,6 +247,13 @@ class ChildrenParams(CallerIds):
     uri: Uri | None = Field(default=None, description="Default: everything that the caller sees of the account.")
     recursive: bool = Field(default=False, description="List all levels.")
     depth: int = Field(default=1, ge=1, le=MAX_DEPTH)
+
+
+class SessionsParams(CallerIds):
+    """Which sessions."""
+
+    limit: int = Field(default=100, ge=1, le=1_000)
+    cursor: Uri | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 class DistillBody(Body):

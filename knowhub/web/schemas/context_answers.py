@@ -98,6 +98,38 @@ class CommitAnswer(OperationAnswer):
     degraded: list[str] = Field(description="The configured parts that were needed and failed.")
 
 
+class DroppedChangesAnswer(Answer):
+    """What was left out while a session was read."""
+
+    what: str = Field(examples=["messages", "changes"])
+    why: str = Field(
+        description="Messages are `cut` (their beginning was read) or in a part with an `unusable_answer`. "
+        "Changes that a model asked for are refused by a check, such as `name_not_said`, or change nothing.",
+        examples=["cut", "number_not_said", "not_the_users_words"],
+    )
+    count: int
+
+
+class SessionAnswer(Answer):
+    """A session, and how many of its messages were read by what."""
+
+    session_id: str
+    uri: str
+    message_count: int
+    first_at: str | None
+    last_at: str | None
+    by_model: int = Field(description="Messages that the language model has read.")
+    by_rules: int = Field(description="Messages that were read by rules alone.")
+    not_asked: int = Field(description="Messages that were committed with `extract: false`.")
+    waiting: int = Field(description="Messages that wait for the language model.")
+    waits_since: str | None
+    dropped: list[DroppedChangesAnswer]
+
+
+class SessionsAnswer(Page[SessionAnswer]):
+    """Sessions, newest first."""
+
+
 class TypedQueryAnswer(Answer):
     """A query as it was understood."""
 

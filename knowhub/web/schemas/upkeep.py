@@ -84,6 +84,7 @@ class ReadyAnswer(Answer):
     embedder: EmbedderReport | None = Field(description="The embedder in use; null unless the root key asks.")
     keeper: bool
     index_lag: int | None = Field(description="This and the fields below are null unless the root key asks.")
+    extraction_lag: int | None = Field(description="Messages that the language model has not read yet; 0 without one.")
     records_lag: int | None
     maps_lag: int | None
     directories_lag: int | None

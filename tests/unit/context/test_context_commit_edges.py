@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from knowhub.context.commit.candidate_pipeline import CandidatePipeline, ExtractedMemories
 from knowhub.context.commit.commit_coordinator import CommitCoordinator, CommitStages
 from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
-from knowhub.context.commit.policies import PolicyRouter
 from knowhub.context.commit.session_node import ArchiveBuilder
-from knowhub.context.commit_model import CandidateMemory, SessionArchive, SessionCommit, WritePlan, WriteResult
+from knowhub.context.commit_model import SessionArchive, SessionCommit, WritePlan, WriteResult
 from knowhub.context.model import MemoryContext, RelationEdge
 from knowhub.conversations.messages import Message
 from knowhub.core.errors import Forbidden, InvalidInput
@@ -88,16 +86,6 @@ class Watched:
                 calls.append("build_archive")
                 return await super().build_archive(*args, **fields)
 
-        class Pipeline(CandidatePipeline):
-            async def extract_candidates(self, *args: Any) -> ExtractedMemories:  # noqa: ANN401 -- as they are
-                calls.append("extract_candidates")
-                return await super().extract_candidates(*args)
-
-        class Router(PolicyRouter):
-            def build_plan(self, candidate: CandidateMemory, ctx: MemoryContext, row_at: Any) -> WritePlan:  # noqa: ANN401 -- as it is
-                calls.append("build_plan")
-                return super().build_plan(candidate, ctx, row_at)
-
         class Writer(ContextWriter):
             def apply_plan(self, ctx: MemoryContext, plan: WritePlan) -> WriteResult:
                 calls.append("apply_plan")
@@ -108,9 +96,8 @@ class Watched:
                 calls.append("apply_edges")
                 super().apply_edges(ctx, address, relation_ops)
 
-        self.pipeline = Pipeline()
-        self.router = Router()
-        self.stages = CommitStages(Archives(), Writer, Relations)
+        self.archives = Archives()
+        self.stages = CommitStages(Writer, Relations)
 
     async def project(self, account: str, operation: Operation) -> bool:
         self.calls.append(f"project {account} {operation.op}")
@@ -119,13 +106,13 @@ class Watched:
 
 async def test_a_commit_calls_its_parts_in_the_documented_order() -> None:
     watched, desk = Watched(), Desk()
-    commits = CommitCoordinator(desk.store, watched.pipeline, watched.router, watched, watched.stages)
+    commits = CommitCoordinator(desk.store, watched.archives, watched, stages=watched.stages)
 
     await commits.commit(LI, SessionCommit("s1", [user("I love oolong tea.", "m1")]))
 
-    decision = watched.calls[2:-1]
-    assert watched.calls[:2] == ["build_archive", "extract_candidates"]
+    decision = watched.calls[1:-1]
+    assert watched.calls[0] == "build_archive"
     # The store of the tests runs each decision on several states.
-    assert decision == ["apply_plan", "build_plan", "apply_plan", "apply_edges"] * (len(decision) // 4)
+    assert decision == ["apply_plan", "apply_plan", "apply_edges"] * (len(decision) // 3)
     assert decision
     assert watched.calls[-1] == "project default commit_session"

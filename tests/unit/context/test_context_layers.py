@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.context.commit import pages
+from knowhub.context.commit import statements
 from knowhub.context.model import MemoryCategory
 from tests.context_commits import Desk, tool, used, user
 
@@ -34,32 +34,17 @@ async def test_what_a_commit_made_of_a_content_is_what_is_made_of_it_again() -> 
         MemoryCategory.SKILLS,
     } <= {row["category"] for row in made.values()}
     for name, row in made.items():
-        told = pages.layers_of(MemoryCategory(row["category"]), row["content"])
-        # The content of an event says last which day its words mean.
-        same = str.startswith if row["category"] == MemoryCategory.EVENTS else str.__eq__
-        assert all(same(told[layer], row[layer]) for layer in OVER), name
+        told = statements.complete_layers(MemoryCategory(row["category"]), {"content": ""}, {"content": row["content"]})
+        assert all(told[layer] == row[layer] for layer in OVER), name
 
 
 @pytest.mark.parametrize("category", [one for one in MemoryCategory if one is not MemoryCategory.SESSIONS])
 def test_free_words_of_a_person_are_in_every_layer(category: MemoryCategory) -> None:
-    told = pages.layers_of(category, "She moved to Lima.\n\nSince May.")
+    content = "She moved to Lima.\n\nSince May."
+    told = statements.complete_layers(category, {"content": ""}, {"content": content})
 
     assert told["abstract"].startswith("She moved to Lima.")
     assert told["overview"].split() == ["She", "moved", "to", "Lima.", "Since", "May."]
-
-
-def test_what_a_person_wrote_comes_before_the_statements_it_stands_beside() -> None:
-    content = "## home\n- I live in Rome. (2026-05-08, session s1)\nNot any more: she moved to Lima."
-
-    told = pages.layers_of(MemoryCategory.PROFILE, content)
-
-    assert told["abstract"] == "Not any more: she moved to Lima. I live in Rome."
-
-
-def test_the_sections_of_an_event_are_told_without_what_parts_them() -> None:
-    told = pages.layers_of(MemoryCategory.EVENTS, f"The demo.{pages.SECTION}It went well.")
-
-    assert (told["abstract"], told["overview"]) == ("The demo. It went well.", "The demo.\nIt went well.")
 
 
 @pytest.mark.parametrize(
@@ -73,4 +58,4 @@ def test_the_sections_of_an_event_are_told_without_what_parts_them() -> None:
 def test_what_leaves_the_content_as_it_is_leaves_the_layers_as_they_are(
     category: MemoryCategory, patch: dict[str, str]
 ) -> None:
-    assert pages.complete_layers(category, {"content": "Rome"}, patch) == patch
+    assert statements.complete_layers(category, {"content": "Rome"}, patch) == patch

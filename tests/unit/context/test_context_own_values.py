@@ -3,9 +3,14 @@
 import pytest
 
 from knowhub.context.model import MemoryCategory
+from knowhub.core.operation import Row
 from tests.context_commits import Desk, user
 
 pytestmark = pytest.mark.anyio
+
+
+def values_of(profile: Row) -> dict[str, str]:
+    return {name: value for one in profile["metadata"]["statements"] for name, value in one["values"].items()}
 
 
 @pytest.mark.parametrize(
@@ -60,9 +65,9 @@ async def test_what_is_said_not_to_be_so_any_more_takes_the_place_of_what_said_s
     await desk.commit(user(then, "m3"), session_id="s3")
 
     (profile,) = desk.of(MemoryCategory.PROFILE)
-    assert (name in before["metadata"]["values"], name in profile["metadata"]["values"]) == (True, False)
+    assert (name in values_of(before), name in values_of(profile)) == (True, False)
     assert profile["content"].count(then) == 1
-    assert f"- {first}" not in profile["content"]
+    assert first not in profile["content"].splitlines()
 
 
 async def test_what_ends_and_begins_again_ends_again() -> None:
@@ -72,8 +77,11 @@ async def test_what_ends_and_begins_again_ends_again() -> None:
 
     (profile,) = desk.of(MemoryCategory.PROFILE)
 
-    assert [line for line in profile["content"].split("\n") if line.startswith("- ")] == [
-        "- I no longer live in Rome. (session s3)"
+    assert profile["content"] == "I no longer live in Rome."
+    assert [one["text"] for one in profile["metadata"]["history"]] == [
+        "I live in Rome.",
+        "I no longer live in Rome.",
+        "I live in Rome.",
     ]
 
 

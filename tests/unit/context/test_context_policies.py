@@ -8,16 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.context.commit import blocks, policies
 from knowhub.context.commit.context_writer import ContextWriter, RelationWriter, list_names, mentions
-from knowhub.context.commit.policies import (
-    AggregateTopicPolicy,
-    AppendOnlyPolicy,
-    MergePolicy,
-    PolicyRouter,
-    ProfilePolicy,
-    SkillToolPolicy,
-)
+from knowhub.context.commit.policies import build_plan, find_target
+from knowhub.context.commit.statements import MAX_CONTENT, edit_page
 from knowhub.context.commit_model import CandidateMemory, WriteAction
 from knowhub.context.model import MemoryCategory, RelationEdge
 from knowhub.conversations.recalled import normalize_words
@@ -49,39 +42,37 @@ class Stand:
 
     def take(self, one: CandidateMemory) -> tuple[WriteAction, Row]:
         """Plan and carry out; return what was done, and how the row stands."""
-        plan = PolicyRouter().build_plan(one, whose(), self.writer.row)
+        plan = build_plan(one, whose(), self.writer.row)
         self.writer.apply_plan(whose(), plan)
         self.relations.apply_edges(whose(), plan.target_uri, plan.relation_ops)
         return plan.action, self.writer.row(plan.target_uri) or {}
 
 
 def statements(row: Row) -> list[str]:
-    return [one.text for one in blocks.blocks(row["content"])]
+    assert row["content"].splitlines() == [one["text"] for one in row["metadata"]["statements"]]
+    return [one["text"] for one in row["metadata"]["statements"]]
+
+
+def ended(row: Row) -> list[tuple[str, str, str | None]]:
+    return [(one["text"], one["valid_to"], one["replaced_by"]) for one in row["metadata"]["history"]]
 
 
 @pytest.mark.parametrize(
-    ("category", "policy", "uri"),
+    ("category", "uri"),
     [
-        (MemoryCategory.PROFILE, ProfilePolicy, "ctx://default/users/li/memories/profile"),
-        (MemoryCategory.SKILLS, SkillToolPolicy, "ctx://default/agents/helper/skills/绿茶%20%2F%20Tea"),
-        (MemoryCategory.TOOLS, SkillToolPolicy, "ctx://default/agents/helper/tools/绿茶%20%2F%20Tea"),
+        (MemoryCategory.PROFILE, "ctx://default/users/li/memories/profile"),
+        (MemoryCategory.SKILLS, "ctx://default/agents/helper/skills/绿茶%20%2F%20Tea"),
+        (MemoryCategory.TOOLS, "ctx://default/agents/helper/tools/绿茶%20%2F%20Tea"),
     ],
 )
-def test_each_category_has_its_policy_and_its_place(
-    category: MemoryCategory, policy: type[MergePolicy], uri: str
-) -> None:
-    one = candidate(category, "Tea is good.", "绿茶 / Tea")
-
-    chosen = PolicyRouter().select_policy(one, whose())
-
-    assert isinstance(chosen, policy)
-    assert chosen.target(one, whose()) == uri
+def test_each_category_has_its_place(category: MemoryCategory, uri: str) -> None:
+    assert find_target(candidate(category, "Tea is good.", "绿茶 / Tea"), whose()) == uri
 
 
 @pytest.mark.parametrize("category", [MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.PATTERNS])
 def test_what_is_gathered_under_somebodys_words_has_a_place_that_quotes_none_of_them(category: MemoryCategory) -> None:
     places = {
-        key: AggregateTopicPolicy().target(candidate(category, "Tea is good.", key), whose())
+        key: find_target(candidate(category, "Tea is good.", key), whose())
         for key in ("绿茶 / Tea", "绿茶 tea", "hunter2pass77")
     }
 
@@ -90,58 +81,67 @@ def test_what_is_gathered_under_somebodys_words_has_a_place_that_quotes_none_of_
 
 
 def test_of_what_has_one_value_the_newest_statement_is_the_only_one() -> None:
-    policy = AggregateTopicPolicy()
-    first = candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language")
-    before = {**policy.plan(first, None, whose()).node_patch}
+    stand = Stand()
+    stand.take(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
 
-    newer = candidate(MemoryCategory.PREFERENCES, "Answer in German.", "reply language", is_single=True)
-    content = policy.plan(newer, before, whose()).node_patch["content"]
+    newer = candidate(
+        MemoryCategory.PREFERENCES, "Answer in German.", "reply language", is_single=True, said_at=NEXT_DAY
+    )
+    _, row = stand.take(newer)
 
-    edited = {**before, "metadata": {**before["metadata"], "by": "person"}}
-    kept = policy.plan(newer, edited, whose()).node_patch["content"]
-
-    assert ("German" in content, "English" in content) == (True, False)
-    assert ("German" in kept, "English" in kept) == (True, True)
+    assert statements(row) == ["Answer in German."]
+    assert ended(row) == [("Answer in English.", NEXT_DAY, "Answer in German.")]
 
 
-def test_what_an_agent_keeps_names_no_session_to_those_whom_it_serves_and_what_a_user_keeps_does() -> None:
+def test_no_extraction_ends_what_a_person_wrote() -> None:
+    stand = Stand()
+    _, row = stand.take(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
+    edited = edit_page(row, {**row, "content": "Answer in French."}, 1.7e9)
+    stand.writer.merge_node(whose(), row["id"], edited)
+
+    newer = candidate(
+        MemoryCategory.PREFERENCES,
+        "Answer in German.",
+        "reply language",
+        is_single=True,
+        said_at="2030-01-01T00:00:00Z",
+    )
+    action, after = stand.take(newer)
+
+    assert action is WriteAction.SKIP
+    assert statements(after) == ["Answer in French."]
+
+
+def test_the_content_is_one_statement_a_line_and_names_neither_day_nor_session() -> None:
     texts = [
-        Stand().take(candidate(category, "Retry once.", "retries"))[1]["content"]
-        for category in (MemoryCategory.PATTERNS, MemoryCategory.PREFERENCES)
+        Stand().take(candidate(category, "Retry\nonce.", "retries"))[1]["content"]
+        for category in (MemoryCategory.PATTERNS, MemoryCategory.PREFERENCES, MemoryCategory.CASES)
     ]
 
-    assert texts == [
-        "# retries\n- Retry once. (2026-05-07)",
-        "# retries\n- Retry once. (2026-05-07, session s1)",
-    ]
+    assert texts == ["Retry once."] * 3
 
 
 @pytest.mark.parametrize("category", [MemoryCategory.EVENTS, MemoryCategory.CASES])
 def test_an_event_and_a_case_are_named_by_their_day_and_by_what_they_are_about(category: MemoryCategory) -> None:
     one = candidate(category, "I moved.", "i moved", date="2026-05-01")
 
-    target = AppendOnlyPolicy().target(one, whose())
+    target = find_target(one, whose())
 
     assert target.rpartition("/")[2].startswith("2026-05-01-")
-    assert target == AppendOnlyPolicy().target(
-        candidate(category, "I moved, at last!", "I moved.", date="2026-05-01"), whose()
-    )
+    assert target == find_target(candidate(category, "I moved, at last!", "I moved.", date="2026-05-01"), whose())
 
 
-def test_a_profile_has_a_section_for_each_topic() -> None:
+def test_statements_of_an_earlier_version_are_read_without_bullets_headings_days_and_sessions() -> None:
     stand = Stand()
+    _, row = stand.take(candidate(MemoryCategory.PROFILE, "x", topic="work"))
+    old = {name: value for name, value in row["metadata"].items() if name not in ("statements", "history")}
+    content = "## work\n- I work as a nurse. (2026-05-07, session s1)\n\n## home\n- I live in Rome."
+    stand.writer.merge_node(whose(), row["id"], {"content": content, "metadata": old})
 
-    stand.take(candidate(MemoryCategory.PROFILE, "I'm Ana.", topic="identity"))
-    stand.take(candidate(MemoryCategory.PROFILE, "I work as a nurse.", topic="work"))
-    action, row = stand.take(
-        candidate(MemoryCategory.PROFILE, "I am 34 years old.", topic="identity", said_at=NEXT_DAY)
-    )
+    _, after = stand.take(candidate(MemoryCategory.PROFILE, "I am 34 years old.", topic="age", said_at=NEXT_DAY))
 
-    assert action is WriteAction.MERGE
-    assert row["content"] == (
-        "## identity\n- I'm Ana. (2026-05-07, session s1)\n- I am 34 years old. (2026-05-08, session s1)\n\n"
-        "## work\n- I work as a nurse. (2026-05-07, session s1)"
-    )
+    assert statements(after) == ["I work as a nurse.", "I live in Rome.", "I am 34 years old."]
+    assert after["metadata"]["statements"][0]["said_at"] == "2026-05-07T00:00:00Z"
 
 
 def test_of_what_a_person_has_but_one_the_newer_statement_stands() -> None:
@@ -149,7 +149,7 @@ def test_of_what_a_person_has_but_one_the_newer_statement_stands() -> None:
     stand.take(candidate(MemoryCategory.PROFILE, "I'm Ana.", topic="identity"))
     stand.take(candidate(MemoryCategory.PROFILE, "I live in Rome.", topic="home", values={"home": "rome"}))
 
-    plan = PolicyRouter().build_plan(
+    plan = build_plan(
         candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}, said_at=NEXT_DAY),
         whose(),
         stand.writer.row,
@@ -158,7 +158,8 @@ def test_of_what_a_person_has_but_one_the_newer_statement_stands() -> None:
 
     row = stand.writer.row(plan.target_uri) or {}
     assert statements(row) == ["I'm Ana.", "I live in Oslo."]
-    assert "said anew" in plan.reason
+    assert ended(row) == [("I live in Rome.", NEXT_DAY, "I live in Oslo.")]
+    assert "history" in plan.reason
     assert "Rome" not in plan.reason
 
 
@@ -187,20 +188,20 @@ def test_a_profile_loses_no_statement_that_nothing_contradicts(said: Sequence[tu
 
     rows = [stand.take(candidate(MemoryCategory.PROFILE, text, topic=topic))[1] for topic, text in spoken]
 
-    assert all(blocks.contains_text(rows[-1]["content"], text) for _, text in spoken)
+    kept = {normalize_words(text) for text in statements(rows[-1])} if rows else set()
+    assert all(normalize_words(text) in kept for _, text in spoken)
 
 
 def test_what_a_person_wrote_into_a_profile_stays_where_it_is() -> None:
     stand = Stand()
     _, row = stand.take(candidate(MemoryCategory.PROFILE, "I work as a nurse.", topic="work"))
-    edited = "My notes\n\n" + row["content"] + "\n\nThe end."
-    stand.writer.merge_node(whose(), row["id"], {"content": edited})
+    edited = edit_page(row, {**row, "content": "My notes\n" + row["content"] + "\nThe end."}, 1.7e9)
+    stand.writer.merge_node(whose(), row["id"], edited)
 
     _, after = stand.take(candidate(MemoryCategory.PROFILE, "I lead a ward.", topic="work"))
 
-    assert after["content"].startswith("My notes\n\n## work\n- I work as a nurse.")
-    assert "The end." in after["content"]
-    assert statements(after) == ["I work as a nurse.", "I lead a ward."]
+    assert statements(after) == ["My notes", "I work as a nurse.", "The end.", "I lead a ward."]
+    assert [one["by"] for one in after["metadata"]["statements"]] == ["person", "rules", "person", "rules"]
 
 
 def test_a_topic_takes_each_statement_once_and_further_sources_of_it() -> None:
@@ -245,41 +246,68 @@ def test_statements_that_only_look_alike_are_both_kept_and_the_newest_is_shown_f
     assert row["abstract"] == f"{other} {one}"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text(min_size=1, max_size=30)), max_size=10))
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("abc XYZ", min_size=1, max_size=30)), max_size=10))
 def test_nothing_that_an_event_says_is_ever_written_over(said: Sequence[tuple[str, str]]) -> None:
     stand = Stand()
-    before: dict[str, tuple[str, str]] = {}
+    before: dict[str, str] = {}
+    spoken = [(key, text) for key, text in said if text.strip()]
 
-    for key, text in said:
+    for key, text in spoken:
         _, row = stand.take(candidate(MemoryCategory.EVENTS, text, f"event {key}"))
 
-        old = before.get(key)
-        assert old is None or (row["content"].startswith(old[0]) and row["abstract"] == old[1])
-        assert text in row["content"] or any(
-            normalize_words(text) == normalize_words(part) for part in row["content"].split("\n\n---\n")
-        )
-        before[key] = (row["content"], row["abstract"])
+        assert row["content"].startswith(before.get(key, ""))
+        assert normalize_words(text) in map(normalize_words, statements(row))
+        before[key] = row["content"]
 
 
-def test_an_event_that_is_told_again_with_more_gets_a_section_and_the_same_is_skipped() -> None:
+def test_an_event_that_is_told_again_with_more_gets_a_line_and_the_same_is_skipped() -> None:
     stand = Stand()
-    stand.take(candidate(MemoryCategory.CASES, "Problem: no disk\nDeleted logs.", "no disk"))
+    stand.take(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs.", "no disk"))
 
-    appended, row = stand.take(candidate(MemoryCategory.CASES, "Problem: no disk\nMounted a volume.", "no disk"))
-    skipped, _ = stand.take(candidate(MemoryCategory.CASES, "Problem: no disk\nDeleted logs!", "no disk"))
+    added, row = stand.take(candidate(MemoryCategory.CASES, "Problem: no disk. Mounted a volume.", "no disk"))
+    skipped, _ = stand.take(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs!", "no disk"))
 
-    assert (appended, skipped) == (WriteAction.APPEND, WriteAction.SKIP)
-    assert row["content"] == "Problem: no disk\nDeleted logs.\n\n---\nProblem: no disk\nMounted a volume."
+    assert (added, skipped) == (WriteAction.MERGE, WriteAction.SKIP)
+    assert statements(row) == ["Problem: no disk. Deleted logs.", "Problem: no disk. Mounted a volume."]
 
 
-def test_a_section_is_all_that_appending_writes() -> None:
+def change(target: str, text: str, instead_of: str, **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
+    told = {"target": target, "instead_of": instead_of, "said_at": NEXT_DAY, "told_at": NEXT_DAY, **facts}
+    return candidate(MemoryCategory.EVENTS, text, text, source="ctx://default/users/li/sessions/s2/m9", **told)
+
+
+def test_a_change_replaces_the_statement_that_it_names_where_that_stands() -> None:
     stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.EVENTS, "I moved.", "i moved"))
+    _, row = stand.take(candidate(MemoryCategory.ENTITIES, "Has a cat, Pickle.", "cat"))
 
-    stand.writer.append_node(whose(), row["id"], {"abstract": "x", "overview": "y", "content": " And more."})
+    _, after = stand.take(change(row["id"], "Pickle died.", "Has a cat, Pickle."))
+    late, _ = stand.take(change(row["id"], "Pickle is ill.", "Has a cat, Pickle."))
 
-    after = stand.writer.row(row["id"]) or {}
-    assert (after["abstract"], after["overview"], after["content"]) == ("I moved.", "I moved.", "I moved. And more.")
+    assert (after["category"], statements(after)) == ("entities", ["Pickle died."])
+    assert ended(after) == [("Has a cat, Pickle.", NEXT_DAY, "Pickle died.")]
+    assert late is WriteAction.SKIP
+
+
+def test_an_update_keeps_the_messages_of_what_it_completes() -> None:
+    stand = Stand()
+    _, row = stand.take(candidate(MemoryCategory.ENTITIES, "Has a cat.", "cat"))
+
+    _, after = stand.take(change(row["id"], "Has a cat, Pickle.", "Has a cat.", is_update=True))
+
+    assert [ref[-5:] for ref in after["metadata"]["statements"][0]["source_refs"]] == ["s1/m1", "s2/m9"]
+
+
+def test_a_memory_that_is_forgotten_is_gone_with_its_last_statement() -> None:
+    stand = Stand()
+    _, row = stand.take(candidate(MemoryCategory.ENTITIES, "Has a cat.", "cat"))
+    stand.take(candidate(MemoryCategory.ENTITIES, "The cat is grey.", "cat"))
+
+    _, once = stand.take(change(row["id"], "Has a cat.", "Has a cat.", is_forgotten=True))
+    _, twice = stand.take(change(row["id"], "The cat is grey.", "The cat is grey.", is_forgotten=True))
+
+    assert (statements(once), once.get("deleted")) == (["The cat is grey."], None)
+    assert twice["deleted"]
+    assert [text for text, _, _ in ended(twice)] == ["Has a cat.", "The cat is grey."]
 
 
 def uses(*calls: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -325,7 +353,7 @@ def test_a_tool_whose_calls_were_all_counted_is_skipped() -> None:
 def test_what_was_erased_does_not_come_back(category: MemoryCategory) -> None:
     one = candidate(category, "I moved.", "i moved", uses=uses({}))
 
-    plan = PolicyRouter().build_plan(one, whose(), lambda _uri: {"erased": True, "deleted": True, "version": 3})
+    plan = build_plan(one, whose(), lambda _uri: {"erased": True, "deleted": True, "version": 3})
 
     assert plan.action is WriteAction.SKIP
     assert "erased" in plan.reason
@@ -334,11 +362,10 @@ def test_what_was_erased_does_not_come_back(category: MemoryCategory) -> None:
 def test_a_memory_that_is_full_takes_no_more_and_says_so() -> None:
     stand = Stand()
     _, row = stand.take(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
-    stand.writer.merge_node(whose(), row["id"], {"content": "x" * policies.MAX_CONTENT})
+    full = edit_page(row, {**row, "content": "x" * MAX_CONTENT}, 1.7e9)
+    stand.writer.merge_node(whose(), row["id"], full)
 
-    plan = PolicyRouter().build_plan(
-        candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), whose(), stand.writer.row
-    )
+    plan = build_plan(candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), whose(), stand.writer.row)
 
     assert plan.action is WriteAction.SKIP
     assert "full" in plan.reason
@@ -371,13 +398,3 @@ def test_a_memory_names_what_stands_in_it_as_a_word(text: str, name: str, is_nam
     found = mentions("ctx://default/users/li/memories/events/e", text, list_names([("ctx://default/x", name)]))
 
     assert bool(found) is is_named
-
-
-@given(st.text(max_size=200), st.text(min_size=1, max_size=50).filter(str.strip), st.sampled_from(["s1", "a b", "😀"]))
-def test_a_block_that_was_added_reads_as_it_was_said(content: str, text: str, session: str) -> None:
-    said = " ".join(text.split())
-
-    after = blocks.add_block(content, blocks.block(said, "2026-05-07", session))
-
-    assert blocks.blocks(after)[-1].text == said
-    assert after.startswith(content.rstrip())

@@ -85,7 +85,7 @@ async def test_what_shares_a_single_character_alone_is_not_found(tmp_path: Path)
         assert len(await memories.found("旅行")) == 1
 
 
-async def test_a_plan_that_was_moved_is_marked_and_comes_late(tmp_path: Path) -> None:
+async def test_a_plan_that_was_moved_is_history_and_its_message_finds_the_new_one(tmp_path: Path) -> None:
     desk = Desk()
     await desk.commit(user("The harbour concert is on 4 July.", "m1", "2026-05-01T10:00:00Z"))
     await desk.commit(user("The dentist is on 9 July.", "m2", "2026-05-02T10:00:00Z"), session_id="s2")
@@ -94,21 +94,24 @@ async def test_a_plan_that_was_moved_is_marked_and_comes_late(tmp_path: Path) ->
         user("The harbour concert is postponed to 8 August.", "m3", "2026-06-01T10:00:00Z"), session_id="s3"
     )
 
-    plans = {row["content"]: row["metadata"].get("replaced_by") for row in desk.of(MemoryCategory.EVENTS)}
-    moved = next(row["id"] for row in desk.of(MemoryCategory.EVENTS) if "is postponed" in row["content"][:40])
-    assert plans == {
-        "The harbour concert is on 4 July. (2026-07-04)"
-        " Replaced by: The harbour concert is postponed to 8 August. (2026-08-08)": moved,
-        "The dentist is on 9 July. (2026-07-09)": None,
-        "The harbour concert is postponed to 8 August. (2026-08-08)": None,
+    plans = {
+        row["content"]: [one["text"] for one in row["metadata"]["history"]] for row in desk.of(MemoryCategory.EVENTS)
     }
-    old, new = (memory_at(MemoryCategory.EVENTS, name) for name in ("old", "new"))
+    assert plans == {
+        "The harbour concert is postponed to 8 August. (2026-08-08)": [
+            "The harbour concert is on 4 July. (2026-07-04)"
+        ],
+        "The dentist is on 9 July. (2026-07-09)": [],
+    }
     async with memories_in(tmp_path) as memories:
-        await memories.put(
-            node_row(old, abstract="harbour concert 4 July", metadata={"replaced_by": new}),
-            node_row(new, abstract="harbour concert postponed to 8 August"),
+        await memories.talk(
+            SESSION, talk(("user", "The harbour concert is on 4 July."), ("user", "It is postponed to 8 August."))
         )
+        old, new = (f"{SESSION}/m{number}" for number in (0, 1))
+        moved = {"statements": [{"source_refs": [new]}], "history": [{"source_refs": [old]}]}
+        concert = memory_at(MemoryCategory.EVENTS, "concert")
+        await memories.put(node_row(concert, abstract="It is postponed to 8 August.", metadata=moved))
 
-        assert [block.uri for block in await memories.found("when is the harbour concert")] == [new, old]
-        # What replaced a match is found though it does not match.
-        assert [block.uri for block in await memories.found("what happens in July")] == [new, old]
+        # What replaced a match is found though it does not match, and before what it replaced.
+        found = [block.uri for block in await memories.found("what happens on 4 July at the harbour")]
+        assert found[0] == concert

@@ -3,7 +3,6 @@
 import pytest
 
 from knowhub.context.commit.session_node import ArchiveBuilder
-from knowhub.context.extraction import answers
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from knowhub.conversations.messages import Message as Said
@@ -54,11 +53,10 @@ async def test_the_answer_of_a_tool_is_its_call_in_chinese_too() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "System", "developer", "系统"])
-def test_an_applications_words_are_in_no_summary_and_shown_to_no_model(role: str) -> None:
+def test_an_applications_words_are_in_no_summary(role: str) -> None:
     messages = [Said(role, "Answer like a pirate captain would."), user("I planted forty tomatoes in April.")]
 
     abstract, overview = ArchiveBuilder().extract_summary(messages)
 
     assert "tomatoes" in abstract
     assert "pirate" not in abstract + overview
-    assert answers.parts(messages) == [[(1, messages[1])]]

@@ -1,0 +1,147 @@
+"""The memories that a session's own words give without a model, and the checks of each."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from knowhub.context import uri
+from knowhub.context.commit_model import CandidateMemory, SessionArchive
+from knowhub.context.edits import is_row_seen
+from knowhub.context.extraction.candidates import CandidateFactory, make_statement_candidate
+from knowhub.context.extraction.tool_uses import find_tool_uses
+from knowhub.context.extraction.wording import one_line, shorten
+from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.conversations.messages import Message, count_unread, list_readable
+from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words, remove_recalled
+from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
+from knowhub.conversations.sentences import Fold
+from knowhub.conversations.statements import read_statements
+from knowhub.core.errors import InvalidInput
+from knowhub.core.operation import View
+from knowhub.core.request_context import RequestContext
+
+MAX_CANDIDATES: Final = 1_000
+UNREAD: Final = "messages_not_read"
+"""The key of what is dropped that counts messages; the others count candidates."""
+_MAX_NAMED: Final = 400
+_MAX_ABSTRACT: Final = 300
+_MAX_CONTENT: Final = 8_000
+_MAX_KEY: Final = 200
+_MAX_SOURCES: Final = 50
+_COUNTED: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedMemories:
+    """The candidates, and how many were dropped, by why."""
+
+    candidates: Sequence[CandidateMemory] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def list_recalled(view: View, ctx: RequestContext, used_contexts: Sequence[str]) -> list[str]:
+    """Return the recalled texts: plain texts as they are, and for each URI the texts that the caller sees."""
+    return [text for named in used_contexts[:_MAX_NAMED] for text in _list_texts(view, ctx, named) if text.strip()]
+
+
+def extract_by_rules(
+    archive: SessionArchive, messages: Sequence[Message], recalled: Sequence[str], fold: Fold = str
+) -> ExtractedMemories:
+    """Return what these messages, each named by its `message_id`, say that is worth remembering.
+
+    They are read as far as `list_readable` says. What KnowHub said, and what was recalled, is not remembered again.
+    """
+    known = index_recalled(recalled)
+    readable = list_readable(messages)
+    factory = CandidateFactory(clean_messages(readable, known), archive)
+    found = [make_statement_candidate(factory, item) for item in read_statements(factory.messages, fold)]
+    kept, dropped = normalize_candidates([*found, *find_tool_uses(factory)], known)
+    if unread := count_unread(messages, readable):
+        dropped[UNREAD] = unread
+    return ExtractedMemories(kept, dropped)
+
+
+def clean_messages(messages: Sequence[Message], known: RecalledTexts) -> list[Message]:
+    """Return the messages without what KnowHub said, every credential covered: a sentence may hold a part of it."""
+    safe = [replace(message, content=cover_secrets(message.content)) for message in messages]
+    return remove_recalled(safe, known)
+
+
+def normalize_candidates(
+    candidates: Sequence[CandidateMemory], known: RecalledTexts
+) -> tuple[list[CandidateMemory], dict[str, int]]:
+    """Trim and bound candidates; drop what is empty, said twice, recalled, or holds a credential."""
+    kept: dict[tuple[str, str, str], CandidateMemory] = {}
+    dropped: Counter[str] = Counter()
+    for candidate in (_without_secret_notes(_limit_candidate(candidate_memory)) for candidate_memory in candidates):
+        problem = _find_problem(candidate, known)
+        identity = (candidate.category.value, candidate.routing_key.casefold(), _identity(candidate))
+        if problem:
+            dropped[problem] += 1
+        elif identity in kept:
+            kept[identity] = _merge_candidates(kept[identity], candidate)
+            dropped["duplicate"] += 1
+        elif len(kept) == MAX_CANDIDATES:
+            dropped["too_many"] += 1
+        else:
+            kept[identity] = candidate
+    return list(kept.values()), dict(dropped)
+
+
+def _list_texts(view: View, ctx: RequestContext, named: str) -> Iterable[str]:
+    if not named.startswith(uri.SCHEME):
+        return [named]
+    try:
+        parsed = uri.parse(named.strip())
+    except InvalidInput:
+        return [named]
+    if parsed.account != ctx.account:
+        return []
+    row = view.get(PARTS if parsed.is_part else NODES, parsed.text)
+    if row is None or not is_row_seen(ctx, row):
+        return []
+    return [str(row[layer]) for layer in ("abstract", "overview", "content") if row.get(layer)]
+
+
+def _without_secret_notes(candidate: CandidateMemory) -> CandidateMemory:
+    """Drop notes that contain a credential; the calls still count."""
+    uses = [
+        {**use, "note": ""} if use.get("note") and contains_secret(str(use["note"])) else use
+        for use in candidate.facts.get("uses", ())
+    ]
+    return replace(candidate, facts={**candidate.facts, "uses": uses}) if uses else candidate
+
+
+def _find_problem(candidate: CandidateMemory, known: RecalledTexts) -> str:
+    """Return why a candidate is dropped; empty where it is not."""
+    if not candidate.routing_key or not candidate.abstract or not candidate.content:
+        return "empty"
+    text = f"{candidate.routing_key}\n{candidate.abstract}\n{candidate.content}"
+    if COVER in text or contains_secret(text):
+        return "secret"
+    return "recalled" if known.is_said_in(candidate.abstract) or known.is_said_in(candidate.content) else ""
+
+
+def _limit_candidate(candidate: CandidateMemory) -> CandidateMemory:
+    return replace(
+        candidate,
+        routing_key=one_line(candidate.routing_key)[:_MAX_KEY].strip(),
+        abstract=shorten(one_line(candidate.abstract), _MAX_ABSTRACT),
+        content=shorten(candidate.content.strip(), _MAX_CONTENT),
+        confidence=min(max(candidate.confidence, 0.0), 1.0),
+        source_refs=list(dict.fromkeys(candidate.source_refs))[-_MAX_SOURCES:],
+    )
+
+
+def _identity(candidate: CandidateMemory) -> str:
+    # The calls of one tool add up, whatever the text about them says.
+    return "" if candidate.category in _COUNTED else normalize_words(candidate.content)
+
+
+def _merge_candidates(first: CandidateMemory, again: CandidateMemory) -> CandidateMemory:
+    sources = list(dict.fromkeys((*first.source_refs, *again.source_refs)))[-_MAX_SOURCES:]
+    facts = dict(first.facts)
+    if "uses" in facts or "uses" in again.facts:
+        facts["uses"] = [*facts.get("uses", ()), *again.facts.get("uses", ())]
+    return replace(first, source_refs=sources, confidence=max(first.confidence, again.confidence), facts=facts)

@@ -1,0 +1,297 @@
+"""The next part of a session that a model reads, and the operation that its answer makes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from knowhub.context import uri
+from knowhub.context.commit import results
+from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
+from knowhub.context.commit.decision import CandidatePlanner
+from knowhub.context.commit.parts import message_of
+from knowhub.context.commit.rule_extraction import clean_messages
+from knowhub.context.commit.statements import MemoryPage, read_page
+from knowhub.context.commit_model import CandidateMemory, WriteAction
+from knowhub.context.extraction.wording import shorten
+from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
+from knowhub.context.ports import ContextIndex
+from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
+from knowhub.context.reading import get_reading, hash_lines, take_segment
+from knowhub.conversations import dates
+from knowhub.conversations.change_checks import share_words
+from knowhub.conversations.changes import (
+    ADD,
+    CATEGORIES,
+    FORGET,
+    MAX_LINE_CHARS,
+    UPDATE,
+    ChangePrompt,
+    KnownMemory,
+    MemoryChange,
+)
+from knowhub.conversations.messages import Message
+from knowhub.conversations.recalled import RecalledTexts, normalize_words
+from knowhub.conversations.secrets import cover_secrets
+from knowhub.conversations.sentences import is_private
+from knowhub.core import clock
+from knowhub.core.operation import Draft, Row, Unchanged, View, is_live
+
+EXTRACT_MEMORIES: Final = "extract_memories"
+_SEGMENT_CHARS: Final = 16_000
+_SEGMENT_MESSAGES: Final = 60
+_OVERLAP_CHARS: Final = 1_500
+_OVERLAP_MESSAGES: Final = 4
+_MOST_SIMILAR: Final = 20
+_SIMILAR_A_MESSAGE: Final = 5
+_MOST_ASKED: Final = 40
+_MOST_PROFILE: Final = 80
+_MAX_ABSTRACT: Final = 300
+_MAX_KEY: Final = 200
+_CONFIDENCE: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Messages of a session that wait, from number `first` to before `end`, after an overlap with those before them.
+
+    `uris` are those of the messages of the prompt; `new` is the place of the first that waits.
+    """
+
+    session: ContextSummary
+    whose: MemoryContext
+    first: int
+    end: int
+    uris: Sequence[str]
+    messages: Sequence[Message]
+    new: int
+    cut: int = 0
+
+    @property
+    def is_worth_asking(self) -> bool:
+        """Whether a user or a tool says something in it."""
+        return any(message.content and (message.is_user or message.is_tool) for message in self.messages[self.new :])
+
+    @property
+    def count(self) -> int:
+        """The number of messages that wait in it."""
+        return len(self.messages) - self.new
+
+
+def next_segment(view: View, head: ContextSummary) -> Segment | None:
+    """Return the first messages of a session that wait; None where none do.
+
+    What is withheld from a model keeps its place as an empty message: system messages, what KnowHub said itself, what
+    was recalled, and what somebody asks not to remember. Secrets are covered.
+    """
+    row = view.get(NODES, head.uri)
+    if row is None or not is_live(row):
+        return None
+    reading = get_reading(row["metadata"])
+    if not reading["waiting"]:
+        return None
+    first, stop = reading["waiting"][0]
+    parts = list_parts(view, head.uri)
+    chosen: list[ContextSummary] = []
+    size, end = 0, stop
+    for part in parts:
+        if not first <= part.number < stop:
+            continue
+        said = view.get(PARTS, part.uri) or {}
+        size += min(len(said.get("content", "")), MAX_LINE_CHARS)
+        if chosen and (size > _SEGMENT_CHARS or len(chosen) == _SEGMENT_MESSAGES):
+            end = part.number
+            break
+        chosen.append(part)
+    before = _choose_overlap([part for part in parts if part.number < first])
+    rows = [view.get(PARTS, part.uri) for part in (*before, *chosen)]
+    messages = [message_of(said) for said in rows if said is not None]
+    cut = sum(len(message.content) > MAX_LINE_CHARS for message in messages[len(before) :])
+    shown = _withhold(messages, frozenset(reading["recalled"]))
+    addresses = [part.uri for part in (*before, *chosen)]
+    return Segment(head, _whose(head, row), first, end, addresses, shown, len(before), cut)
+
+
+def _choose_overlap(before: Sequence[ContextSummary]) -> list[ContextSummary]:
+    chosen, size = [], 0
+    for part in reversed(before[-_OVERLAP_MESSAGES:]):
+        size += len(part.abstract)
+        if size > _OVERLAP_CHARS:
+            break
+        chosen.append(part)
+    return chosen[::-1]
+
+
+def _withhold(messages: Sequence[Message], recalled: frozenset[str]) -> list[Message]:
+    lines = (line for message in messages for line in (message.content, *message.content.splitlines()))
+    known = frozenset(normalize_words(line) for line in lines if set(hash_lines([line])) & recalled) if recalled else ()
+    cleaned = clean_messages(messages, RecalledTexts(frozenset(known), ()))
+    return [
+        replace(message, content="") if message.is_system or is_private(message.content) else message
+        for message in cleaned
+    ]
+
+
+def _whose(head: ContextSummary, row: Row) -> MemoryContext:
+    place = uri.parse(head.uri)
+    user = place.space.partition("/")[2]
+    return MemoryContext(place.account, user, "", head.owner, head.owner, str(row["metadata"].get("session_id") or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMemories:
+    """The statements that a prompt shows, and the node and the text of each."""
+
+    known: Sequence[KnownMemory]
+    places: Sequence[tuple[str, str]]
+
+
+async def find_similar(view: View, index: ContextIndex, segment: Segment) -> ShownMemories:
+    """Return the profile of a user, and the memories that are most similar to what they say in a segment.
+
+    What rules took from this segment is left out: the model says it better, and what it says takes its place.
+    """
+    below = uri.parent_of(_profile_uri(segment.whose))
+    groups = [frozenset({facet("under", below)})]
+    best: dict[str, float] = {}
+    spoken = [message for message in segment.messages[segment.new :] if message.is_user and message.content.strip()]
+    for message in spoken[:_MOST_ASKED]:
+        text = message.content[:MAX_LINE_CHARS]
+        found = await index.search(segment.whose.account, text, groups, lambda head: head.live, _SIMILAR_A_MESSAGE)
+        for hit in found.hits:
+            best[hit.head.uri] = max(best.get(hit.head.uri, 0.0), hit.relevance)
+    best.pop(_profile_uri(segment.whose), None)
+    nearest = sorted(best, key=lambda address: (-best[address], address))[:_MOST_SIMILAR]
+    nearest += _list_newest(view, below, set(nearest), _MOST_SIMILAR - len(nearest))
+    known, places = [], []
+    for address in (_profile_uri(segment.whose), *nearest):
+        head = find_memory(view, address)
+        if head is None or not head.live or head.category.value not in CATEGORIES:
+            continue
+        for item in read_page(view.get(NODES, address)).current[-_MOST_PROFILE:]:
+            if _is_of_rules(item, segment):
+                continue
+            shown = cover_secrets(item["text"])
+            known.append(KnownMemory(head.category.value, shown, str(item["said_at"] or "")[:10]))
+            places.append((address, item["text"]))
+    return ShownMemories(known, places)
+
+
+def _list_newest(view: View, below: str, known: set[str], limit: int) -> list[str]:
+    """Return the memories of a user that changed last: who has few is shown all of them."""
+    heads = [
+        head
+        for category in CATEGORIES
+        for head in list_memories_in(view, f"{below}/{category}")
+        if head.uri not in known
+    ]
+    heads.sort(key=lambda head: (-head.updated_at, head.uri))
+    return [head.uri for head in heads[:limit]]
+
+
+def _is_of_rules(item: Row, segment: Segment) -> bool:
+    """Return whether rules took a statement from the messages that wait in a segment."""
+    return item["by"] == "rules" and set(item["source_refs"]) <= set(segment.uris[segment.new :])
+
+
+def _profile_uri(whose: MemoryContext) -> str:
+    return uri.node_uri(whose.account, uri.space_of(whose, "user"), MemoryCategory.PROFILE)
+
+
+def make_prompt(segment: Segment, shown: ShownMemories) -> ChangePrompt:
+    """Return the question about a segment."""
+    return ChangePrompt(segment.messages, shown.known)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDecision:
+    """Writes what a segment teaches and that it was read, in one operation. Pure, as every decision.
+
+    `failure` says why a segment was left out; then nothing is learnt from it.
+    """
+
+    segment: Segment
+    shown: ShownMemories
+    changes: Sequence[MemoryChange] = ()
+    refused: Sequence[str] = ()
+    calls: Sequence[Row] = ()
+    failure: str = ""
+
+    def decide(self, view: View) -> Draft | Unchanged:
+        """Return the operation; nothing where somebody else has read the segment, or the session is gone."""
+        segment = self.segment
+        row = view.get(NODES, segment.session.uri)
+        if row is None or not is_live(row):
+            return Unchanged()
+        candidates = [self._make_candidate(view, change) for change in self.changes]
+        writer = ContextWriter(view)
+        planner = CandidatePlanner(segment.whose, view, writer, RelationWriter(writer), candidates)
+        for candidate in candidates:
+            self._drop_statements_of_rules(view, writer, candidate)
+        done = [planner.apply(candidate) for candidate in candidates]
+        skipped = [plan.reason for plan, _ in done if plan.action is WriteAction.SKIP]
+        dropped = Counter([*self.refused, *skipped])
+        if segment.cut:
+            dropped["messages_cut"] += segment.cut
+        if self.failure:
+            dropped[self.failure] += segment.count
+        reader = "by_model" if not self.failure else "by_rules"
+        metadata = take_segment(row, segment.first, segment.end, {reader: segment.count}, dropped)
+        if metadata is None:
+            return Unchanged()
+        writer.merge_node(segment.whose, segment.session.uri, {"metadata": metadata})
+        plans, done_results = [plan for plan, _ in done], [result for _, result in done]
+        sources = [candidate.source_refs for candidate in candidates]
+        reply = {"plans": results.format_plans(plans, done_results, sources), "dropped": dict(dropped)}
+        return Draft(EXTRACT_MEMORIES, writer.writes(), reply=reply, agent_io=self.calls or None)
+
+    def _make_candidate(self, view: View, change: MemoryChange) -> CandidateMemory:
+        segment = self.segment
+        cited = [(segment.uris[place], segment.messages[place]) for place in change.evidence]
+        said = [moment for _, message in cited if (moment := dates.moment_of(message.timestamp))]
+        told_at = max(said, default="")
+        facts: dict[str, Any] = {"said_at": told_at, "told_at": told_at, "noted_at": clock.iso(view.now)}
+        heads = [find_memory(view, address) for address, _ in cited]
+        facts["message_ids"] = [head.message_id for head in heads if head is not None and head.message_id]
+        if change.day is not None and change.category == MemoryCategory.EVENTS:
+            facts |= {"date": change.day.isoformat(), "said_at": f"{change.day.isoformat()}T00:00:00Z"}
+        place = self._find_place(change)
+        if place is not None:
+            facts |= {"target": place[0], "instead_of": place[1], "is_update": change.action == UPDATE}
+            facts |= {"is_forgotten": True} if change.action == FORGET else {}
+        return CandidateMemory(
+            category=MemoryCategory(change.category),
+            owner_scope="user",
+            routing_key=change.statement[:_MAX_KEY],
+            abstract=shorten(change.statement, _MAX_ABSTRACT),
+            overview=change.statement,
+            content=change.statement,
+            confidence=_CONFIDENCE,
+            source_refs=[address for address, _ in cited],
+            by="llm",
+            facts=facts,
+        )
+
+    def _drop_statements_of_rules(self, view: View, writer: ContextWriter, candidate: CandidateMemory) -> None:
+        """Remove what rules took from the same messages as a candidate and say in words of it."""
+        heads = {head.uri for source in candidate.source_refs for head in list_memories_from(view, source)}
+        for address in sorted(heads):
+            row = writer.row(address)
+            page = read_page(row)
+            said = [
+                at
+                for at, item in enumerate(page.current)
+                if _is_of_rules(item, self.segment) and share_words(item["text"], candidate.content)
+            ]
+            if row is not None and said:
+                left = MemoryPage(tuple(item for at, item in enumerate(page.current) if at not in said), page.history)
+                patch = {**left.make_layers(), "metadata": {**row["metadata"], **left.make_metadata()}}
+                writer.merge_node(self.segment.whose, address, patch | ({} if left.current else {"deleted": True}))
+
+    def _find_place(self, change: MemoryChange) -> tuple[str, str] | None:
+        """Return the node and the text of the statement that a change is about, or that says the same already."""
+        if change.memory is not None:
+            return self.shown.places[change.memory]
+        wanted = normalize_words(change.statement)
+        same = (place for place in self.shown.places if change.action == ADD and normalize_words(place[1]) == wanted)
+        return next(same, None)

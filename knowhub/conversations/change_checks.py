@@ -1,0 +1,238 @@
+"""Which changes of a model are believed: those that stand in what it was shown.
+
+Paraphrase is free. Numbers, dates, addresses and names are not: they must stand in the messages or memories of the
+prompt, in any spelling. What is about the user must rest on the user's own words.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cached_property
+from typing import Final
+
+from knowhub.conversations import dates
+from knowhub.conversations.changes import ADD, FORGET, ChangePrompt, MemoryChange
+from knowhub.conversations.recalled import normalize_words
+from knowhub.conversations.secrets import COVER, contains_secret
+
+_OF_THE_USER: Final = ("profile", "preferences")
+_LEAST_STEM: Final = 5
+_HALF_DAY: Final = 12
+_NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
+_HAN_NUMBER: Final = re.compile(r"[〇零一二两三四五六七八九十百]+")
+# Without Chinese characters, which part no words.
+_WORD: Final = re.compile(r"(?:(?![\u3400-\u9fff])[^\W\d_])(?:(?![\u3400-\u9fff])[\w'’-])*")
+_URL: Final = re.compile(r"(?:https?://|www\.)[^\s，。；）)]+")
+_AFTERNOON: Final = re.compile(r"p\.?m\b|afternoon|evening|night|noon|下午|晚|傍晚|夜", re.IGNORECASE)
+_HAN: Final = re.compile(r"[\u3400-\u9fff]+")
+# Behind the first word of a sentence: that word is its subject, so it is a name and no verb.
+_SUBJECT: Final = re.compile(
+    r"\s*(?:,|['’]s\b|(?:is|are|was|were|has|had|will|can|wants|works|lives|moved|left|gave|likes|died|and)\b)"
+)
+_GENERIC_WORDS: Final = (
+    "the this that these those a an all any each every no not never always user user's he she they it his her their its"
+    " him them we our i i'm my you your mr mrs ms dr what when where who how why if on in at by from to with for of as"
+    " and or but since until before after there here now first second last next new old name home work job employer age"
+    " birthday partner wife husband family address language timezone pronouns favorite favourite preferred current"
+)
+_GENERIC: Final = frozenset(_GENERIC_WORDS.split())
+_AUXILIARIES: Final = "is are was were be been has have had do does did will would can could"
+_STOPS: Final = _GENERIC | frozenset(_AUXILIARIES.split())
+_SMALL_NUMBERS: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen twenty"
+)
+_OTHER_NUMBERS: Final = {
+    "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90, "hundred": 100,
+    "once": 1, "twice": 2, "thrice": 3, "half": 2, "dozen": 12, "first": 1, "second": 2, "third": 3, "fourth": 4,
+    "fifth": 5, "sixth": 6, "double": 2, "couple": 2, "pair": 2, "quarter": 15, "midnight": 0, "noon": 12,
+}  # fmt: skip
+_NAMED_NUMBERS: Final = {name: value for value, name in enumerate(_SMALL_NUMBERS.split())} | _OTHER_NUMBERS
+_WEEKDAYS: Final = "monday tuesday wednesday thursday friday saturday sunday"
+_MONTHS: Final = "january february march april may june july august september october november december"
+
+
+@dataclass(frozen=True)
+class ChangeChecks:
+    """Checks the changes of one answer against the prompt that was answered."""
+
+    prompt: ChangePrompt
+
+    def check(self, change: MemoryChange) -> str:
+        """Return why a change is refused; empty where it is believed."""
+        if COVER in change.statement or contains_secret(change.statement):
+            return "secret"
+        cited = [self.prompt.messages[place] for place in change.evidence]
+        is_own = change.category in _OF_THE_USER or change.action == FORGET
+        sources = [message for message in cited if message.is_user] if is_own else cited
+        if not sources:
+            return "not_the_users_words"
+        told = " ".join(message.content for message in sources)
+        memory = None if change.memory is None else self.prompt.memories[change.memory].text
+        if change.action == FORGET:
+            return "" if share_words(memory or "", told) else "not_in_evidence"
+        # What merely answers a question, such as «yes», is understood with the messages before it.
+        around = [self.prompt.messages[place] for at in change.evidence for place in range(max(0, at - 1), at)]
+        context = " ".join([told, memory or "", *(message.content for message in around)])
+        if not share_words(change.statement, context):
+            return "not_in_evidence"
+        return self._check_details(change)
+
+    def _check_details(self, change: MemoryChange) -> str:
+        statement = change.statement
+        checked = (
+            ("url_not_said", all(url in self._text for url in _URL.findall(statement))),
+            ("number_not_said", all(map(self._is_number_known, _iter_numbers(statement)))),
+            ("date_not_said", change.day is None or self._is_day_known(change.day)),
+            ("name_not_said", all(map(self._is_name_known, _iter_names(statement)))),
+        )
+        return next((reason for reason, is_known in checked if not is_known), "")
+
+    @cached_property
+    def _text(self) -> str:
+        said = (f"{message.name} {message.content}" for message in self.prompt.messages)
+        return "\n".join([*said, *(f"{memory.text} {memory.said_on}" for memory in self.prompt.memories)])
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(_fold_word(word) for word in _WORD.findall(self._text))
+
+    @cached_property
+    def _days(self) -> list[tuple[date, date]]:
+        """The days on which the messages were said, and those that they and the memories name."""
+        found: list[tuple[date, date]] = []
+        said_on = [(message.content, dates.day_of(message.timestamp)) for message in self.prompt.messages]
+        said_on += [(memory.text, dates.day_of(memory.said_on)) for memory in self.prompt.memories]
+        for text, day in said_on:
+            if day is not None:
+                found.append((day, day))
+                readings = (mention.reading for mention in dates.iter_times(text, day))
+                found += [(reading.first, reading.last) for reading in readings if reading is not None]
+        return found
+
+    @cached_property
+    def _numbers(self) -> frozenset[int]:
+        found = {int(part) for number in _NUMBER.findall(self._text) for part in re.split(r"\D", number) if part}
+        found |= {int(number.replace(",", "")) for number in re.findall(r"\d{1,3}(?:,\d{3})+", self._text)}
+        found |= {_NAMED_NUMBERS[word] for word in self._words if word in _NAMED_NUMBERS}
+        found |= {part for word in self._words if "-" in word for part in _read_compound(word)}
+        found |= {value for text in _HAN_NUMBER.findall(self._text) for value in _read_han(text)}
+        if _AFTERNOON.search(self._text):
+            found |= {hour + _HALF_DAY for hour in found if hour < _HALF_DAY}
+        found |= {hour - _HALF_DAY for hour in found if _HALF_DAY < hour <= 2 * _HALF_DAY}
+        return frozenset(
+            found | {part for days in self._days for day in days for part in (day.year, day.month, day.day)}
+        )
+
+    def _is_number_known(self, number: str) -> bool:
+        if number in self._text or number.replace(",", "") in self._text.replace(",", ""):
+            return True
+        parts = [int(part) for part in re.split(r"\D", number) if part]
+        return all(part in self._numbers for part in parts if part or len(parts) == 1)
+
+    def _is_day_known(self, day: date) -> bool:
+        if any(first <= day <= last for first, last in self._days):
+            return True
+        return {day.month, day.day} <= self._numbers and (day.year in self._numbers or self._is_near(day))
+
+    def _is_near(self, day: date) -> bool:
+        return any(abs((day - first).days) <= 366 for first, _ in self._days)  # noqa: PLR2004 -- a year
+
+    def _is_name_known(self, name: str) -> bool:
+        word = _fold_word(name)
+        if word in self._words or (len(word) >= _LEAST_STEM and any(_share_stem(word, said) for said in self._words)):
+            return True
+        if word in _NAMED_NUMBERS and _NAMED_NUMBERS[word] in self._numbers:
+            return True
+        weekdays, months = _WEEKDAYS.split(), _MONTHS.split()
+        if word in weekdays:
+            return any(day.weekday() == weekdays.index(word) for span in self._days for day in span)
+        if word in months:
+            return months.index(word) + 1 in self._numbers
+        pieces = [piece for piece in re.split(r"[-'’]", word) if piece]
+        return len(pieces) > 1 and all(piece in self._words or piece in _GENERIC for piece in pieces)
+
+
+def check_changes(prompt: ChangePrompt, answered: Iterable[MemoryChange | str]) -> tuple[list[MemoryChange], list[str]]:
+    """Return the changes that are believed, each once, and why each of the others is refused."""
+    checks = ChangeChecks(prompt)
+    kept: dict[tuple[int | None, str], MemoryChange] = {}
+    refused: list[str] = []
+    changed: set[int] = set()
+    for change in answered:
+        reason = change if isinstance(change, str) else checks.check(change)
+        if isinstance(change, str) or reason:
+            refused.append(reason)
+            continue
+        key = (None, normalize_words(change.statement))
+        if key in kept:
+            refused.append("repeated")
+        elif change.memory is not None and change.memory in changed:
+            # A second change of one memory is a memory of its own, or nothing.
+            if change.action == FORGET:
+                refused.append("repeated")
+            else:
+                kept[key] = replace(change, action=ADD, memory=None)
+        else:
+            kept[key] = change
+            changed |= set() if change.memory is None else {change.memory}
+    return list(kept.values()), refused
+
+
+def _fold_word(word: str) -> str:
+    return re.sub(r"['’]s?$", "", word.casefold().replace("’", "'")).strip("-'")
+
+
+def _share_stem(word: str, other: str) -> bool:
+    return len(other) >= _LEAST_STEM and word[:_LEAST_STEM] == other[:_LEAST_STEM]
+
+
+def _iter_names(statement: str) -> Iterator[str]:
+    """Yield the words that are written like names, the first of a sentence only where it is its subject."""
+    for match in _WORD.finditer(statement):
+        word = match[0]
+        if not word[0].isupper() or word.casefold().replace("’", "'") in _GENERIC:
+            continue
+        is_first = (
+            not statement[: match.start()].strip() or statement[: match.start()].rstrip()[-1:] in ".!?:;。！？：；"
+        )
+        is_capital = len(word) > 1 and word.isupper()
+        if not is_first or is_capital or _SUBJECT.match(statement, match.end()):
+            yield word
+
+
+def _iter_numbers(statement: str) -> Iterator[str]:
+    return (match[0].rstrip(".,:") for match in _NUMBER.finditer(_URL.sub(" ", statement)))
+
+
+def _read_compound(word: str) -> list[int]:
+    parts = [_NAMED_NUMBERS.get(part) for part in word.split("-")]
+    known = [part for part in parts if part is not None]
+    return [*known, sum(known)]
+
+
+def _read_han(text: str) -> list[int]:
+    values = []
+    for written in {text, *re.split("[百]", text)}:
+        try:
+            values.append(dates.number(written))
+        except ValueError:
+            continue
+    if "百" in text:
+        head, _, tail = text.partition("百")
+        values += [100 * a + b for a in _read_han(head) for b in (_read_han(tail.lstrip("零〇")) or [0])]
+    return values
+
+
+def share_words(statement: str, text: str) -> bool:
+    """Return whether two texts have a word of content in common: of Chinese two characters in a row."""
+    return not _list_content_words(statement).isdisjoint(_list_content_words(text))
+
+
+def _list_content_words(text: str) -> set[str]:
+    words = {_fold_word(word)[:_LEAST_STEM] for word in _WORD.findall(_HAN.sub(" ", text))} - {
+        stop[:_LEAST_STEM] for stop in _STOPS
+    }
+    words |= set(_NUMBER.findall(text))
+    return words | {run[at : at + 2] for run in _HAN.findall(text) for at in range(max(1, len(run) - 1))}
