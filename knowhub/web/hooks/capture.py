@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from knowhub.bootstrap import Hub
-from knowhub.context.commit.candidate_pipeline import MAX_MESSAGES
+from knowhub.context.commit.commit_checks import MAX_MESSAGES
 from knowhub.context.commit_model import SessionCommit
 from knowhub.core.request_context import RequestContext
 from knowhub.web.hooks.host import Host
