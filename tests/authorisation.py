@@ -23,6 +23,7 @@ class Need(StrEnum):
     PRIVATE = "to own the row, which nobody else sees but who sees everything"
     PRIVATE_OWNERSHIP = "to own such a row, and a writer's key"
     OWN_SPACE = "a writer's key of whose space it is"
+    OWN_SESSION = "a key of whose session it is"
     ADMIN = "an admin's key"
     ROOT = "the root key"
 
@@ -186,6 +187,10 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     ("GET", f"{CONTEXT}/children"): asked(
         Need.KEY, query="recursive=true", uses=(_MEMORY,), tells=_MEMORY, is_private=True
     ),
+    ("GET", f"{CONTEXT}/sessions"): asked(
+        Need.KEY, query="limit=1000", uses=(_MEMORY,), tells=_MEMORY, is_private=True
+    ),
+    ("GET", f"{CONTEXT}/sessions/{{session_id}}"): asked(Need.OWN_SESSION, tells=_SESSION),
     ("GET", f"{CONTEXT}/outbox"): asked(Need.KEY),
     # Without an embedder nothing waits: to whom it may concern, there is no such event.
     ("POST", f"{CONTEXT}/outbox/{{event_id}}/retry"): asked(Need.WRITER, 404, body=sent()),

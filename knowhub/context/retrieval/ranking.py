@@ -131,7 +131,8 @@ def _get_day(head: ContextSummary) -> int | None:
 
 def _raise_newer(hit: ScoredHit, days: Sequence[int]) -> ScoredHit:
     day = _get_day(hit.head)
-    if day is None or len(days) == 1:
+    if day is None or len(days) == 1 or hit.head.category is not MemoryCategory.SESSIONS:
+        # A memory states what holds, however long ago it was said.
         return hit
     share = days.index(day) / (len(days) - 1)
     return replace(hit, score=hit.score * (1 + _NEWEST * share) / (1 + _NEWEST))

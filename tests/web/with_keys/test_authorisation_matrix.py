@@ -39,6 +39,8 @@ REFUSED: Mapping[Need, Mapping[str, int]] = {
     Need.OWN_SPACE: dict.fromkeys(UNKNOWN, 401)
     | dict.fromkeys((*STRANGERS, "writer", "admin", "root"), 404)
     | {"reader": 403},
+    Need.OWN_SESSION: dict.fromkeys(UNKNOWN, 401)
+    | dict.fromkeys((*STRANGERS, "reader", "writer", "admin", "root"), 404),
     Need.ADMIN: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "reader", "writer", "owner"), 403),
     Need.ROOT: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "reader", "writer", "owner", "admin"), 403),
 }
