@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class RowProblem:
-    """What is wrong, with which rows, and what to do about it."""
+    """What is wrong, with which rows, and what to do about it. A note tells of something that may be meant so."""
 
     subject: str
     detail: str
     rows: Sequence[str]
     advice: str
+    is_note: bool = False
 
 
 class RowCheck(Protocol):

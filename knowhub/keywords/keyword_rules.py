@@ -50,8 +50,9 @@ def new_keyword_row(
 def apply_patch(row: Row, patch: Mapping[str, Any], text: KeywordText, now: float) -> Row | None:
     """Return `row` with the fields of `patch`, or None if nothing changes.
 
-    `aliases` and `metadata` are replaced as a whole. Raises InvalidInput for an unknown or invalid field, Conflict
-    for a field that the root does not have.
+    `aliases` and `metadata` are replaced as a whole. A name or aliases that are sent make new keys of look-up, also if
+    they are the same. Raises InvalidInput for an unknown or invalid field, Conflict for a field that the root does not
+    have.
     """
     sent = fields.parse_patch(patch, PATCHABLE)
     for name, value in sent.items():
@@ -62,8 +63,9 @@ def apply_patch(row: Row, patch: Mapping[str, Any], text: KeywordText, now: floa
         check_name(changed["name"], text)
     if row["id"] != ROOT_ID and ("name" in sent or "aliases" in sent):
         changed["aliases"] = check_aliases(changed["name"], changed["aliases"], text, row["aliases"])
+        changed |= _make_keys(changed["name"], changed["aliases"], text)
     check_description(changed["description"])
-    return None if changed == row else next_of(_update_keys(changed, row, text), row, now)
+    return None if changed == row else next_of(changed, row, now)
 
 
 def set_parent(row: Row, parent_id: str, now: float) -> dict[str, Any]:

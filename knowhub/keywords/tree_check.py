@@ -1,6 +1,6 @@
 """Checks the keyword trees of all accounts: one root, parents that exist, no cycle, links with two ends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,6 +11,11 @@ _ADVICE: Final = (
     "move it below a keyword that is there, or restore a snapshot from before; nothing repairs this by itself"
 )
 _ROOT_ADVICE: Final = "restore a snapshot from before; nothing repairs this by itself"
+_OUTDATED: Final = "is looked up by other forms of its names than this version makes"
+_KEY_ADVICE: Final = (
+    "another version wrote them, or a program with rules of its own; to look them up by the rules of this version, "
+    "send the name of each again (PATCH)"
+)
 _LINK_ADVICE: Final = "unlink it, or undo what took its end away"
 
 
@@ -21,6 +26,7 @@ class _Tree:
     parents: dict[str, str | None] = field(default_factory=dict)
     infos: set[str] = field(default_factory=set)
     links: set[tuple[str, str]] = field(default_factory=set)
+    outdated: set[str] = field(default_factory=set)
 
 
 class TreeCheck:
@@ -28,7 +34,9 @@ class TreeCheck:
 
     name = "tree"
 
-    def __init__(self) -> None:
+    def __init__(self, tokens_of: Callable[[str], Sequence[str]]) -> None:
+        """Check keywords against the normal forms that `tokens_of` makes of names now."""
+        self._tokens_of = tokens_of
         self._trees: dict[str, _Tree] = {}
 
     def add(self, account: str, collection: str, row: Mapping[str, Any]) -> None:
@@ -36,12 +44,18 @@ class TreeCheck:
         tree, is_live = self._trees.setdefault(account, _Tree()), not row.get("deleted", False)
         if collection == KEYWORDS and is_live:
             tree.parents[row["id"]] = row["parent_id"]
+            (tree.outdated.add if self._is_outdated(row) else tree.outdated.discard)(row["id"])
         elif collection == KEYWORDS:
             tree.parents.pop(row["id"], None)
+            tree.outdated.discard(row["id"])
         elif collection == INFOS:
             (tree.infos.add if is_live else tree.infos.discard)(row["id"])
         elif collection == LINKS:
             (tree.links.add if is_live else tree.links.discard)((row["info_id"], row["keyword_id"]))
+
+    def _is_outdated(self, row: Mapping[str, Any]) -> bool:
+        forms = {form for name in (row["name"], *row["aliases"]) for form in self._tokens_of(name)}
+        return row["id"] != ROOT_ID and forms != set(row["normalized"])
 
     def find_problems(self) -> Iterator[RowProblem]:
         """Yield what is wrong with the tree of each account."""
@@ -49,6 +63,8 @@ class TreeCheck:
             for rows, problem, advice in _find_problems(tree):
                 if rows:
                     yield RowProblem(f"tree of {account}", problem, rows, advice)
+            if tree.outdated:
+                yield RowProblem(f"tree of {account}", _OUTDATED, sorted(tree.outdated), _KEY_ADVICE, is_note=True)
 
     def summarize(self) -> str | None:
         """Count keywords, infos and links."""

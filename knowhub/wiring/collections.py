@@ -9,6 +9,7 @@ import knowhub
 from knowhub.core.collection import Collection, Collections
 from knowhub.core.row_check import RowCheck
 from knowhub.keywords.tree_check import TreeCheck
+from knowhub.search.keyword_text import KeywordTextRules
 
 
 def _load_collections() -> Iterator[Collection]:
@@ -24,4 +25,4 @@ FIXED_IDS: Final = {name: collection.fixed_ids for name, collection in COLLECTIO
 
 def row_checks() -> list[RowCheck]:
     """Return the checks of rows that `knowhub doctor` makes."""
-    return [TreeCheck()]
+    return [TreeCheck(KeywordTextRules().tokens)]

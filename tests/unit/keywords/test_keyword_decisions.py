@@ -50,6 +50,16 @@ def test_a_new_keyword_has_every_documented_field_and_is_for_everybody() -> None
     }
 
 
+def test_a_name_that_is_sent_again_is_keyed_by_the_rules_of_today() -> None:
+    old = row_of("Python") | {"normalized": ["PYTHON"], "pinyin": ["old"]}
+
+    again = changed(old, name="Python")
+
+    assert (again["normalized"], again["pinyin"], again["version"]) == (["python"], [], 2)
+    assert patched(again, name="Python") is None
+    assert changed(old, description="a snake")["normalized"] == ["PYTHON"]
+
+
 def test_aliases_that_say_what_the_name_or_another_one_says_are_left_out() -> None:
     row = row_of("Python", aliases=["python", "py", "PY", "Python 3", "Python"])
 

@@ -104,7 +104,7 @@ def test_maps_that_are_behind_say_by_how_much(data: Path) -> None:
 
 
 def tree_of(rows: Sequence[tuple[str, dict[str, Any]]]) -> TreeCheck:
-    tree = TreeCheck()
+    tree = TreeCheck(lambda name: [name.casefold()])
     for collection, row in rows:
         tree.add("default", collection, row)
     return tree
@@ -115,6 +115,16 @@ ROOT = ("keywords", keyword_row("root", "root") | {"parent_id": None})
 
 def below(row_id: str, parent_id: str | None) -> tuple[str, dict[str, Any]]:
     return "keywords", keyword_row(row_id, row_id) | {"parent_id": parent_id}
+
+
+def test_keys_of_another_normaliser_are_noted_until_they_are_written_again() -> None:
+    old = below("a", "root")[1] | {"name": "A b", "aliases": [], "normalized": ["ab"]}
+
+    (noted,) = tree_of([ROOT, ("keywords", old)]).find_problems()
+
+    assert (noted.rows, noted.is_note) == (["a"], True)
+    assert "PATCH" in noted.advice
+    assert list(tree_of([ROOT, ("keywords", old), ("keywords", old | {"normalized": ["a b"]})]).find_problems()) == []
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,9 @@ def _check_rows(row_checks: Sequence[RowCheck]) -> Iterator[Finding]:
         problems = list(check.find_problems())
         for problem in problems:
             detail = f"{problem.detail}: {format_names(list(problem.rows))}"
-            yield Finding(Severity.PROBLEM, problem.subject, detail, problem.advice)
-        if not problems and (summary := check.summarize()) is not None:
+            severity = Severity.NOTE if problem.is_note else Severity.PROBLEM
+            yield Finding(severity, problem.subject, detail, problem.advice)
+        if all(problem.is_note for problem in problems) and (summary := check.summarize()) is not None:
             yield Finding(Severity.OK, check.name, summary)
 
 
