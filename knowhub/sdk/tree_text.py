@@ -12,16 +12,11 @@ class Normalizer(Protocol):
     def _Normalize(self, text: str) -> list[str]: ...
 
 
-class TreeText:
+class TreeText(KeywordTextRules):
     """The KeywordText of a tree. It holds the tree weakly, so that a tree that nobody uses is freed and closed."""
 
-    def __init__(self, tree: Normalizer, rules: KeywordTextRules) -> None:
+    def __init__(self, tree: Normalizer) -> None:
         self._tree = weakref.ref(tree)
-        self._rules = rules
-
-    def load(self) -> None:
-        """Load the data of the rules."""
-        self._rules.load()
 
     def tokens(self, text: str) -> list[str]:
         """Return the normal forms. Raises InvalidInput if they are no list of texts, and what `_Normalize` raises."""
@@ -35,22 +30,6 @@ class TreeText:
         except BaseException as error:
             # It would end the event loop, which other threads wait for.
             raise RuntimeError(f"`normalize` raised {type(error).__name__}") from error
-
-    def pinyin(self, text: str) -> list[str]:
-        """Return the pinyin of a text."""
-        return self._rules.pinyin(text)
-
-    def spellings(self, text: str) -> list[str]:
-        """Return the full pinyin of a text."""
-        return self._rules.spellings(text)
-
-    def words(self, text: str) -> list[str]:
-        """Return the words of a text without spaces, in order."""
-        return self._rules.words(text)
-
-    def terms(self, text: str) -> list[str]:
-        """Return the words of a text, each once."""
-        return self._rules.terms(text)
 
 
 def check_normal_forms(value: object) -> list[str]:
