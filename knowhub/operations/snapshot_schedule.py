@@ -11,7 +11,7 @@ _HOUR_S = 3600.0
 _LOOK_AGAIN_S = 60.0
 
 
-class PeriodicSnapshots:
+class PeriodicSnapshots(Background):
     """Makes a snapshot every `interval_h` hours where something was written, and keeps the newest `kept` of these.
 
     Those that somebody asked for, or that a restore made, are left alone. `newest` returns the number of the
@@ -30,17 +30,9 @@ class PeriodicSnapshots:
         self._interval_s, self._kept = limits[0] * _HOUR_S, limits[1]
         self._newest = newest
         self._begun = begun
-        self._background = Background(clock, _LOOK_AGAIN_S, self._make, self._is_due)
+        super().__init__(clock, _LOOK_AGAIN_S, self._make, self._is_snapshot_due)
 
-    async def tick(self) -> None:
-        """Begin a snapshot in the background where one is due. Raises what the last one failed with."""
-        await self._background.tick()
-
-    async def close(self) -> None:
-        """Break off what is under way; a snapshot that is not whole has no name yet."""
-        await self._background.close()
-
-    async def _is_due(self, now: float) -> bool:
+    async def _is_snapshot_due(self, now: float) -> bool:
         if not self._interval_s:
             return False
         begun = await self._begun()

@@ -1,7 +1,6 @@
 """Restore a snapshot: check it, unpack it, and compare it with the log. Runs in a child process."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,37 +24,25 @@ _Rows = Mapping[tuple[str, str], bytes]
 _Wanted = tuple[tuple[str, str], Row | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """What to restore and where to: `fixed` are ids that every account has, by collection, in the order of writing."""
-
-    archive: Path
-    scratch: Path
-    account: str
-    fixed: Mapping[str, Sequence[str]]
-    end: tuple[int, int]
-    max_bytes: int
-
-
 def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Write to DIFFERENCES, in the folder `scratch`, each row that an archive and the log have otherwise.
+    """Write to DIFFERENCES, in the folder `scratch`, each row of an account that an archive and the log have otherwise.
 
-    The answer has `count`; or `damaged` with archive, member and reason; or `no_room`; or `unreadable`, the log's own
+    `fixed` are ids that every account has, by collection, in the order of writing. The log ends at `end`.
+
+    The answer is empty, or has `damaged` with archive, member and reason, or `no_room`, or `unreadable`, the log's own
     damage. Raises OSError. `scratch` is the caller's to remove.
     """
-    order = _Order(
-        archive=Path(arguments["archive"]),
-        scratch=Path(arguments["scratch"]),
-        account=arguments["account"],
-        fixed=arguments["fixed"],
-        end=tuple(arguments["end"]),
-        max_bytes=arguments["max_bytes"],
-    )
-    directory = DataDirectory(root)
+    archive, scratch, account = Path(arguments["archive"]), Path(arguments["scratch"]), arguments["account"]
     try:
-        then = _read_snapshot(files, order)
-        now = latest_rows(files, directory.change_log, order.account, end=order.end)
-        return {"count": _write_diff(files, order, then, now.rows)}
+        manifest = unpack_snapshot(files, archive, scratch, arguments["max_bytes"])
+        then = check_rows(files, archive.name, scratch, manifest, account).rows
+        # From here on the log that was laid out is not needed, and what is to be written may be as much again.
+        remove_tree(files, scratch / "change_log")
+        now = latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"])).rows
+        with create_file(files, scratch / DIFFERENCES) as writer:
+            for key, row in _diff(arguments["fixed"], then, now):
+                writer.write(_line(key, row))
+        return {}
     except DamagedSnapshot as problem:
         return {"damaged": [problem.archive, problem.member, problem.reason]}
     except StorageFull as problem:
@@ -83,23 +70,6 @@ def check_rows(files: FileSystem, archive: str, folder: Path, manifest: Manifest
     return found
 
 
-def _read_snapshot(files: FileSystem, order: _Order) -> _Rows:
-    manifest = unpack_snapshot(files, order.archive, order.scratch, order.max_bytes)
-    found = check_rows(files, order.archive.name, order.scratch, manifest, order.account)
-    # From here on the log that was laid out is not needed, and what is to be written may be as much again.
-    remove_tree(files, order.scratch / "change_log")
-    return found.rows
-
-
-def _write_diff(files: FileSystem, order: _Order, then: _Rows, now: _Rows) -> int:
-    count = 0
-    with create_file(files, order.scratch / DIFFERENCES) as writer:
-        for key, row in _diff(order.fixed, then, now):
-            writer.write(_line(key, row))
-            count += 1
-    return count
-
-
 def _diff(fixed: Mapping[str, Sequence[str]], then: _Rows, now: _Rows) -> Iterator[_Wanted]:
     """Yield the rows to delete, newest first, and then the rows to write, each after the rows it refers to.
 
@@ -109,7 +79,9 @@ def _diff(fixed: Mapping[str, Sequence[str]], then: _Rows, now: _Rows) -> Iterat
         row = _row(text)
         if key[0] in fixed and not is_live(row) and not is_erased(row) and is_erased(_row(now.get(key))):
             yield key, None
-    gone = [key for key, text in now.items() if key[0] in fixed and is_live(_row(text)) and not _stands(then.get(key))]
+    gone = [
+        key for key, text in now.items() if key[0] in fixed and is_live(_row(text)) and not is_live(_row(then.get(key)))
+    ]
     for collection in reversed(list(fixed)):
         for key in reversed(gone):
             if key[0] == collection and key[1] not in fixed[collection]:
@@ -120,10 +92,6 @@ def _diff(fixed: Mapping[str, Sequence[str]], then: _Rows, now: _Rows) -> Iterat
                 row = _row(text)
                 if is_live(row) and differs(row, _row(now.get(key))):
                     yield key, row
-
-
-def _stands(text: bytes | None) -> bool:
-    return is_live(_row(text))
 
 
 def _row(text: bytes | None) -> Row | None:
