@@ -1,14 +1,14 @@
 """All acknowledged rows of one account: a table for each collection, made from the schema that a domain declares."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import orjson
 
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, TableSchema, TableSchemas
 from knowhub.engine.disk_rows import LogLine, PlacedRows, ReadText
-from knowhub.engine.disk_tables import DiskTable, EdgeTable
-from knowhub.engine.tables import MemoryTable, Table
+from knowhub.engine.disk_tables import DiskTable, EdgeTable, Table
+from knowhub.engine.tables import MemoryTable
 
 _CHANGES_PER_OPERATION_BITS = 20
 
@@ -38,12 +38,6 @@ class WrittenChange(Protocol):
     def after(self) -> bytes: ...
     @property
     def after_row(self) -> Mapping[str, Any]: ...
-
-
-class Summaries(Protocol):
-    """Finds summaries that were already made while an operation was decided."""
-
-    def find_decided(self, collection: str, row_id: str) -> Any: ...  # noqa: ANN401 -- of the collection's schema
 
 
 class Account:
@@ -90,14 +84,17 @@ class Account:
         seq: int,
         changes: Sequence[WrittenChange],
         placed: Mapping[str, PlacedRows[Any]],
-        summaries: Summaries,
+        find_decided: Callable[[str, str], Any],
     ) -> None:
-        """Take in an operation that this process has decided and written; `place` has found its rows."""
+        """Take in an operation that this process has decided and written; `place` has found its rows.
+
+        `find_decided(collection, row_id)` returns a summary that was made while the operation was decided.
+        """
         for position, change in enumerate(changes):
             table = self.table(change.collection)
             if not isinstance(table, MemoryTable):
                 continue
-            if (summary := summaries.find_decided(change.collection, change.id)) is not None:
+            if (summary := find_decided(change.collection, change.id)) is not None:
                 table.put_summary(change.id, change.after, summary)
             else:
                 table.put(change.id, change.after, change.after_row, change_number(seq, position))

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,7 @@ from knowhub.core import scopes
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, TableSchema
 from knowhub.engine.disk_rows import DiskRows, LogLine, PlacedRows, ReadText
 from knowhub.engine.indexes import insert_sorted
+from knowhub.engine.tables import MemoryTable
 
 _LABEL_BITS = 2
 _LABEL_MASK = (1 << _LABEL_BITS) - 1
@@ -382,3 +383,7 @@ class EdgeTable:
     def _entries_of(self, target_id: str) -> "Sequence[int]":
         number = self._target_numbers.get(target_id)
         return () if number is None else self._entries[number]
+
+
+Table: TypeAlias = MemoryTable | DiskTable | EdgeTable
+"""A table of acknowledged rows."""

@@ -2,30 +2,22 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from knowhub.core.table_schema import EdgeBodies, Index, TableSchema, TableSchemas
+from knowhub.engine.account import Account
+from knowhub.engine.disk_tables import Table
 from knowhub.engine.indexes import RunningTotals
-from knowhub.engine.tables import RowTable
-
-
-class RowSource(Protocol):
-    """What a view reads: an `Account`, or an overlay."""
-
-    @property
-    def schemas(self) -> TableSchemas: ...
-    def table(self, name: str) -> RowTable: ...
-    def undo_of(self, operation_id: str) -> str | None: ...
 
 
 class Overlay:
     """What a batch has decided for one account, or what a plan would change, over the rows as they are."""
 
-    def __init__(self, below: RowSource) -> None:
+    def __init__(self, below: "RowSource") -> None:
         self._tables: dict[str, OverlayTable] = {}
         self._undos: dict[str, str] = {}
         self.below = below
-        self.schemas = below.schemas
+        self.schemas: TableSchemas = below.schemas
 
     @property
     def changed_keys(self) -> Sequence[tuple[str, str]]:
@@ -46,7 +38,7 @@ class Overlay:
         if undo_of is not None:
             self._undos[undo_of] = operation_id
 
-    def table(self, name: str) -> RowTable:
+    def table(self, name: str) -> "Table | OverlayTable":
         """Return the rows of a collection."""
         changed = self._tables.get(name)
         return self.below.table(name) if changed is None else changed
@@ -67,7 +59,7 @@ class OverlayTable:
     whoever reads it looks at the row's newest summary.
     """
 
-    def __init__(self, below: RowTable, schema: TableSchema[Any], overlay: RowSource) -> None:
+    def __init__(self, below: "Table | OverlayTable", schema: TableSchema[Any], overlay: Overlay) -> None:
         self.texts: dict[str, bytes] = {}
         self.summaries: dict[str, Any] = {}
         self._below = below
@@ -172,3 +164,7 @@ class OverlayTable:
         else:
             number = self.number(row.id)
         return -1 if number is None else number
+
+
+RowSource: TypeAlias = Account | Overlay
+"""What a view reads."""

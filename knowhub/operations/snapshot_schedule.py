@@ -27,20 +27,20 @@ class PeriodicSnapshots(Background):
         begun: Callable[[], Awaitable[float | None]],
     ) -> None:
         self._archives = archives
-        self._interval_s, self._kept = limits[0] * _HOUR_S, limits[1]
+        self._every_s, self._kept = limits[0] * _HOUR_S, limits[1]
         self._newest = newest
         self._begun = begun
         super().__init__(clock, _LOOK_AGAIN_S, self._make, self._is_snapshot_due)
 
     async def _is_snapshot_due(self, now: float) -> bool:
-        if not self._interval_s:
+        if not self._every_s:
             return False
         begun = await self._begun()
         whole = [entry for entry in await self._archives.entries() if entry.created_at is not None]
         if whole:
             made = max(_creation_time(entry) for entry in whole)
-            return now >= made + self._interval_s and self._newest() > max(entry.last_seq or 0 for entry in whole)
-        return begun is not None and now >= begun + self._interval_s
+            return now >= made + self._every_s and self._newest() > max(entry.last_seq or 0 for entry in whole)
+        return begun is not None and now >= begun + self._every_s
 
     async def _make(self) -> None:
         await self._archives.create(SnapshotReason.PERIODIC)

@@ -79,7 +79,9 @@ class MemoryStore:
             self._lines.append(one.line)
             line = LogLine(one.operation.seq, 0, one.line)
             state = self.state(account)
-            state.apply(one.operation.seq, one.changes, state.place(one.changes, line), batch.overlay(account))
+            state.apply(
+                one.operation.seq, one.changes, state.place(one.changes, line), batch.overlay(account).find_decided
+            )
             self.state(account).note_undo(one.operation.undo_of, one.operation.operation_id)
             for subscription in self._subscriptions:
                 subscription.tell(one.operation)

@@ -115,7 +115,7 @@ class Replica:
             operation, changes = item.decided.operation, item.decided.changes
             self._note(operation, item.line)
             self._get_or_create(operation.account).apply(
-                operation.seq, changes, item.rows, batch.overlay(operation.account)
+                operation.seq, changes, item.rows, batch.overlay(operation.account).find_decided
             )
             self._notify(operation)
 
