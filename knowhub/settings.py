@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     mcp_tools: str = Field(default="core", min_length=1)
     hook_tokens: int = Field(default=1000, ge=100, le=10_000)
     hook_relevance_floor: float = Field(default=0.15, ge=0, le=1)
-    hook_budget_s: float = Field(default=1.0, gt=0)
+    hook_budget_s: float = Field(default=0.7, gt=0)
     hook_transcripts: Annotated[tuple[Path, ...], NoDecode] = _TRANSCRIPTS
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     index_interval_s: float = Field(default=1.0, gt=0)

@@ -142,7 +142,7 @@ def test_with_a_server_that_is_down_or_stuck_the_agent_goes_on(host: str, tmp_pa
         hooks = find_hooks(tmp_path, host)
         for event in EVENTS[host][:2]:
             answer, seconds = run_hook(hooks[event], PAYLOADS[host][event], tmp_path)
-            assert (answer, seconds < 3) == ("", True)
+            assert (answer, seconds < 2) == ("", True)
     for event in EVENTS[host]:
         answer, seconds = run_hook(hooks[event], PAYLOADS[host][event], tmp_path)
         assert (answer, seconds < 1) == ("", True)

@@ -12,7 +12,7 @@ PLUGIN: Final = Path(__file__).with_name("claude_plugin")
 """The folder of the plugin for Claude Code."""
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 KEY_VARIABLE: Final = "KNOWHUB_API_KEY"
-_HTTP_SECONDS: Final = 2
+_HTTP_SECONDS: Final = 1
 # The program ends by itself before.
 _COMMAND_SECONDS: Final = 3
 _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})

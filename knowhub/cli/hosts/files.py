@@ -14,11 +14,14 @@ _CURSOR_FILE: Final = '{\n  "version": 1\n}\n'
 
 
 def make_claude_hooks(connection: Connection) -> dict[str, dict[str, Any]]:
-    """Return the hooks of Claude Code by event. A start takes commands only; HTTP costs no process."""
+    """Return the hooks of Claude Code by event.
+
+    HTTP costs no process. A start takes commands only, and of an end that fails by HTTP the user is told.
+    """
     hooks = {}
     for event in (*_SHOWS, *_CAPTURES):
         is_capture = event in _CAPTURES
-        is_http = event != "SessionStart" and (connection.reads_files or not is_capture)
+        is_http = event not in {"SessionStart", "SessionEnd"} and (connection.reads_files or not is_capture)
         hooks[event] = (
             connection.make_http_hook("claude", event)
             if is_http

