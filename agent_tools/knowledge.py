@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from agent_tools import arguments, client, failures, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
-from agent_tools.run import bind_caller, current_run
+from agent_tools.run import bind_caller, current_run, get_owner
 
 DEFAULT_SCOPES = ("org:cybertogether",)
 DEFAULT_AGENT = "research_agent"
@@ -294,11 +294,10 @@ save_knowledge = knowledge_save
 
 def _set_owner(scopes: list[str] | None, owner: str | None, agent_id: str) -> dict[str, Any]:
     given: dict[str, Any] = arguments.drop_none(scopes=scopes, owner=owner)
-    caller = bind_caller()
-    if "user_id" in caller:
-        user = f"user:{caller['user_id']}"
+    user = get_owner()
+    if user is not None:
         return {"scopes": [user], "owner": user, **given}
-    if caller or client.has_api_key():
+    if bind_caller() or client.has_api_key():
         # The caller is named. The defaults would name another one, which the server refuses.
         return given
     return {"scopes": list(DEFAULT_SCOPES), "owner": f"agent:{agent_id}", **given}

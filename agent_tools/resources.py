@@ -7,6 +7,7 @@ from typing import Any
 from agent_tools import arguments, client, failures, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
+from agent_tools.run import get_owner
 
 _TAKEN = "This id exists. Choose another id, or pass upsert=true to save a new version of your own resource."
 _USE_A_LISTED_ID = "Use an id from resource_list, or from the resource_ids of a record."
@@ -35,13 +36,13 @@ async def resource_save(  # noqa: PLR0913, PLR0917 -- a model fills in flat para
         content_type: code, credential, cookie, text or another word.
         metadata: Facts, such as language = python.
         scopes: Who may see it, such as ["project:web"]. Default: its owner.
-        owner: Who may change it, such as "agent:research_agent".
+        owner: Who may change it, such as "agent:research_agent". Default: the user of the run.
         expires_at: It cannot be used from this time on, such as 2026-03-07T10:00:00Z.
         upsert: Save a new version when the id exists. It replaces all fields.
     """
     sent: dict[str, Any] = {"id": resource_id, "title": title, "body": body, "content_type": content_type}
     sent |= arguments.drop_none(
-        secure_body=secure_body, metadata=metadata, scopes=scopes, owner=owner, expires_at=expires_at
+        secure_body=secure_body, metadata=metadata, scopes=scopes, owner=owner or get_owner(), expires_at=expires_at
     )
     params = {"upsert": "true"} if upsert else None
     try:

@@ -71,3 +71,9 @@ def bind_caller() -> dict[str, str]:
     """Return the context ids of the run, none outside of a run. Raises ToolFailure for what is not a context id."""
     run = current_run()
     return arguments.check_caller(run.caller) if run else {}
+
+
+def get_owner() -> str | None:
+    """Return who owns what the run saves, such as `user:li`; None if it has no user, and the server decides."""
+    user_id = bind_caller().get("user_id")
+    return None if user_id is None else f"user:{user_id}"

@@ -39,12 +39,22 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """A term of a query, its weight, its document frequency, and what part of a word it is."""
+    """A term of a query, its weight, its document frequency, and what part of a word it is.
+
+    The frequency is that of the indexed documents, by which all are scored. `pending` documents that wait to be indexed
+    have the term.
+    """
 
     term: str
     weight: float
     document_frequency: int
     words: float = 1.0
+    pending: int = 0
+
+    @property
+    def holders(self) -> int:
+        """How many documents have the term: those of the index, else those that wait for it."""
+        return self.document_frequency or self.pending
 
 
 def encode_length(terms: int) -> int:
@@ -62,11 +72,11 @@ def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]
 
     Terms that no document has count by their rarity, against that of the others.
     """
-    known = [term for term in terms if term.document_frequency]
+    known = [term for term in terms if term.holders]
     if not known:
         return 1.0, 1.0
     assumed = documents + _ASSUMED_DOCUMENTS
-    rarity = {term: term.weight * get_idf(assumed, term.document_frequency) for term in terms}
+    rarity = {term: term.weight * get_idf(assumed, min(assumed, term.holders)) for term in terms}
     best = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
     scale = best / sum(rarity[term] for term in known)
     enough, left = 0.0, _ENOUGH_WORDS

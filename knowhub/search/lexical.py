@@ -117,14 +117,7 @@ class AccountIndex(Generic[HeadT]):
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
         # A term that only the tail has is known too.
-        known = [
-            replace(
-                term,
-                document_frequency=term.document_frequency or len(counts[term.term]),
-                words=count_words(term.term),
-            )
-            for term in terms
-        ]
+        known = [replace(term, words=count_words(term.term), pending=len(counts[term.term])) for term in terms]
         reach, enough = bm25.get_reach(known, statistics.documents)
         hits = [SearchHit(passed[number], score) for score, number in found[:limit]]
         return SearchHits(hits, lag, degraded, reach, enough)

@@ -18,6 +18,7 @@ from agent_tools.knowledge import (
     save_knowledge,
 )
 from agent_tools.registry import call_tool
+from agent_tools.resources import resource_get, resource_save
 from agent_tools.run import running
 from tests.e2e.server_process import serving
 
@@ -246,6 +247,11 @@ async def test_a_run_reads_deletes_and_undoes_what_is_its_users(url: str) -> Non
         missing = await call_tool("knowledge_get", {"knowledge_id": made.metadata["id"]})
         undone = await call_tool("undo", {"operation_id": gone.metadata["operation_id"]})
         again = await call_tool("knowledge_get", {"knowledge_id": made.metadata["id"]})
+    with running(caller={"user_id": "li", "agent_id": "another"}):
+        await resource_save("code/of_a_run", body="x")
+    with running(caller={"user_id": "li", "agent_id": "crawler"}):
+        shared = await resource_get("code/of_a_run")
+        found = await call_tool("knowledge_search", {"query": "登录"})
     with running(caller={"user_id": "ann"}):
         foreign = await call_tool("knowledge_get", {"knowledge_id": made.metadata["id"]})
 
@@ -257,6 +263,9 @@ async def test_a_run_reads_deletes_and_undoes_what_is_its_users(url: str) -> Non
     assert str(gone) == f"Deleted. To take it back: undo {gone.metadata['operation_id']}."
     assert "Use an id from knowledge_search" in (missing.error or "")
     assert foreign.metadata["status"] == 404
+    # What one agent of the user saved, the next one finds.
+    assert (shared.error, [item["owner"] for item in shared.metadata["items"]]) == (None, ["user:li"])
+    assert [item["id"] for item in found.metadata["items"]] == [made.metadata["id"]]
 
 
 async def test_tags_of_a_model_may_be_pairs() -> None:

@@ -1,5 +1,6 @@
 """A run says once who calls: what every tool inside sends because of it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from agent_tools.compaction import knowledge_extract
 from agent_tools.goal import agent_start, before_risky_step
 from agent_tools.knowledge import knowledge_save, knowledge_search
 from agent_tools.registry import call_tool
+from agent_tools.resources import resource_save
 from agent_tools.run import AgentRun, running
 from tests.tools.routes import query_of, sent
 
@@ -34,6 +36,17 @@ async def test_a_save_belongs_to_the_user_of_the_run_and_names_its_source(hub: r
     }
     source = {name: body["source"][name] for name in ("agent_id", "message_id", "trace_id")}
     assert source == {"agent_id": "crawler", "message_id": "m-7", "trace_id": "trace-1"}
+
+
+async def test_a_resource_belongs_to_the_user_of_the_run(hub: respx.MockRouter) -> None:
+    route = hub.post("/api/resource").respond(201, json={"id": "code/a"})
+
+    with running(caller=LI):
+        await call_tool("resource_save", {"resource_id": "code/a", "body": "x"})
+    await resource_save("code/b")
+
+    saved = [json.loads(call.request.content).get("owner") for call in route.calls]
+    assert saved == ["user:li", None]
 
 
 async def test_what_a_host_gives_with_the_call_replaces_what_the_run_says(hub: respx.MockRouter) -> None:

@@ -14,6 +14,8 @@ from knowhub.knowledge.model import HISTORY_SHOWN
 
 MAX_MERGED_CHARS = 100_000
 MAX_LISTED = 50
+# After `normalize_width`. Between Han characters a comma separates; between letters and digits it may mean something.
+_PUNCTUATION = re.compile(r"[、。]|[,.;:!?]+(?![0-9A-Za-z,.;:!?])")
 _MAX_COMPARED = 20_000
 _REPEATED_SHARE = 0.6
 
@@ -56,10 +58,10 @@ def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | No
 def join_contents(survivor: Row, sources: Sequence[Row]) -> str:
     """Return the survivor's content, followed by each line or sentence that only a source has.
 
-    Two lines are the same if they differ only in width or in outer white space. Case and indentation count, as in
-    `tar -c` and `tar -C`. An indented line has no meaning alone, so a new one adds the source's whole content.
+    Two lines are the same if they differ only in width, punctuation or outer white space. Case and indentation count,
+    as in `tar -c` and `tar -C`. An indented line has no meaning alone, so a new one adds the source's whole content.
     """
-    known = set(map(normalize_width, (*_split_text(survivor["task"]), *_split_text(survivor["content"]))))
+    known = set(map(_fold_sentence, (*_split_text(survivor["task"]), *_split_text(survivor["content"]))))
     added: list[str] = []
     for source in sources:
         added += _find_new(source["task"], known)
@@ -75,7 +77,7 @@ def repeats_sentences(survivor: Row, source: Row) -> bool:
     Joined, they would say it twice. True too where there are too many sentences to compare.
     """
     known = [words(piece) for piece in (*_split_text(survivor["task"]), *_split_text(survivor["content"]))]
-    said = set(map(normalize_width, (*_split_text(survivor["task"]), *_split_text(survivor["content"]))))
+    said = set(map(_fold_sentence, (*_split_text(survivor["task"]), *_split_text(survivor["content"]))))
     new = [words(piece) for text in (source["task"], source["content"]) for piece in _find_new(text, said)]
     if len(new) * len(known) > _MAX_COMPARED:
         return True
@@ -120,11 +122,16 @@ def _split_text(text: str) -> list[str]:
     return [piece for piece in map(str.rstrip, _END.split(text.strip())) if piece]
 
 
+def _fold_sentence(piece: str) -> str:
+    """Return a sentence without its punctuation. A mark within a word counts, as in `v1.2` and `a:b`."""
+    return _PUNCTUATION.sub("", normalize_width(piece))
+
+
 def _find_new(text: str, known: set[str]) -> list[str]:
     """Return the pieces of a text that are new, and add them to `known`."""
     found: list[str] = []
     for piece in _split_text(text):
-        said = normalize_width(piece)
+        said = _fold_sentence(piece)
         if said not in known:
             known.add(said)
             found.append(piece)

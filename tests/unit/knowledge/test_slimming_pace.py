@@ -45,7 +45,7 @@ async def steps_of(work: Awaitable[SlimResult]) -> tuple[SlimResult, list[float]
 async def test_no_step_of_a_slimming_or_of_its_retry_takes_a_large_part_of_it(tmp_path: Path) -> None:
     # Pairs that share no pair of words with others, of a sentence or two more.
     texts = [" ".join(f"w{number}x{word}" for word in range(100)) for number in range(PAIRS)]
-    drafts = [new_knowledge(f"{text}{more}", dedup=False) for text in texts for more in ("", " and one thing more")]
+    drafts = [new_knowledge(f"{text}{more}", dedup=False) for text in texts for more in ("", ". One thing more")]
     async with open_hub(Settings(data_dir=tmp_path), maintain=False) as hub:
         for start in range(0, len(drafts), 100):
             await hub.knowledge.records.save_batch(local(), drafts[start : start + 100])

@@ -143,3 +143,12 @@ def test_a_term_of_a_store_of_one_record_is_no_common_term() -> None:
 
     # Half of what was asked for is known.
     assert 0.35 < 2.2 * bm25.get_idf(1, 1) / reach < 0.5
+
+
+def test_what_waits_for_a_young_index_is_measured_as_it_is_scored() -> None:
+    # The index has one document without the term, and three that wait have it.
+    waiting = bm25.QueryTerm("found", 1.0, 0, pending=3)
+
+    reach, enough = bm25.get_reach([waiting], 1)
+
+    assert reach == enough == pytest.approx(2.2 * bm25.get_idf(1, 0))
