@@ -5,7 +5,7 @@ It stores nothing. A memory is pending while the log has its text and the vector
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -47,8 +47,8 @@ class MissingVectors(Protocol):
     def list_missing(self, account: str) -> Iterator[MissingVector]:
         """Yield those of an account."""
 
-    def list_rejected(self) -> Iterator[MissingVector]:
-        """Yield those of all accounts whose text the embedder rejects."""
+    def list_rejected(self, account: str | None = None) -> Iterator[MissingVector]:
+        """Yield those of an account, or of all, whose text the embedder rejects."""
 
     async def request_retry(self, account: str, row_id: str) -> None:
         """Have a rejected text tried again. Raises Unavailable."""
@@ -72,7 +72,8 @@ class Outbox:
         counts: Counter[EventStatus] = Counter()
         oldest = now = self._clock.now()
         dead: list[OutboxEvent] = []
-        for number, (item, head) in enumerate(self._list_visible(ctx), start=1):
+        missing = self._vectors.list_missing(ctx.account) if self._vectors is not None else ()
+        for number, (item, head) in enumerate(self._find_visible(ctx, missing), start=1):
             status = _get_status(item)
             counts[status] += 1
             if status is EventStatus.DEAD:
@@ -96,18 +97,19 @@ class Outbox:
         Raises Forbidden for a reader, NotFound if the caller sees no such dead letter, and Unavailable.
         """
         permissions.check_can_write(ctx)
-        for item, head in self._list_visible(ctx):
-            if self._vectors is not None and _get_status(item) is EventStatus.DEAD:
+        if self._vectors is not None:
+            for item, head in self._find_visible(ctx, self._vectors.list_rejected(ctx.account)):
                 event = _make_dead_letter(ctx.account, item, head)
-                if event.event_id == event_id:
+                if event.event_id == event_id and _get_status(item) is EventStatus.DEAD:
                     await self._vectors.request_retry(ctx.account, item.row_id)
                     return replace(event, status=EventStatus.PENDING, retry_count=0, error="")
         raise NotFound.of("dead letter", event_id)
 
-    def _list_visible(self, ctx: RequestContext) -> Iterator[tuple[MissingVector, ContextSummary]]:
+    def _find_visible(
+        self, ctx: RequestContext, missing: Iterable[MissingVector]
+    ) -> Iterator[tuple[MissingVector, ContextSummary]]:
         view = self._store.view(ctx.account)
-        # A copy: vectors may be written meanwhile.
-        for item in list(self._vectors.list_missing(ctx.account)) if self._vectors is not None else ():
+        for item in missing:
             head = find_memory(view, item.row_id)
             if head is not None and ctx.sees(head.audience):
                 yield item, head

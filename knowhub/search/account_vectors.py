@@ -68,14 +68,14 @@ class AccountVectors(Generic[HeadT]):
         return len(self._waiting)
 
     def list_missing(self) -> Iterator[MissingVector]:
-        """Yield the rows without a vector."""
-        for row_id, number in self._waiting.items():
+        """Yield the rows without a vector. Vectors may be written meanwhile."""
+        for row_id, number in list(self._waiting.items()):
             yield MissingVector(row_id, self._records.seq_of(number), is_asked=row_id in self.asked)
         yield from self.list_rejected()
 
     def list_rejected(self) -> Iterator[MissingVector]:
         """Yield the rows whose text the embedder rejects; they are found by words only."""
-        for row_id, rejection in self._rejected.items():
+        for row_id, rejection in list(self._rejected.items()):
             seq, is_asked = self._records.seq_of(rejection.number), row_id in self.asked
             yield MissingVector(row_id, seq, rejection.attempts, rejection.retry_at, is_asked)
 

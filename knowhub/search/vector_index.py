@@ -60,9 +60,10 @@ class VectorIndex(Generic[HeadT]):
         """Yield the rows of an account without a vector."""
         return self.account(account).list_missing()
 
-    def list_rejected(self) -> Iterator[MissingVector]:
-        """Yield the rows of all accounts whose text the embedder rejects."""
-        return (item for account in self._accounts.values() for item in account.list_rejected())
+    def list_rejected(self, account: str | None = None) -> Iterator[MissingVector]:
+        """Yield the rows of an account, or of all, whose text the embedder rejects."""
+        accounts = list(self._accounts.values()) if account is None else [self.account(account)]
+        return (item for vectors in accounts for item in vectors.list_rejected())
 
     async def request_retry(self, account: str, row_id: str) -> None:
         """Have a rejected text tried again. Raises Unavailable."""
