@@ -5,7 +5,7 @@ import pytest
 
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.keywords.model import ROOT_ID, InfoQuery, InfoSort, LinkRequest, NewInfo, RelationType
-from tests.unit.keywords.infos.info_hub import ANN, BOB, Hub, hub_with
+from tests.unit.keywords.tree_hub import ANN, BOB, Hub, hub_with
 
 pytestmark = pytest.mark.anyio
 

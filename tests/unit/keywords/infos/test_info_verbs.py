@@ -15,7 +15,7 @@ from knowhub.keywords.model import (
     RelationType,
 )
 from tests.builders import retry_key
-from tests.unit.keywords.infos.info_hub import ANN, Hub
+from tests.unit.keywords.tree_hub import ANN, Hub
 
 pytestmark = pytest.mark.anyio
 

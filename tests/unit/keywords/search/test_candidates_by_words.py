@@ -7,7 +7,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords.search.candidates import find_word_candidates
 from tests.builders import CountedIds, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
-from tests.unit.keywords.search.search_hub import ANN, BOB, TEXT
+from tests.unit.keywords.tree_hub import ANN, BOB, TEXT
 
 
 def offered(view: FakeKeywordView, query: str, ctx: RequestContext | None = None) -> list[str]:

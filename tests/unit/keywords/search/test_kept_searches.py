@@ -28,7 +28,7 @@ from knowhub.operations.service import OperationsService
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, local
 from tests.fakes.scripted_chat import match, missing
-from tests.unit.keywords.search.search_hub import ANN, BOB, TEXT, Hub, hub_with
+from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, Hub, hub_with
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.service import Deletion
 from tests.fakes.scripted_chat import Answer, Meanwhile, ambiguous, candidates_in, jump_to, match, missing
-from tests.unit.keywords.search.search_hub import ANN, BOB, TEXT, Hub, hub_with, names
+from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, Hub, hub_with, names
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +65,7 @@ async def test_several_of_one_name_are_ambiguous_at_once_oldest_first() -> None:
 
 
 async def test_of_very_many_of_one_name_as_many_are_shown_as_a_model_would_be(hub: Hub) -> None:
-    small = hub_with(options=TreeOptions(max_candidates=3))
+    small = hub_with(max_candidates=3)
     for _ in range(5):
         await small.keyword("x")
 
@@ -135,7 +135,7 @@ async def test_without_a_model_words_are_what_is_offered(hub: Hub) -> None:
 
 
 async def test_the_model_walks_to_what_no_name_is_and_its_decision_is_noted() -> None:
-    hub = hub_with([jump_to("编程语言"), match("Python", reason="the snake")], options=TreeOptions(max_candidates=1))
+    hub = hub_with([jump_to("编程语言"), match("Python", reason="the snake")], max_candidates=1)
     language = await hub.keyword("编程语言")
     python = await hub.keyword("Python", language)
     await hub.info("x", python)
@@ -159,7 +159,7 @@ async def test_an_exact_hit_notes_no_decision(hub: Hub) -> None:
 
 
 async def test_what_the_model_misses_comes_with_a_place_and_a_name_for_it() -> None:
-    hub = hub_with([jump_to("编程语言"), missing("Rust", "none of these")], options=TreeOptions(max_candidates=1))
+    hub = hub_with([jump_to("编程语言"), missing("Rust", "none of these")], max_candidates=1)
     language = await hub.keyword("编程语言")
     await hub.keyword("Python", language)
 
@@ -184,7 +184,7 @@ async def test_what_the_model_cannot_decide_is_ambiguous() -> None:
     ("failure", "reason"), [(RuntimeError("down"), "agent_failure"), (TimeoutError(), "agent_timeout")]
 )
 async def test_a_model_that_fails_leaves_what_was_shown_last_and_a_place(failure: Exception, reason: str) -> None:
-    hub = hub_with([jump_to("编程语言"), failure], options=TreeOptions(max_candidates=1))
+    hub = hub_with([jump_to("编程语言"), failure], max_candidates=1)
     language = await hub.keyword("编程语言")
     await hub.keyword("Python", language)
 

@@ -1,4 +1,4 @@
-"""The services of a tree on one store, beside the model that a search asks."""
+"""The services of a tree on one store, beside the model that they ask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,11 +6,12 @@ from typing import Any
 
 import orjson
 
+from knowhub.core.operation import Operation
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.cache import Invalidation, RecentMatchesByReader, ResultCache
 from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import ROOT_ID, KeywordSearchResult, NewInfo, NewKeyword, TreeOptions
+from knowhub.keywords.model import ROOT_ID, InfoQuery, KeywordSearchResult, NewInfo, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.service import KeywordService
@@ -33,19 +34,29 @@ class Hub:
     finding: KeywordSearch
     chat: ScriptedChat
     clock: FakeClock
-    caches: ResultCache
     log: DecisionLog
 
     async def keyword(self, name: str, parent_id: str = ROOT_ID, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
-        return str(
-            (await self.keywords.create(ctx, NewKeyword(name, parent_id, allow_duplicate=True, **fields))).row["id"]
-        )
+        new = NewKeyword(name, parent_id, allow_duplicate=True, **fields)
+        return str((await self.keywords.create(ctx, new)).row["id"])
 
-    async def info(self, content: str, *keyword_ids: str, **fields: Any) -> str:  # noqa: ANN401 -- any field
-        return str((await self.infos.create(ANN, NewInfo(content, keyword_ids=keyword_ids, **fields))).row["id"])
+    async def info(self, content: str, *keyword_ids: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
+        return str((await self.infos.create(ctx, NewInfo(content, keyword_ids=keyword_ids, **fields))).row["id"])
 
     async def search(self, query: str, ctx: RequestContext = ANN, **how: bool) -> KeywordSearchResult:
         return await self.finding.search(ctx, query, **how)
+
+    async def names_of(self, info_id: str, ctx: RequestContext = ANN) -> dict[str, tuple[str, str]]:
+        """Return what the info is linked to, by name: relation and maker."""
+        linked = await self.infos.list_keywords(ctx, info_id)
+        return {orjson.loads(row)["name"]: (relation.value, maker) for row, relation, maker in linked}
+
+    async def contents_of(self, keyword_id: str, ctx: RequestContext = ANN, **query: Any) -> list[str]:  # noqa: ANN401 -- any part of a query
+        rows = await self.infos.list_for_keyword(ctx, keyword_id, InfoQuery(**query))
+        return [str(orjson.loads(row)["content"]) for row in rows]
+
+    async def last(self) -> Operation:
+        return await anext(self.store.operations("default"))
 
     async def op_counts(self) -> dict[str, int]:
         await self.log.close()
@@ -55,25 +66,23 @@ class Hub:
         return counts
 
 
-def hub_with(
-    answers: Sequence[Answer] | None = None, *, cached: bool = False, options: TreeOptions | None = None
-) -> Hub:
+def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, **fields: Any) -> Hub:  # noqa: ANN401 -- any option
     """Build the services; with `answers` there is a model that gives them, without there is none."""
-    clock, ids, options = FakeClock(), CountedIds(), options or TreeOptions()
+    clock, ids, options = FakeClock(), CountedIds(), TreeOptions(**fields)
     store = MemoryStore(clock, CountedIds())
     chat = ScriptedChat(answers or [])
-    caches, log = ResultCache(clock), DecisionLog(store)
-    kept = caches if cached else None
-    agent = KeywordAgent(None if answers is None else chat, RecentMatchesByReader(), options, cache=kept)
-    store.subscribe(Invalidation(caches, RecentMatchesByReader()))
+    caches = ResultCache(clock) if cached else None
+    if caches is not None:
+        store.subscribe(Invalidation(caches, RecentMatchesByReader()))
+    agent = KeywordAgent(None if answers is None else chat, RecentMatchesByReader(), options, cache=caches)
+    log = DecisionLog(store)
     return Hub(
         store,
         KeywordService(store, TEXT, ids, KeywordAgent(None, RecentMatchesByReader(), options), options),
-        InfoService(store, TEXT, ids, agent, options),
-        KeywordSearch(store, TEXT, agent, options, caches if cached else None, log),
+        InfoService(store, TEXT, ids, agent, options, caches),
+        KeywordSearch(store, TEXT, agent, options, caches, log),
         chat,
         clock,
-        caches,
         log,
     )
 

@@ -1,0 +1,10 @@
+"""A tree without a model; a test that needs one, or caches, builds its own."""
+
+import pytest
+
+from tests.unit.keywords.tree_hub import Hub, hub_with
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return hub_with()
