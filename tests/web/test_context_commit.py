@@ -123,6 +123,7 @@ async def test_committing_the_same_again_writes_nothing(api: httpx.AsyncClient, 
     again = await commit(api, "s-1", "I prefer dark themes.", "Thanks", status=200)
 
     assert (again["status"], again["operation_id"]) == ("unchanged", None)
+    assert again["stats"]["messages"] == {"received": 2, "blank": 0, "added": 0, "known": 2, "forgotten": 0}
     assert hub.store.last_seq == before
 
 

@@ -148,6 +148,7 @@ async def test_what_was_said_stays_as_it_was_said(api: httpx.AsyncClient, prefer
 
     assert preference
     assert (message.status_code, transcript.status_code, summary.status_code) == (422, 422, 200)
+    assert [one.json()["errors"][0]["field"] for one in (message, transcript)] == ["uri", "content"]
 
 
 async def test_a_forgotten_memory_is_gone_and_an_undo_brings_it_back(api: httpx.AsyncClient, preference: str) -> None:

@@ -84,8 +84,11 @@ async def test_what_is_not_there_is_an_answer_too_and_degrades_nothing(
     assert [one["id"] for one in found["candidates"]] == [near["id"]]
 
 
-async def test_what_has_no_letter_is_not_found(api: httpx.AsyncClient) -> None:
-    assert (await search(api, "!!!"))["status"] == "not_found"
+@pytest.mark.parametrize("q", ["!!!", "。", "\u3000-\u3000"])
+async def test_what_has_no_letter_is_not_found(api: httpx.AsyncClient, q: str) -> None:
+    found = await search(api, q)
+
+    assert (found["status"], found["reason"], found["candidates"]) == ("not_found", "empty_query", [])
 
 
 async def test_full_pinyin_matches_and_initials_make_a_candidate(api: httpx.AsyncClient) -> None:

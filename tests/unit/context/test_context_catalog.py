@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from knowhub.context import uri
 from knowhub.context.model import MemoryCategory
 from knowhub.context.queries import (
     SEARCHED_TEXTS,
@@ -38,41 +37,6 @@ def uris(heads: Any) -> list[str]:  # noqa: ANN401 -- heads of either kind
     return [head.uri for head in heads]
 
 
-async def test_parts_stand_in_the_order_in_which_they_were_said_and_nodes_in_that_of_their_uris(tmp_path: Path) -> None:
-    store = open_files(tmp_path)
-    names = ["zebra", "apple", "mango"]
-    texts = said(SESSION, [f"text {number}" for number in range(12)])
-
-    await put(store, node_row(SESSION), *reversed(texts))
-    await put(store, *(node_row(memory_at(MemoryCategory.EVENTS, name)) for name in names))
-
-    view: View = store.view(ACCOUNT)
-    assert uris(list_parts(view, SESSION)) == [part["id"] for part in texts]
-    below = list_memories_in(view, f"{LI}/memories/events")
-    assert uris(below) == [memory_at(MemoryCategory.EVENTS, name) for name in sorted(names)]
-    await store.close()
-
-
-async def test_what_was_deleted_is_listed_nowhere_and_its_head_says_so(tmp_path: Path) -> None:
-    store = open_files(tmp_path)
-    gone = memory_at(MemoryCategory.EVENTS, "gone")
-    parts = said(SESSION, ["a", "b", "c"])
-    await put(store, node_row(gone), node_row(SESSION), *parts)
-
-    await put(store, node_row(gone, deleted=True, version=2), {**parts[1], "deleted": True, "version": 2})
-
-    view: View = store.view(ACCOUNT)
-    head = find_memory(view, gone)
-    assert head is not None
-    assert not head.live
-    assert uris(list_parts(view, SESSION)) == [parts[0]["id"], parts[2]["id"]]
-    assert uris(list_neighbours(view, parts[0]["id"], 1)) == [parts[2]["id"]]
-    assert list_folders(view, f"{LI}/memories") == []
-    assert uris(list_memories(view)) == [SESSION, parts[0]["id"], parts[2]["id"]]
-    assert find_memory(view, f"{gone}x") is None
-    await store.close()
-
-
 async def test_neighbours_are_the_nearest_on_both_sides_without_the_part_itself(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     parts = said(SESSION, [f"text {number}" for number in range(6)])
@@ -85,23 +49,6 @@ async def test_neighbours_are_the_nearest_on_both_sides_without_the_part_itself(
     assert uris(list_neighbours(view, ids[0], 2)) == [ids[1], ids[2]]
     assert uris(list_neighbours(view, ids[5], 1)) == [ids[4]]
     assert list_neighbours(view, f"{SESSION}/never", 3) == []
-    await store.close()
-
-
-async def test_folders_are_what_has_live_nodes_below_it_at_any_depth(tmp_path: Path) -> None:
-    store = open_files(tmp_path)
-    skill = uri.node_uri(ACCOUNT, "agents/bot", MemoryCategory.SKILLS, "grep")
-    await put(
-        store, node_row(SESSION), *said(SESSION, ["a"]), node_row(memory_at(MemoryCategory.PROFILE)), node_row(skill)
-    )
-
-    view: View = store.view(ACCOUNT)
-
-    assert list_folders(view, "ctx://default") == ["ctx://default/agents", "ctx://default/users"]
-    assert list_folders(view, "ctx://default/users") == [LI]
-    assert list_folders(view, LI) == [f"{LI}/memories", f"{LI}/sessions"]
-    assert list_folders(view, f"{LI}/memories") == []
-    assert list_folders(view, f"{LI}/sessions") == []
     await store.close()
 
 
@@ -189,3 +136,23 @@ async def test_a_part_that_comes_back_elsewhere_stands_where_it_is_now(tmp_path:
 
 def numbers(store: FileStore) -> dict[str, int]:
     return {head.uri: head.text_num for head in list_memories(store.view(ACCOUNT))}
+
+
+async def test_what_was_deleted_is_listed_nowhere_and_its_head_says_so(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    gone = memory_at(MemoryCategory.EVENTS, "gone")
+    parts = said(SESSION, ["a", "b", "c"])
+    await put(store, node_row(gone), node_row(SESSION), *parts)
+
+    await put(store, node_row(gone, deleted=True, version=2), {**parts[1], "deleted": True, "version": 2})
+
+    view: View = store.view(ACCOUNT)
+    head = find_memory(view, gone)
+    assert head is not None
+    assert not head.live
+    assert uris(list_parts(view, SESSION)) == [parts[0]["id"], parts[2]["id"]]
+    assert uris(list_neighbours(view, parts[0]["id"], 1)) == [parts[2]["id"]]
+    assert list_folders(view, f"{LI}/memories") == []
+    assert uris(list_memories(view)) == [SESSION, parts[0]["id"], parts[2]["id"]]
+    assert find_memory(view, f"{gone}x") is None
+    await store.close()

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from knowhub.context.commit_model import WriteAction
-from knowhub.context.index_model import EventType
 from knowhub.context.model import NODES, MemoryCategory
-from knowhub.core.errors import Conflict
 from knowhub.core.operation import Draft, Write
 from tests.builders import open_files, retry_key
-from tests.context_commits import SESSION, Desk, agent, forget, tool, user
+from tests.context_commits import SESSION, Desk, agent, forget, user
 
 pytestmark = pytest.mark.anyio
 
@@ -21,19 +19,6 @@ TALK = (
     agent("How nice!", "m2"),
     user("On 12 June I see the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
 )
-
-
-async def test_a_session_is_kept_word_for_word_and_each_message_has_a_part_of_its_own() -> None:
-    desk = Desk()
-
-    result = await desk.commit(*TALK)
-
-    assert result.status == "committed"
-    assert [(row["number"], row["role"], row["content"], row["timestamp"]) for row in desk.parts()] == [
-        (number, one.role, one.content, one.timestamp) for number, one in enumerate(TALK)
-    ]
-    assert [row["id"] for row in desk.parts()] == [f"{SESSION}/m1", f"{SESSION}/m2", f"{SESSION}/m3"]
-    assert {(row["owner"], tuple(row["scopes"])) for row in desk.parts()} == {("user:li", ("user:owner",))}
 
 
 async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_session() -> None:
@@ -70,51 +55,6 @@ async def test_the_session_node_counts_its_messages_and_says_when_and_who() -> N
     }
     assert node["content"] == ""
     assert node["version"] == 2
-
-
-async def test_committing_the_same_again_writes_nothing() -> None:
-    desk = Desk()
-    await desk.commit(*TALK, user("No id here.", None))
-    seq = desk.store.last_seq
-
-    again = await desk.commit(*TALK, user("No id here.", None))
-
-    assert (again.status, again.operation_id, again.write_results) == ("unchanged", None, [])
-    assert again.stats["messages"] == {"received": 4, "blank": 0, "added": 0, "known": 4, "forgotten": 0}
-    assert desk.store.last_seq == seq
-
-
-async def test_committing_more_of_a_session_adds_only_what_is_new() -> None:
-    desk = Desk()
-    await desk.commit(*TALK)
-
-    more = await desk.commit(*TALK, user("I'm allergic to peanuts.", "m4"))
-
-    assert more.stats["messages"]["added"] == 1
-    assert [result.action for result in more.write_results] == [WriteAction.MERGE, WriteAction.CREATE]
-    assert len(desk.parts()) == 4
-    assert len(desk.of(MemoryCategory.EVENTS)) == 1
-
-
-async def test_two_messages_alike_are_two_parts_and_stay_two() -> None:
-    desk = Desk()
-
-    await desk.commit(user("Yes."), user("Yes."))
-    again = await desk.commit(user("Yes."), user("Yes."), user("Yes."))
-
-    assert again.stats["messages"]["added"] == 1
-    assert [row["content"] for row in desk.parts()] == ["Yes.", "Yes.", "Yes."]
-
-
-async def test_a_message_id_that_said_something_else_is_a_conflict_and_nothing_is_written() -> None:
-    desk = Desk()
-    await desk.commit(*TALK)
-    seq = desk.store.last_seq
-
-    with pytest.raises(Conflict, match="'m1'"):
-        await desk.commit(user("New and unseen.", "m9"), user("Something else.", "m1"))
-
-    assert desk.store.last_seq == seq
 
 
 async def test_what_a_person_deleted_is_not_brought_back_by_the_same_session() -> None:
@@ -216,35 +156,6 @@ async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
     assert (shown.status, shown.plans) == ("dry_run", ())
 
 
-async def test_without_extraction_the_transcript_alone_is_kept() -> None:
-    desk = Desk()
-
-    result = await desk.commit(*TALK, extract=False)
-
-    assert set(desk.nodes()) == {"sessions/s1"}
-    assert result.stats["candidates"] == 0
-    assert desk.node(SESSION)
-
-
-async def test_a_retry_with_its_key_is_answered_as_the_first_request_was() -> None:
-    desk = Desk()
-    first = await desk.commit(*TALK, key=retry_key())
-
-    again = await desk.commit(*TALK, key=retry_key())
-
-    assert again == replace(first, replayed=True)
-    assert desk.store.last_seq == 1
-
-
-async def test_a_blank_message_is_counted_and_not_kept() -> None:
-    desk = Desk()
-
-    result = await desk.commit(agent("", "a1"), user("Hello there.", "m1"), tool(" \n", message_id="t1"))
-
-    assert result.stats["messages"]["blank"] == 2
-    assert [row["message_id"] for row in desk.parts()] == ["m1"]
-
-
 async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_is_there_twice() -> None:
     desk = Desk()
     one, other = (
@@ -282,20 +193,6 @@ async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(t
     assert profile["version"] == len(spoken)
 
 
-async def test_a_commit_is_there_when_the_store_is_opened_again_and_its_retry_too(tmp_path: Path) -> None:
-    store = open_files(tmp_path)
-    first = await Desk(store=store).commit(*TALK, key=retry_key())
-    await store.close()
-
-    reopened = open_files(tmp_path)
-    again = await Desk(store=reopened).commit(*TALK, key=retry_key())
-    unchanged = await Desk(store=reopened).commit(*TALK)
-    await reopened.close()
-
-    assert again == replace(first, replayed=True)
-    assert unchanged.status == "unchanged"
-
-
 async def test_directories_that_have_to_wait_are_named_and_cost_nothing_else() -> None:
     desk = Desk()
     desk.directories.is_well = False
@@ -304,17 +201,6 @@ async def test_directories_that_have_to_wait_are_named_and_cost_nothing_else() -
 
     assert (result.status, list(result.degraded)) == ("committed", ["directories"])
     assert len(desk.parts()) == 3
-
-
-async def test_the_outbox_events_are_those_of_the_operation() -> None:
-    desk = Desk()
-
-    result = await desk.commit(*TALK)
-
-    asked = {(event.uri, event.event_type) for event in result.outbox_events}
-    assert (SESSION, EventType.UPSERT_CONTEXT) in asked
-    assert (f"{SESSION}/m1", EventType.UPSERT_CONTEXT) in asked
-    assert (desk.of(MemoryCategory.EVENTS)[0]["id"], EventType.UPSERT_RELATION) in asked
 
 
 async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:
@@ -393,3 +279,13 @@ async def test_an_answer_quotes_long_messages_in_part() -> None:
 
     assert len(result.archive.recent_messages[0].content) <= 1_000
     assert len(desk.parts()[0]["content"]) == 250_000
+
+
+async def test_a_retry_with_its_key_is_answered_as_the_first_request_was() -> None:
+    desk = Desk()
+    first = await desk.commit(*TALK, key=retry_key())
+
+    again = await desk.commit(*TALK, key=retry_key())
+
+    assert again == replace(first, replayed=True)
+    assert desk.store.last_seq == 1

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,17 +10,16 @@ from knowhub.context.commit.session_node import SUMMARISED_MESSAGES, ArchiveBuil
 from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.model import MemoryCategory
 from knowhub.context.queries import list_parts
-from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.errors import Forbidden, InvalidInput, VersionConflict
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext, Role
 from knowhub.stores.files.store import FileStore
-from tests.builders import START, caller, local, open_files
+from tests.builders import caller, local, open_files
 from tests.context_rows import draft, memory_at, node_row, said, session_at
 
 pytestmark = pytest.mark.anyio
 
 LI = caller(user_id="li")
-WANG = caller(user_id="wang")
 SESSION = session_at("monday")
 STYLE = memory_at(MemoryCategory.PREFERENCES, "style")
 OTHERS = memory_at(MemoryCategory.PREFERENCES, "style", space="users/wang")
@@ -50,18 +48,6 @@ def uris(found: service.Listing) -> list[str]:
     return [one.uri.removeprefix("ctx://default") for one in found.children]
 
 
-@pytest.mark.parametrize(
-    "address", [OTHERS, memory_at(MemoryCategory.PROFILE), memory_at(MemoryCategory.PROFILE, account="acme")]
-)
-async def test_what_is_hidden_missing_or_of_another_account_is_not_found_in_the_same_words(
-    view: View, address: str
-) -> None:
-    with pytest.raises(NotFound) as refused:
-        edits.get_visible_summary(view, LI, address)
-
-    assert refused.value.detail == f"no memory with id {address!r}"
-
-
 async def test_only_the_owner_edits_and_only_the_version_that_was_read(view: View) -> None:
     reader = RequestContext("default", "user:li", frozenset({"user:li"}), LI.visible, "user:li", role=Role.READER)
 
@@ -71,42 +57,6 @@ async def test_only_the_owner_edits_and_only_the_version_that_was_read(view: Vie
         edits.get_editable_summary(view, LI, STYLE, 2)
     assert edits.get_editable_summary(view, LI, STYLE, 1).uri == STYLE
     assert edits.get_editable_summary(view, local(), OTHERS, None).uri == OTHERS
-
-
-async def test_a_correction_changes_the_named_layers_only(view: View) -> None:
-    head = edits.get_visible_summary(view, LI, STYLE)
-    row = edits.row_at(view, head)
-
-    after = edits.apply_patch(head, row, {"abstract": "long answers", "owner": "user:wang"}, START + 60)
-    same = edits.apply_patch(head, row, {"abstract": row["abstract"]}, START + 60)
-
-    assert after is not None
-    assert {name for name in after if after[name] != row[name]} == {"abstract", "version", "updated_at"}
-    assert (after["version"], same) == (2, None)
-
-
-@pytest.mark.parametrize(
-    ("address", "patch", "field"),
-    [(f"{SESSION}/m1", {"content": "I never said that"}, "uri"), (SESSION, {"content": "nothing"}, "content")],
-)
-async def test_what_was_said_is_not_edited(view: View, address: str, patch: dict[str, Any], field: str) -> None:
-    head = edits.get_visible_summary(view, LI, address)
-
-    with pytest.raises(InvalidInput) as refused:
-        edits.apply_patch(head, edits.row_at(view, head), patch, START)
-
-    assert refused.value.errors[0].field == field
-
-
-async def test_with_a_session_go_its_messages(store: FileStore, view: View) -> None:
-    head = edits.get_visible_summary(view, LI, SESSION)
-
-    writes = edits.deletion_writes(view, head, START)
-    await store.commit("default", "user:li", lambda _view: draft(*(one.after for one in writes)))
-
-    assert [one.id.removeprefix(SESSION) for one in writes] == ["", "/m0", "/m1", "/m2"]
-    assert all(one.after["deleted"] and one.after[edits.FORGOTTEN] for one in writes)
-    assert not list_parts(store.view("default"), SESSION)
 
 
 async def test_every_layer_of_a_message_is_the_message(view: View) -> None:
@@ -152,12 +102,6 @@ async def test_a_listing_goes_as_deep_as_asked_and_shows_what_the_caller_sees(
     view: View, ctx: RequestContext, address: str | None, depth: int, expected: list[str]
 ) -> None:
     assert uris(service.children_of(view, ctx, address, depth)) == expected
-
-
-@pytest.mark.parametrize("address", ["ctx://default/users/wang", "ctx://default/users/nobody", OTHERS])
-async def test_below_what_the_caller_does_not_see_there_is_nothing(view: View, address: str) -> None:
-    with pytest.raises(NotFound, match="no memory with id"):
-        service.children_of(view, LI, address, 1)
 
 
 async def test_a_node_without_children_lists_nothing(view: View) -> None:

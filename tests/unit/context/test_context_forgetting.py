@@ -12,7 +12,6 @@ from knowhub.context.commit_model import CommitOptions, SessionCommit
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.queries import list_parts
 from knowhub.conversations.messages import Message
-from knowhub.core.errors import NotFound
 from tests.builders import caller
 from tests.hubs import hub_on
 
@@ -71,19 +70,6 @@ async def test_an_undo_brings_back_the_message_and_the_summary(hub: Hub) -> None
     assert "heron" in (await hub.memories.nodes.get_node(LI, f"{SESSION}/m0")).content
 
 
-async def test_what_is_forgotten_stays_so_when_the_session_is_committed_again(hub: Hub) -> None:
-    await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
-
-    again = await commit(hub, *SAID)
-    more = await commit(hub, *SAID, "And a page to sign up.")
-
-    assert (again, more is not None) == (None, True)
-    assert "heron" not in session(hub)["abstract"] + session(hub)["overview"]
-    assert [one.uri for one in list_parts(hub.store.view("default"), SESSION)] == [
-        f"{SESSION}/m{number}" for number in (1, 2, 3)
-    ]
-
-
 async def test_the_last_message_leaves_a_session_about_nothing(hub: Hub) -> None:
     for number in range(len(SAID)):
         await hub.memories.nodes.delete_node(LI, f"{SESSION}/m{number}")
@@ -106,10 +92,3 @@ async def test_of_a_message_that_comes_meanwhile_the_summary_says_nothing_and_qu
     assert row["forgotten"] is True
     assert "heron" not in session(hub)["abstract"] + session(hub)["overview"]
     assert session(hub)["metadata"]["message_count"] == len(list_parts(hub.store.view("default"), SESSION))
-
-
-async def test_a_message_that_is_gone_is_not_found(hub: Hub) -> None:
-    await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
-
-    with pytest.raises(NotFound):
-        await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")

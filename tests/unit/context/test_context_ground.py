@@ -7,7 +7,6 @@ import pytest
 from knowhub.context import events, queries, texts, uri
 from knowhub.context.index_model import EventType
 from knowhub.context.model import NODES, PARTS, MemoryCategory
-from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Change
 from tests.builders import START, caller, local
 
@@ -75,11 +74,6 @@ def test_a_caller_remembers_in_spaces_of_their_own(
 
 def test_who_is_not_named_is_the_default_owner() -> None:
     assert uri.session_uri(uri.memory_context(local(), "monday")) == "ctx://default/users/local/sessions/monday"
-
-
-def test_a_team_alone_remembers_nothing() -> None:
-    with pytest.raises(InvalidInput, match="name a user or an agent"):
-        uri.memory_context(caller(team_id="red"))
 
 
 def test_a_user_and_an_agent_of_one_name_share_no_space() -> None:

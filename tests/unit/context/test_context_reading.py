@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.context.model import Level, MemoryCategory
+from knowhub.context.model import MemoryCategory
 from knowhub.core.errors import InvalidInput, NotFound
 from tests.builders import caller
 from tests.context_rows import memory_at, node_row, part_row, session_at
@@ -19,22 +19,6 @@ WANG = caller(user_id="wang")
 
 def edge(to_uri: str, weight: float) -> dict[str, object]:
     return {"to_uri": to_uri, "relation_type": "about", "reason": "", "weight": weight}
-
-
-@pytest.mark.parametrize("level", ["L0", "l0", 0, "0", Level.L0])
-async def test_the_first_layer_is_the_abstract_alone(tmp_path: Path, level: str | int) -> None:
-    async with memories_in(tmp_path) as memories:
-        await memories.put(node_row(CASE, abstract="a", overview="o", content="c"))
-
-        block = await memories.reading.read(CASE, level, ctx=LI)
-
-        assert (block.level_hit, block.abstract, block.overview, block.content, block.content_excerpt) == (
-            "L0",
-            "a",
-            None,
-            None,
-            None,
-        )
 
 
 async def test_deeper_layers_bring_the_overview_and_then_the_whole_text(tmp_path: Path) -> None:
@@ -95,21 +79,6 @@ async def test_edges_come_along_on_request_the_strongest_first_and_only_to_what_
         assert [relation.to_uri for relation in one.relations] == [near]
 
 
-async def test_what_is_hidden_is_refused_in_the_words_of_what_is_not_there(tmp_path: Path) -> None:
-    elsewhere = memory_at(MemoryCategory.EVENTS, "move", account="other")
-    unknown, deleted = memory_at(MemoryCategory.EVENTS, "never"), memory_at(MemoryCategory.EVENTS, "gone")
-
-    async with memories_in(tmp_path) as memories:
-        await memories.put(node_row(CASE), node_row(deleted, deleted=True))
-        told = []
-        for address, ctx in ((CASE, WANG), (unknown, LI), (deleted, LI), (elsewhere, LI), (f"{SESSION}/m1", LI)):
-            with pytest.raises(NotFound) as refused:
-                await memories.reading.read(address, ctx=ctx)
-            told.append(refused.value.detail.replace(address, "URI"))
-
-        assert len(set(told)) == 1
-
-
 async def test_a_folder_is_told_to_be_one_whether_anything_stands_below_it_or_not(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(CASE))
@@ -131,15 +100,6 @@ async def test_a_level_that_there_is_not_is_refused_and_those_that_there_are_are
 
         with pytest.raises(InvalidInput, match="none of L0, L1, L2"):
             await memories.reading.read(CASE, level, ctx=LI)
-
-
-@pytest.mark.parametrize("address", ["move", "ctx://default/users/li/../wang", "ctx://default/users/li/%2e%2e/x", ""])
-async def test_what_is_no_uri_is_refused_by_name(tmp_path: Path, address: str) -> None:
-    async with memories_in(tmp_path) as memories:
-        with pytest.raises(InvalidInput) as refused:
-            await memories.reading.read(address, ctx=LI)
-
-        assert [error.field for error in refused.value.errors] == ["uri"]
 
 
 async def test_several_are_read_in_their_order_and_not_without_end(tmp_path: Path) -> None:

@@ -72,14 +72,6 @@ async def test_a_memory_that_was_used_is_not_learnt_again_by_its_uri() -> None:
     assert result.stats["dropped"] == {"recalled": 1}
 
 
-async def test_a_text_that_was_used_is_not_learnt_again() -> None:
-    desk = Desk()
-
-    result = await desk.commit(user("I love oolong tea.", "n1"), used_contexts=["I love oolong tea."])
-
-    assert len(result.write_results) == 1
-
-
 async def test_a_uri_of_another_account_or_of_nobody_is_not_looked_into() -> None:
     desk = Desk()
     foreign = ["ctx://other/users/li/memories/profile", "ctx://default/users/li/memories/profile", "ctx://…"]

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.context.model import NODES, MemoryCategory
-from knowhub.core.erasing import is_erased
+from knowhub.context.model import MemoryCategory
 from knowhub.core.operation import Committed
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.subprocess_runner import run_in_process
@@ -78,18 +77,6 @@ async def test_directories_are_the_same_behind_a_compaction_and_a_restart(tmp_pa
         await hub.maintenance.tick()
 
         assert files_of(tmp_path) == before
-
-
-async def test_an_erasing_is_answered_when_no_directory_tells_of_the_row_any_more(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
-        await put(hub, *ROWS)
-
-        erased = await hub.operations.erasure.erase(local(), NODES, EVENT)
-
-        assert list(erased.pending) == []
-        assert not any(b"as it was" in text for text in files_of(tmp_path).values())
-        assert not is_shown(tmp_path, EVENT)
-        assert is_erased(hub.store.view(ACCOUNT).get(NODES, EVENT))
 
 
 @pytest.mark.parametrize("account", [None, ACCOUNT])

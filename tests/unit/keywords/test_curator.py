@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import InvalidInput
-from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
-from knowhub.core.operation import IdempotencyKey
+from knowhub.core.language_models import ChatRequest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.curate.curator import MAX_CALLS, SHOWN_A_CALL, Curator
 from knowhub.keywords.curate.plan import MAX_STEPS, MAX_UNDESCRIBED
 from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, InfoQuery, NewInfo, NewKeyword, TreeOptions
+from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.keywords.tree import find_keyword, list_keywords, list_links_of_keyword
 from knowhub.operations.service import OperationsService
 from knowhub.wiring.collections import COLLECTIONS
-from tests.builders import OWNER, CountedIds, FakeClock, caller, local
+from tests.builders import CountedIds, FakeClock, caller, local
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.plain_text import PlainText
 from tests.fakes.queued_chat import NEVER, QueuedChat, fenced_data
@@ -31,7 +30,6 @@ pytestmark = pytest.mark.anyio
 
 ANN = caller(user_id="ann")
 ACCEPT: dict[str, list[int]] = {"refused": []}
-KEY = IdempotencyKey(OWNER, "POST", "/api/keywords/reorganize/apply", "k-1", "b-1")
 
 
 class Garden:
@@ -106,36 +104,6 @@ async def test_a_plan_says_what_to_do_and_why_and_changes_nothing() -> None:
     assert json.loads(json.dumps(plan)) == plan
 
 
-async def test_a_plan_is_carried_out_in_one_operation_that_can_be_undone() -> None:
-    garden = Garden()
-    await garden.plant("Python", "Python 装饰器", "Go", "go", "运维")
-    await garden.plant(*(f"Docker {number}" for number in range(60)), below="运维")
-    await garden.plant(*(f"x{number}" for number in range(3)), below="运维")
-    await garden.infos.create(local(), NewInfo("about go", keyword_ids=[garden.ids["go"], garden.ids["Go"]]))
-    before, seq = garden.rows(), garden.store.last_seq
-    plan = await garden.curator.reorganize(local())
-
-    done = await garden.curator.apply(local(), plan)
-
-    assert garden.store.last_seq == seq + 1
-    assert done.operation_id is not None
-    assert {kind: done.row[kind] for kind in ("moved", "merged", "described", "split")} == {
-        "moved": 1,
-        "merged": 1,
-        "described": 0,
-        "split": 1,
-    }
-    assert garden.parent_of("Docker 7") == done.row["created"][0]
-    assert [
-        json.loads(info)["content"]
-        for info in await garden.infos.list_for_keyword(local(), garden.ids["Go"], InfoQuery())
-    ]
-
-    await garden.operations.undo(local(), done.operation_id)
-
-    assert garden.rows() == before
-
-
 async def test_after_a_plan_the_rules_find_nothing_more() -> None:
     garden = Garden()
     await garden.plant("Python", "Python 装饰器", "Python 装饰器 缓存", "Go", "go", "运维")
@@ -149,31 +117,6 @@ async def test_after_a_plan_the_rules_find_nothing_more() -> None:
     assert plan["steps"] == []
     assert garden.parent_of("Python 装饰器 缓存") == garden.ids["Python 装饰器"]
     assert garden.parent_of("k8s 1") == garden.ids["K8s"]
-
-
-async def test_a_plan_can_be_edited_by_a_person() -> None:
-    garden = Garden(
-        ACCEPT, by_name(lambda idx: {"descriptions": [{"node_id": idx["Python"], "description": "A snake."}]})
-    )
-    await garden.plant("Python", "Python 装饰器")
-    plan = await garden.curator.reorganize(local())
-    (describe,) = (step for step in plan["steps"] if step["kind"] == "describe")
-
-    done = await garden.curator.apply(local(), {"steps": [describe | {"description": "A language."}]})
-
-    row = json.loads((await garden.keywords.get(local(), garden.ids["Python"])).json)
-    assert (row["description"], done.row["described"], done.row["moved"]) == ("A language.", 1, 0)
-    assert garden.parent_of("Python 装饰器") == ROOT_ID
-
-
-async def test_a_plan_without_effect_is_no_operation() -> None:
-    garden = Garden()
-    await garden.plant("Python")
-    seq = garden.store.last_seq
-
-    done = await garden.curator.apply(local(), {"steps": []})
-
-    assert (done.operation_id, done.row["moved"], garden.store.last_seq) == (None, 0, seq)
 
 
 async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rules() -> None:
@@ -216,18 +159,6 @@ async def test_a_model_has_its_share_of_the_steps_where_the_rules_find_more_than
 
     assert len(plan["steps"]) == MAX_STEPS
     assert [step["node"]["name"] for step in plan["steps"] if step["to"]["name"] != "Python"] == ["Go"]
-
-
-@pytest.mark.parametrize(
-    "failure", [ChatFailed(FailureReason.TIMEOUT, "late"), RuntimeError("down"), "nonsense", NEVER]
-)
-async def test_a_model_that_fails_leaves_the_part_of_the_rules(failure: object) -> None:
-    garden = Garden(failure, options=TreeOptions(write_budget_s=0.05))
-    await garden.plant("Python", "Python 装饰器")
-
-    plan = await garden.curator.reorganize(local())
-
-    assert (kinds(plan), plan["degraded"]) == (["move"], ["llm"])
 
 
 async def test_every_call_is_noted_for_replay() -> None:
@@ -311,17 +242,6 @@ async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then()
     assert {one["name"] for one in plan["missing_descriptions"]} == {"Python", "Python 装饰器", "语言"}
     assert (plan["steps"][0]["node"]["version"], plan["steps"][0]["node"]["path"]) == (2, "root / 语言 / Go")
     assert (await curator.apply(local(), plan)).operation_id is not None
-
-
-async def test_a_scope_bounds_what_is_gone_through() -> None:
-    garden = Garden()
-    await garden.plant("语言", "Python", "Python 装饰器")
-    await garden.plant("Go", "go", below="语言")
-
-    plan = await garden.curator.reorganize(local(), garden.ids["语言"])
-
-    assert (kinds(plan), plan["scope_name"]) == (["merge"], "语言")
-    assert {one["name"] for one in plan["missing_descriptions"]} == {"Go", "go"}
 
 
 async def test_what_the_caller_cannot_see_is_no_scope_and_in_no_plan() -> None:

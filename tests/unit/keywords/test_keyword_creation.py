@@ -207,14 +207,6 @@ async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryS
     assert await names_below(service) == ["top", "未分类"]
 
 
-async def test_without_a_model_a_keyword_without_a_parent_is_below_the_root(store: MemoryStore) -> None:
-    service = service_on(store, options=TreeOptions(uncategorized_name="未分类"))
-
-    created = await service.create(ANN, NewKeyword("x"))
-
-    assert (created.row["parent_id"], await names_below(service)) == (ROOT_ID, ["x"])
-
-
 async def test_a_model_is_told_the_aliases_and_the_description_of_what_it_places(store: MemoryStore) -> None:
     await made(service_on(store), "动物")
     chat = QueuedChat([pointing("动物")])

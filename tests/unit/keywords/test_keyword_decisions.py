@@ -195,15 +195,6 @@ def test_metadata_is_64_levels_deep_at_most() -> None:
         row_of("A", metadata=nested(65))
 
 
-def test_more_metadata_than_there_is_room_for_is_not_taken_in() -> None:
-    into, other = row_of("A", metadata={"mine": "x" * 40_000}), row_of("B", metadata={"theirs": "x" * 40_000})
-
-    with pytest.raises(Conflict, match="metadata") as refused:
-        keyword_rules.merge_rows(into, other, TEXT, LATER)
-
-    assert refused.value.extra == {"id": "k-1"}
-
-
 # undo
 
 

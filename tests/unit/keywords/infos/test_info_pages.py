@@ -4,42 +4,10 @@ import orjson
 import pytest
 
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.keywords.model import ROOT_ID, InfoQuery, InfoSort, LinkRequest, NewInfo, RelationType
+from knowhub.keywords.model import ROOT_ID, InfoQuery, NewInfo, RelationType
 from tests.unit.keywords.tree_hub import ANN, BOB, Hub, hub_with
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_pages_are_cut_after_what_the_caller_does_not_see_is_left_out(hub: Hub) -> None:
-    keyword = await hub.keyword("k")
-    for number in range(10):
-        await hub.info(f"{number}", keyword, scopes=["user:owner"] if number % 2 else ["public"])
-
-    assert await hub.contents_of(keyword, BOB, size=2) == ["8", "6"]
-    assert await hub.contents_of(keyword, BOB, page=2, size=2) == ["0"]
-    assert await hub.contents_of(keyword, BOB, page=3, size=2) == []
-    assert await hub.contents_of(keyword, ANN, page=1, size=4) == ["5", "4", "3", "2"]
-
-
-async def test_infos_of_a_keyword_come_newest_first_or_by_relation_and_say_how_they_belong(hub: Hub) -> None:
-    keyword = await hub.keyword("k")
-    for relation in (RelationType.RELATED, RelationType.PRIMARY, RelationType.SOURCE, RelationType.EXAMPLE):
-        await hub.infos.link(ANN, await hub.info(relation.value), keyword, LinkRequest(relation, "me"))
-    newest = await hub.info("newest", keyword)
-
-    rows = [orjson.loads(row) for row in await hub.infos.list_for_keyword(ANN, keyword, InfoQuery())]
-
-    assert [row["content"] for row in rows] == ["newest", "EXAMPLE", "SOURCE", "PRIMARY", "RELATED"]
-    assert await hub.contents_of(keyword, sort=InfoSort.RELEVANCE) == [
-        "newest",
-        "PRIMARY",
-        "EXAMPLE",
-        "SOURCE",
-        "RELATED",
-    ]
-    stored = orjson.loads((await hub.infos.get(ANN, newest)).json)
-    assert rows[0] == {**stored, "relation": "PRIMARY", "created_by": "user"}
-    assert (rows[1]["relation"], rows[1]["created_by"]) == ("EXAMPLE", "me")
 
 
 async def test_a_list_of_infos_goes_on_where_it_ended(hub: Hub) -> None:

@@ -10,27 +10,12 @@ from knowhub.keywords import info_rules
 from knowhub.keywords.model import (
     KEYWORDS,
     ROOT_ID,
-    LinkRequest,
     NewInfo,
-    RelationType,
 )
 from tests.builders import retry_key
 from tests.unit.keywords.tree_hub import ANN, Hub
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_pair_that_was_unlinked_is_linked_anew_with_a_higher_version(hub: Hub) -> None:
-    keyword = await hub.keyword("k")
-    info = await hub.info("x", keyword)
-
-    await hub.infos.unlink(ANN, info, keyword)
-    gone = await hub.names_of(info)
-    again = await hub.infos.link(ANN, info, keyword, LinkRequest(RelationType.SOURCE))
-
-    assert gone == {}
-    assert (again.row["version"], again.row["relation"]) == (3, "SOURCE")
-    assert await hub.names_of(info) == {"k": ("SOURCE", "user")}
 
 
 async def test_an_item_for_somebody_else_is_refused_by_its_number(hub: Hub) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from knowhub.core.language_models import ChatRequest
 from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.model import PAGE_SIZE, ROOT_ID, KeywordSearchResult, SearchStatus, TreeOptions
+from knowhub.keywords.model import PAGE_SIZE, ROOT_ID, SearchStatus, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.service import Deletion
-from tests.fakes.scripted_chat import Answer, Meanwhile, ambiguous, candidates_in, jump_to, match, missing
+from tests.fakes.scripted_chat import Answer, Meanwhile, jump_to, match, missing
 from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, Hub, hub_with, names
 
 pytestmark = pytest.mark.anyio
@@ -40,30 +40,6 @@ async def test_a_name_or_an_alias_in_any_spelling_is_found_with_path_and_newest_
         assert (list(found.candidates), found.suggested_parent_id, found.suggested_name) == ([], None, None)
 
 
-@pytest.mark.parametrize("query", ["", "!!!", "  \n", "。"])
-async def test_a_query_of_which_nothing_is_left_is_not_found_and_asks_nobody(query: str) -> None:
-    hub = hub_with([])
-    await hub.keyword("Python")
-
-    found = await hub.search(query)
-
-    assert found == KeywordSearchResult(SearchStatus.NOT_FOUND, reason="empty_query")
-    assert hub.chat.questions == []
-
-
-async def test_several_of_one_name_are_ambiguous_at_once_oldest_first() -> None:
-    hub = hub_with([])
-    fruit, company = await hub.keyword("水果"), await hub.keyword("公司")
-    one, other = await hub.keyword("苹果", fruit), await hub.keyword("苹果", company)
-
-    found = await hub.search("苹果")
-
-    assert (found.status, found.reason, found.node) == (SearchStatus.AMBIGUOUS, "exact", None)
-    assert [orjson.loads(row)["id"] for row in found.candidates] == [one, other]
-    assert "children" not in orjson.loads(found.candidates[0])
-    assert hub.chat.questions == []
-
-
 async def test_of_very_many_of_one_name_as_many_are_shown_as_a_model_would_be(hub: Hub) -> None:
     small = hub_with(max_candidates=3)
     for _ in range(5):
@@ -88,14 +64,6 @@ async def test_what_the_caller_does_not_see_is_neither_found_nor_named(hub: Hub)
         assert (unseen.status, list(unseen.candidates)) == (SearchStatus.NOT_FOUND, [])
 
 
-async def test_hidden_infos_are_not_shown(hub: Hub) -> None:
-    keyword = await hub.keyword("k")
-    await hub.info("own", keyword, scopes=["user:owner"])
-    await hub.info("all", keyword)
-
-    assert [orjson.loads(row)["content"] for row in (await hub.search("k", BOB)).infos] == ["all"]
-
-
 async def test_pinyin_is_asked_only_where_no_name_is_the_query(hub: Hub) -> None:
     await hub.keyword("排序")
     await hub.keyword("树")
@@ -109,45 +77,6 @@ async def test_pinyin_is_asked_only_where_no_name_is_the_query(hub: Hub) -> None
     assert (several.status, several.reason) == (SearchStatus.AMBIGUOUS, "pinyin")
     assert names(several.candidates) == ["树", "数"]
     assert (exact.reason, names(exact.path)) == ("exact", ["root", "paixu"])
-
-
-async def test_without_expansion_no_model_is_asked() -> None:
-    hub = hub_with([match("Python")])
-    await hub.keyword("Python")
-
-    found = await hub.search("python tutorial", expand=False)
-
-    assert (found.status, found.reason) == (SearchStatus.NOT_FOUND, "exact_miss_llm_disabled")
-    assert names(found.candidates) == ["Python"]
-    assert hub.chat.questions == []
-    assert found.degraded == ()
-
-
-async def test_without_a_model_words_are_what_is_offered(hub: Hub) -> None:
-    await hub.keyword("Python")
-    await hub.keyword("Go")
-
-    found = await hub.search("python tutorial", disambiguate=True)
-
-    assert (found.status, found.reason) == (SearchStatus.NOT_FOUND, "exact_miss_no_llm")
-    assert names(found.candidates) == ["Python"]
-    assert found.degraded == ()
-
-
-async def test_the_model_walks_to_what_no_name_is_and_its_decision_is_noted() -> None:
-    hub = hub_with([jump_to("编程语言"), match("Python", reason="the snake")], max_candidates=1)
-    language = await hub.keyword("编程语言")
-    python = await hub.keyword("Python", language)
-    await hub.info("x", python)
-
-    found = await hub.search("the snake language")
-
-    assert (found.status, found.reason) == (SearchStatus.MATCHED, "the snake")
-    assert names(found.path) == ["root", "编程语言", "Python"]
-    assert [orjson.loads(row)["content"] for row in found.infos] == ["x"]
-    assert (await hub.op_counts())["agent_decision"] == 1
-    newest = await anext(hub.store.operations("default"))
-    assert [call["function"] for call in newest.agent_io or []] == ["pick_branch", "pick_branch"]
 
 
 async def test_an_exact_hit_notes_no_decision(hub: Hub) -> None:
@@ -168,16 +97,6 @@ async def test_what_the_model_misses_comes_with_a_place_and_a_name_for_it() -> N
     assert (found.status, found.reason) == (SearchStatus.NOT_FOUND, "none of these")
     assert (found.suggested_parent_id, found.suggested_name) == (language, "Rust")
     assert (list(found.candidates), found.degraded) == ([], ())
-
-
-async def test_what_the_model_cannot_decide_is_ambiguous() -> None:
-    hub = hub_with([ambiguous("Go", "围棋", reason="either")])
-    await hub.keyword("Go")
-    await hub.keyword("围棋")
-
-    found = await hub.search("golang or the game")
-
-    assert (found.status, found.reason, names(found.candidates)) == (SearchStatus.AMBIGUOUS, "either", ["Go", "围棋"])
 
 
 @pytest.mark.parametrize(
@@ -220,22 +139,6 @@ async def test_what_vanishes_while_the_model_thinks_is_not_found() -> None:
     assert found.status is SearchStatus.NOT_FOUND
     assert found.node is None
     assert doomed not in [orjson.loads(row)["id"] for row in found.candidates]
-
-
-async def test_the_model_chooses_among_namesakes_when_it_is_asked_to() -> None:
-    def company(question: ChatRequest) -> Mapping[str, Any]:
-        return {"node_id": next(one.idx for one in candidates_in(question.messages) if "公司" in one.path)}
-
-    hub = hub_with([company])
-    fruit, firm = await hub.keyword("水果"), await hub.keyword("公司")
-    await hub.keyword("苹果", fruit)
-    await hub.keyword("苹果", firm)
-
-    found = await hub.search("苹果", disambiguate=True)
-
-    assert (found.status, found.reason) == (SearchStatus.MATCHED, "disambiguated")
-    assert names(found.path) == ["root", "公司", "苹果"]
-    assert (await hub.op_counts())["agent_decision"] == 1
 
 
 @pytest.mark.parametrize(
