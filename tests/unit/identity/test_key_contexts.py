@@ -83,19 +83,6 @@ async def test_ids_that_are_not_the_keys_are_refused(hub: Hub, role: Role, ids: 
         context(caller, **ids)
 
 
-async def test_the_root_key_takes_account_and_ids_from_the_request(hub: Hub) -> None:
-    caller = await caller_of(hub, ROOT_KEY)
-
-    plain, named = context(caller), context(caller, "acme", user_id="li", agent_id="crawler")
-
-    assert (plain.account, plain.default_owner, plain.own) == ("default", "user:root", frozenset({"user:root"}))
-    assert (named.account, named.default_owner) == ("acme", "agent:crawler")
-    assert named.own == frozenset({"agent:crawler", "user:li", "user:root"})
-    assert plain.actor == named.actor == "user:root"
-    assert named.visible is None
-    assert named.is_root
-
-
 async def test_without_a_root_key_nobody_is_root(tmp_path: Path) -> None:
     async with open_hub(keyed(tmp_path / "rootless", root_key=None), maintain=False) as hub:
         assert await hub.identity.caller(ROOT_KEY) is None

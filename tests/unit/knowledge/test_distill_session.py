@@ -8,9 +8,9 @@ import pytest
 
 from knowhub.context import uri
 from knowhub.context.model import MemoryCategory
-from knowhub.core.errors import Forbidden, NotFound
+from knowhub.core.errors import NotFound
 from knowhub.core.operation import Committed, Draft, IdempotencyKey
-from knowhub.core.request_context import RequestContext, Role, caller_context
+from knowhub.core.request_context import caller_context
 from knowhub.engine.view import AccountView
 from knowhub.knowledge import decisions
 from knowhub.knowledge.evolve.merging import merge_rows
@@ -103,43 +103,6 @@ async def test_entities_and_events_stay_memory(world: World) -> None:
     assert (done.results, done.operation_id) == ([], None)
 
 
-async def test_everything_is_saved_in_one_operation(world: World) -> None:
-    await world.write(
-        learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.TOOLS, "b"), learnt(MemoryCategory.PREFERENCES, "c")
-    )
-    before = world.store.last_seq
-
-    done = await world.distill()
-
-    assert len(done.saved) == 3
-    assert world.store.last_seq == before + 1
-
-
-async def test_distilling_again_saves_nothing_and_says_what_is_known(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    first, before = await world.distill(), world.store.last_seq
-
-    again = await world.distill()
-
-    assert (again.saved, again.operation_id) == ([], None)
-    assert [(one.status, one.knowledge_id) for one in again.results] == [("known", first.saved[0]["id"])]
-    assert world.store.last_seq == before
-
-
-async def test_a_memory_that_has_changed_since_supersedes_its_record(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    first = await world.distill()
-    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
-
-    done = await world.distill()
-    again = await world.distill()
-
-    (record,) = done.saved
-    assert record["supersedes"] == first.saved[0]["id"]
-    assert [one.status for one in done.results] == ["changed"]
-    assert [(one.status, one.knowledge_id) for one in again.results] == [("known", record["id"])]
-
-
 async def test_two_at_once_save_it_once(world: World) -> None:
     await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     await world.distill()
@@ -184,21 +147,6 @@ async def squat(world: World, address: str, count: int = 1, version: str = "1") 
             owner="user:eve",
         )
         await world.knowledge.save(EVE, new)
-
-
-@pytest.mark.parametrize("version", ["1", "0"])
-async def test_what_somebody_else_says_was_made_of_a_memory_neither_hides_nor_blocks_it(
-    world: World, version: str
-) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    await squat(world, memory_at(MemoryCategory.PATTERNS, "a", space=AGENTS), 3, version)
-
-    done = await world.distill()
-    again = await world.distill()
-
-    (record,) = done.saved
-    assert (record["owner"], record["supersedes"], done.results[0].status) == ("agent:crawler", None, "new")
-    assert [(one.status, one.knowledge_id) for one in again.results] == [("known", record["id"])]
 
 
 async def test_a_squat_between_two_versions_is_not_superseded(world: World) -> None:
@@ -329,43 +277,6 @@ async def test_what_other_sessions_taught_is_left_out(world: World) -> None:
     done = await world.distill()
 
     assert [one.uri.rpartition("/")[2] for one in done.results] == ["c"]
-
-
-async def test_a_dry_run_tells_the_same_and_writes_nothing(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    before = world.store.last_seq
-
-    look = await world.distill(dry_run=True)
-
-    assert [(one.status, one.knowledge_id, one.content) for one in look.results] == [("new", None, "All of a")]
-    assert (look.saved, look.operation_id, look.dry_run) == ([], None, True)
-    assert world.store.last_seq == before
-
-
-async def test_a_retry_is_answered_as_the_first_was(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.TOOLS, "b"))
-    key = IdempotencyKey("agent:crawler", "POST", "/distill", "k", "body")
-    first, before = await world.distill(key=key), world.store.last_seq
-
-    again = await world.distill(key=key)
-
-    assert again == first
-    assert world.store.last_seq == before
-
-
-@pytest.mark.parametrize("session_id", ["s2", "nothing"])
-async def test_a_session_that_is_not_the_callers_is_not_there(world: World, session_id: str) -> None:
-    await world.write(node_row(session_at("s2", space="users/zhou"), owner="user:zhou"))
-
-    with pytest.raises(NotFound, match=f"no session with id '{session_id}'"):
-        await world.distill(session_id)
-
-
-async def test_a_reader_is_refused_before_anything_is_looked_up(world: World) -> None:
-    reader = RequestContext("default", "user:li", frozenset({"user:li"}), frozenset(), "user:li", role=Role.READER)
-
-    with pytest.raises(Forbidden):
-        await world.distillation.distill(reader, "nothing")
 
 
 async def test_a_uri_that_is_too_long_for_a_tag_is_known_again_all_the_same(world: World) -> None:

@@ -47,17 +47,6 @@ def fates(extracted: ExtractionResult) -> Sequence[str]:
     return [one["status"] for one in extracted.results]
 
 
-async def test_the_same_said_in_private_is_a_record_of_its_own(hub: Hub) -> None:
-    first = await said(hub, PROJECT, "I love peanut soup.")
-    before = row(hub, first)
-
-    private = await said(hub, PRIVATE, "I love peanut soup against depression.")
-
-    assert fates(private) == ["new"]
-    assert private.saved[0]["scopes"] == ["user:li"]
-    assert row(hub, first) == before
-
-
 async def test_the_same_said_in_a_project_is_read_there_too(hub: Hub) -> None:
     await said(hub, PRIVATE, "I prefer tabs")
 

@@ -63,24 +63,6 @@ def test_the_newest_edit_is_undone_exactly_with_a_higher_version() -> None:
     assert result["updated_at"] == "2026-03-05T12:01:00.000Z"
 
 
-def test_a_creation_is_undone_into_a_tombstone_and_back() -> None:
-    row = knowledge_row("a")
-    tombstone = undone(None, row, row)
-
-    restored = undone(row, tombstone, tombstone)
-
-    assert tombstone["deleted"] is True
-    assert said(restored) == said(row)
-    assert (tombstone["version"], restored["version"]) == (2, 3)
-
-
-def test_a_deletion_is_undone() -> None:
-    row = knowledge_row("a")
-    after = decisions.make_tombstone(row, START)
-
-    assert said(undone(row, after, after)) == said(row)
-
-
 def test_fields_that_others_changed_since_keep_what_they_have() -> None:
     before = knowledge_row("a", content="one", task="t")
     after = edited(before, content="two")
@@ -91,30 +73,11 @@ def test_fields_that_others_changed_since_keep_what_they_have() -> None:
     assert (result["content"], result["task"]) == ("one", "u")
 
 
-def test_a_field_that_was_changed_again_stands_in_the_way_and_is_named() -> None:
-    before = knowledge_row("a", content="one", task="t")
-    after = edited(before, content="two", task="u")
-    current = edited(after, content="three")
-
-    assert blocked(before, after, current) == ["content"]
-
-
 def test_a_creation_that_was_edited_since_is_not_undone() -> None:
     row = knowledge_row("a", tags={"a": "b"})
 
     assert blocked(None, row, edited(row, content="new")) == ["content"]
     assert blocked(None, row, decisions.make_tombstone(row, START)) == ["deleted"]
-
-
-def test_votes_since_never_stand_in_the_way_and_are_carried_over() -> None:
-    before = knowledge_row("a", content="one")
-    after = edited(before, content="two")
-    current = voted(voted(after), HARMFUL)
-
-    result = undone(before, after, current)
-
-    assert result["content"] == "one"
-    assert result["eval"] == current["eval"]
 
 
 def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:

@@ -72,11 +72,3 @@ def test_an_imported_row_keeps_its_evidence_and_its_version_goes_on_rising() -> 
 
     assert (fresh["eval"]["helpful"], fresh["eval"]["score"], fresh["version"]) == (7, 5, 1)
     assert over["version"] == 5
-
-
-def test_a_deleted_row_keeps_its_content_so_that_it_can_come_back() -> None:
-    row = knowledge_row("a")
-
-    after = decisions.make_tombstone(row, LATER)
-
-    assert (after["deleted"], after["version"], after["content"]) == (True, 2, row["content"])

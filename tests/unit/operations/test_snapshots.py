@@ -67,38 +67,6 @@ async def changed_since(hub: Hub, ids: dict[str, str]) -> None:
     await hub.keywords.tree.update(local(), ROOT_ID, {"description": "of the root"})
 
 
-async def test_a_restore_brings_everything_back_and_its_undo_takes_it_away(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
-        then, entry = state_of(hub.store), await hub.operations.snapshots.create()
-        await changed_since(hub, ids)
-        now = state_of(hub.store)
-
-        done = await hub.operations.snapshots.restore(local(), entry.ts)
-
-        assert state_of(hub.store) == then
-        assert then != now
-        assert (done.restored > 10, done.removed > 2, done.erased) == (True, True, [])
-        undone = await hub.operations.history.undo(local(), str(done.restore_id))
-        assert state_of(hub.store) == now
-        for operation_id in reversed(undone.operation_ids):
-            await hub.operations.history.undo(local(), operation_id)
-        assert state_of(hub.store) == then
-    async with hub_at(tmp_path) as hub:
-        assert state_of(hub.store) == then
-
-
-async def test_a_restore_to_what_stands_writes_nothing(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
-        await filled(hub)
-        entry, seq = await hub.operations.snapshots.create(), hub.store.last_seq
-
-        done = await hub.operations.snapshots.restore(local(), entry.ts)
-
-        assert (done.restore_id, done.safety_snapshot, hub.store.last_seq) == (None, None, seq)
-        assert len(await hub.operations.snapshots.entries()) == 1
-
-
 async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)

@@ -1,6 +1,5 @@
 """What the chat provider sends, and what it makes of what comes back; the server is played by respx."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -313,23 +312,3 @@ async def test_a_schema_that_cannot_be_sent_or_checked_fails_before_anything_is_
         await chat_client(http).chat(ChatRequest("f", QUESTION.messages, schema), 10)
 
     assert not server.called
-
-
-async def test_calls_side_by_side_get_their_own_answers(http: httpx.AsyncClient, server: respx.Route) -> None:
-    def answered(request: httpx.Request) -> httpx.Response:
-        asked = json.loads(request.content)["messages"][1]["content"]
-        return completion({"action": "match", "node_id": int(asked)})
-
-    server.mock(side_effect=answered)
-    model = chat_client(http)
-
-    replies = await asyncio.gather(
-        *(
-            model.chat(
-                ChatRequest("f", [{"role": "system", "content": ""}, {"role": "user", "content": str(n)}], SCHEMA), 10
-            )
-            for n in range(50)
-        )
-    )
-
-    assert [reply.data["node_id"] for reply in replies] == list(range(50))

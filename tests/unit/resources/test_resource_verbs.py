@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.operation import Draft, Write
 from knowhub.core.owned_rows import SUMMARIES_A_TURN
 from knowhub.engine.view import AccountView
@@ -13,7 +13,7 @@ from knowhub.resources.model import RESOURCES, ResourceQuery
 from knowhub.resources.service import ResourceService
 from tests.builders import CountedIds, FakeClock, local
 from tests.fakes.memory_store import MemoryStore
-from tests.sealing import ID, SECRET, memory_vault, new_resource
+from tests.sealing import ID, memory_vault, new_resource
 from tests.unit.resources.resource_desk import LI, WANG, Desk
 
 pytestmark = pytest.mark.anyio
@@ -35,20 +35,6 @@ async def test_an_upsert_by_who_sees_it_and_does_not_own_it_is_forbidden(desk: D
         await desk.service.save(WANG, new_resource(body="mine now"), upsert=True)
     with pytest.raises(Forbidden):
         await desk.service.save(LI, new_resource(owner="user:wang"), upsert=True)
-
-
-async def test_a_deleted_id_can_be_saved_anew_by_its_owner_and_its_versions_go_on(desk: Desk) -> None:
-    await desk.service.save(LI, new_resource(secure_body=SECRET))
-    await desk.service.delete(LI, ID)
-
-    with pytest.raises(NotFound):
-        await desk.service.reveal(LI, ID)
-    with pytest.raises(Conflict, match="is taken"):
-        await desk.service.save(WANG, new_resource(secure_body="another"))
-    saved = await desk.service.save(LI, new_resource(secure_body="another"))
-
-    assert (saved.is_new, saved.record["version"], saved.record["owner"]) == (True, 3, "user:li")
-    assert await desk.revealed(LI) == "another"
 
 
 async def test_metadata_and_expiry_say_the_same(desk: Desk) -> None:

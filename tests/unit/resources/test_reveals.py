@@ -24,29 +24,6 @@ def with_role(ctx: RequestContext, role: Role) -> RequestContext:
     return RequestContext(found.account, found.actor, found.own, found.visible, found.default_owner, role=role)
 
 
-@pytest.mark.parametrize(
-    ("scopes", "role", "may"),
-    [
-        (ATLAS, Role.WRITER, True),
-        (["user:wang"], Role.WRITER, True),
-        (["public"], Role.WRITER, False),
-        (["user:wang"], Role.READER, False),
-    ],
-)
-async def test_who_may_see_it_by_more_than_public_and_may_write_may_reveal_it(
-    desk: Desk, scopes: list[str], role: Role, may: bool
-) -> None:
-    await desk.service.save(LI, new_resource(secure_body=SECRET, scopes=scopes))
-    ctx = caller(user_id="wang", project_id="atlas") if scopes == ATLAS else with_role(WANG, role)
-
-    if may:
-        assert await desk.revealed(ctx) == SECRET
-    else:
-        with pytest.raises(Forbidden):
-            await desk.service.reveal(ctx, ID)
-    assert await desk.revealed(LI) == SECRET
-
-
 async def test_a_reader_is_refused_before_anything_is_looked_up(desk: Desk) -> None:
     await desk.service.save(LI, new_resource(secure_body=SECRET, scopes=["user:wang"]))
     reader = with_role(WANG, Role.READER)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,6 @@ async def found(hub: Hub, text: str, ctx: RequestContext | None = None, query: S
     return [str(record["id"]) for record in answer.records]
 
 
-async def scored(hub: Hub, text: str) -> list[tuple[str, float]]:
-    answer = await hub.indexes.records.lexical.search("default", text, [], lambda _head: True, 30)
-    return [(hit.head.id, hit.relevance) for hit in answer.hits]
-
-
 def some_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
     content = " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60)))
     return new_knowledge(content, task=" ".join(rng.sample(WORDS, 2)), dedup=False, **fields)
@@ -61,35 +56,6 @@ async def test_rows_that_are_not_analysed_in_time_are_left_out_and_the_answer_sa
 
     assert (early.hits, early.index_lag, early.degraded) == ([], 1, ("index",))
     assert ([hit.head.id for hit in later.hits], later.index_lag, later.degraded) == ([zebra], 0, ())
-
-
-@pytest.mark.parametrize("query", ["selenium 登录", "反爬检测 proxy", "浏览器 timeout retry async"])
-async def test_tail_and_index_give_one_order_and_one_score(tmp_path: Path, query: str) -> None:
-    rng = random.Random(3)
-    async with hub_on(tmp_path) as hub:
-        for _ in range(120):
-            await saved(hub, some_record(rng))
-        in_tail = await scored(hub, query)
-
-        await hub.maintenance.tick()
-        on_disk = await scored(hub, query)
-
-        assert hub.indexes.records.lexical.lag == 0
-        assert len(in_tail) == 30
-        assert [score for _, score in in_tail] == pytest.approx([score for _, score in on_disk], rel=1e-5)
-        assert ranked(in_tail) == ranked(on_disk)
-
-
-def ranked(hits: Sequence[tuple[str, float]]) -> list[set[str]]:
-    """Group the hits that differ by rounding only; the last group may be cut by the limit."""
-    groups: list[set[str]] = []
-    last = -1.0
-    for knowledge_id, score in hits:
-        if abs(score - last) > 1e-4:
-            groups.append(set())
-        groups[-1].add(knowledge_id)
-        last = score
-    return groups[:-1]
 
 
 async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_path: Path) -> None:
@@ -141,20 +107,6 @@ def passes(ctx: RequestContext, new: NewKnowledge, types: frozenset[str], wanted
 
 def matches(new: NewKnowledge, text: str) -> bool:
     return not set(index_terms(text)).isdisjoint(index_terms(f"{new.task} {new.content}"))
-
-
-async def test_another_hub_on_the_directory_finds_what_was_saved_at_once(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as writer, hub_on(tmp_path) as reader:
-        first = await saved(writer, new_knowledge("zebra stripes"))
-        at_once = await found(reader, "zebra")
-        await writer.maintenance.tick()
-        await reader.maintenance.tick()
-        second = await saved(writer, new_knowledge("zebra crossing"))
-
-        assert at_once == [first]
-        assert sorted(await found(reader, "zebra")) == sorted([first, second])
-        assert (writer.indexes.records.lexical.lag, reader.indexes.records.lexical.lag) == (1, 1)
-        assert (writer.maintenance.is_leader, reader.maintenance.is_leader) == (True, False)
 
 
 async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Path) -> None:

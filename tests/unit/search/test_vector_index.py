@@ -179,19 +179,6 @@ async def test_another_model_embeds_everything_again_and_words_serve_meanwhile(t
         assert [len(vector) for vector in on_disk(tmp_path).values()] == [2 * 512]
 
 
-async def test_a_model_that_changes_its_dimensions_is_embedded_anew(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
-
-    async with hub_with(tmp_path, HashingEmbedder(dimensions=64)) as hub:
-        await saved(hub, new_knowledge("lion"))
-        await brought_up(hub)
-
-        assert [len(vector) for vector in on_disk(tmp_path).values()] == [2 * 64] * 2
-        assert hub.indexes.records.lag == 0
-
-
 def refusing(word: str, problem: EmbeddingFailed) -> HashingEmbedder:
     def fault(texts: Sequence[str]) -> Exception | None:
         return problem if any(word in text for text in texts) else None

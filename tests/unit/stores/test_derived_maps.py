@@ -12,7 +12,7 @@ import pytest
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import RequestContext, local_context
-from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewInfo, NewKeyword
+from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
@@ -126,29 +126,6 @@ async def test_maps_wait_for_their_interval_and_are_written_at_the_end(tmp_path:
         assert not (tmp_path / "indexes/children.json").exists()
         assert hub.exports.maps.lag == hub.store.last_seq
     assert maps(tmp_path, "inverted.json").keys() == {"python"}
-
-
-def emptied(folder: Path) -> None:
-    (folder / "children.json").write_bytes(b"")
-
-
-def of_another_log(folder: Path) -> None:
-    path = folder / "derived.json"
-    path.write_bytes(b"{}")
-    (folder / "inverted.json").write_bytes(b'{"other":[]}')
-
-
-async def test_after_an_erase_they_are_written_again_before_it_is_time(tmp_path: Path) -> None:
-    async with hub_on(tmp_path, interval_s=3600) as hub:
-        secret = await keyword(hub, "secret")
-        await hub.reindex(lambda _done, _total: None)
-        assert maps(tmp_path, "inverted.json").keys() == {"secret"}
-        await hub.keywords.tree.delete(local(), secret)
-
-        erased = await hub.operations.erasure.erase(local(), KEYWORDS, secret)
-
-        assert list(erased.pending) == []
-        assert maps(tmp_path, "inverted.json") == {}
 
 
 async def test_a_record_file_that_is_shorter_than_noted_makes_no_map(tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, check_directory, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core import clock
 from knowhub.core.request_context import local_context
 from knowhub.keywords.collections import RECORD_FORMATS
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, NewInfo, NewKeyword
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
-from knowhub.stores.files.doctor.findings import Severity
 from knowhub.stores.files.projections.record_files import record_path
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, START, FakeClock, local, new_knowledge
@@ -112,17 +111,6 @@ def test_the_files_hold_every_version_of_every_row_in_the_order_of_the_log(tmp_p
         assert {line["deleted"] for line in written} == {True, False}
     elsewhere = lines_of(tmp_path / "records" / "accounts" / "other" / "nodes.jsonl")
     assert [line["name"] for line in elsewhere] == ["root", "elsewhere", "elsewhere"]
-
-
-def test_the_doctor_finds_nothing_after_a_tidy_close(tmp_path: Path) -> None:
-    in_a_hub(tmp_path)
-    in_a_hub(tmp_path)
-
-    findings = check_directory(Settings(data_dir=tmp_path, owner=OWNER))
-
-    assert [one for one in findings if one.severity is Severity.PROBLEM] == []
-    records = [one for one in findings if one.subject == "records"]
-    assert [(one.severity, one.detail) for one in records] == [(Severity.OK, "as the log says")]
 
 
 def test_an_account_of_any_name_has_a_folder_that_the_disk_takes() -> None:
