@@ -1,8 +1,11 @@
-"""What a terminal is given of texts that somebody else wrote: all that can be read, and nothing that it would obey."""
+"""What a terminal is shown of texts that somebody else wrote, and of a traceback."""
+
+import sys
 
 import pytest
 
 from knowhub.cli.output import make_printable
+from knowhub.cli.serve import make_screen_renderer
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,19 @@ def test_lines_of_windows_end_as_others_do() -> None:
 )
 def test_what_a_terminal_would_obey_is_replaced(sign: str) -> None:
     assert make_printable(f"a{sign}b") == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_traceback_on_a_screen_shows_no_value_of_a_variable() -> None:
+    def fail(secret: str) -> None:
+        assert secret
+        raise ZeroDivisionError
+
+    try:
+        fail(bytes.fromhex("68756e74657232").decode())
+    except ZeroDivisionError:
+        found = sys.exc_info()
+    line = make_screen_renderer()(None, "error", {"event": "unexpected_error", "level": "error", "exc_info": found})
+
+    assert "ZeroDivisionError" in line
+    assert "in fail" in line
+    assert "hunter2" not in line

@@ -1,11 +1,19 @@
-"""The head of a record, and the key by which duplicates are known."""
+"""The summary of a record, the key of duplicates, and the order in which records are listed."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from knowhub.knowledge import table
-from tests.builders import knowledge_row
+from knowhub.knowledge.model import Feedback, ImportedKnowledge, ListQuery, OnConflict
+from knowhub.knowledge.table import find_replacements
+from tests.builders import Domain, knowledge_row, local, new_knowledge, opened
+
+pytestmark = pytest.mark.anyio
+
 
 SAME = [
     ({"content": "Wait for it"}, {"content": "  wait   FOR\nit "}),
@@ -15,6 +23,7 @@ SAME = [
     ({"tags": {"a": "b"}}, {"tags": {}}),
     ({"score": 5}, {"score": 1}),
 ]
+
 OTHER = [
     ({"content": "wait"}, {"content": "waits"}),
     ({"task": "ab", "content": "c"}, {"task": "a", "content": "bc"}),
@@ -93,3 +102,49 @@ def test_the_scope_of_the_owner_is_found_by_the_owners_name_too() -> None:
     head = table.summarize(knowledge_row("a", owner="user:li"), 0, 1)
 
     assert {"scope:user:owner", "scope:user:li"} <= head.facets
+
+
+async def pages(hub: Domain, limit: int) -> list[str]:
+    shown: list[str] = []
+    before: int | None = None
+    while True:
+        page = await hub.knowledge.records.page(local(), ListQuery(limit=limit, before=before))
+        shown += [orjson.loads(record)["content"] for record in page.records]
+        if page.next_before is None:
+            return shown
+        before = page.next_before
+
+
+async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_order(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        old = [await hub.knowledge.records.save(local(), new_knowledge(f"old {number}")) for number in range(3)]
+        votes = [
+            hub.knowledge.records.give_feedback(local(), saved.record["id"], Feedback(helpful_case={"task": "t"}))
+            for saved in old
+        ]
+        patches = [hub.knowledge.records.patch(local(), saved.record["id"], {"tags": {"k": "v"}}) for saved in old]
+        saves = [hub.knowledge.records.save(local(), new_knowledge(f"new {number}")) for number in range(3)]
+
+        await asyncio.gather(*votes, saves[0], *patches, *saves[1:])
+
+        expected = ["new 2", "new 1", "new 0", "old 2", "old 1", "old 0"]
+        assert await pages(hub, 2) == expected
+        tagged = await hub.knowledge.records.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
+        assert [orjson.loads(record)["content"] for record in tagged.records] == ["old 2", "old 1", "old 0"]
+    async with opened(tmp_path) as hub:
+        assert await pages(hub, 4) == expected
+
+
+@pytest.mark.parametrize("supersedes", ["new-old", None])
+async def test_a_record_supersedes_what_it_says_now_and_not_what_it_said(
+    tmp_path: Path, supersedes: str | None
+) -> None:
+    async with opened(tmp_path) as hub:
+        for said in ("old", supersedes):
+            line = ImportedKnowledge("b", new_knowledge(supersedes=said), {})
+            await hub.knowledge.exchange.import_lines(local(), [line], OnConflict.REPLACE)
+
+        view = hub.store.view("default")
+
+        assert find_replacements(view, "old") == []
+        assert [head.id for head in find_replacements(view, "new-old")] == (["b"] if supersedes else [])

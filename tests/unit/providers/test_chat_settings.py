@@ -1,15 +1,27 @@
-"""The settings of a language model, as they arrive at the client that is built from them."""
+"""What the settings of a chat model do, and what opens its breaker."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Protocol, runtime_checkable
 
+import httpx
 import pytest
 import respx
 
-from knowhub.core.language_models import ChatModel, CountedModel, ModelUnavailable
+from knowhub.core.language_models import ChatFailed, ChatModel, CountedModel, FailureReason, ModelUnavailable
+from knowhub.core.model_calls import ModelConversation
 from knowhub.settings import Settings
 from knowhub.wiring.models import open_chat_model
-from tests.fakes.model_server import BASE_URL, MATCH, URL, completion, failure_of, refusal
+from tests.fakes.model_server import (
+    BASE_URL,
+    MATCH,
+    QUESTION,
+    URL,
+    chat_client,
+    completion,
+    failure_of,
+    refusal,
+    too_late,
+)
 from tests.opened_models import opened_model
 
 pytestmark = pytest.mark.anyio
@@ -63,3 +75,41 @@ async def test_an_answer_is_read_as_far_as_is_set(server: respx.Route) -> None:
         failed = await failure_of(counted(built))
 
     assert failed.detail == "the answer is over 2048 bytes"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_question_that_is_refused_does_not_open_the_breaker_for_others(
+    http: httpx.AsyncClient, server: respx.Route, status: int
+) -> None:
+    model = chat_client(http, breaker_failures=1)
+    server.mock(return_value=refusal(status, "too long"))
+
+    await failure_of(model)
+
+    assert not model.is_open
+
+
+async def test_unfit_answers_and_late_ones_open_the_breaker_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+    unfit, late = chat_client(http, breaker_failures=1), chat_client(http, breaker_failures=1)
+    server.mock(return_value=completion("no"))
+    await failure_of(unfit)
+
+    server.mock(side_effect=too_late)
+    await failure_of(late, 0.05)
+
+    assert (unfit.is_open, late.is_open) == (True, True)
+
+
+async def test_a_model_that_hangs_until_its_caller_has_no_time_left_opens_the_breaker(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    model = chat_client(http, breaker_failures=2)
+    server.mock(side_effect=too_late)
+
+    for _ in range(2):
+        with pytest.raises(ChatFailed) as late:
+            await ModelConversation(model, 0.05).ask(QUESTION, {}, dict)
+        assert late.value.reason is FailureReason.TIMEOUT
+
+    assert model.is_open
+    assert (model.usage.calls, model.usage.failures) == (2, 2)

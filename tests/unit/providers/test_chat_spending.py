@@ -1,4 +1,4 @@
-"""What the chat provider spends: every request that is sent is paid for, but for what no server can have billed."""
+"""What calls of a chat model cost, and the limit of an hour."""
 
 import asyncio
 
@@ -9,7 +9,8 @@ import respx
 from knowhub.core.language_models import ChatFailed, FailureReason, ModelUnavailable
 from knowhub.providers.chat import DEFAULT_MODEL
 from knowhub.providers.output_modes import OutputMode, add_schema, make_request_body
-from knowhub.providers.spending import estimate_request_tokens
+from knowhub.providers.spending import TokenBudget, estimate_request_tokens
+from tests.builders import FakeClock
 from tests.fakes.model_server import (
     MATCH,
     QUESTION,
@@ -22,12 +23,13 @@ from tests.fakes.model_server import (
     too_late,
 )
 
+pytestmark = pytest.mark.anyio
+
+
 # What one request for the question reserves.
 PRICE = estimate_request_tokens(
     make_request_body(OutputMode.SCHEMA, DEFAULT_MODEL, QUESTION, add_schema(QUESTION.messages, SCHEMA)),
 )
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_spend_limit_refuses_until_the_hour_is_over(
@@ -150,3 +152,29 @@ async def test_a_request_that_the_deadline_cuts_off_is_paid_for(http: httpx.Asyn
     refused = await failure_of(model)
 
     assert "the spend limit" in refused.detail
+
+
+def test_each_minute_is_forgotten_an_hour_after_it(clock: FakeClock) -> None:
+    spending = TokenBudget(100, clock.now)
+    assert spending.reserve(60)
+    clock.advance(1800)
+    assert spending.reserve(40)
+
+    clock.advance(1799)
+    before = spending.reserve(1)
+    clock.advance(1)
+
+    assert not before
+    assert spending.reserve(60)
+    assert not spending.reserve(1)
+
+
+def test_a_limit_of_nothing_is_no_limit(clock: FakeClock) -> None:
+    spending = TokenBudget(0, clock.now)
+
+    assert all(spending.reserve(10**9) for _ in range(10))
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 1), ("编程语言", 5), ("a word or two", 5)])
+def test_tokens_are_guessed_by_the_bytes(text: str, tokens: int) -> None:
+    assert estimate_request_tokens(text.encode()) == tokens
