@@ -11,6 +11,7 @@ import structlog
 
 from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.service import AuditService
+from knowhub.context.authoring import MemoryAuthoring
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.session_node import ArchiveBuilder
 from knowhub.context.commit.session_summary import SessionSummarizer
@@ -165,6 +166,7 @@ class Memories:
             directories,
         )
         self.nodes = ContextService(store, parts)
+        self.authoring = MemoryAuthoring(store, directories)
         self.outbox = indexes.outbox
         self.extraction = work.extraction
         self.distillation = Distillation(store, records)

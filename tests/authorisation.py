@@ -69,6 +69,7 @@ def _plan(ids: Ids) -> dict[str, Any]:
 
 
 KNOWLEDGE, KEYWORDS, INFOS, RESOURCE = "/api/knowledge", "/api/keywords", "/api/infos", "/api/resource"
+_NOTE, _OTHER_NOTE = _NOTES = ("note_uri", "other_note_uri")
 _KNOWLEDGE, _KEYWORD, _INFO = "knowledge_id", "keyword_id", "info_id"
 _OTHER, _RESOURCE = "other_keyword_id", "resource_id"
 _PLAIN_KEYWORD = {"name": "saved by the matrix", "llm_auto_place": False, "allow_duplicate": True}
@@ -184,6 +185,26 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     ),
     ("DELETE", f"{CONTEXT}/nodes"): asked(Need.PRIVATE_OWNERSHIP, query="uri={memory_uri}", uses=(_MEMORY,))
     + asked(Need.PRIVATE_OWNERSHIP, query="uri={memory_uri}&erase=true", uses=(_MEMORY,)),
+    ("POST", f"{CONTEXT}/nodes"): asked(
+        Need.WRITER,
+        201,
+        body=lambda ids: {"category": "events", "name": ids["fresh"], "content": "x"},
+        uses=("fresh",),
+    ),
+    ("POST", f"{CONTEXT}/nodes/move"): asked(
+        Need.PRIVATE_OWNERSHIP, body=lambda ids: {"uri": ids[_NOTE], "to": f"{ids[_NOTE]}-moved"}, uses=(_NOTE,)
+    ),
+    ("PUT", f"{CONTEXT}/relations"): asked(
+        Need.PRIVATE_OWNERSHIP, body=lambda ids: {"from_uri": ids[_NOTE], "to_uri": ids[_OTHER_NOTE]}, uses=_NOTES
+    ),
+    ("DELETE", f"{CONTEXT}/relations"): asked(
+        Need.PRIVATE_OWNERSHIP, query="from_uri={note_uri}&to_uri={other_note_uri}", uses=_NOTES
+    ),
+    # Each is named again, as read or as missing.
+    ("POST", f"{CONTEXT}/read"): asked(Need.KEY, body=lambda ids: {"uris": [ids[_NOTE]]}, uses=(_NOTE,)),
+    ("GET", f"{CONTEXT}/grep"): asked(
+        Need.KEY, query="q=matrix&limit=1000", uses=(_NOTE,), tells=_NOTE, is_private=True
+    ),
     ("GET", f"{CONTEXT}/children"): asked(
         Need.KEY, query="recursive=true", uses=(_MEMORY,), tells=_MEMORY, is_private=True
     ),

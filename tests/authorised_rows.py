@@ -83,6 +83,15 @@ class Made:
     async def hook(self, _ids: Ids) -> dict[str, str]:
         return {"host": "claude", "event": "UserPromptSubmit"}
 
+    async def note(self, _ids: Ids) -> dict[str, str]:
+        """Create two memories with an edge from the first to the second."""
+        named = f"matrix-{self._number():04}"
+        new = {"category": "events", "content": "of the matrix"}
+        uris = [(await self._saved(f"{CONTEXT}/nodes", **new, name=f"{named}-{end}"))["uri"] for end in ("a", "b")]
+        edge = {"from_uri": uris[0], "to_uri": uris[1]}
+        assert (await self.api.put(f"{CONTEXT}/relations", json=edge, headers=headers(self._owner))).status_code == 200
+        return dict(zip(("note_uri", "other_note_uri"), uris, strict=True))
+
     async def event(self, _ids: Ids) -> dict[str, str]:
         return {"event_id": f"matrix-event-{self._number():04}"}
 
@@ -124,6 +133,8 @@ _MADE = {
     "memory_uri": Made.memory,
     "session_id": Made.memory,
     "host": Made.hook,
+    "note_uri": Made.note,
+    "other_note_uri": Made.note,
     "event_id": Made.event,
     "ts": Made.snapshot,
     "job_id": Made.job,

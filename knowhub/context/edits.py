@@ -12,7 +12,8 @@ from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConfli
 from knowhub.core.operation import Row, View, Write, is_live, next_of
 from knowhub.core.request_context import RequestContext
 
-EDITABLE = ("abstract", "overview", "content")
+LAYERS = ("abstract", "overview", "content")
+EDITABLE = (*LAYERS, "tags")
 FORGOTTEN = "forgotten"
 """The field, true, of a row that a person deleted: a session that is committed again does not bring it back."""
 
@@ -88,10 +89,12 @@ def apply_patch(head: ContextSummary, row: Row, patch: Mapping[str, Any], now: f
         raise InvalidInput.of("uri", "what was said stays as it was said; a message can be deleted")
     if head.category is MemoryCategory.SESSIONS and "content" in patch:
         raise InvalidInput.of("content", "the content of a session is its messages; each can be deleted")
-    changed = {**row, **{name: patch[name] for name in EDITABLE if name in patch}}
+    changed = {"tags": {}, **row, **{name: patch[name] for name in EDITABLE if name in patch}}
+    if not changed["tags"]:
+        changed.pop("tags")
     if changed == row:
         return None
-    if head.category is MemoryCategory.SESSIONS:
+    if head.category is MemoryCategory.SESSIONS and any(name in patch for name in LAYERS):
         changed["metadata"] = {**changed["metadata"], BY: BY_PERSON}
     return next_of(changed, row, now)
 
@@ -121,7 +124,7 @@ def node_of(head: ContextSummary, row: Row) -> ContextNode:
         layers = {"abstract": head.abstract, "overview": overview, "content": row["content"]}
         kind, metadata, edges = ContextType.SESSION.value, said, []
     else:
-        layers = {name: row[name] for name in EDITABLE}
+        layers = {name: row[name] for name in LAYERS}
         kind, metadata, edges = row["context_type"], row["metadata"], edges_of(row)
     return ContextNode(
         uri=head.uri,
@@ -132,6 +135,7 @@ def node_of(head: ContextSummary, row: Row) -> ContextNode:
         **layers,
         metadata=metadata,
         relations=edges,
+        tags=row.get("tags", {}),
         version=head.version,
         created_at=row["created_at"],
         updated_at=row["updated_at"],

@@ -87,6 +87,7 @@ class ContextNode:
     content: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     relations: Sequence[RelationEdge] = ()
+    tags: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
     created_at: str = ""
     updated_at: str = ""

@@ -13,6 +13,7 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, View, is_live
 from knowhub.core.table_schema import Index, TableSchema, Totals
+from knowhub.core.tags import tag_facets
 
 _KINDS_CACHED = 65_536
 _MOST_SOURCES = 32
@@ -40,7 +41,7 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | 
         owner_space=_space(address),
         owner=str(row["owner"]),
         audience=audience,
-        facets=facets | {facet("under", address)},
+        facets=facets | {facet("under", address), *tag_facets(row.get("tags") or {})},
         live=live,
         version=int(row["version"]),
         text_num=earlier.text_num if earlier is not None and is_same else text_num,

@@ -4,7 +4,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowhub.context.model import RelationEdge
+from knowhub.context.model import ContextSummary, RelationEdge
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """What a result must have beside the words of the query.
+
+    `since` and `until` are seconds since the epoch: when it was said, or took place, else when it was last written.
+    `tags` has, for each tag that is asked for, its facets. `min_relevance` is from 0 to 1.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    tags: Sequence[frozenset[str]] = ()
+    min_relevance: float = 0.0
+
+    def accept(self, head: ContextSummary) -> bool:
+        """Return whether a memory has the tags and is of the time that is asked for."""
+        moment = head.updated_at if head.said_at is None else head.said_at
+        if self.since is not None and moment < self.since:
+            return False
+        if self.until is not None and moment >= self.until:
+            return False
+        return not any(tag.isdisjoint(head.facets) for tag in self.tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +41,7 @@ class TypedQuery:
     top_k: int = 10
     filters: Mapping[str, Any] = field(default_factory=dict)
     hints: Mapping[str, Any] = field(default_factory=dict)
+    limits: MemoryLimits = MemoryLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +80,8 @@ class RetrievedBlock:
     """One answer of a search, or what was read. A search leaves `overview` and `content_excerpt` None.
 
     `message_ids` names the message that a part is with the turn or the replies that belong to it, or the messages that
-    an extracted memory came from, best first. `content` is
-    the whole text, of an L2 reading only.
+    an extracted memory came from, best first. `content` is the whole text, of an L2 reading only. `score` orders the
+    blocks of a search; `relevance`, from 0 to 1, compares with that of other searches and sources.
     """
 
     uri: str
@@ -69,6 +93,7 @@ class RetrievedBlock:
     content: str | None = None
     relations: Sequence[RelationEdge] = ()
     score: float = 0.0
+    relevance: float = 0.0
     match_reason: str = ""
     message_ids: Sequence[str] = ()
     said_at: str | None = None

@@ -16,7 +16,7 @@ from knowhub.context.ports import ContextDirectories
 from knowhub.context.queries import find_memory, list_folders, list_memories_in
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemorySearch
-from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
+from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
 from knowhub.context.sessions import SessionReading
 from knowhub.context.uri import list_visible_spaces
 from knowhub.core import clock, permissions
@@ -143,6 +143,7 @@ class ContextService:
         target_uri: str | None = None,
         categories: Sequence[str] | None = None,
         top_k: int = 10,
+        limits: MemoryLimits | None = None,
     ) -> MemorySearchResult:
         """Find memories by their L0 text; no overview and no content is opened. Raises InvalidInput, NotFound.
 
@@ -151,7 +152,7 @@ class ContextService:
         if target_uri is not None:
             edits.parse_own_uri(ctx, target_uri, "target_uri")
         await self._store.refresh(ctx.account)
-        return await self._means.search.search(ctx, query, target_uri, categories, top_k)
+        return await self._means.search.search(ctx, query, target_uri, categories, top_k, limits)
 
     async def read_memory(
         self,

@@ -13,6 +13,7 @@ from knowhub.core.near_duplicates import digest
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
+from knowhub.core.tags import tag_facets
 from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, ListQuery
 from knowhub.knowledge.votes import weigh_votes
 
@@ -76,17 +77,6 @@ def dedup_key(row: Mapping[str, Any]) -> bytes:
 def facet(name: str, value: str) -> str:
     """Return a filter value, such as `type:tool` or `tag.domain:web`."""
     return f"{name}:{value}"
-
-
-def tag_facets(tags: Mapping[str, str | Sequence[str]]) -> tuple[str, ...]:
-    """Return a facet for each value of each tag."""
-    return tuple(
-        [
-            f"tag.{name}:{value}"
-            for name, values in tags.items()
-            for value in ((values,) if isinstance(values, str) else values)
-        ]
-    )
 
 
 def make_filters(values: Mapping[str, Collection[str]]) -> list[frozenset[str]]:

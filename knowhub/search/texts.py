@@ -7,8 +7,8 @@ from typing import Final
 from knowhub.context import texts
 from knowhub.context.model import NODES, PARTS
 from knowhub.core.operation import Row
+from knowhub.core.tags import tag_facets
 from knowhub.knowledge.model import COLLECTION
-from knowhub.knowledge.table import tag_facets
 from knowhub.search.analysis import index_terms, iterate_terms
 
 _TASK_WEIGHT: Final = 3

@@ -28,7 +28,13 @@ from knowhub.knowledge.extract.model import ExtractionResult
 from knowhub.knowledge.model import KnowledgeSearchResult
 from knowhub.operations.model import RestoreResult, UndoResult
 from knowhub.web.schemas.answers import SlimAnswer
-from knowhub.web.schemas.context_answers import CommitAnswer, FoundBlock, MemorySearchAnswer, OutboxAnswer
+from knowhub.web.schemas.context_answers import (
+    CommitAnswer,
+    FoundBlock,
+    MemorySearchAnswer,
+    OutboxAnswer,
+    TypedQueryAnswer,
+)
 from knowhub.web.schemas.extraction import ExtractAnswer
 from knowhub.web.schemas.operations import ChangeAnswer, UndoAnswer
 from knowhub.web.schemas.upkeep import AuditAnswer
@@ -137,6 +143,7 @@ def make_memory_search_view(found: MemorySearchResult) -> dict[str, Any]:
     return view_of(
         MemorySearchAnswer,
         found,
+        query_plan=[view_of(TypedQueryAnswer, query) for query in found.query_plan],
         blocks=[{name: getattr(block, name) for name in _BLOCK_FIELDS} for block in found.blocks],
     )
 

@@ -8,7 +8,7 @@ from knowhub.context import uri
 from knowhub.context.commit.parts import message_of
 from knowhub.context.commit.session_node import OVERVIEW, RECENT_MESSAGES
 from knowhub.context.commit_model import CommitResult, SessionArchive, WriteAction, WritePlan, WriteResult
-from knowhub.context.edits import EDITABLE
+from knowhub.context.edits import LAYERS
 from knowhub.context.events import events_of
 from knowhub.context.extraction.wording import shorten
 from knowhub.context.index_model import EventType, OutboxEvent
@@ -99,7 +99,7 @@ def _outline_plan(plan: WritePlan, sources: Sequence[str]) -> dict[str, Any]:
     """Return which fields a plan writes, how long its texts are, and the newest of the messages it takes in."""
     if plan.action is WriteAction.SKIP:
         return {}
-    chars = {name: len(text) for name, text in plan.node_patch.items() if name in EDITABLE}
+    chars = {name: len(text) for name, text in plan.node_patch.items() if name in LAYERS}
     return {"fields": sorted(plan.node_patch), "chars": chars, "sources": list(sources[-_MAX_NAMED:])}
 
 

@@ -239,7 +239,7 @@ class _Ranking:
 
     def _is_wanted(self, head: ContextSummary) -> bool:
         passes = all(not group.isdisjoint(head.facets) for group in self._groups)
-        return head.live and passes and self._ctx.sees(head.audience)
+        return head.live and passes and self._ctx.sees(head.audience) and self._query.limits.accept(head)
 
     def _whole_sessions(self) -> Iterator[ScoredHit]:
         """Yield the sessions that match as a whole, by their summaries, and in no part."""

@@ -42,6 +42,11 @@ class Seeds:
     reach: float = 1.0
     enough: float = 1.0
 
+    @property
+    def best_share(self) -> float:
+        """The relevance of the best hit as a share of that of a perfect one: from 0 to 1."""
+        return min(1.0, max((hit.relevance for hit in self.hits), default=0.0) / self.reach)
+
     def list_hits(self, most: int) -> list[SeedHit]:
         """Return the best of them as they are shown."""
         return [
@@ -95,12 +100,14 @@ class L0Retriever:
     ) -> SearchHits[ContextSummary]:
         limit = max(_FEWEST_SEEDS, _SEEDS_A_PLACE * query.top_k)
         words = " ".join([self._without(_about(query), persons), *query.hints.get("days", ())])
-        found = await self._index.search(ctx.account, words, groups_of(query, ctx), _any, limit)
+        # Whom a row is for is among its facets, and so among the groups.
+        accept = query.limits.accept
+        found = await self._index.search(ctx.account, words, groups_of(query, ctx), accept, limit)
         lacking = _find_missing_categories(query, found) if len(found.hits) == limit else ()
         if not lacking:
             return found
         of_kind = replace(query, categories=lacking)
-        more = await self._index.search(ctx.account, words, groups_of(of_kind, ctx), _any, query.top_k)
+        more = await self._index.search(ctx.account, words, groups_of(of_kind, ctx), accept, query.top_k)
         return replace(found, hits=[*found.hits, *_behind(found, more)])
 
     def _without(self, text: str, persons: frozenset[str]) -> str:
@@ -159,11 +166,6 @@ def groups_of(query: TypedQuery, ctx: RequestContext) -> Groups:
 def find_names(text: str, names: Iterable[str]) -> frozenset[str]:
     """Return those of the names, in full or their first word, that a text has as they are written."""
     return frozenset(name for name in names if any(_pattern(form).search(text) for form in _list_spellings([name])))
-
-
-def _any(_head: ContextSummary) -> bool:
-    # Whom a row is for is among its facets, and so among the groups.
-    return True
 
 
 def _about(query: TypedQuery) -> str:

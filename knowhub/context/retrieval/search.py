@@ -9,7 +9,7 @@ from knowhub.context.retrieval.assembler import RetrievalAssembler
 from knowhub.context.retrieval.hierarchical_searcher import HierarchicalSearcher
 from knowhub.context.retrieval.l0_retriever import L0Retriever, Seeds
 from knowhub.context.retrieval.query_planner import QueryPlanner
-from knowhub.context.search_model import MemorySearchResult, RetrievedBlock, TypedQuery
+from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock, TypedQuery
 from knowhub.context.times import time_after
 from knowhub.core.clock import Clock
 from knowhub.core.language_models import Reranker, rank_texts
@@ -46,6 +46,7 @@ class MemoryReranking:
 # The reranker reads this many times `top_k` results.
 _RERANKED: Final = 3
 _MOST_RERANKED: Final = 50
+_RELEVANCE_DIGITS: Final = 4
 
 
 class MemorySearch:
@@ -68,11 +69,13 @@ class MemorySearch:
         target_uri: str | None = None,
         categories: Sequence[str] | None = None,
         top_k: int = 10,
+        limits: MemoryLimits | None = None,
     ) -> MemorySearchResult:
         """Return the best blocks for a question, best first, among what the caller sees. Raises InvalidInput."""
         named = {"target_uri": target_uri, "categories": categories, "top_k": top_k}
         plan = self._planner.plan(query, hints=named, ctx=ctx, now=self._clock.now())
-        asked = plan[0]
+        limits = limits or MemoryLimits()
+        asked = replace(plan[0], limits=limits)
         seeds = await self._seeds(asked, ctx)
         if seeds.persons:
             asked = replace(asked, hints={**asked.hints, "persons": list(seeds.persons)})
@@ -80,7 +83,9 @@ class MemorySearch:
         if self._reranking is not None:
             looked_for = replace(asked, top_k=max(top_k, min(_MOST_RERANKED, _RERANKED * top_k)))
         hits = self._searcher.expand(looked_for, seeds, ctx)
-        blocks = self._assembler.assemble(looked_for, hits, ctx)
+        found = self._assembler.assemble(looked_for, hits, ctx)
+        shares = [replace(block, relevance=_share(block.score, seeds)) for block in found]
+        blocks = [block for block in shares if block.relevance >= limits.min_relevance]
         degraded = list(seeds.degraded)
         if self._reranking is not None and blocks:
             ordered = await self._reranking.rerank_blocks(asked.text, blocks)
@@ -112,3 +117,8 @@ class MemorySearch:
         hints = {**asked.hints, "days": then.marks()}
         seeds = await self._retriever.search(replace(asked, text=after.rest, hints=hints), ctx)
         return seeds if seeds.hits else await self._retriever.search(asked, ctx)
+
+
+def _share(score: float, seeds: Seeds) -> float:
+    """Return the score of a block, 1 for the best match of this search, as a share of what a perfect match has."""
+    return round(min(1.0, score * seeds.best_share), _RELEVANCE_DIGITS)

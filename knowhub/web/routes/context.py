@@ -86,7 +86,7 @@ async def get_session(call: Call, session_id: str) -> Response:
 async def search_memory(call: Call, params: schemas.MemorySearchParams) -> Response:
     """Find memories and parts of transcripts, best first. The answer has their abstracts, not their texts."""
     found = await call.hub.memories.nodes.search_memory(
-        call.ctx, params.q, params.target_uri, params.get_categories(), params.top_k
+        call.ctx, params.q, params.target_uri, params.get_categories(), params.top_k, params.limits()
     )
     return answer_json(make_memory_search_view(found))
 

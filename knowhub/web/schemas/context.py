@@ -9,12 +9,13 @@ from knowhub.context import uri
 from knowhub.context.commit import commit_checks
 from knowhub.context.commit_model import CommitOptions, SessionCommit, UsedTool
 from knowhub.context.model import Level, MemoryCategory
+from knowhub.context.search_model import MemoryLimits
 from knowhub.context.service import MAX_DEPTH
 from knowhub.conversations.messages import Message
 from knowhub.core import clock
 from knowhub.usecases.recall import RecallQuery as RecallQuestion
 from knowhub.usecases.recall import RecallSource
-from knowhub.web.schemas.knowledge import Question, TypeName
+from knowhub.web.schemas.knowledge import Question, Tags, TypeName
 from knowhub.web.schemas.parts import (
     Body,
     CallerIds,
@@ -24,7 +25,9 @@ from knowhub.web.schemas.parts import (
     EntityId,
     EraseBody,
     Label,
+    Moment,
     Part,
+    TagFilters,
     Text,
     clean,
 )
@@ -178,8 +181,8 @@ class CommitBody(Body):
         )
 
 
-class MemorySearchParams(CallerIds):
-    """The query of a search among memories."""
+class MemorySearchParams(TagFilters):
+    """The query of a search among memories, and any `tag.<name>=value`."""
 
     q: Question
     target_uri: Uri | None = Field(default=None, description="Only at and below this URI.")
@@ -187,6 +190,20 @@ class MemorySearchParams(CallerIds):
         default_factory=list, description="Only of these; default all, `sessions` (parts of transcripts) included."
     )
     top_k: int = Field(default=10, ge=1, le=100)
+    since: Moment | None = Field(
+        default=None, description="Only what was said, or took place, at this time or later; else last changed then."
+    )
+    until: Moment | None = Field(default=None, description="The same, before this time.")
+    min_relevance: float = Field(default=0.0, ge=0, le=1, description="The least relevance of a result.")
+
+    def limits(self) -> MemoryLimits:
+        """Return what a result must have beside the words. Raises InvalidInput for an unknown parameter."""
+        return MemoryLimits(
+            None if self.since is None else clock.parse_iso(self.since),
+            None if self.until is None else clock.parse_iso(self.until),
+            self.tag_filters(),
+            self.min_relevance,
+        )
 
     def get_categories(self) -> list[str] | None:
         """Return the categories that are asked for, None for all."""
@@ -226,6 +243,7 @@ class NodePatchBody(Changes):
     abstract: Annotated[Text, StringConstraints(max_length=4_096)] = ""
     overview: Text = ""
     content: Text = ""
+    tags: Tags = Field(default_factory=dict)
     uri: Uri | None = Field(default=None, description="Which memory, where the query does not name it.")
 
 

@@ -164,7 +164,8 @@ class FoundBlock(Answer):
     overview: str | None = Field(description="Null in a search, which opens none.")
     content_excerpt: str | None = Field(description="Null in a search, which opens none.")
     relations: list[RelationAnswer]
-    score: float
+    score: float = Field(description="It orders the blocks of one search.")
+    relevance: float = Field(description="How well it fits the question: 0 to 1, comparable between questions.")
     match_reason: str
     message_ids: list[str] = Field(description="The messages that say so, best first.")
     said_at: str | None = Field(description="When it was said, or took place, as far as that is known.")
@@ -200,6 +201,7 @@ class NodeRecord(Answer):
     content: str
     metadata: dict[str, Any]
     relations: list[RelationAnswer]
+    tags: dict[str, Any]
     version: int
     created_at: str
     updated_at: str

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationInfo,
@@ -13,7 +12,6 @@ from pydantic import (
 )
 
 from knowhub.core import clock
-from knowhub.core.errors import InvalidInput
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.knowledge.feedback.impressions import ImpressionScope
 from knowhub.knowledge.feedback.outcomes import GoalOutcome, OutcomeKind
@@ -26,7 +24,7 @@ from knowhub.knowledge.model import (
     SearchQuery,
     Vote,
 )
-from knowhub.knowledge.table import FACETS, make_filters, tag_facets
+from knowhub.knowledge.table import FACETS, make_filters
 from knowhub.settings import DEFAULT_MODEL
 from knowhub.web.schemas.parts import (
     MAX_LABEL_CHARS,
@@ -43,6 +41,7 @@ from knowhub.web.schemas.parts import (
     Part,
     ResourceId,
     Scope,
+    TagFilters,
     Text,
     VersionedBody,
     clean,
@@ -57,7 +56,6 @@ RESERVED_WORDS = frozenset(
 MAX_CASE_CHARS = 4096
 # Enough for every honest count; above it, figures would leave what JSON readers agree on.
 MAX_COUNT = 1_000_000_000
-_TAG = "tag."
 
 Score = Annotated[int, Field(ge=1, le=5, strict=True)]
 # A row holds fifty cases and is logged with each vote, so that their texts are limited.
@@ -298,10 +296,8 @@ class ProfileParams(CallerIds):
     limit: int = Field(default=20, ge=1, le=1000)
 
 
-class RecordFilters(CallerIds):
+class RecordFilters(TagFilters):
     """The filters of search and lists, and any `tag.<name>=value`. A record needs one of the values of each."""
-
-    model_config = ConfigDict(extra="allow")
 
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
     scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
@@ -313,12 +309,7 @@ class RecordFilters(CallerIds):
         filters = make_filters(
             {name: [value] if isinstance(value, str) else value or () for name, value in values.items()}
         )
-        for name, value in (self.model_extra or {}).items():
-            tag = name.removeprefix(_TAG)
-            if tag == name:
-                raise InvalidInput.of(name, "there is no such parameter; a tag is asked for by tag.<name>=value")
-            filters.append(frozenset(tag_facets({tag: value})))
-        return filters
+        return [*filters, *self.tag_filters()]
 
 
 class SearchParams(RecordFilters):

@@ -16,7 +16,9 @@ from pydantic import (
 
 from knowhub.core import clock, scopes
 from knowhub.core.cursors import CURSOR_PATTERN
+from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
+from knowhub.core.tags import tag_facets
 from knowhub.resources.decisions import MAX_ID_CHARS, resource_id_problem
 
 MAX_LIST = 50
@@ -121,6 +123,7 @@ Scope = Annotated[
 Owner = Annotated[str, AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)]
 Moment = Annotated[str, AfterValidator(_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 Version = Annotated[int, Field(ge=1)]
+_TAG = "tag."
 CommaSeparated = BeforeValidator(_comma_separated)
 
 
@@ -150,6 +153,22 @@ class CallerIds(BaseModel):
         if self.model_fields_set.isdisjoint(CONTEXT_IDS):
             return {}
         return {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
+
+
+class TagFilters(CallerIds):
+    """The caller, and any `tag.<name>=value`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def tag_filters(self) -> list[frozenset[str]]:
+        """Return the facets of each tag that is asked for. Raises InvalidInput for an unknown parameter."""
+        filters = []
+        for name, value in (self.model_extra or {}).items():
+            tag = name.removeprefix(_TAG)
+            if tag == name:
+                raise InvalidInput.of(name, "there is no such parameter; a tag is asked for by tag.<name>=value")
+            filters.append(frozenset(tag_facets({tag: value})))
+        return filters
 
 
 class Body(CallerIds):

@@ -1,0 +1,222 @@
+"""Memories that a person or an agent writes by hand: create, move, link and unlink."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from knowhub.context import edits, uri
+from knowhub.context.commit import pages
+from knowhub.context.commit.context_writer import MAX_EDGES, ContextWriter
+from knowhub.context.edits import BY, BY_PERSON, FORGOTTEN, parse_own_uri
+from knowhub.context.events import MOVED_FROM
+from knowhub.context.model import NODES, ContextType, MemoryCategory, RelationEdge
+from knowhub.context.ports import ContextDirectories
+from knowhub.context.queries import find_memory, list_memories
+from knowhub.core import permissions
+from knowhub.core.errors import Conflict, InvalidInput, NotFound
+from knowhub.core.operation import (
+    Committed,
+    Decide,
+    Draft,
+    IdempotencyKey,
+    LongDecision,
+    Row,
+    Store,
+    Unchanged,
+    View,
+    Write,
+    is_live,
+    next_of,
+    next_version,
+)
+from knowhub.core.request_context import RequestContext
+
+WRITTEN_BY_HAND: Final = (
+    MemoryCategory.PROFILE,
+    MemoryCategory.PREFERENCES,
+    MemoryCategory.ENTITIES,
+    MemoryCategory.EVENTS,
+    MemoryCategory.CASES,
+    MemoryCategory.PATTERNS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """A memory to create in the caller's own space; `name` is how its URI ends, by default made of its text."""
+
+    category: MemoryCategory
+    content: str
+    name: str = ""
+    layers: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthoredNode:
+    """The URI of what was written; `operation_id` is None if nothing changed."""
+
+    uri: str
+    operation_id: str | None
+
+
+class MemoryAuthoring:
+    """Each verb is one operation that can be undone. A committed session does not overwrite what is written here."""
+
+    def __init__(self, store: Store, directories: ContextDirectories) -> None:
+        self._store = store
+        self._directories = directories
+
+    async def create(self, ctx: RequestContext, new: NewMemory, key: IdempotencyKey | None = None) -> AuthoredNode:
+        """Create a memory. Raises InvalidInput, Forbidden for a reader, and Conflict where its URI is taken."""
+        permissions.check_can_write(ctx)
+        whose = uri.memory_context(ctx)
+        address = _new_uri(ctx, uri.space_of(whose, "user"), new)
+        layers = {**pages.layers_of(new.category, new.content), **new.layers}
+
+        def decide(view: View) -> Draft:
+            _check_free(view, ctx, address)
+            writer = ContextWriter(view)
+            kind = {"context_type": ContextType.MEMORY.value, "category": new.category.value}
+            tags = {"tags": dict(new.tags)} if new.tags else {}
+            writer.merge_node(whose, address, {**kind, **layers, **tags, "metadata": {BY: BY_PERSON}})
+            return Draft("create_memory", writer.writes())
+
+        return await self._commit(ctx, address, decide, key)
+
+    async def move(
+        self, ctx: RequestContext, address: str, to: str, expected: int | None = None, key: IdempotencyKey | None = None
+    ) -> AuthoredNode:
+        """Give a memory another URI in the same space; edges that lead to it follow.
+
+        Raises NotFound, Forbidden, VersionConflict, Conflict where `to` is taken, and InvalidInput for a session, a
+        message, or a URI of another space.
+        """
+        permissions.check_can_write(ctx)
+        target = parse_own_uri(ctx, to, "to")
+
+        def decide(view: View) -> Draft | Unchanged:
+            head = edits.get_editable_summary(view, ctx, address, expected)
+            if MemoryCategory.SESSIONS in (head.category, target.category):
+                raise InvalidInput.of("uri", "a session and its messages keep their URIs")
+            if not target.is_node or target.space != head.owner_space:
+                raise InvalidInput.of("to", f"must be the URI of a memory in {head.owner_space}")
+            if target.text == head.uri:
+                return Unchanged()
+            _check_free(view, ctx, target.text)
+            row = edits.row_at(view, head)
+            place = {"id": target.text, "parent_uri": target.parent, "category": str(target.category)}
+            version = next_version(view.get(NODES, target.text))
+            moved = next_of({**row, **place, MOVED_FROM: head.uri}, row, view.now) | {"version": version}
+            gone = next_of({**row, "deleted": True, FORGOTTEN: True}, row, view.now)
+            pointing = _list_pointing(view, head.owner_space, head.uri)
+            followed = [_replace_target(other, head.uri, target.text, view.now) for other in pointing]
+            return Draft(
+                "move_memory",
+                [Write(NODES, target.text, moved), Write(NODES, head.uri, gone)]
+                + [Write(NODES, str(other["id"]), other) for other in followed],
+            )
+
+        return await self._commit(ctx, target.text, LongDecision(decide), key)
+
+    async def link(self, ctx: RequestContext, edge: RelationEdge, key: IdempotencyKey | None = None) -> AuthoredNode:
+        """Add an edge between two memories, or change the one of its type. A memory has at most 200 edges.
+
+        Raises NotFound, Forbidden where the caller may not change the first memory, Conflict, and InvalidInput.
+        """
+        permissions.check_can_write(ctx)
+
+        def decide(view: View) -> Draft | Unchanged:
+            row = _linkable_row(view, ctx, edge.from_uri)
+            edits.get_visible_summary(view, ctx, edge.to_uri)
+            new = {
+                "to_uri": edge.to_uri,
+                "relation_type": edge.relation_type,
+                "reason": edge.reason,
+                "weight": edge.weight,
+            }
+            others = [item for item in row["relations"] if not _is_edge(item, edge.to_uri, edge.relation_type)]
+            if len(others) >= MAX_EDGES:
+                raise Conflict(f"a memory has at most {MAX_EDGES} edges; remove one first")
+            if new in row["relations"]:
+                return Unchanged()
+            return Draft("link_memories", [_relate(row, [*others, new], view.now)])
+
+        return await self._commit(ctx, edge.from_uri, decide, key)
+
+    async def unlink(
+        self,
+        ctx: RequestContext,
+        from_uri: str,
+        to_uri: str,
+        relation_type: str | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> AuthoredNode:
+        """Remove the edges between two memories, only those of a type where one is given. Raises as `link`."""
+        permissions.check_can_write(ctx)
+
+        def decide(view: View) -> Draft:
+            row = _linkable_row(view, ctx, from_uri)
+            others = [item for item in row["relations"] if not _is_edge(item, to_uri, relation_type)]
+            if len(others) == len(row["relations"]):
+                raise NotFound(f"no edge leads from {from_uri!r} to {to_uri!r}")
+            return Draft("unlink_memories", [_relate(row, others, view.now)])
+
+        return await self._commit(ctx, from_uri, decide, key)
+
+    async def _commit(
+        self, ctx: RequestContext, address: str, decide: Decide[View], key: IdempotencyKey | None
+    ) -> AuthoredNode:
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if not isinstance(outcome, Committed):
+            return AuthoredNode(address, None)
+        # Where a directory has to wait, the leader brings it up: the log has it already.
+        await self._directories.project(ctx.account, outcome.operation)
+        return AuthoredNode(address, outcome.operation.operation_id)
+
+
+def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
+    if new.category not in WRITTEN_BY_HAND:
+        known = ", ".join(WRITTEN_BY_HAND)
+        raise InvalidInput.of("category", f"must be one of {known}; sessions are committed, tools and skills counted")
+    if not new.content.strip():
+        raise InvalidInput.of("content", "must not be empty")
+    try:
+        return uri.node_uri(ctx.account, space, new.category, new.name or uri.slug(new.content))
+    except ValueError as problem:
+        raise InvalidInput.of("name", str(problem)) from problem
+
+
+def _check_free(view: View, ctx: RequestContext, address: str) -> None:
+    head = find_memory(view, address)
+    if head is not None and head.live and ctx.sees(head.audience):
+        raise Conflict(f"there is a memory at {address!r}; change it with PATCH, or choose another name")
+
+
+def _linkable_row(view: View, ctx: RequestContext, address: str) -> Row:
+    head = edits.get_editable_summary(view, ctx, address, None)
+    if head.is_part:
+        raise InvalidInput.of("from_uri", "a message has no edges; link the memory")
+    return edits.row_at(view, head)
+
+
+def _is_edge(edge: Mapping[str, Any], to_uri: str, relation_type: str | None) -> bool:
+    return edge["to_uri"] == to_uri and relation_type in (None, edge["relation_type"])
+
+
+def _relate(row: Row, edges: Sequence[Mapping[str, Any]], now: float) -> Write:
+    return Write(NODES, str(row["id"]), next_of({**row, "relations": list(edges)}, row, now))
+
+
+def _list_pointing(view: View, space: str, address: str) -> Iterator[Row]:
+    """Yield the nodes of a space that have an edge to a memory."""
+    for head in list_memories(view):
+        if not head.is_part and head.owner_space == space and head.uri != address:
+            row = view.get(NODES, head.uri)
+            if row is not None and is_live(row) and any(edge["to_uri"] == address for edge in row["relations"]):
+                yield row
+
+
+def _replace_target(row: Row, old: str, new: str, now: float) -> dict[str, Any]:
+    edges = [{**edge, "to_uri": new} if edge["to_uri"] == old else edge for edge in row["relations"]]
+    return next_of({**row, "relations": edges}, row, now)

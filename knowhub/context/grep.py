@@ -1,0 +1,72 @@
+"""Lines of memories and messages that contain a text."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from knowhub.context import edits
+from knowhub.context.model import ContextSummary, MemoryCategory
+from knowhub.context.queries import facet, list_memories
+from knowhub.core.clock import CooperativePause
+from knowhub.core.errors import InvalidInput
+from knowhub.core.operation import Row, Store, is_live
+from knowhub.core.request_context import RequestContext
+
+MAX_LINES: Final = 1_000
+_LINE_CHARS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line, counted from 1 within its memory or message; `text` has at most 500 characters of it."""
+
+    uri: str
+    category: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLines:
+    """Lines in the order in which the memories were created; `truncated` if there are more."""
+
+    lines: list[FoundLine]
+    truncated: bool
+
+
+async def grep_memories(
+    store: Store, ctx: RequestContext, text: str, below: str | None = None, limit: int = 100
+) -> FoundLines:
+    """Find the lines that contain `text`, in any case, among what the caller sees at and below a URI.
+
+    Unlike a search it reads the texts themselves, word for word. Raises InvalidInput and NotFound.
+    """
+    wanted = text.casefold().strip()
+    if not wanted:
+        raise InvalidInput.of("q", "must not be empty")
+    place = None if below is None else facet("under", edits.parse_own_uri(ctx, below).text)
+    await store.refresh(ctx.account)
+    view = store.view(ctx.account)
+    found: list[FoundLine] = []
+    pace = CooperativePause()
+    for head in list(list_memories(view)):
+        if not ctx.sees(head.audience) or (place is not None and place not in head.facets):
+            continue
+        await pace.pause()
+        row = store.view(ctx.account).get(edits.collection_of(head), head.uri)
+        if row is not None and is_live(row):
+            found += _list_lines(head, row, wanted)
+        if len(found) > limit:
+            break
+    return FoundLines(found[:limit], len(found) > limit)
+
+
+def _list_lines(head: ContextSummary, row: Row, wanted: str) -> Iterator[FoundLine]:
+    # The content of a session is its messages, which are rows of their own.
+    is_session = head.category is MemoryCategory.SESSIONS and not head.is_part
+    text = str(row["overview"] if is_session else row["content"])
+    if wanted not in text.casefold():
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if wanted in line.casefold():
+            yield FoundLine(head.uri, head.category.value, number, line.strip()[:_LINE_CHARS])
