@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from knowhub.cli import output
+from knowhub.cli import context_edits, output
 from knowhub.cli.hub_access import run_route
 from knowhub.cli.inputs import STDIN, check_not_empty, read_messages
 from knowhub.cli.options import CallerOptions, expand_options
 from knowhub.context.model import MemoryCategory
 
 app = typer.Typer(help="Sessions and memories.", no_args_is_help=True)
+app.add_typer(context_edits.app)
 
 _FILE_HELP = "A transcript: a JSON array of messages, a body of the HTTP API, or one message per line; - reads stdin."
 ParentUri = Annotated[

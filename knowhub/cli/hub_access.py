@@ -105,8 +105,10 @@ def run_route(
     route = next(item for item in import_module(f"knowhub.web.routes.{module}").routes if item.name == function)
     ids = options.ids() if isinstance(options, CallerOptions) else {}
     beside = {field: value for field, value in (values or {}).items() if field in _fields_of(route.beside_body)}
-    rest = {field: value for field, value in (values or {}).items() if field not in beside}
     model = route.query if route.is_either else route.body or route.query
+    rest = {
+        field: value for field, value in (values or {}).items() if field not in beside or field in _fields_of(model)
+    }
     parsed = None if model is None else parse_model(model, rest | ids, option_names)
     params = None if route.beside_body is None else parse_model(route.beside_body, beside, option_names)
     given = (parsed, params, b"") if "sent" in route.given else (None, parsed, b"")
