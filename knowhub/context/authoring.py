@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from knowhub.context import edits, uri
-from knowhub.context.commit import pages
+from knowhub.context.commit import statements
 from knowhub.context.commit.context_writer import MAX_EDGES, ContextWriter
-from knowhub.context.edits import BY, BY_PERSON, FORGOTTEN, parse_own_uri
+from knowhub.context.edits import FORGOTTEN, parse_own_uri
 from knowhub.context.events import MOVED_FROM
 from knowhub.context.model import NODES, ContextType, MemoryCategory, RelationEdge
 from knowhub.context.ports import ContextDirectories
@@ -72,14 +72,16 @@ class MemoryAuthoring:
         permissions.check_can_write(ctx)
         whose = uri.memory_context(ctx)
         address = _new_uri(ctx, uri.space_of(whose, "user"), new)
-        layers = {**pages.layers_of(new.category, new.content), **new.layers}
 
         def decide(view: View) -> Draft:
             _check_free(view, ctx, address)
             writer = ContextWriter(view)
             kind = {"context_type": ContextType.MEMORY.value, "category": new.category.value}
-            tags = {"tags": dict(new.tags)} if new.tags else {}
-            writer.merge_node(whose, address, {**kind, **layers, **tags, "metadata": {BY: BY_PERSON}})
+            writer.merge_node(whose, address, {**kind, **({"tags": dict(new.tags)} if new.tags else {})})
+            blank = dict(writer.row(address) or {})
+            layers = statements.complete_layers(new.category, blank, {"content": new.content, **new.layers})
+            page = statements.edit_page(blank, {**blank, **layers}, view.now)
+            writer.merge_node(whose, address, {**layers, "metadata": page["metadata"]})
             return Draft("create_memory", writer.writes())
 
         return await self._commit(ctx, address, decide, key)
