@@ -148,6 +148,23 @@ async def test_a_prompt_about_something_else_is_answered_with_nothing(api: httpx
         assert await shown(api, "codex", "UserPromptSubmit", prompt=prompt) == ""
 
 
+async def test_a_memory_that_shares_a_common_word_with_a_prompt_is_not_shown(
+    settings: Settings, tmp_path: Path
+) -> None:
+    said = ("The deploy goes through Jenkins.", "Fix the failing test in tests/test_login.py, the captcha times out.")
+    entries = [{"type": "user", "uuid": f"u-{n}", "message": {"content": text}} for n, text in enumerate(said)]
+    prompt = "Fix the indentation of nested JSON arrays in the encoder of the exporter"
+    shows = {}
+    for floor in (0.01, 0.3):
+        changed = {"data_dir": tmp_path / str(floor), "hook_relevance_floor": floor}
+        own = settings.model_copy(update=changed)
+        async with open_hub(own, maintain=False) as hub, client_of(create_app(own, hub)) as api:
+            await hook(api, "claude", "Stop", session_id="here", transcript="\n".join(map(json.dumps, entries)) + "\n")
+            asked = await shown(api, "claude", "UserPromptSubmit", prompt="Why does the captcha time out?")
+            shows[floor] = "captcha" in asked, await shown(api, "codex", "UserPromptSubmit", prompt=prompt) != ""
+    assert shows == {0.01: (True, True), 0.3: (True, False)}
+
+
 async def test_what_was_said_in_the_session_is_not_shown_to_it_again(api: httpx.AsyncClient) -> None:
     said = '{"type":"user","uuid":"u-1","message":{"content":"The staging cluster runs in Oslo."}}\n'
     await hook(api, "claude", "Stop", session_id="here", transcript=said)
@@ -204,6 +221,18 @@ async def test_what_was_recalled_is_not_stored_whatever_the_server_is_called(
     assert not any("4711" in text for _, text in await messages(api, "s-1"))
     blocks = (await api.get("/api/context/search", params={"q": "launch code", "user_id": "li"})).json()["blocks"]
     assert not any("4711" in block["abstract"] for block in blocks)
+
+
+async def test_the_answer_of_a_recall_is_not_stored_if_it_is_not_fenced_either(api: httpx.AsyncClient) -> None:
+    used = {"type": "tool_use", "id": "t-1", "name": "mcp__memory__recall", "input": {}}
+    answer = {"type": "tool_result", "tool_use_id": "t-1", "content": "The launch code is 4711."}
+    entries = [
+        {"type": "assistant", "uuid": "u-1", "message": {"content": [{"type": "text", "text": "I look it up."}, used]}},
+        {"type": "user", "uuid": "u-2", "message": {"content": [answer]}},
+    ]
+    await hook(api, "claude", "Stop", session_id="s-1", transcript="\n".join(map(json.dumps, entries)) + "\n")
+
+    assert [text for _, text in await messages(api, "s-1")] == ["I look it up."]
 
 
 @pytest.mark.parametrize(
