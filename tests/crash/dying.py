@@ -3,15 +3,27 @@
 import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
+from pathlib import Path
 
-from knowhub.stores.files.store import StoreOptions
-from tests.fakes.faulty_files import CrashNow, FaultyFileSystem
+from knowhub.stores.files.store import FileStore, StoreOptions
+from tests.builders import open_files
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 
 ONE_SEGMENT = StoreOptions()
 # Every write after the first begins a fresh segment.
 MANY_SEGMENTS = StoreOptions(segment_bytes=1)
 # Nothing that is tried makes as many calls.
 NEVER_REACHED = 200
+
+
+def open_or_die(folder: Path, plan: Plan) -> FileStore | None:
+    """Open the store of a folder; None where the process died on the way."""
+    files = FaultyFileSystem(plan)
+    try:
+        return open_files(folder, files)
+    except CrashNow:
+        files.bury()
+        return None
 
 
 async def dies(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:

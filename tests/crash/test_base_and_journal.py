@@ -9,13 +9,12 @@ import pytest
 
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.erasing.old_journal import JOURNAL
-from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
 from tests.crash import compacting as compaction
 from tests.crash import test_erasing_faults as erasing
-from tests.crash.dying import NEVER_REACHED, ONE_SEGMENT
+from tests.crash.dying import NEVER_REACHED, ONE_SEGMENT, open_or_die
 from tests.erasing import files_with
-from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+from tests.fakes.faulty_files import Plan
 
 pytestmark = pytest.mark.anyio
 
@@ -87,18 +86,13 @@ async def test_a_crash_while_a_journal_is_carried_out_leaves_it_to_the_next_open
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         shutil.copytree(BROKEN_OFF, folder)
-        files = FaultyFileSystem(Plan(crash_at=call, half_written=True))
-        store: FileStore | None = None
 
-        try:
-            store = open_files(folder, files)
-        except CrashNow:
-            deaths += 1
-            files.bury()
+        store = open_or_die(folder, Plan(crash_at=call, half_written=True))
 
         if store is not None:
             await store.close()
         assert await erasing.is_erased_after_opening(folder, ONE_SEGMENT)
         if store is not None:
             break
+        deaths += 1
     assert deaths >= 6

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, OnConflict, Vote
-from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, domain_on, imported, local, new_knowledge, open_files, opened, rows_of
-from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
-from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies, open_or_die
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
 
@@ -129,17 +129,12 @@ async def test_a_crash_while_a_directory_is_made_leaves_one_that_opens(tmp_path:
     deaths = 0
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
-        files = FaultyFileSystem(Plan(crash_at=call))
-        store: FileStore | None = None
-        try:
-            store = open_files(folder, files)
-        except CrashNow:
-            deaths += 1
-            files.bury()
+        store = open_or_die(folder, Plan(crash_at=call))
         await written_then_reopened(folder, ONE_SEGMENT, {})
         if store is not None:
             await store.close()
             break
+        deaths += 1
     assert deaths >= 14
 
 
@@ -154,17 +149,12 @@ async def test_a_crash_while_a_directory_is_recovered_leaves_one_that_opens(tmp_
         (folder / "LOCK").unlink()
         segment = folder / "change_log" / "segment-00000001.jsonl"
         segment.write_bytes(segment.read_bytes() + torn)
-        files = FaultyFileSystem(Plan(crash_at=call))
-        store: FileStore | None = None
-        try:
-            store = open_files(folder, files)
-        except CrashNow:
-            deaths += 1
-            files.bury()
+        store = open_or_die(folder, Plan(crash_at=call))
         await written_then_reopened(folder, ONE_SEGMENT, before)
         if store is not None:
             await store.close()
             break
+        deaths += 1
     assert deaths >= 6
 
 
