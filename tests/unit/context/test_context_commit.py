@@ -68,19 +68,6 @@ async def test_what_a_person_deleted_is_not_brought_back_by_the_same_session() -
     assert [row["message_id"] for row in desk.parts()] == ["m2", "m3", "m4"]
 
 
-async def test_what_an_undo_took_away_comes_back_in_its_place() -> None:
-    desk = Desk()
-    first = await desk.commit(*TALK)
-    await forget(desk, *[change.id for change in desk.directories.operations[0].changes], is_forgotten=False)
-
-    again = await desk.commit(*TALK)
-
-    assert first.status == again.status == "committed"
-    assert [(row["message_id"], row["number"]) for row in desk.parts()] == [("m1", 0), ("m2", 1), ("m3", 2)]
-    assert {row["version"] for row in desk.parts()} == {3}
-    assert desk.of(MemoryCategory.PREFERENCES)[0]["content"].count("oolong") == 1
-
-
 async def test_a_message_that_comes_back_alone_stands_where_it_stood() -> None:
     desk = Desk()
     await desk.commit(*TALK)
