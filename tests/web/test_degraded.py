@@ -42,7 +42,7 @@ ANSWERS: dict[str, Ask] = {
     "evolve": evolve,
     "slim": post("/api/knowledge/slim", dry_run=True),
     "extract": post("/api/knowledge/extract", messages=SAID, dry_run=True),
-    "commit": post("/api/context/sessions/commit", session_id="s", messages=SAID, options={"dry_run": True}),
+    "commit": post("/api/context/sessions/commit", session_id="s", messages=SAID, wait=True),
     "memories": get("/api/context/search", q="What do I prefer?"),
     "recall": get("/api/recall", q="wait for the login form", top_k=1),
     "keyword": get("/api/keywords/search", q="something unheard of"),
