@@ -9,8 +9,10 @@ from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
-from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
+from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
+from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
+from knowhub.core.near_duplicates import words
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.keywords.model import SearchStatus
@@ -19,6 +21,8 @@ from knowhub.knowledge.model import SearchQuery
 from knowhub.knowledge.table import make_filters
 
 TEXT_CHARS = 600
+# The relevance of the keyword that a question names, and of what hangs on it.
+_NAMED = 1.0
 # What the caller did wrong: no other source makes up for it, and nothing is broken.
 _REFUSALS = (InvalidInput, Forbidden, TooLarge)
 _Refusal: TypeAlias = InvalidInput | Forbidden | TooLarge
@@ -58,13 +62,19 @@ class MemorySource(Protocol):
         target_uri: str | None = None,
         categories: Sequence[str] | None = None,
         top_k: int = 10,
+        limits: MemoryLimits | None = None,
     ) -> MemorySearchResult:
         """Return the best memories that the caller sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """A question to several sources. `types` filter knowledge, `categories` memories; `top_k` limits the total."""
+    """A question to several sources. `types` filter knowledge, `categories` memories; `top_k` limits the total.
+
+    `since` and `until`, in seconds since the epoch, limit when a row was created, and when a memory was said. `tags`
+    has, for each tag that is asked for, its facets; keywords have none. `min_relevance` is from 0 to 1; None is the
+    floor of each source.
+    """
 
     text: str
     top_k: int = 10
@@ -72,13 +82,23 @@ class RecallQuery:
     types: frozenset[str] = frozenset()
     categories: Sequence[str] = ()
     expand: bool = False
+    since: float | None = None
+    until: float | None = None
+    tags: Sequence[frozenset[str]] = ()
+    min_relevance: float | None = None
+
+    def covers(self, created_at: str) -> bool:
+        """Return whether a time, as ISO 8601, is within `since` and `until`."""
+        moment = parse_iso(created_at)
+        return (self.since is None or moment >= self.since) and (self.until is None or moment < self.until)
 
 
 @dataclass(frozen=True, slots=True)
 class RecallItem:
     """Something that was found. `id` is what it is read by, `read` the address that does; `kind` is what it is.
 
-    A score is comparable within one source only, and None where that gives none.
+    `relevance`, from 0 to 1, compares between sources. A score compares within one source only, and is None where that
+    gives none.
     """
 
     source: RecallSource
@@ -87,6 +107,7 @@ class RecallItem:
     title: str
     text: str
     read: str
+    relevance: float
     score: float | None = None
     why: str = ""
     message_ids: Sequence[str] = ()
@@ -180,7 +201,15 @@ class RecallService:
 
 async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     found = await knowledge.search(
-        ctx, SearchQuery(question.text, top_k=question.top_k, filters=make_filters({"types": question.types}))
+        ctx,
+        SearchQuery(
+            question.text,
+            top_k=question.top_k,
+            filters=[*make_filters({"types": question.types}), *question.tags],
+            since=question.since,
+            until=question.until,
+            min_relevance=question.min_relevance,
+        ),
     )
     items = [
         RecallItem(
@@ -191,6 +220,7 @@ async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, quest
             _excerpt(row["content"]),
             f"/api/knowledge/{_quote_id(row['id'])}",
             row["relevance"],
+            row["relevance"],
             "; ".join([", ".join(row["types"]), *([row["warning"]] if "warning" in row else [])]),
         )
         for row in found.records
@@ -199,31 +229,45 @@ async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, quest
 
 
 async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
+    if question.tags:
+        return RecallResult([])
     found = await keywords.search(ctx, question.text, expand=question.expand)
     if found.status is SearchStatus.MATCHED and found.node is not None:
         path = " / ".join(row["name"] for row in map(_row, found.path) if row["id"] != "root")
-        named = [_keyword(_row(found.node), f"{path}: named by the question, {found.reason}")]
-        items = [*named, *(_info(_row(info)) for info in found.infos)]
+        rows = [(_row(found.node), f"{path}: named by the question, {found.reason}")]
+        items = [_keyword(row, _NAMED, why) for row, why in rows if question.covers(row["created_at"])]
+        items += [_info(row) for row in map(_row, found.infos) if question.covers(row["created_at"])]
     else:
-        items = [_keyword(_row(candidate), f"comes near: {found.status.value}") for candidate in found.candidates]
-    return RecallResult(items[: question.top_k], degraded=found.degraded)
+        why = f"comes near: {found.status.value}"
+        near = (row for row in map(_row, found.candidates) if question.covers(row["created_at"]))
+        items = [_keyword(row, _share_words(question.text, row), why) for row in near]
+    relevant = [item for item in items if item.relevance >= (question.min_relevance or 0.0)]
+    return RecallResult(relevant[: question.top_k], degraded=found.degraded)
 
 
 async def _from_memory(memory: MemorySource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     categories = list(question.categories) or None
-    found = await memory.search_memory(ctx, question.text, categories=categories, top_k=question.top_k)
+    limits = MemoryLimits(question.since, question.until, question.tags, question.min_relevance or 0.0)
+    found = await memory.search_memory(ctx, question.text, categories=categories, top_k=question.top_k, limits=limits)
     return RecallResult([_block(block) for block in found.blocks], found.index_lag, found.degraded)
 
 
-def _keyword(row: Mapping[str, Any], why: str) -> RecallItem:
+def _share_words(question: str, row: Mapping[str, Any]) -> float:
+    """Return the share of a question's words, or Chinese characters, that a keyword's names and text have."""
+    asked = words(question)
+    known = words(" ".join((row["name"], *row["aliases"], row["description"])))
+    return round(len(asked & known) / len(asked), 4) if asked else 0.0
+
+
+def _keyword(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     title, text, read = row["name"], _excerpt(row["description"]), f"/api/keywords/{_quote_id(row['id'])}"
-    return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], title, text, read, why=why)
+    return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], title, text, read, relevance, why=why)
 
 
 def _info(row: Mapping[str, Any]) -> RecallItem:
     why = f"hangs on that keyword, from {row['source']}" if row["source"] else "hangs on that keyword"
     title, text, read = row["source"], _excerpt(row["content"]), f"/api/infos/{_quote_id(row['id'])}"
-    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], title, text, read, why=why)
+    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], title, text, read, _NAMED, why=why)
 
 
 def _block(block: RetrievedBlock) -> RecallItem:
@@ -234,6 +278,7 @@ def _block(block: RetrievedBlock) -> RecallItem:
         block.said_at or "",
         block.abstract,
         f"/api/context/read?uri={_quote_id(block.uri)}",
+        block.relevance,
         block.score,
         block.match_reason,
         block.message_ids,

@@ -10,10 +10,15 @@ from tests.web.trees import info, keyword
 pytestmark = pytest.mark.anyio
 
 
+TAGS = {"topic": "async"}
+
+
 @pytest.fixture
 async def everything(api: httpx.AsyncClient, saved: Saved) -> dict[str, str]:
     """Keep one thing in each source, and return the id of each."""
-    record = await saved("Asyncio: gather waits for all of them.", task="wait for coroutines", types=["tool"])
+    record = await saved(
+        "Asyncio: gather waits for all of them.", task="wait for coroutines", types=["tool"], tags=TAGS
+    )
     named = await keyword(api, "Asyncio")
     hanging = await info(api, "asyncio.TaskGroup is safer since 3.11", named["id"])
     await commit(api, "s-1", "yesterday asyncio deadlocked in the gateway")
@@ -32,6 +37,8 @@ async def test_every_source_answers_and_each_item_says_where_it_is_from(
     assert {kind: by_kind[kind]["id"] for kind in ("record", "keyword", "info")} == everything
     assert by_kind["sessions"]["message_ids"] == ["m-1"]
     assert (told["count"], told["degraded"]) == (len(told["results"]), [])
+    assert {kind: by_kind[kind]["relevance"] for kind in ("keyword", "info")} == {"keyword": 1.0, "info": 1.0}
+    assert all(0 < item["relevance"] <= 1 for item in told["results"])
 
 
 @pytest.mark.usefixtures("everything")
@@ -49,6 +56,12 @@ async def test_what_an_item_names_can_be_read(api: httpx.AsyncClient) -> None:
         ({"sources": "keywords,knowledge"}, {"keywords", "knowledge"}),
         ({"types": "plan"}, {"keywords", "memory"}),
         ({"categories": "events"}, {"knowledge", "keywords"}),
+        ({"min_relevance": "1"}, {"keywords"}),
+        ({"min_relevance": "0.01"}, {"knowledge", "keywords", "memory"}),
+        ({"tag.topic": "async"}, {"knowledge"}),
+        ({"tag.topic": "other"}, set()),
+        ({"since": "2020-01-01"}, {"knowledge", "keywords", "memory"}),
+        ({"until": "2020-01-01"}, set()),
     ],
 )
 @pytest.mark.usefixtures("everything")

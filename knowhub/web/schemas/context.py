@@ -280,8 +280,8 @@ class DistillBody(Body):
     dry_run: bool = Field(default=False, description="Return what would be saved, and write nothing.")
 
 
-class RecallParams(CallerIds):
-    """One question to everything."""
+class RecallParams(TagFilters):
+    """One question to everything, and any `tag.<name>=value`, which keywords do not have."""
 
     q: Question
     top_k: int = Field(
@@ -293,6 +293,13 @@ class RecallParams(CallerIds):
     llm_expand_query: bool = Field(
         default=False, description="If the question names no keyword, a model searches the tree. This is slow."
     )
+    since: Moment | None = Field(
+        default=None, description="Only what was created, and memories that were said, at this time or later."
+    )
+    until: Moment | None = Field(default=None, description="The same, before this time.")
+    min_relevance: float | None = Field(
+        default=None, ge=0, le=1, description="The least relevance of an item, in place of each source's own floor."
+    )
 
     def question(self) -> RecallQuestion:
         """Return the parsed question."""
@@ -303,4 +310,8 @@ class RecallParams(CallerIds):
             frozenset(self.types),
             [category.value for category in self.categories],
             self.llm_expand_query,
+            None if self.since is None else clock.parse_iso(self.since),
+            None if self.until is None else clock.parse_iso(self.until),
+            self.tag_filters(),
+            self.min_relevance,
         )

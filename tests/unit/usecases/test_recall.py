@@ -3,11 +3,11 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
+from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound
@@ -19,6 +19,7 @@ from tests.builders import local
 
 pytestmark = pytest.mark.anyio
 
+TODAY = "2026-03-05T12:00:00Z"
 NOTHING = KeywordFound(SearchStatus.NOT_FOUND)
 
 
@@ -67,6 +68,7 @@ class Memories:
 
     uris: Sequence[str] = ()
     asked: list[tuple[Sequence[str] | None, int]] = field(default_factory=list)
+    limits: list[MemoryLimits | None] = field(default_factory=list)
 
     async def search_memory(
         self,
@@ -75,20 +77,22 @@ class Memories:
         target_uri: str | None = None,
         categories: Sequence[str] | None = None,
         top_k: int = 10,
+        limits: MemoryLimits | None = None,
     ) -> MemorySearchResult:
         del ctx, query, target_uri
         self.asked.append((categories, top_k))
+        self.limits.append(limits)
         blocks = [
-            RetrievedBlock(one, "events", "L0", f"about {one}", score=1.0, match_reason="words", message_ids=("m-1",))
-            for one in self.uris
+            replace(RetrievedBlock(uri, "events", "L0", f"about {uri}"), score=1.0, message_ids=("m-1",))
+            for uri in self.uris
         ]
         return MemorySearchResult([], [], blocks, len(blocks), 3, ["embedder"])
 
 
 def named(name: str, *infos: str) -> KeywordFound:
-    row = {"id": f"id of {name}", "name": name, "description": "what it is"}
+    row = {"id": f"id of {name}", "name": name, "description": "what it is", "created_at": TODAY}
     path = [{"id": "root", "name": "root"}, row]
-    hanging = [{"id": one, "content": f"says {one}", "source": ""} for one in infos]
+    hanging = [{"id": one, "content": f"says {one}", "source": "", "created_at": TODAY} for one in infos]
     return KeywordFound(
         SearchStatus.MATCHED,
         json.dumps(row).encode(),
@@ -131,7 +135,7 @@ async def test_every_item_says_where_to_read_on_and_is_no_longer_than_an_excerpt
 
 
 async def test_what_comes_near_is_shown_where_no_keyword_is_named() -> None:
-    near = json.dumps({"id": "n", "name": "near", "description": ""}).encode()
+    near = json.dumps({"id": "n", "name": "near", "aliases": [], "description": "", "created_at": TODAY}).encode()
     recall = RecallService(RecallSources(None, Tree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
 
     (item,) = (await recall.recall(local(), RecallQuery("x"))).items
