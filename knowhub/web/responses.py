@@ -124,11 +124,15 @@ def answer_write(
     return JsonText(orjson.dumps({**body, "operation_id": operation_id}), status, extra)
 
 
-def answer_saved(saved: SavedRow, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def answer_saved(
+    saved: SavedRow,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    warnings: Sequence[Mapping[str, str]] = (),
+) -> Response:
     """Answer with a row after a write."""
-    return answer_write(
-        make_saved_view(saved), saved.operation_id, status, etag(saved.record["version"]) | dict(headers or {})
-    )
+    body = {**make_saved_view(saved), **({"warnings": warnings} if warnings else {})}
+    return answer_write(body, saved.operation_id, status, etag(saved.record["version"]) | dict(headers or {}))
 
 
 def answer_history(page: HistoryPage) -> Response:

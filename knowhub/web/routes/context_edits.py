@@ -1,6 +1,6 @@
 """The routes of memories that are written by hand: create, move, link, read several, and look for a text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from knowhub.web.responses import answer_json, answer_write, etag
 from knowhub.web.route import Call, Edit, Routes, Write
 from knowhub.web.schemas import context_edits as schemas
 from knowhub.web.schemas.context_answers import ReadBlock
+from knowhub.web.secret_warnings import list_warnings
 from knowhub.web.views import view_of
 
 routes = Routes("/api/context", "memories")
@@ -41,7 +42,8 @@ async def create_node(call: Write, sent: schemas.NewNodeBody) -> Response:
     """Create a memory in the caller's own space. 409 if its URI is taken."""
     done = await call.hub.memories.authoring.create(call.ctx, sent.to_memory(), call.key)
     location = {"Location": f"/api/context/nodes?uri={quote(done.uri, safe='')}"}
-    return await _answer_node(call, done, 201, location)
+    warnings = await list_warnings({"content": sent.content, "overview": sent.overview, "abstract": sent.abstract})
+    return await _answer_node(call, done, 201, location, warnings)
 
 
 @routes.add(
@@ -113,10 +115,15 @@ async def grep(call: Call, params: schemas.GrepParams) -> Response:
 
 
 async def _answer_node(
-    call: Write, done: AuthoredNode, status: int, headers: Mapping[str, str] = MappingProxyType({})
+    call: Write,
+    done: AuthoredNode,
+    status: int,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    warnings: Sequence[Mapping[str, str]] = (),
 ) -> Response:
     node = await call.hub.memories.nodes.get_node(call.ctx, done.uri)
-    return answer_write(asdict(node), done.operation_id, status, {**headers, **etag(node.version)})
+    body = {**asdict(node), **({"warnings": warnings} if warnings else {})}
+    return answer_write(body, done.operation_id, status, {**headers, **etag(node.version)})
 
 
 async def _answer_links(call: Write, done: AuthoredNode) -> Response:

@@ -27,6 +27,7 @@ from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.operations import HistoryParams
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
 from knowhub.web.schemas.upkeep import WaitParams
+from knowhub.web.secret_warnings import list_warnings
 from knowhub.web.views import make_extraction_view, make_search_view, make_slimming_view
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
@@ -60,7 +61,8 @@ async def save_knowledge(call: Write, sent: schemas.SaveBody) -> Response:
     """
     saved = await call.hub.knowledge.records.save(call.ctx, sent.to_new(), call.key)
     location = {"Location": f"/api/knowledge/{quote(saved.record['id'], safe='')}"}
-    return answer_saved(_with_missing(call, saved), 200 if saved.duplicate_of else 201, location)
+    warnings = await list_warnings({"task": sent.task, "content": sent.content})
+    return answer_saved(_with_missing(call, saved), 200 if saved.duplicate_of else 201, location, warnings)
 
 
 @routes.add(
@@ -97,7 +99,13 @@ async def save_knowledge_batch(call: Write, sent: schemas.BatchBody) -> Response
         }
         for entry in (_with_missing(call, result) for result in saved.records)
     ]
-    rest = {"operation_id": saved.operation_id}
+    texts = {
+        f"items.{place}.{name}": getattr(item, name)
+        for place, item in enumerate(sent.items)
+        for name in ("task", "content")
+    }
+    warnings = await list_warnings(texts)
+    rest = {"operation_id": saved.operation_id, **({"warnings": warnings} if warnings else {})}
     return await answer_rows(results, rest, 201 if saved.operation_id else 200)
 
 
@@ -207,7 +215,7 @@ async def get_knowledge(call: Call, knowledge_id: str) -> Response:
 async def patch_knowledge(call: Edit, knowledge_id: str, sent: schemas.PatchBody) -> Response:
     """Change a record's content, tags or scopes. Evidence is changed by PUT."""
     saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, sent.patch(), call.version, call.key)
-    return answer_saved(_with_missing(call, saved))
+    return answer_saved(_with_missing(call, saved), warnings=await list_warnings(sent.patch()))
 
 
 @routes.add(

@@ -10,6 +10,7 @@ from knowhub.web.responses import answer_json, answer_list, answer_saved, answer
 from knowhub.web.route import Call, Edit, Routes, Write
 from knowhub.web.schemas import resources as schemas
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
+from knowhub.web.secret_warnings import list_warnings
 
 routes = Routes("/api/resource", "resources", "Code, credentials, cookies and other texts, with an encrypted part.")
 
@@ -49,7 +50,8 @@ async def save_resource(call: Write, sent: schemas.ResourceBody, params: schemas
     service = call.hub.resources
     saved = await service.save(call.ctx, sent.to_new(), call.key, upsert=params.upsert)
     location = {"Location": f"/api/resource/{quote(sent.id)}"}
-    return answer_saved(saved, 201 if saved.is_new else 200, location)
+    warnings = await list_warnings({"title": sent.title, "body": sent.body})
+    return answer_saved(saved, 201 if saved.is_new else 200, location, warnings)
 
 
 @routes.add("GET", "", {200: schemas.ResourceList}, summary="List resources by id")
@@ -95,9 +97,10 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
 async def update_resource(call: Edit, resource_id: str, sent: schemas.ResourcePatchBody) -> Response:
     """Change a resource's body, sealed body, metadata or scopes."""
     service = call.hub.resources
-    return answer_saved(
-        await service.patch(call.ctx, check_resource_id(resource_id), sent.patch(), call.version, call.key)
-    )
+    patch = sent.patch()
+    saved = await service.patch(call.ctx, check_resource_id(resource_id), patch, call.version, call.key)
+    # What is sealed is where it belongs.
+    return answer_saved(saved, warnings=await list_warnings({"title": patch.get("title"), "body": patch.get("body")}))
 
 
 @routes.add("DELETE", "/{resource_id:path}", {200: DeletionAnswer}, summary="Delete a resource")

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from knowhub.web.schemas.parts import Answer, OperationAnswer, Page
+from knowhub.web.schemas.parts import Answer, OperationAnswer, Page, WarningsAnswer
 
 
 class SourceAnswer(Answer):
@@ -88,7 +88,7 @@ class ReadRecord(KnowledgeRecord):
     )
 
 
-class SavedRecord(KnowledgeRecord, OperationAnswer):
+class SavedRecord(KnowledgeRecord, WarningsAnswer, OperationAnswer):
     """A record after a write; `duplicate_of` if an equal record exists."""
 
     duplicate_of: str | None = None
@@ -100,7 +100,7 @@ class SavedRecord(KnowledgeRecord, OperationAnswer):
     )
 
 
-class SavedRecords(OperationAnswer):
+class SavedRecords(WarningsAnswer, OperationAnswer):
     results: list[SavedRecord]
     count: int
 

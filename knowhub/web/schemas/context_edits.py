@@ -11,7 +11,17 @@ from knowhub.context.retrieval.memory_read_service import MAX_READ
 from knowhub.web.schemas.context import LevelName, Uri
 from knowhub.web.schemas.context_answers import NodeRecord, ReadBlock, RelationAnswer
 from knowhub.web.schemas.knowledge import Question, Tags
-from knowhub.web.schemas.parts import Answer, Body, CallerIds, Label, OperationAnswer, Page, Text, VersionedBody
+from knowhub.web.schemas.parts import (
+    Answer,
+    Body,
+    CallerIds,
+    Label,
+    OperationAnswer,
+    Page,
+    Text,
+    VersionedBody,
+    WarningsAnswer,
+)
 
 RelationType = Annotated[Label, StringConstraints(min_length=1)]
 
@@ -35,7 +45,7 @@ class NewNodeBody(Body):
         return NewMemory(MemoryCategory(self.category), self.content, self.name, given, self.tags)
 
 
-class CreatedNode(NodeRecord, OperationAnswer):
+class CreatedNode(NodeRecord, WarningsAnswer, OperationAnswer):
     """A memory that was created or moved."""
 
 

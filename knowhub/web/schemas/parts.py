@@ -266,6 +266,19 @@ class Page(Answer, Generic[RowT]):
     next_cursor: str | None
 
 
+class SecretWarning(Answer):
+    """A text that looks as if it had a secret in it, and what to do."""
+
+    field: str = Field(examples=["content"])
+    message: str
+
+
+class WarningsAnswer(BaseModel):
+    """What a save warns of; left out if there is nothing."""
+
+    warnings: list[SecretWarning] | None = Field(default=None, description="What looks like a secret, at most 20.")
+
+
 class OperationAnswer(BaseModel):
     """The operation that a write made; null when it changed nothing."""
 

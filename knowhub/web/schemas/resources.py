@@ -20,6 +20,7 @@ from knowhub.web.schemas.parts import (
     Page,
     ResourceId,
     Text,
+    WarningsAnswer,
     clean,
     fill,
 )
@@ -126,7 +127,7 @@ class ReadResource(ResourceRecord):
     operation_id: str | None = Field(default=None, description="The operation in the log that records who read it.")
 
 
-class SavedResourceRecord(ResourceRecord, OperationAnswer):
+class SavedResourceRecord(ResourceRecord, WarningsAnswer, OperationAnswer):
     """A resource after a write."""
 
 

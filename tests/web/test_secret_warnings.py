@@ -1,0 +1,63 @@
+"""A save that has what looks like a secret in it says so, and where it belongs; it is stored as it was sent."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "hunter2-hunter2-hunter2"
+TEXT = f"Log in with password={SECRET} first."
+LONG = f"{'The deploy failed again. ' * 2_000}{TEXT}"
+
+
+async def warnings_of(api: httpx.AsyncClient, method: str, path: str, body: dict[str, Any]) -> list[dict[str, str]]:
+    answer = await api.request(method, path, json=body)
+    assert answer.is_success, answer.text
+    warned: list[dict[str, str]] = answer.json().get("warnings", [])
+    assert not any(SECRET in warning["message"] for warning in warned)
+    return warned
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/api/knowledge", {"content": TEXT}, "content"),
+        ("/api/knowledge", {"task": "说明", "content": f"登录用 password: {SECRET} ，以后不变"}, "content"),
+        ("/api/knowledge", {"content": LONG}, "content"),
+        ("/api/knowledge/batch", {"items": [{"content": "harmless"}, {"task": TEXT}]}, "items.1.task"),
+        ("/api/resource", {"id": "site/login", "body": TEXT}, "body"),
+        ("/api/context/nodes", {"category": "events", "content": TEXT}, "content"),
+    ],
+)
+async def test_a_save_names_the_field_and_where_a_secret_belongs(
+    api: httpx.AsyncClient, path: str, body: dict[str, Any], field: str
+) -> None:
+    (warning,) = await warnings_of(api, "POST", path, body)
+
+    assert warning["field"] == field
+    assert "password" in warning["message"]
+    assert "secure_body" in warning["message"]
+
+
+async def test_a_change_is_looked_at_too(api: httpx.AsyncClient) -> None:
+    saved = (await api.post("/api/knowledge", json={"content": "harmless"})).json()
+
+    (warning,) = await warnings_of(api, "PATCH", f"/api/knowledge/{saved['id']}", {"content": TEXT})
+
+    assert warning["field"] == "content"
+    assert (await api.get(f"/api/knowledge/{saved['id']}")).json()["content"] == TEXT
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/knowledge", {"content": "The commit 3f786850e387550fdab836ed7e6dc881de23001b broke the build."}),
+        ("/api/resource", {"id": "site/login", "body": "see secure_body", "secure_body": TEXT}),
+    ],
+)
+async def test_what_is_harmless_or_sealed_is_no_reason_to_warn(
+    api: httpx.AsyncClient, path: str, body: dict[str, Any]
+) -> None:
+    assert await warnings_of(api, "POST", path, body) == []
