@@ -208,6 +208,7 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     ("GET", f"{CONTEXT}/children"): asked(
         Need.KEY, query="recursive=true", uses=(_MEMORY,), tells=_MEMORY, is_private=True
     ),
+    ("GET", f"{CONTEXT}/profile"): asked(Need.KEY),
     ("GET", f"{CONTEXT}/sessions"): asked(
         Need.KEY, query="limit=1000", uses=(_MEMORY,), tells=_MEMORY, is_private=True
     ),

@@ -103,7 +103,7 @@ class ContextSummary:
     said a part, or what a node is called; `abstract` is its L0 text, shortened to 300 characters. `sources` are the
     URIs of the messages that an extracted memory comes from, the first 32 of them. `role` is that of a part.
     `outdated` are messages that said what a memory does not state any more. `unread` is how many messages of a session
-    wait for a model, `waits_since` since when, in seconds since the epoch.
+    wait for a model, `waits_since` since when, in seconds since the epoch; where it `is_read_by_model`, some were read.
     """
 
     uri: str
@@ -131,6 +131,7 @@ class ContextSummary:
     outdated: tuple[str, ...] = ()
     unread: int = 0
     waits_since: float = 0.0
+    is_read_by_model: bool = False
 
     @property
     def id(self) -> str:

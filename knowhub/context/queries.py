@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice, pairwise
 from typing import Any, Final
+from urllib.parse import unquote
 
 from knowhub.context import texts, uri
 from knowhub.context.model import HISTORY, NODES, PARTS, READING, STATEMENTS, ContextSummary, MemoryCategory
@@ -70,6 +71,7 @@ def _summarize_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "outdated": tuple(islice((item for item in dict.fromkeys(ended) if item not in current), _MOST_SOURCES)),
         "unread": sum(end - start for start, end in reading.get("waiting", ())),
         "waits_since": reading.get("since") or 0.0,
+        "is_read_by_model": bool(reading.get("by_model")),
     }
 
 
@@ -183,6 +185,11 @@ def list_sessions_to_read(view: View) -> Sequence[ContextSummary]:
 def list_memories_from(view: View, address: str) -> Sequence[ContextSummary]:
     """Return the live memories that come from a message, or of which it said what holds no more."""
     return view.lookup(NODES_BY_SOURCE, address)
+
+
+def message_id_of(part: ContextSummary) -> str:
+    """Return the id of a message, or how its URI names it where it was sent without one."""
+    return part.message_id or unquote(part.uri.rpartition("/")[2])
 
 
 def list_neighbours(view: View, address: str, reach: int) -> Sequence[ContextSummary]:

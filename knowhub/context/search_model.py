@@ -20,6 +20,11 @@ class MemoryLimits:
     tags: Sequence[frozenset[str]] = ()
     min_relevance: float = 0.0
 
+    @property
+    def is_limiting(self) -> bool:
+        """Whether anything is asked for."""
+        return bool(self.tags or self.min_relevance or self.since is not None or self.until is not None)
+
     def accept(self, head: ContextSummary) -> bool:
         """Return whether a memory has the tags and is of the time that is asked for."""
         moment = head.updated_at if head.said_at is None else head.said_at
@@ -82,6 +87,7 @@ class RetrievedBlock:
     `message_ids` names the message that a part is with the turn or the replies that belong to it, or the messages that
     an extracted memory came from, best first. `content` is the whole text, of an L2 reading only. `score` orders the
     blocks of a search; `relevance`, from 0 to 1, compares with that of other searches and sources.
+    A `standing` instruction or preference is shown whatever was asked.
     """
 
     uri: str
@@ -97,6 +103,7 @@ class RetrievedBlock:
     match_reason: str = ""
     message_ids: Sequence[str] = ()
     said_at: str | None = None
+    standing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

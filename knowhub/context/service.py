@@ -1,13 +1,14 @@
 """The verbs on layered memories: commit, read, search, list, edit and forget."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from knowhub.context import edits, sessions, uri
 from knowhub.context.commit import statements
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
+from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
 from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.edits import parse_own_uri
@@ -26,6 +27,8 @@ from knowhub.core.request_context import RequestContext
 
 MAX_LISTED = 5_000
 MAX_DEPTH = 8
+_MAX_STANDING = 3
+_RESULTS_A_STANDING = 5
 _WITHOUT_STATEMENTS = (MemoryCategory.SESSIONS, MemoryCategory.TOOLS, MemoryCategory.SKILLS)
 
 
@@ -147,12 +150,16 @@ class ContextService:
     ) -> MemorySearchResult:
         """Find memories by their L0 text; no overview and no content is opened. Raises InvalidInput, NotFound.
 
-        `target_uri` is where to look, `categories` what for; both are all where they are not given.
+        `target_uri` is where to look, `categories` what for; both are all where they are not given. Then one in five
+        results, three at most, are standing instructions and preferences, last.
         """
         if target_uri is not None:
             edits.parse_own_uri(ctx, target_uri, "target_uri")
         await self._store.refresh(ctx.account)
-        return await self._means.search.search(ctx, query, target_uri, categories, top_k, limits)
+        found = await self._means.search.search(ctx, query, target_uri, categories, top_k, limits)
+        if target_uri is not None or categories or (limits is not None and limits.is_limiting):
+            return found
+        return self._with_standing(ctx, found, top_k)
 
     async def read_memory(
         self,
@@ -186,6 +193,11 @@ class ContextService:
         """
         await self._store.refresh(ctx.account)
         return children_of(self._store.view(ctx.account), ctx, address, MAX_DEPTH if recursive else depth)
+
+    async def read_profile(self, ctx: RequestContext, max_tokens: int = DEFAULT_TOKENS) -> CurrentMemories:
+        """Return all that is current of the caller, in one bounded text. Raises InvalidInput for who is nobody."""
+        await self._store.refresh(ctx.account)
+        return gather_current(self._store.view(ctx.account), ctx, max_tokens)
 
     async def list_sessions(
         self, ctx: RequestContext, limit: int, after: str | None = None
@@ -256,6 +268,31 @@ class ContextService:
         if operation_id is None:
             raise NotFound.of("memory", address)
         return operation_id
+
+    def _with_standing(self, ctx: RequestContext, found: MemorySearchResult, top_k: int) -> MemorySearchResult:
+        most = min(_MAX_STANDING, top_k // _RESULTS_A_STANDING)
+        try:
+            known = {block.uri for block in found.blocks}
+            items = list_standing(self._store.view(ctx.account), ctx, most + len(known)) if most else []
+        except InvalidInput:
+            # Who is no user and no agent has none.
+            return found
+        added = [
+            RetrievedBlock(
+                uri=item.uri,
+                category=item.category,
+                level_hit=Level.L0.name,
+                abstract=item.text,
+                match_reason="always shown",
+                message_ids=item.message_ids,
+                said_at=item.said_at,
+                standing=True,
+            )
+            for item in items
+            if item.uri not in known
+        ][:most]
+        blocks = [*found.blocks[: top_k - len(added)], *added]
+        return replace(found, blocks=blocks, total=len(blocks))
 
     def _node(self, ctx: RequestContext, address: str) -> ContextNode:
         view = self._store.view(ctx.account)

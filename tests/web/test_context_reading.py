@@ -260,3 +260,56 @@ async def test_any_name_of_a_caller_is_answered(api: httpx.AsyncClient, hub: Hub
         response = await api.get(path, params={"user_id": user_id, **params})
         assert response.status_code in {200, 422}, (path, response.text)
     assert hub.store.last_seq == before
+
+
+async def test_the_profile_has_all_that_is_current_each_line_with_its_day_and_evidence(api: httpx.AsyncClient) -> None:
+    said = [
+        ("2026-03-05T10:00:00Z", "I live in Rome."),
+        ("2026-03-05T10:01:00Z", "I love oolong tea."),
+        ("2026-03-05T10:02:00Z", "From now on answer in English."),
+        ("2026-03-06T10:00:00Z", "I live in Oslo."),
+    ]
+    messages = [
+        {"role": "user", "content": text, "timestamp": moment, "message_id": f"m{number}"}
+        for number, (moment, text) in enumerate(said)
+    ]
+    await api.post("/api/context/sessions/commit", json={"session_id": "s1", "messages": messages, "user_id": "ana"})
+
+    whole = (await api.get("/api/context/profile", params={"user_id": "ana"})).json()
+    short = (await api.get("/api/context/profile", params={"user_id": "ana", "max_tokens": 12})).json()
+    nobody = (await api.get("/api/context/profile", params={"user_id": "zhou"})).json()
+
+    assert whole["text"].splitlines() == [
+        "- I live in Oslo. (2026-03-06)",
+        "- From now on answer in English. (2026-03-05)",
+        "- I love oolong tea. (2026-03-05)",
+    ]
+    assert [(line["category"], line["message_ids"]) for line in whole["lines"]] == [
+        ("profile", ["m3"]),
+        ("preferences", ["m2"]),
+        ("preferences", ["m1"]),
+    ]
+    assert (short["text"], short["left_out"]) == ("- I live in Oslo. (2026-03-06)", 2)
+    assert nobody == {"text": "", "lines": [], "left_out": 0}
+
+
+async def test_standing_instructions_come_last_whatever_was_asked_and_within_top_k(api: httpx.AsyncClient) -> None:
+    said = [
+        "From now on answer in English.",
+        "I love oolong tea.",
+        *(f"The boat number {n} is red." for n in range(12)),
+    ]
+    messages = [{"role": "user", "content": text, "message_id": f"m{number}"} for number, text in enumerate(said)]
+    await api.post("/api/context/sessions/commit", json={"session_id": "s1", "messages": messages, "user_id": "ana"})
+
+    async def found(**named: Any) -> list[tuple[str, bool]]:  # noqa: ANN401 -- any parameter
+        params = {"q": "which boat is red", "user_id": "ana", **named}
+        blocks = (await api.get("/api/context/search", params=params)).json()["blocks"]
+        return [(block["abstract"], block["standing"]) for block in blocks]
+
+    five, ten = await found(top_k=5), await found(top_k=10)
+
+    assert (len(five), five[-1]) == (5, ("From now on answer in English.", True))
+    assert ten[-2:] == [("From now on answer in English.", True), ("I love oolong tea.", True)]
+    assert not any(standing for _, standing in [*five[:-1], *ten[:-2], *await found(top_k=4)])
+    assert not any(standing for _, standing in await found(top_k=10, categories="sessions"))

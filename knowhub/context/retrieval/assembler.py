@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
-from urllib.parse import unquote
 
 from knowhub.context import edits, texts
 from knowhub.context.model import PARTS, ContextSummary, Level
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import find_memory
+from knowhub.context.queries import find_memory, message_id_of
 from knowhub.context.search_model import NodeHit, RetrievedBlock, TypedQuery
 from knowhub.context.uri import Sees
 from knowhub.core import clock
@@ -75,11 +74,6 @@ class RetrievalAssembler:
         yield from hit.reasons
         if not whole and not hit.reasons:
             yield "meaning" if "times" not in query.hints else "day"
-
-
-def message_id_of(part: ContextSummary) -> str:
-    """Return the id of a message, or how its URI names it where it was sent without one."""
-    return part.message_id or unquote(part.uri.rpartition("/")[2])
 
 
 def _as_seen(head: ContextSummary, sees: Sees) -> ContextSummary:

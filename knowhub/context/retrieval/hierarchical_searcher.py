@@ -106,6 +106,9 @@ _FOLDED: Final = 3
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.15
 _EVIDENCE: Final = 0.3
+# A memory matches so much of what its messages do. Measured, as the next, on conversations with known facts.
+_OF_EVIDENCE: Final = 0.85
+_NO_EVIDENCE: Final = 0.7
 # Of the places, those that each kind, extracted or said, has where it matches at least so well as this.
 _KEPT_PLACES: Final = 0.3
 _WORTH_A_PLACE: Final = 0.35
@@ -150,7 +153,7 @@ class _Ranking:
         for hit in hits:
             self._sort_in(hit)
         self._outdated: set[str] = set()
-        self._extracted = self._match_replacements()
+        self._extracted = self._match_evidence()
         self._transcripts = TranscriptScores(self._sessions, self._best)
 
     def best(self) -> list[ScoredHit]:
@@ -195,18 +198,22 @@ class _Ranking:
         else:
             self._sessions[head.uri].own = hit
 
-    def _match_replacements(self) -> list[SearchHit[ContextSummary]]:
-        """Return the extracted memories; what replaced a statement matches as well as the message that made it."""
+    def _match_evidence(self) -> list[SearchHit[ContextSummary]]:
+        """Return the extracted memories; each matches about as well as the messages that it is made of.
+
+        What replaced a statement matches as well as the message that made that.
+        """
         hits = {hit.head.uri: hit for hit in self._extracted}
         for hit in [hit for session in self._sessions.values() for hit in session.hits.values()]:
             memories = [memory for memory in list_memories_from(self._view, hit.head.uri) if self._is_wanted(memory)]
             newer = [memory for memory in memories if hit.head.uri in memory.outdated]
             if newer and all(hit.head.uri in memory.outdated for memory in memories):
                 self._outdated.add(hit.head.uri)
-            for memory in newer:
+            for memory in memories:
                 known = hits.get(memory.uri)
-                if known is None or known.relevance < hit.relevance:
-                    hits[memory.uri] = replace(hit, head=memory)
+                relevance = hit.relevance if memory in newer else _OF_EVIDENCE * hit.relevance
+                if known is None or known.relevance < relevance:
+                    hits[memory.uri] = replace(hit, head=memory, relevance=relevance)
         return list(hits.values())
 
     def _parts(self) -> list[ScoredHit]:
@@ -221,12 +228,19 @@ class _Ranking:
             head, is_seed = self._at(place)
             if head is None:
                 continue
-            moved = self._raise_score(head, score) * ranking.weigh_part(head, is_outdated=head.uri in self._outdated)
+            weight = ranking.weigh_part(head, is_outdated=head.uri in self._outdated)
+            moved = self._raise_score(head, score) * weight * self._weigh_evidence(head)
             found.append(ScoredHit(head, moved, is_seed))
             heapq.heappush(top, moved)
             if len(top) > self._wide:
                 heapq.heappop(top)
         return found
+
+    def _weigh_evidence(self, head: ContextSummary) -> float:
+        """Return how much a message weighs by what a model took from it: of which it took nothing says less."""
+        session = find_memory(self._view, head.parent_uri)
+        is_read = session is not None and session.is_read_by_model
+        return _NO_EVIDENCE if is_read and not list_memories_from(self._view, head.uri) else 1.0
 
     def _at(self, place: Place) -> tuple[ContextSummary | None, bool]:
         """Return the node at a position, None if missing or hidden, and whether it matched itself."""

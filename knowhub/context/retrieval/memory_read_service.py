@@ -6,8 +6,7 @@ from typing import Final
 
 from knowhub.context import edits
 from knowhub.context.model import PARTS, ContextNode, ContextSummary, Level, MemoryCategory, RelationEdge
-from knowhub.context.queries import find_memory, list_parts
-from knowhub.context.retrieval.assembler import message_id_of
+from knowhub.context.queries import find_memory, list_parts, message_id_of
 from knowhub.context.search_model import RetrievedBlock
 from knowhub.context.texts import transcript
 from knowhub.core import clock

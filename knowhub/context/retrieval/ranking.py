@@ -139,6 +139,8 @@ def _raise_newer(hit: ScoredHit, days: Sequence[int]) -> ScoredHit:
 
 
 def _is_newer(hit: ScoredHit, other: ScoredHit) -> bool:
-    """Return whether a hit was said on a later day than another, and matches about as well."""
+    """Return whether a hit was said on a later day than a message, and matches about as well."""
+    if other.head.category is not MemoryCategory.SESSIONS:
+        return False
     day, before = _get_day(hit.head), _get_day(other.head)
     return day is not None and before is not None and day > before and hit.score >= _ABOUT_AS_WELL * other.score

@@ -63,6 +63,12 @@ async def commit_session(call: Write, sent: schemas.CommitBody) -> Response:
     return answer_write(make_commit_view(done), done.operation_id, 201, location)
 
 
+@routes.add("GET", "/context/profile", {200: shapes.CurrentMemoriesAnswer}, summary="All that is current of the caller")
+async def read_profile(call: Call, params: schemas.ProfileParams) -> Response:
+    """Return what the caller's memories state now, each line with its evidence: for the start of a session."""
+    return answer_json(await call.hub.memories.nodes.read_profile(call.ctx, params.max_tokens))
+
+
 @routes.add("GET", "/context/sessions", {200: shapes.SessionsAnswer}, summary="List sessions")
 async def list_sessions(call: Call, params: schemas.SessionsParams) -> Response:
     """List sessions, newest first: what was read by what, what waits, and what was left out and why."""

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from knowhub.context import uri
 from knowhub.context.commit import commit_checks
+from knowhub.context.commit.current_memories import DEFAULT_TOKENS
 from knowhub.context.commit_model import CommitOptions, SessionCommit, UsedTool
 from knowhub.context.model import Level, MemoryCategory
 from knowhub.context.search_model import MemoryLimits
@@ -265,6 +266,12 @@ class ChildrenParams(CallerIds):
     uri: Uri | None = Field(default=None, description="Default: everything that the caller sees of the account.")
     recursive: bool = Field(default=False, description="List all levels.")
     depth: int = Field(default=1, ge=1, le=MAX_DEPTH)
+
+
+class ProfileParams(CallerIds):
+    """How much is wanted."""
+
+    max_tokens: int = Field(default=DEFAULT_TOKENS, ge=1, le=100_000, description="A token is counted as three bytes.")
 
 
 class SessionsParams(CallerIds):

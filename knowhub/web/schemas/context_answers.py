@@ -98,6 +98,25 @@ class CommitAnswer(OperationAnswer):
     degraded: list[str] = Field(description="The configured parts that were needed and failed.")
 
 
+class CurrentStatementAnswer(Answer):
+    """A statement that holds."""
+
+    text: str
+    category: str
+    uri: str = Field(examples=[_URI])
+    said_at: str | None = Field(description="When it was said; the day of an event.")
+    by: str = Field(examples=["rules", "llm", "person"])
+    message_ids: list[str] = Field(description="The messages that say so.")
+
+
+class CurrentMemoriesAnswer(Answer):
+    """What a user's memories state now."""
+
+    text: str = Field(description="One line for each statement, with its day.")
+    lines: list[CurrentStatementAnswer]
+    left_out: int = Field(description="How many statements `max_tokens` leaves no room for.")
+
+
 class DroppedChangesAnswer(Answer):
     """What was left out while a session was read."""
 
@@ -169,6 +188,7 @@ class FoundBlock(Answer):
     match_reason: str
     message_ids: list[str] = Field(description="The messages that say so, best first.")
     said_at: str | None = Field(description="When it was said, or took place, as far as that is known.")
+    standing: bool = Field(description="An instruction or preference that is shown whatever was asked.")
 
 
 class MemorySearchAnswer(Answer):

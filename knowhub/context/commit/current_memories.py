@@ -1,0 +1,105 @@
+"""All that is current of a user, in one bounded text: what a host shows an agent when a session begins."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from knowhub.context import uri
+from knowhub.context.commit.statements import read_page
+from knowhub.context.model import NODES, ContextSummary, MemoryCategory
+from knowhub.context.queries import find_memory, list_memories_in, message_id_of
+from knowhub.conversations import statement_forms
+from knowhub.core import clock
+from knowhub.core.operation import View
+from knowhub.core.request_context import RequestContext
+
+DEFAULT_TOKENS: Final = 2_000
+_BYTES_A_TOKEN: Final = 3
+_MOST_LOOKED_AT: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentStatement:
+    """A statement that holds: where it stands, when it was said (ISO 8601), and the messages that say it."""
+
+    text: str
+    category: str
+    uri: str
+    said_at: str | None
+    by: str
+    message_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentMemories:
+    """The statements as one text, a line each, and how many there was no room for."""
+
+    text: str
+    lines: Sequence[CurrentStatement]
+    left_out: int
+
+
+def gather_current(view: View, ctx: RequestContext, max_tokens: int = DEFAULT_TOKENS) -> CurrentMemories:
+    """Return the profile, instructions and preferences, coming events, then the rest of the caller's memories.
+
+    Within each the newest come first. A token is counted as three bytes.
+    """
+    statements = list(_list_statements(view, ctx))
+    room = max_tokens * _BYTES_A_TOKEN
+    lines: list[str] = []
+    shown: list[CurrentStatement] = []
+    for statement in statements:
+        line = f"- {statement.text}" + (f" ({statement.said_at[:10]})" if statement.said_at else "")
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        lines.append(line)
+        shown.append(statement)
+    return CurrentMemories("\n".join(lines), shown, len(statements) - len(shown))
+
+
+def list_standing(view: View, ctx: RequestContext, limit: int) -> list[CurrentStatement]:
+    """Return the caller's standing instructions, and then their preferences, newest first."""
+    found = [item for head in _list_heads(view, ctx, MemoryCategory.PREFERENCES) for item in _read(view, head)]
+    found.sort(key=lambda item: item.said_at or "", reverse=True)
+    return sorted(found, key=lambda item: not _is_instruction(item))[:limit]
+
+
+def _list_statements(view: View, ctx: RequestContext) -> Iterator[CurrentStatement]:
+    place = uri.memory_context(ctx)
+    profile = find_memory(view, uri.node_uri(ctx.account, uri.space_of(place, "user"), MemoryCategory.PROFILE))
+    if profile is not None and profile.live and ctx.sees(profile.audience):
+        yield from reversed(_read(view, profile))
+    yield from list_standing(view, ctx, _MOST_LOOKED_AT)
+    categories = (MemoryCategory.ENTITIES, MemoryCategory.CASES, MemoryCategory.PATTERNS)
+    heads = [head for category in categories for head in _list_heads(view, ctx, category)]
+    events = sorted(_list_heads(view, ctx, MemoryCategory.EVENTS), key=lambda head: head.said_at or 0.0)
+    for head in events:
+        if (head.said_at or 0.0) >= view.now:
+            yield from _read(view, head)
+    past = [head for head in events if (head.said_at or 0.0) < view.now]
+    for head in sorted([*heads, *past], key=lambda head: -(head.said_at or head.updated_at)):
+        yield from _read(view, head)
+
+
+def _list_heads(view: View, ctx: RequestContext, category: MemoryCategory) -> list[ContextSummary]:
+    space = uri.space_of(uri.memory_context(ctx), "user")
+    folder = uri.parent_of(uri.node_uri(ctx.account, space, category, "any"))
+    heads = [head for head in list_memories_in(view, folder) if ctx.sees(head.audience)]
+    return sorted(heads, key=lambda head: -head.updated_at)[:_MOST_LOOKED_AT]
+
+
+def _read(view: View, head: ContextSummary) -> list[CurrentStatement]:
+    """Return the statements of a memory; an event has its own day."""
+    is_event = head.category is MemoryCategory.EVENTS and head.said_at is not None
+    statements = []
+    for item in read_page(view.get(NODES, head.uri)).current:
+        parts = (find_memory(view, source) for source in item["source_refs"])
+        said_at = clock.iso(head.said_at) if is_event and head.said_at is not None else item["said_at"] or None
+        ids = [message_id_of(part) for part in parts if part is not None and part.live]
+        statements.append(CurrentStatement(item["text"], head.category.value, head.uri, said_at, item["by"], ids))
+    return statements
+
+
+def _is_instruction(item: CurrentStatement) -> bool:
+    return statement_forms.INSTRUCTION.search(item.text.lower()) is not None
