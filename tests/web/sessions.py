@@ -40,8 +40,8 @@ async def node(api: httpx.AsyncClient, uri: str, **ids: str) -> dict[str, Any]:
 
 
 async def found(api: httpx.AsyncClient, q: str, **params: Any) -> list[dict[str, Any]]:  # noqa: ANN401 -- any value
-    """Return the blocks that a search answers."""
+    """Return the blocks that a search finds, without the standing instructions that are shown whatever was asked."""
     response = await api.get("/api/context/search", params={"q": q, **params})
     assert response.status_code == 200, response.text
     blocks: list[dict[str, Any]] = response.json()["blocks"]
-    return blocks
+    return [block for block in blocks if not block["standing"]]
