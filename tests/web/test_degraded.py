@@ -51,7 +51,8 @@ ANSWERS: dict[str, Ask] = {
     "reorganize": post("/api/keywords/reorganize", scope_id="root"),
 }
 OF_SEARCH = ["search", "memories", "recall"]
-OF_THE_MODEL = ["search", "evolve", "slim", "extract", "commit", "recall", "keyword", "place", "link", "reorganize"]
+# A commit asks no model: it reads the session later, see test_memories_with_a_model.py.
+OF_THE_MODEL = ["search", "evolve", "slim", "extract", "recall", "keyword", "place", "link", "reorganize"]
 
 
 @asynccontextmanager
