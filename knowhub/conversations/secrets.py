@@ -1,7 +1,7 @@
 """Credentials in text: their position and kind, never their value."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_PATTERNS, SecretPattern
@@ -75,17 +75,32 @@ def cover_secrets(text: str) -> str:
 
     Do this before the text is split into sentences: no sentence holds the whole of a key of several lines.
     """
+    return _replace_secrets(text, lambda _kind: COVER)
+
+
+def redact_secrets(text: str) -> str:
+    """Return a text with each credential replaced by its kind, such as `[password]`, before it leaves for a model.
+
+    A word too many is left out rather than a secret sent. Quotes and line breaks may be escaped, as in JSON.
+    """
+    plain = text.replace('\\"', ' "').replace("\\n", " \n")
+    return _replace_secrets(text, lambda kind: f"[{kind}]", plain)
+
+
+def _replace_secrets(text: str, make_mark: Callable[[str], str], plain: str | None = None) -> str:
+    """Replace what is found in `plain`, which has the length of the text and is the text if it is not given."""
+    plain = text if plain is None else plain
     starts = range(0, max(len(text), 1), _COVERED_CHARS)
     found = [
-        (at + secret.start, at + secret.end)
+        (at + secret.start, at + secret.end, make_mark(secret.pattern))
         for at in starts
-        for secret in find_possible_secrets(text[at : at + 2 * _COVERED_CHARS])
+        for secret in find_possible_secrets(plain[at : at + 2 * _COVERED_CHARS])
     ]
     parts: list[str] = []
     shown_to = 0
-    for start, end in sorted(found):
+    for start, end, mark in sorted(found):
         if end > shown_to:
-            parts += (text[shown_to:start], COVER) if start >= shown_to else (COVER,)
+            parts += (text[shown_to:start], mark) if start >= shown_to else (mark,)
             shown_to = end
     return "".join([*parts, text[shown_to:]])
 

@@ -1,13 +1,14 @@
 """A circuit breaker, and the guard that every call of a provider goes through."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 
 import httpx
 
+from knowhub.conversations.secrets import redact_secrets
 from knowhub.core.language_models import FailureReason, ModelFailed, Usage
 from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, RequestRejected, RequestTiming
 
@@ -178,6 +179,10 @@ class GuardedClient:
         breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
         self._guard = Guard(breaker, failures)
         self._prompt_tokens = self._completion_tokens = 0
+
+    async def _redact(self, texts: Sequence[str]) -> list[str]:
+        """Return texts as they may leave: without credentials. In a thread, because long texts take a while."""
+        return await asyncio.to_thread(lambda: [redact_secrets(text) for text in texts])
 
     @property
     def is_open(self) -> bool:

@@ -97,7 +97,10 @@ class ChatClient(GuardedClient):
 
     async def _send(self, call: _Call) -> ChatReply:
         started = self._timing.monotonic()
-        messages = add_schema(call.question.messages, call.question.schema)
+        contents = await self._redact([message["content"] for message in call.question.messages])
+        said = zip(call.question.messages, contents, strict=True)
+        redacted = [{**message, "content": content} for message, content in said]
+        messages = add_schema(redacted, call.question.schema)
         texts = await self._try_modes(call, messages)
         try:
             data = self._parse_first_valid(texts, call.question.schema)

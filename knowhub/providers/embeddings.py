@@ -130,9 +130,10 @@ class EmbeddingClient(GuardedClient):
         if not texts:
             return []
         prefix = self._options.query_prefix if query else self._options.text_prefix
-        sent = [prefix + text[: self._options.text_characters] for text in texts]
+        cut = [prefix + text[: self._options.text_characters] for text in texts]
         try:
             async with self._guard.call(timeout_s) as deadline:
+                sent = await self._redact(cut)
                 return await self._in_batches(sent, deadline)
         except EmbeddingFailed as failure:
             # A server that has refused everything up to now is not well: its model is named wrongly, say.

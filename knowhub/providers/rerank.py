@@ -63,9 +63,9 @@ class RerankClient(GuardedClient):
         """
         if not texts:
             return []
-        asked = _encode_text(query[: self._options.text_characters])
-        sent = [_encode_text(text[: self._options.text_characters]) for text in texts]
+        encoded = [_encode_text(text[: self._options.text_characters]) for text in (query, *texts)]
         async with self._guard.call(timeout_s) as deadline:
+            asked, *sent = await self._redact(encoded)
             return await self._request_scores(asked, sent, deadline)
 
     async def _request_scores(self, query: str, texts: Sequence[str], deadline: float) -> list[float]:
