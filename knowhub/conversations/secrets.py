@@ -78,23 +78,33 @@ def cover_secrets(text: str) -> str:
     return _replace_secrets(text, lambda _kind: COVER)
 
 
+_ESCAPED = re.compile(r"\\(?:\\|n|\")")
+
+
 def redact_secrets(text: str) -> str:
     """Return a text with each credential replaced by its kind, such as `[password]`, before it leaves for a model.
 
     A word too many is left out rather than a secret sent. Quotes and line breaks may be escaped, as in JSON.
     """
-    plain = text.replace('\\"', ' "').replace("\\n", " \n")
-    return _replace_secrets(text, lambda kind: f"[{kind}]", plain)
+    if "\\" in text:
+        # Without the escapes a secret is seen as it was written.
+        plain = _ESCAPED.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0][1:], text)
+        starts = range(0, len(plain), _COVERED_CHARS)
+        for secret in (item for at in starts for item in _list_with_text(plain[at : at + 2 * _COVERED_CHARS])):
+            text = text.replace(secret[0], f"[{secret[1]}]")
+    return _replace_secrets(text, lambda kind: f"[{kind}]")
 
 
-def _replace_secrets(text: str, make_mark: Callable[[str], str], plain: str | None = None) -> str:
-    """Replace what is found in `plain`, which has the length of the text and is the text if it is not given."""
-    plain = text if plain is None else plain
+def _list_with_text(text: str) -> list[tuple[str, str]]:
+    return [(text[secret.start : secret.end], secret.pattern) for secret in find_possible_secrets(text)]
+
+
+def _replace_secrets(text: str, make_mark: Callable[[str], str]) -> str:
     starts = range(0, max(len(text), 1), _COVERED_CHARS)
     found = [
         (at + secret.start, at + secret.end, make_mark(secret.pattern))
         for at in starts
-        for secret in find_possible_secrets(plain[at : at + 2 * _COVERED_CHARS])
+        for secret in find_possible_secrets(text[at : at + 2 * _COVERED_CHARS])
     ]
     parts: list[str] = []
     shown_to = 0

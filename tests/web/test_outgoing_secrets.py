@@ -56,7 +56,12 @@ async def test_no_request_to_a_model_holds_a_credential(settings: Settings) -> N
     sent = [call.request.content.decode() for route in (chats, vectors, orders) for call in route.calls]
     assert min(len(route.calls) for route in (chats, vectors, orders)) > 0
     assert any("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" in body and "1.24.3" in body for body in sent)
-    assert [body[max(0, body.find(secret) - 200) : body.find(secret) + 40] for secret in SECRETS for body in sent if secret in body] == []
+    assert [
+        body[max(0, body.find(secret) - 200) : body.find(secret) + 40]
+        for secret in SECRETS
+        for body in sent
+        if secret in body
+    ] == []
 
 
 async def test_what_is_stored_stays_as_it_was_said(api: httpx.AsyncClient) -> None:

@@ -12,6 +12,7 @@ from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import audience_facets, facet
 from knowhub.context.search_model import SeedHit, TypedQuery
 from knowhub.conversations import messages
+from knowhub.conversations.secrets import redact_secrets
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.core.request_context import RequestContext
 
@@ -113,7 +114,8 @@ class L0Retriever:
     def _without(self, text: str, persons: frozenset[str]) -> str:
         if not persons:
             return text
-        rest = text
+        # A name may be what a credential is known by.
+        rest = redact_secrets(text)
         for name in _list_spellings(persons):
             rest = _pattern(name).sub(" ", rest)
         of_names = set(self._index.matched_terms(" ".join(persons), " ".join(persons)))
