@@ -51,8 +51,7 @@ ANSWERS: dict[str, Ask] = {
     "reorganize": post("/api/keywords/reorganize", scope_id="root"),
 }
 OF_SEARCH = ["search", "memories", "recall"]
-# A commit asks no model: it reads the session later, see test_memories_with_a_model.py.
-OF_THE_MODEL = ["search", "evolve", "slim", "extract", "recall", "keyword", "place", "link", "reorganize"]
+OF_THE_MODEL = ["search", "evolve", "slim", "extract", "commit", "recall", "keyword", "place", "link", "reorganize"]
 
 
 @asynccontextmanager
