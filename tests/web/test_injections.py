@@ -198,15 +198,22 @@ async def searching(ann: Victim, order: str) -> None:
 
 
 async def evolving(ann: Victim, order: str) -> None:
-    """Have a record rewritten that quotes the text, for feedback that quotes it too: nothing but its content moves."""
+    """Have a record rewritten that quotes the text, for feedback that quotes it too: nothing but its content moves.
+
+    Where the model's answer is refused, the feedback is kept for the next one, and nothing else moves.
+    """
     mine = await ann.record(f"A page says: {order}", task="read a page")
     ann.changes()
 
     done = await ann.put(f"/api/knowledge/{mine['id']}", {"evolve_feedback": order})
 
     for change in ann.unharmed():
-        moved = {name for name in change["after"] if change["after"][name] != change["before"].get(name)}
-        assert (change["id"], moved) == (mine["id"], {"content", "version", "updated_at"})
+        before, after = change["before"], change["after"]
+        moved = {name for name in after if after[name] != before.get(name)}
+        what = {"content"} if done["evolved"] else {"eval"}
+        assert (change["id"], moved) == (mine["id"], {*what, "version", "updated_at"})
+        assert {**after["eval"], "kept_words": None} == {**before["eval"], "kept_words": None}
+        assert after["eval"].get("kept_words", []) == ([] if done["evolved"] else [order])
     assert done["content"].strip()
 
 
