@@ -24,8 +24,9 @@ class Role(StrEnum):
 class RequestContext:
     """The caller of one request.
 
-    `actor` is the principal written into the log, `own` the principals whose rows are the caller's,
-    `visible` the scopes that they see, None meaning all: the local principal, root and an account's admins.
+    `actor` is the principal written into the log: the agent if one is named. `default_owner` owns what is saved: the
+    user if one is named, because several users may call as one agent. `own` are the principals whose rows are the
+    caller's, `visible` the scopes that they see, None meaning all: the local principal, root and an account's admins.
     Without scopes a record or resource gets `default_record_scopes`, a keyword or info `default_keyword_scopes`.
     `grantable` are the scopes and owners that the caller may give to what they write, None meaning any. `key_id` names
     the key that the request came with.
@@ -109,6 +110,6 @@ def caller_context(ids: Mapping[str, str], default_owner: str, account: str = DE
         actor=own[0] if own else named[0],
         own=frozenset(own),
         visible=frozenset({*visible, scopes.PUBLIC}),
-        default_owner=own[0] if own else default_owner,
+        default_owner=own[-1] if own else default_owner,
         default_record_scopes=(scopes.OWNER,) if own else named,
     )

@@ -130,7 +130,7 @@ def root_caller() -> AuthenticatedCaller:
 def root_context(account: str, **ids: str) -> RequestContext:
     """Return the context of a request with the root key, which sees and may do everything in every account.
 
-    What it saves belongs to the agent or user that it names, and to `user:root` where it names none.
+    What it saves belongs to the user that it names, else to the agent, and to `user:root` where it names none.
     """
     own = [f"{kind}:{ids[f'{kind}_id']}" for kind in ("agent", "user") if f"{kind}_id" in ids]
     return RequestContext(
@@ -139,7 +139,7 @@ def root_context(account: str, **ids: str) -> RequestContext:
         actor=ROOT,
         own=frozenset({ROOT, *own}),
         visible=None,
-        default_owner=own[0] if own else ROOT,
+        default_owner=own[-1] if own else ROOT,
         default_keyword_scopes=(scopes.OWNER,),
         role=Role.ROOT,
     )
@@ -179,7 +179,7 @@ def _context(account: str, role: Role, holder: KeyHolder, key_id: str | None) ->
         actor=own[0],
         own=frozenset(own),
         visible=None if is_admin else visible,
-        default_owner=own[0],
+        default_owner=own[-1],
         default_keyword_scopes=(scopes.OWNER,),
         role=role,
         grantable=None if is_admin else visible if role is Role.WRITER else frozenset(),

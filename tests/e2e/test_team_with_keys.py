@@ -153,7 +153,7 @@ def check_sharing(team: Follower) -> None:
     saved, found = team.send("Share a record")
 
     assert saved.status_code == 201, saved.text
-    assert [(one["id"], one["owner"]) for one in results(found)] == [(saved.json()["id"], "agent:crawler")]
+    assert [(one["id"], one["owner"]) for one in results(found)] == [(saved.json()["id"], "user:li")]
     elsewhere = {"content": "x", "scopes": ["team:finance"]}
     key = {"X-API-Key": team.variables["CRAWLER"]}
     refused = httpx.post(f"{team.variables['HUB']}/api/knowledge", json=elsewhere, headers=key, trust_env=False)

@@ -31,7 +31,7 @@ async def key_for(url: str, **holder: object) -> str:
         return str(made.json()["key"])
 
 
-async def test_with_a_key_a_record_is_the_agents_that_the_key_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_a_key_a_record_is_the_users_that_the_key_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KNOWHUB_API_KEY", await key_for(url, user_id="li", agent_id="crawler", team_ids=["web"]))
 
     plain = await knowledge_save(task="登录", content="等元素出现", types=["tool"])
@@ -40,7 +40,7 @@ async def test_with_a_key_a_record_is_the_agents_that_the_key_names(url: str, mo
     assert (plain.error, shared.error) == (None, None)
     async with httpx.AsyncClient(base_url=url, headers=ROOT) as client:
         records = [(await client.get(f"/api/knowledge/{one.metadata['id']}")).json() for one in (plain, shared)]
-    assert [one["owner"] for one in records] == ["agent:crawler"] * 2
+    assert [one["owner"] for one in records] == ["user:li"] * 2
     assert [one["scopes"] for one in records] == [["user:owner"], ["team:web"]]
 
 

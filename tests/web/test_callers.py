@@ -124,8 +124,8 @@ async def test_an_agent_that_names_its_user_may_change_what_is_that_users(api: h
         ({}, "user:anybody", "user:anybody"),
         ({"user_id": "li"}, None, "user:li"),
         ({"agent_id": "bot"}, None, "agent:bot"),
-        ({"agent_id": "bot", "user_id": "li"}, None, "agent:bot"),
-        ({"agent_id": "bot", "user_id": "li"}, "user:li", "user:li"),
+        ({"agent_id": "bot", "user_id": "li"}, None, "user:li"),
+        ({"agent_id": "bot", "user_id": "li"}, "agent:bot", "agent:bot"),
     ],
 )
 async def test_a_record_belongs_to_its_caller_or_to_whom_they_may_name(

@@ -1,4 +1,4 @@
-"""An agent that many users call: its tools are counted for all of them, and nothing of a session is told to another."""
+"""An agent that many users call: its tools are counted for all of them, and nothing of one user is told to another."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -110,8 +110,8 @@ async def look_at_all(who: Caller, uris: list[str]) -> None:
         await who.ask("GET", "/api/recall", q=q)
 
 
-async def look_at_operations(who: Caller) -> None:
-    listed = (await who.ask("GET", "/api/operations", limit=100)).json()["results"]
+async def look_at_operations(who: Caller, **filters: Any) -> None:  # noqa: ANN401 -- any value
+    listed = (await who.ask("GET", "/api/operations", limit=100, **filters)).json()["results"]
     for one in listed:
         await who.ask("GET", f"/api/operations/{one['operation_id']}")
         await who.ask("POST", f"/api/operations/{one['operation_id']}/undo", {"dry_run": True})
@@ -151,6 +151,73 @@ async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_oth
     assert [
         answer for answer in li.answers if b"payroll export" in answer and b"payroll export timeout" not in answer
     ] == []
+    assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
+
+
+async def save_everything(who: Caller, user: str, **owner: str) -> list[str]:
+    """Save a record and a resource, and return their paths."""
+    secret = f"The payroll export of {user} needs a restart."
+    record = await who.ask("POST", "/api/knowledge", {"task": "payroll export", "content": secret, **owner})
+    resource = await who.ask("POST", "/api/resource", {"id": "payroll/export", "body": secret, **owner})
+    assert [record.status_code, resource.status_code] == [201, 201]
+    return [f"/api/knowledge/{record.json()['id']}", "/api/resource/payroll/export"]
+
+
+async def look_at_rows(who: Caller, paths: list[str]) -> None:
+    for path in paths:
+        await who.ask("GET", path)
+        await who.ask("PATCH", path, {"scopes": ["public"]})
+    for path in ("/api/knowledge", "/api/knowledge/profile", "/api/resource", "/api/recall", "/api/knowledge/search"):
+        searched: dict[str, Any] = (
+            {"q": "payroll export restart"} if path.rpartition("/")[2] in {"recall", "search"} else {}
+        )
+        assert (await who.ask("GET", path, **searched)).status_code == 200
+    await look_at_operations(who)
+
+
+async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tuple[Caller, Caller]) -> None:
+    li, wang = callers
+    paths = await save_everything(wang, "wang")
+    messages = [
+        {"role": role, "content": text, "message_id": f"wang-msg-{number}"}
+        for number, (role, text) in enumerate((*LEARNT, ("user", "I am Wang, and I prefer tabs.")))
+    ]
+    extracted = (await wang.ask("POST", "/api/knowledge/extract", {"messages": messages})).json()
+    paths += [f"/api/knowledge/{record['id']}" for record in extracted["saved"]]
+
+    await look_at_rows(li, paths)
+    seen = [(await wang.ask("GET", path)).json() for path in paths]
+    changed = [
+        await wang.ask("PATCH", path, {"metadata": {}} if "resource" in path else {"tags": {}}) for path in paths
+    ]
+
+    assert len(paths) > 3
+    assert {row["owner"] for row in seen} == {"user:wang"}
+    assert [answer.status_code for answer in changed] == [200] * len(paths)
+    assert [(await li.ask("GET", path)).status_code for path in paths] == [404] * len(paths)
+    assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
+
+
+async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: tuple[Caller, Caller]) -> None:
+    li, wang = callers
+    paths = await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
+
+    assert [(await li.ask("GET", path)).status_code for path in paths] == [200, 200]
+    assert [(await li.ask("PATCH", path, {"scopes": ["public"]})).status_code for path in paths] == [200, 200]
+
+
+async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[Caller, Caller]) -> None:
+    li, wang = callers
+    await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
+    asked: dict[str, Any] = {"session_id": "wang-run", "goal_id": "wang-goal"}
+    found = await wang.ask("GET", "/api/knowledge/search", q="payroll export", **asked)
+    used = found.json()["results"][0]["id"]
+    done = await wang.ask("POST", "/api/knowledge/outcome", {**asked, "outcome": "success", "used": [used]})
+
+    for op in ("note_showing", "report_outcome"):
+        await look_at_operations(li, op=op)
+
+    assert done.status_code == 200
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 

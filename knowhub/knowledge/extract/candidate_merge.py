@@ -3,7 +3,6 @@
 One decision covers all candidates of a conversation, so one undo takes all of them back.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from knowhub.knowledge import decisions, table
 from knowhub.knowledge.extract import profile
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
 from knowhub.knowledge.extract.model import (
-    PROFILE_CATEGORIES,
     CandidateCategory,
     CandidateResult,
     CandidateStatus,
@@ -42,34 +40,16 @@ class RecordOwner:
         return scopes.audience(self.scopes or ctx.default_record_scopes, self.owner or ctx.default_owner)
 
 
-def resolve_owner(ctx: RequestContext, candidate: KnowledgeCandidate) -> RecordOwner:
-    """Return the owner and scopes of a candidate.
+def resolve_owner(ctx: RequestContext) -> RecordOwner:
+    """Return the owner and scopes of what a conversation teaches.
 
-    What the user said belongs to the user: owner and scope `user:ID`, and the project. What an agent did belongs to the
-    agent; the agent, the user and the project see it. Teams and organisations see it only when somebody shares it.
+    It belongs to the user, and without one to the agent; the project sees it too. Teams and organisations see it only
+    when somebody shares it, and so does another user of the agent.
     """
-    return _resolve(ctx, is_users=candidate.category in PROFILE_CATEGORIES or candidate.expressed)
-
-
-def resolve_user_owner(ctx: RequestContext) -> RecordOwner:
-    """Return the owner and scopes of a statement of the user."""
-    return _resolve(ctx, is_users=True)
-
-
-def list_owners(ctx: RequestContext, candidates: Sequence[KnowledgeCandidate]) -> set[str]:
-    """Return the owners of the candidates."""
-    return {resolve_owner(ctx, candidate).owner or ctx.default_owner for candidate in candidates}
-
-
-def _resolve(ctx: RequestContext, *, is_users: bool) -> RecordOwner:
     if ctx.is_root or not ctx.own:
         return RecordOwner(None, None)
-    user = next((item for item in ctx.own if item.startswith("user:")), None)
-    agent = next((item for item in ctx.own if item.startswith("agent:")), None)
     projects = sorted(item for item in ctx.visible or () if item.startswith("project:"))
-    if is_users and user is not None:
-        return RecordOwner(user, (user, *projects))
-    return RecordOwner(agent or user, tuple(item for item in (agent, user, *projects) if item is not None))
+    return RecordOwner(ctx.default_owner, (ctx.default_owner, *projects))
 
 
 class CandidateMerge:
@@ -81,15 +61,15 @@ class CandidateMerge:
         ctx: RequestContext,
         request: ExtractionRequest,
         ids: Ids,
-        existing: Mapping[str, ExistingRecords],
+        records: ExistingRecords,
     ) -> None:
         self._view = view
         self._ctx = ctx
         self._request = request
         self._ids = ids
-        self._existing = existing
-        for records in existing.values():
-            records.refresh(view)
+        self._owner = resolve_owner(ctx)
+        self._records = records
+        records.refresh(view)
         self.rows: dict[str, Row] = {}
 
     def apply(self, candidate: KnowledgeCandidate) -> CandidateResult:
@@ -100,28 +80,24 @@ class CandidateMerge:
             return CandidateResult(candidate, CandidateStatus.FAILED, None, problem.detail)
 
     def _decide(self, candidate: KnowledgeCandidate) -> CandidateResult:
-        owner = resolve_owner(self._ctx, candidate)
-        records = self._existing[owner.owner or self._ctx.default_owner]
-        audience = owner.audience(self._ctx)
-        same = records.find_same(candidate, audience)
+        audience = self._owner.audience(self._ctx)
+        same = self._records.find_same(candidate, audience)
         if same is not None:
-            return self._merge_with_same(candidate, same, records)
-        conflict = records.find_conflict(candidate, audience)
+            return self._merge_with_same(candidate, same)
+        conflict = self._records.find_conflict(candidate, audience)
         if conflict is not None and not candidate.expressed:
             reason = "the user said otherwise, and an inference does not weigh against that"
             return CandidateResult(candidate, CandidateStatus.CONTRADICTED, conflict.row["id"], reason)
         if conflict is not None:
-            return self._replace_conflict(candidate, conflict, owner, records)
-        row = self._make_row(candidate, owner)
+            return self._replace_conflict(candidate, conflict)
+        row = self._make_row(candidate)
         stored_id = self._find_exact_match(row)
         if stored_id is not None:
             return CandidateResult(candidate, CandidateStatus.KNOWN, stored_id, "the same is stored already")
-        self._put(row, records)
+        self._put(row)
         return CandidateResult(candidate, CandidateStatus.NEW, row["id"])
 
-    def _merge_with_same(
-        self, candidate: KnowledgeCandidate, same: ExistingRecord, records: ExistingRecords
-    ) -> CandidateResult:
+    def _merge_with_same(self, candidate: KnowledgeCandidate, same: ExistingRecord) -> CandidateResult:
         row_id = same.row["id"]
         message_id = self._request.messages[candidate.cited[-1]].message_id
         if message_id is not None and profile.has_evidence_from(same.row, message_id):
@@ -132,27 +108,25 @@ class CandidateMerge:
             )
         case = self._case(candidate, "said again")
         after = profile.add_support(same.row, candidate.content, case, self._view.now)
-        self._put(after, records)
+        self._put(after)
         return CandidateResult(candidate, CandidateStatus.MERGED, row_id)
 
-    def _replace_conflict(
-        self, candidate: KnowledgeCandidate, conflict: ExistingRecord, owner: RecordOwner, records: ExistingRecords
-    ) -> CandidateResult:
+    def _replace_conflict(self, candidate: KnowledgeCandidate, conflict: ExistingRecord) -> CandidateResult:
         """Supersede a record by the user's new statement; the old record stays, with a lower confidence.
 
         No text reaches new readers: a reader of the old record only sees it unchanged.
         """
-        audience = owner.audience(self._ctx)
+        audience = self._owner.audience(self._ctx)
         if candidate.category is CandidateCategory.CORRECTION and conflict.category != CandidateCategory.CORRECTION:
             candidate = _apply_correction(candidate, conflict.row, with_text=audience <= conflict.audience)
-        row = self._make_row(candidate, owner, conflict.row["id"])
+        row = self._make_row(candidate, conflict.row["id"])
         if conflict.audience <= audience:
             after = profile.add_conflict(conflict.row, self._case(candidate, "contradicted"), self._view.now)
-            self._put(after, records)
-        self._put(row, records)
+            self._put(after)
+        self._put(row)
         return CandidateResult(candidate, CandidateStatus.CHANGED, row["id"])
 
-    def _make_row(self, candidate: KnowledgeCandidate, owner: RecordOwner, supersedes: str | None = None) -> Row:
+    def _make_row(self, candidate: KnowledgeCandidate, supersedes: str | None = None) -> Row:
         cited = [self._request.messages[number] for number in candidate.cited]
         ids = list(dict.fromkeys(message.message_id for message in cited if message.message_id))[-_MAX_MESSAGE_IDS:]
         tags: dict[str, str | list[str]] = dict(candidate.tags)
@@ -163,8 +137,8 @@ class CandidateMerge:
             content=candidate.content,
             types=candidate.types,
             tags=tags,
-            scopes=owner.scopes,
-            owner=owner.owner,
+            scopes=self._owner.scopes,
+            owner=self._owner.owner,
             message_id=ids[-1] if ids else None,
             source=self._source(candidate),
             supersedes=supersedes,
@@ -207,11 +181,11 @@ class CandidateMerge:
                 return summary.id
         return None
 
-    def _put(self, row: Row, records: ExistingRecords) -> None:
+    def _put(self, row: Row) -> None:
         before = self._view.get(COLLECTION, row["id"])
         # Several pieces of evidence on one record are one change of its row, so its version rises once.
         self.rows[row["id"]] = {**row, "version": next_version(before)}
-        records.add(self.rows[row["id"]])
+        self._records.add(self.rows[row["id"]])
 
 
 def _apply_correction(candidate: KnowledgeCandidate, row: Row, *, with_text: bool) -> KnowledgeCandidate:

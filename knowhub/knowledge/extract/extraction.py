@@ -17,7 +17,7 @@ from knowhub.core.operation import Committed, Draft, IdempotencyKey, Operation, 
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, table
 from knowhub.knowledge.extract import llm_extraction
-from knowhub.knowledge.extract.candidate_merge import CandidateMerge, list_owners, resolve_user_owner
+from knowhub.knowledge.extract.candidate_merge import CandidateMerge, resolve_owner
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
 from knowhub.knowledge.extract.model import (
     CandidateResult,
@@ -99,7 +99,7 @@ class KnowledgeExtraction:
         await self._store.refresh(ctx.account)
         sent, readable = request.messages, list_readable(request.messages)
         request = replace(request, messages=await asyncio.to_thread(without_revealed, readable))
-        owner = resolve_user_owner(ctx)
+        owner = resolve_owner(ctx)
         records = ExistingRecords(ctx, owner.owner or ctx.default_owner, self._options.fold)
         records.refresh(self._store.view(ctx.account))
         messages, resources = await asyncio.to_thread(self._clean_messages, request.messages, records)
@@ -113,8 +113,7 @@ class KnowledgeExtraction:
             ("candidates", "too_many", too_many),
             ("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
         )
-        recalled_ids = await self._find_recalled(ctx, found.candidates)
-        return await self._save_candidates(ctx, request, found, recalled_ids, resources[:MAX_SUGGESTIONS], key)
+        return await self._save_candidates(ctx, request, found, records, resources[:MAX_SUGGESTIONS], key)
 
     def _clean_messages(
         self, messages: Sequence[Message], records: ExistingRecords
@@ -201,22 +200,19 @@ class KnowledgeExtraction:
         ctx: RequestContext,
         request: ExtractionRequest,
         found: _ReadResult,
-        recalled_ids: dict[int, str],
+        records: ExistingRecords,
         resources: Sequence[ResourceSuggestion],
         key: IdempotencyKey | None,
     ) -> ExtractionResult:
-        existing = {
-            owner: ExistingRecords(ctx, owner, self._options.fold) for owner in list_owners(ctx, found.candidates)
-        }
-        for records in existing.values():
-            # Most texts are compared before the decision, because a decision blocks the event loop.
-            records.refresh(self._store.view(ctx.account))
-            await asyncio.to_thread(records.prepare, found.candidates)
+        recalled_ids = await self._find_recalled(ctx, found.candidates)
+        # Most texts are compared before the decision, because a decision blocks the event loop.
+        records.refresh(self._store.view(ctx.account))
+        await asyncio.to_thread(records.prepare, found.candidates)
         results: list[CandidateResult] = []
         rows: list[Row] = []
 
         def decide(view: View) -> Draft | Unchanged:
-            merge = CandidateMerge(view, ctx, request, self._ids, existing)
+            merge = CandidateMerge(view, ctx, request, self._ids, records)
             results[:] = [
                 CandidateResult(candidate, CandidateStatus.RECALLED, recalled_ids[number], _REPEATED)
                 if number in recalled_ids

@@ -198,7 +198,7 @@ def _decide(view: View, pending: _PendingImpressions, batch: dict[tuple[str, str
     moment = clock.iso(view.now)
     row = {
         "id": row_id,
-        "owner": pending.ctx.actor,
+        "owner": pending.ctx.default_owner,
         "scopes": [OWNER],
         "session_id": pending.scope.session_id,
         "goals": goals,

@@ -216,7 +216,7 @@ def _make_write(
     row_id, moment = outcome.row_id(ctx), clock.iso(view.now)
     row = {
         "id": row_id,
-        "owner": ctx.actor,
+        "owner": ctx.default_owner,
         "scopes": [OWNER],
         "session_id": outcome.shown.session_id,
         "goal_id": outcome.shown.goal_id,

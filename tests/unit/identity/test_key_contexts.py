@@ -29,7 +29,7 @@ async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(
     own = frozenset({"user:li", "agent:crawler"})
     assert ctx.visible == own.union(("project:atlas", "project:zeus", "team:web", "org:acme", "public"))
     assert ctx.grantable == ctx.visible
-    assert (ctx.account, ctx.actor, ctx.default_owner, ctx.own) == ("acme", "agent:crawler", "agent:crawler", own)
+    assert (ctx.account, ctx.actor, ctx.default_owner, ctx.own) == ("acme", "agent:crawler", "user:li", own)
     assert (ctx.role, ctx.can_write, ctx.is_admin, ctx.is_root) == (Role.WRITER, True, False, False)
     assert ctx.default_record_scopes == ("user:owner",)
     assert ctx.key_id == caller.key_id

@@ -89,11 +89,16 @@ async def test_a_profile_is_the_users_and_its_source_is_named(hub: Hub) -> None:
     }
 
 
-async def test_what_an_agent_went_through_is_the_agents(hub: Hub) -> None:
-    extracted = await heard(hub, *LESSON)
+@pytest.mark.parametrize(
+    ("ids", "owner"), [({"user_id": "li", "agent_id": "coder"}, "user:li"), ({"agent_id": "coder"}, "agent:coder")]
+)
+async def test_what_an_agent_went_through_is_its_users_and_else_the_agents(
+    hub: Hub, ids: dict[str, str], owner: str
+) -> None:
+    extracted = await heard(hub, *LESSON, ctx=caller(**ids, project_id="web"))
 
     record = extracted.saved[0]
-    assert (record["owner"], record["scopes"]) == ("agent:coder", ["agent:coder", "user:li", "project:web"])
+    assert (record["owner"], record["scopes"]) == (owner, [owner, "project:web"])
     assert record["types"] == ["tool"]
 
 

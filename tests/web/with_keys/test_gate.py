@@ -230,7 +230,7 @@ async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock)
 # ── whose request it is ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_a_key_saves_is_its_agents_in_its_account(api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_what_a_key_saves_is_its_users_in_its_account(api: httpx.AsyncClient, hub: Hub) -> None:
     key = text_of(await minted(hub, KeyHolder("li", "crawler"), account="acme"))
 
     saved = await api.post("/api/knowledge", json={"content": "wait"}, headers=bearing(key))
@@ -238,15 +238,19 @@ async def test_what_a_key_saves_is_its_agents_in_its_account(api: httpx.AsyncCli
     elsewhere = await api.get(f"/api/knowledge/{saved.json()['id']}", headers=ROOT)
 
     assert saved.status_code == 201
-    assert (read.json()["owner"], read.json()["scopes"]) == ("agent:crawler", ["user:owner"])
+    assert (read.json()["owner"], read.json()["scopes"]) == ("user:li", ["user:owner"])
     assert elsewhere.status_code == 404
 
 
-async def test_the_root_key_saves_as_root_or_as_whom_it_names(api: httpx.AsyncClient) -> None:
+async def test_the_root_key_saves_for_root_or_for_whom_it_names(api: httpx.AsyncClient) -> None:
     plain = await api.post("/api/knowledge", json={"content": "wait"}, headers=ROOT)
-    named = await api.post("/api/knowledge", json={"content": "wait", "user_id": "li"}, headers=ROOT)
+    named = [
+        await api.post("/api/knowledge", json={"content": "wait", **ids}, headers=ROOT)
+        for ids in ({"user_id": "li"}, {"agent_id": "bot"}, {"user_id": "wang", "agent_id": "bot"})
+    ]
 
-    assert (plain.json()["owner"], named.json()["owner"]) == ("user:root", "user:li")
+    owners = [answer.json()["owner"] for answer in (plain, *named)]
+    assert owners == ["user:root", "user:li", "agent:bot", "user:wang"]
     operations = (await api.get("/api/operations", headers=ROOT)).json()["results"]
     assert {one["actor"] for one in operations} == {"user:root"}
 

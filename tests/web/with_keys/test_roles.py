@@ -150,7 +150,7 @@ async def test_access_tells_each_role_its_rights(li: Caller, reader: Caller, adm
 
     seen = [(await one.ask("GET", f"{KNOWLEDGE}/{row['id']}/access"))["caller"] for one in (reader, li, admin, root)]
 
-    assert [one["seen_by"] for one in seen] == ["project:atlas", "project:atlas", "admin", "local_principal"]
+    assert [one["seen_by"] for one in seen] == ["project:atlas", "user:li", "admin", "local_principal"]
     assert ["edit" in one["rights"] for one in seen] == [False, True, True, True]
     assert all("add_evidence" in one["rights"] for one in seen)
 
