@@ -28,7 +28,7 @@ def summarize(row: Row, _ordinal: int, _change: int, _earlier: Label | None) -> 
 
 BY_TEXT: Final = Index[Label](LABELS, "text", keys=lambda label: (label.text,))
 BOOKMARK_TABLE: Final = TableSchema(BOOKMARKS, summarize_owned)
-BOOKMARK: Final = Collection(BOOKMARKS, erase=EraseRules("bookmark", {"url": "", "title": ""}), table=BOOKMARK_TABLE)
+BOOKMARK: Final = Collection(BOOKMARKS, erase=EraseRules("bookmark", {"url": "", "content": ""}), table=BOOKMARK_TABLE)
 WITH_NOTES: Final[Collections] = {
     **COLLECTIONS,
     NOTES: Collection(NOTES),

@@ -28,7 +28,7 @@ class Bookmarks(OwnedRows):
     ) -> SavedRow:
         def decide(view: View) -> Draft:
             owned = make_owned_fields(ctx, scopes, None, "a bookmark", view.now)
-            return Draft("save_bookmark", [self.write({"id": row_id, "url": "", "title": "", **fields, **owned})])
+            return Draft("save_bookmark", [self.write({"id": row_id, "url": "", "content": "", **fields, **owned})])
 
         return self.make_saved(ctx, await self._store.commit(ctx.account, ctx.actor, decide))
 
@@ -65,23 +65,23 @@ async def test_a_row_exists_for_those_who_see_it_and_changes_for_its_owner(bookm
     with pytest.raises(NotFound, match="bookmark"):
         await bookmarks.read(BOB, "private")
     with pytest.raises(NotFound, match="bookmark"):
-        await bookmarks.patch(BOB, "private", {"title": "x"})
+        await bookmarks.patch(BOB, "private", {"content": "x"})
     with pytest.raises(Forbidden, match="only the owner of this bookmark"):
-        await bookmarks.patch(BOB, "open", {"title": "x"})
+        await bookmarks.patch(BOB, "open", {"content": "x"})
     with pytest.raises(Forbidden, match="only the owner of this bookmark"):
         await bookmarks.delete(BOB, "open")
 
 
 async def test_a_patch_names_the_version_that_was_read_and_an_equal_one_writes_nothing(bookmarks: Bookmarks) -> None:
-    await bookmarks.create(ANN, "b-1", title="old")
+    await bookmarks.create(ANN, "b-1", content="old")
 
-    changed = await bookmarks.patch(ANN, "b-1", {"title": "new"}, expected=1)
-    again = await bookmarks.patch(ANN, "b-1", {"title": "new"}, expected=2)
+    changed = await bookmarks.patch(ANN, "b-1", {"content": "new"}, expected=1)
+    again = await bookmarks.patch(ANN, "b-1", {"content": "new"}, expected=2)
 
-    assert (changed.record["title"], changed.record["version"], changed.is_new) == ("new", 2, False)
+    assert (changed.record["content"], changed.record["version"], changed.is_new) == ("new", 2, False)
     assert (again.record["version"], again.operation_id) == (2, None)
     with pytest.raises(VersionConflict):
-        await bookmarks.patch(ANN, "b-1", {"title": "newer"}, expected=1)
+        await bookmarks.patch(ANN, "b-1", {"content": "newer"}, expected=1)
 
 
 async def test_a_list_has_the_newest_visible_rows_from_a_place_on(store: MemoryStore, bookmarks: Bookmarks) -> None:
@@ -96,18 +96,18 @@ async def test_a_list_has_the_newest_visible_rows_from_a_place_on(store: MemoryS
 async def test_a_deleted_row_comes_back_by_undo_and_its_history_says_so(
     store: MemoryStore, bookmarks: Bookmarks
 ) -> None:
-    await bookmarks.create(ANN, "b-1", title="old")
-    await bookmarks.patch(ANN, "b-1", {"title": "new"})
+    await bookmarks.create(ANN, "b-1", content="old")
+    await bookmarks.patch(ANN, "b-1", {"content": "new"})
     operation_id = await bookmarks.delete(ANN, "b-1")
     with pytest.raises(NotFound):
         await bookmarks.read(ANN, "b-1")
 
     await UndoService(store, CountedIds(), WITH_NOTES).undo(UndoRequest(ANN, operation_id))
 
-    assert (await bookmarks.read(ANN, "b-1"))["title"] == "new"
+    assert (await bookmarks.read(ANN, "b-1"))["content"] == "new"
     page = await bookmarks.history(ANN, "b-1", limit=3)
     assert [entry.op for entry in page.entries] == ["undo_operation", "delete_bookmark", "edit_bookmark"]
-    assert page.entries[2].changes == {"title": {"before": "old", "after": "new"}}
+    assert page.entries[2].changes == {"content": {"before": "old", "after": "new"}}
     last = await bookmarks.history(ANN, "b-1", before=page.next_before)
     assert ([entry.op for entry in last.entries], last.next_before) == (["save_bookmark"], None)
 
@@ -115,7 +115,7 @@ async def test_a_deleted_row_comes_back_by_undo_and_its_history_says_so(
 async def test_versions_that_were_hidden_are_left_out_of_the_history(bookmarks: Bookmarks) -> None:
     await bookmarks.create(ANN, "b-1")
     await bookmarks.patch(ANN, "b-1", {"scopes": ["public"]})
-    await bookmarks.patch(ANN, "b-1", {"title": "seen"})
+    await bookmarks.patch(ANN, "b-1", {"content": "seen"})
 
     assert [entry.version for entry in (await bookmarks.history(BOB, "b-1")).entries] == [3]
     await bookmarks.create(ANN, "private")
@@ -126,7 +126,7 @@ async def test_versions_that_were_hidden_are_left_out_of_the_history(bookmarks: 
 
 @pytest.mark.parametrize(
     ("row", "text"),
-    [({"url": "u", "title": "t"}, "u"), ({"url": " ", "title": "t"}, "t"), ({"url": "", "title": None}, "")],
+    [({"url": "u", "content": "t"}, "u"), ({"url": " ", "content": "t"}, "t"), ({"url": "", "content": None}, "")],
 )
 def test_the_text_of_a_row_is_its_first_text_that_is_not_blank(row: Mapping[str, Any], text: str) -> None:
     assert BOOKMARK.erase_rules.main_text(row) == text
