@@ -1,4 +1,4 @@
-"""Which changes of a model are believed: those that stand in what it was shown.
+"""Which changes of a model are believed: those that the conversation supports.
 
 Paraphrase is free. Numbers, dates, addresses and names are not: they must stand in the messages or memories of the
 prompt, in any spelling. What is about the user must rest on the user's own words.

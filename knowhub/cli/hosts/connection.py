@@ -72,7 +72,7 @@ class Connection:
         return {"type": "command", "command": command, "timeout": _COMMAND_SECONDS}
 
     def make_server(self, variable: str) -> dict[str, Any]:
-        """Return an MCP server, whose key stands as `variable` in the files of the host."""
+        """Return an MCP server, whose key is `variable` in the files of the host."""
         server: dict[str, Any] = {"url": self.mcp_url}
         return {**server, "headers": {"Authorization": f"Bearer {variable}"}} if self.has_key else server
 

@@ -15,7 +15,7 @@ from knowhub.core.errors import Conflict
 SERVER = "knowhub"
 
 
-class Edit(Protocol):
+class FileEdit(Protocol):
     """A change of one file. An empty text is a file that does not exist."""
 
     @property
@@ -158,7 +158,7 @@ class FileChange:
             raise
 
 
-def plan_changes(edits: Iterable[Edit], *, is_removal: bool) -> list[FileChange]:
+def plan_changes(edits: Iterable[FileEdit], *, is_removal: bool) -> list[FileChange]:
     """Return the files that differ after the edits. Raises Conflict for a file that is no JSON, and OSError."""
     texts: dict[Path, tuple[str, str]] = {}
     for edit in edits:

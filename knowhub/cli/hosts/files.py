@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from knowhub.cli.hosts.connection import KEY_VARIABLE, Connection
-from knowhub.cli.hosts.edits import SERVER, Edit, Hooks, McpServer, TomlTable
+from knowhub.cli.hosts.edits import SERVER, FileEdit, Hooks, McpServer, TomlTable
 
 _SHOWS: Final = ("SessionStart", "UserPromptSubmit")
 _CAPTURES: Final = ("PreCompact", "Stop", "SessionEnd")
@@ -30,7 +30,7 @@ def make_claude_hooks(connection: Connection) -> dict[str, dict[str, Any]]:
     return hooks
 
 
-def list_claude_edits(connection: Connection) -> tuple[Edit, Edit]:
+def list_claude_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
     """Return the hooks and the MCP server of Claude Code. A project's are those of one person, which git ignores."""
     state = (connection.config or connection.home) / ".claude.json"
     settings = (connection.config or connection.home / ".claude") / "settings.json"
@@ -42,7 +42,7 @@ def list_claude_edits(connection: Connection) -> tuple[Edit, Edit]:
     return Hooks(settings, make_claude_hooks(connection), "/api/hooks/claude/"), McpServer(state, keys, server)
 
 
-def list_codex_edits(connection: Connection) -> tuple[Edit, Edit]:
+def list_codex_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
     """Return the hooks and the MCP server of Codex."""
     folder = connection.config or connection.home / ".codex"
     if connection.folder is not None:
@@ -57,7 +57,7 @@ def list_codex_edits(connection: Connection) -> tuple[Edit, Edit]:
     return Hooks(folder / "hooks.json", hooks, "/api/hooks/codex/"), TomlTable(folder / "config.toml", values)
 
 
-def list_cursor_edits(connection: Connection) -> tuple[Edit, Edit]:
+def list_cursor_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
     """Return the hooks and the MCP server of Cursor."""
     folder = (connection.folder or connection.home) / ".cursor"
     hooks = {
@@ -71,14 +71,14 @@ def list_cursor_edits(connection: Connection) -> tuple[Edit, Edit]:
     )
 
 
-def list_vscode_edits(connection: Connection) -> tuple[None, Edit]:
+def list_vscode_edits(connection: Connection) -> tuple[None, FileEdit]:
     """Return the MCP server of VS Code, which has no hooks that KnowHub answers."""
     server = {"type": "http", **connection.make_server(f"${{env:{KEY_VARIABLE}}}")}
     path = (connection.folder or Path.cwd()) / ".vscode" / "mcp.json"
     return None, McpServer(path, ("servers", SERVER), server)
 
 
-HOSTS: Final[Mapping[str, Callable[[Connection], tuple[Edit | None, Edit]]]] = {
+HOSTS: Final[Mapping[str, Callable[[Connection], tuple[FileEdit | None, FileEdit]]]] = {
     "claude": list_claude_edits,
     "codex": list_codex_edits,
     "cursor": list_cursor_edits,
@@ -86,7 +86,7 @@ HOSTS: Final[Mapping[str, Callable[[Connection], tuple[Edit | None, Edit]]]] = {
 }
 
 
-def list_edits(host: str, connection: Connection, *, has_hooks: bool, has_mcp: bool) -> Sequence[Edit]:
+def list_edits(host: str, connection: Connection, *, has_hooks: bool, has_mcp: bool) -> Sequence[FileEdit]:
     """Return what is to be added to the files of a host."""
     hooks, server = HOSTS[host](connection)
     return [edit for edit, wanted in ((hooks, has_hooks), (server, has_mcp)) if edit is not None and wanted]

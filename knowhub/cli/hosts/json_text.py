@@ -116,7 +116,7 @@ def _find_unit(text: str) -> str:
 
 
 def _get_indent(text: str, at: int) -> str | None:
-    """Return the white space before a position in its line; None where something else stands before it."""
+    """Return the white space before a position in its line; None where something else is before it."""
     before = text[text.rfind("\n", 0, at) + 1 : at]
     return before if not before.strip() and "\n" in text[:at] else None
 
@@ -168,7 +168,7 @@ def _find_end(text: str, start: int, depth: int = 0) -> int:
     if opening and opening in "{[":
         children = _list_children(text, start, depth)
         at = _skip(text, children[-1].end if children else start + 1)
-        # A comma may stand behind the last one where comments may.
+        # Where comments are allowed, so is a comma at the end.
         return (_skip(text, at + 1) if text[at] == "," else at) + 1
     return start + len(_match(_STRING if opening == '"' else _SCALAR, text, start))
 

@@ -103,7 +103,7 @@ def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | Non
         sources = list(dict.fromkeys((*(ref for at in replaced for ref in page.current[at]["source_refs"]), *sources)))
     values, ended = facts.get("values"), facts.get("ended")
     statement = make_statement(candidate.content, said_at, candidate.by, sources, values, ended)
-    reason = "what it replaces stands in the history" if replaced else "a statement that does not stand there yet"
+    reason = "what it replaces is in the history" if replaced else "a new statement"
     page = page.add(statement, replaced, "something else was said later")
     return _plan_page(target, candidate, existing, whose, page, reason)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from knowhub.conversations.messages import Message
 from knowhub.web.hooks.host import Action, Host, get_text, read_blocks
 
-# What a person typed stands in this tag, beside what the program adds.
+# The program puts what a person typed into this tag.
 _TYPED: Final = re.compile(r"<user_query>\s*(.*?)\s*(?:</user_query>|\Z)", re.DOTALL)
 
 

@@ -106,7 +106,7 @@ class Injector:
 
 
 def _list_relevant(found: MemorySearchResult, floor: float, session: str) -> Iterator[tuple[float, Row]]:
-    """Yield the memories above the floor, each with its relevance. What only stands beside a match is no match."""
+    """Yield the memories above the floor, each with its relevance. A neighbour of a match is no match."""
     scores = {seed.uri: seed.score for seed in found.seed_hits}
     for block in found.blocks:
         score = scores.get(block.uri, 0.0)

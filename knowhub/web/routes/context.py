@@ -64,7 +64,7 @@ async def commit_session(call: Write, sent: schemas.CommitBody) -> Response:
 
 
 @routes.add("GET", "/context/profile", {200: shapes.CurrentMemoriesAnswer}, summary="All that is current of the caller")
-async def read_profile(call: Call, params: schemas.ProfileParams) -> Response:
+async def read_profile(call: Call, params: schemas.MemoryProfileParams) -> Response:
     """Return what the caller's memories state now, each line with its evidence: for the start of a session."""
     return answer_json(await call.hub.memories.nodes.read_profile(call.ctx, params.max_tokens))
 
@@ -149,7 +149,7 @@ async def delete_node(
 
 
 @routes.add("GET", "/context/children", {200: shapes.ChildrenAnswer}, summary="List memories", errors=(404,))
-async def list_children(call: Call, params: schemas.ChildrenParams) -> Response:
+async def list_children(call: Call, params: schemas.MemoryChildrenParams) -> Response:
     """List the memories below a URI, like files in folders."""
     below = await call.hub.memories.nodes.list_children(
         call.ctx, params.uri, recursive=params.recursive, depth=params.depth

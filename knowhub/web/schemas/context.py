@@ -260,7 +260,7 @@ class NodeEraseBody(EraseBody):
     uri: Uri | None = None
 
 
-class ChildrenParams(CallerIds):
+class MemoryChildrenParams(CallerIds):
     """Below which URI to look, and how far down."""
 
     uri: Uri | None = Field(default=None, description="Default: everything that the caller sees of the account.")
@@ -268,7 +268,7 @@ class ChildrenParams(CallerIds):
     depth: int = Field(default=1, ge=1, le=MAX_DEPTH)
 
 
-class ProfileParams(CallerIds):
+class MemoryProfileParams(CallerIds):
     """How much is wanted."""
 
     max_tokens: int = Field(default=DEFAULT_TOKENS, ge=1, le=100_000, description="A token is counted as three bytes.")

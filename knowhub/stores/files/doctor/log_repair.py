@@ -74,7 +74,7 @@ def quarantine_bytes(files: FileSystem, folder: Path, name: str, data: bytes) ->
 
 
 @dataclass(slots=True)
-class _Segment:
+class _ScannedSegment:
     """What a segment holds: the offset and the time of its good lines by their numbers, and the ranges of other bytes.
 
     The acknowledged bytes end at `end`; None if nobody can tell. `size` is 0 for a segment that is missing.
@@ -135,13 +135,13 @@ class _LogRepair:
         """The number of the last operation in the base."""
         return 0 if self._base_header is None else self._base_header.last_seq
 
-    def _scan_segments(self) -> list[_Segment]:
+    def _scan_segments(self) -> list[_ScannedSegment]:
         """Find the good lines of every segment from the first to the last that there was."""
         first = 1 if self._base is None else self._base ^ BASE
         named = [name.number for name in self._log.active.list_segments()]
         vanished = self._bounds.vanished
         last = max([first, *self._headers, *named, vanished.segment if vanished is not None else 0])
-        segments: list[_Segment] = []
+        segments: list[_ScannedSegment] = []
         limit: int | None = None
         for number in range(last, first - 1, -1):
             segment = self._scan(number, limit)
@@ -149,9 +149,9 @@ class _LogRepair:
             segments.append(segment)
         return segments[::-1]
 
-    def _scan(self, number: int, limit: int | None) -> _Segment:
+    def _scan(self, number: int, limit: int | None) -> _ScannedSegment:
         """Find the good lines of a segment; the next one begins with the operation `limit`."""
-        segment = _Segment(number, end=self._find_end(number))
+        segment = _ScannedSegment(number, end=self._find_end(number))
         if number not in self._headers:
             return segment
         segment.size = self._log.size(number)
@@ -175,7 +175,7 @@ class _LogRepair:
                 _extend(segment.bad, line.offset, end)
         return segment
 
-    def _is_expected(self, seq: int, segment: _Segment, limit: int | None) -> bool:
+    def _is_expected(self, seq: int, segment: _ScannedSegment, limit: int | None) -> bool:
         first = segment.header.first_seq if segment.header is not None else self._last_seq + 1
         return first <= seq and (limit is None or seq < limit) and seq not in segment.lines
 
@@ -187,7 +187,7 @@ class _LogRepair:
         position = self._bounds.position or self._bounds.vanished
         return position.offset if position is not None and position.segment == number else None
 
-    def _estimate_lost(self, segments: Sequence[_Segment]) -> int:
+    def _estimate_lost(self, segments: Sequence[_ScannedSegment]) -> int:
         """Return how many operations may be lost behind the last good line, so that no number is given twice."""
         count, shortest = 0, len(_lost_line(1))
         for segment in reversed(segments):
@@ -200,14 +200,16 @@ class _LogRepair:
                 break
         return count
 
-    def _write_segments(self, segments: Sequence[_Segment], last_seq: int, lost: Sequence[int]) -> list[LogFileName]:
+    def _write_segments(
+        self, segments: Sequence[_ScannedSegment], last_seq: int, lost: Sequence[int]
+    ) -> list[LogFileName]:
         """Write each segment, and an empty one at the end: what its lines say of their batches need not be right."""
         names: list[LogFileName] = []
         size, time = None, 0.0
         due = iter(lost)
         next_lost = next(due, None)
 
-        def rewrite(segment: _Segment, *, is_last: bool) -> Iterator[bytes]:
+        def rewrite(segment: _ScannedSegment, *, is_last: bool) -> Iterator[bytes]:
             nonlocal last_seq, next_lost, time
             generation = self._generation if segment.header is None else segment.header.generation
             yield header_text(Header(self._log_id, segment.number, generation, last_seq + 1, size))
@@ -220,14 +222,14 @@ class _LogRepair:
                     yield self._log.line_at(segment.number, offset)
                     last_seq = seq
 
-        for segment in [*segments, _Segment(segments[-1].number + 1)]:
+        for segment in [*segments, _ScannedSegment(segments[-1].number + 1)]:
             name = LogFileName(SEGMENT_PREFIX, segment.number, self._generation)
             is_last = segment.number == segments[-1].number
             size = write_version(self._files, self._log, name, rewrite(segment, is_last=is_last))
             names.append(name)
         return names
 
-    def _write_base(self, segments: Sequence[_Segment]) -> tuple[LogFileName | None, list[Finding]]:
+    def _write_base(self, segments: Sequence[_ScannedSegment]) -> tuple[LogFileName | None, list[Finding]]:
         """Write a damaged base again from its good lines; return the name of the base to use, if there is one."""
         number = self._base
         if number is None:
@@ -258,7 +260,7 @@ class _LogRepair:
         kept = f"{rows} rows of it are kept; by its end it held {expected or 'an unknown number'}"
         return name, [*done, _note(self._log.path(number), kept)]
 
-    def _quarantine(self, segment: _Segment) -> Iterator[Finding]:
+    def _quarantine(self, segment: _ScannedSegment) -> Iterator[Finding]:
         if segment.end is not None and segment.size < segment.end:
             gone = format_size(segment.end - segment.size)
             yield _note(self._log.path(segment.number), f"offset {segment.size}: {gone} are gone")
