@@ -20,7 +20,14 @@ _OF_THE_USER: Final = ("profile", "preferences")
 _LEAST_STEM: Final = 5
 _HALF_DAY: Final = 12
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
+_NO_DIGIT: Final = re.compile(r"\D")
+_GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+")
+# Longer ones are no figures that somebody says, and Python reads them slowly or not at all.
+_MAX_DIGITS: Final = 18
 _HAN_NUMBER: Final = re.compile(r"[〇零一二两三四五六七八九十百]+")
+_MAX_HAN_DIGITS: Final = 9
+_POSSESSIVE: Final = re.compile(r"['’]s?$")
+_JOINT: Final = re.compile(r"[-'’]")
 # Without Chinese characters, which part no words.
 _WORD: Final = re.compile(r"(?:(?![\u3400-\u9fff])[^\W\d_])(?:(?![\u3400-\u9fff])[\w'’-])*")
 _URL: Final = re.compile(r"(?:https?://|www\.)[^\s，。；）)]+")
@@ -28,7 +35,7 @@ _AFTERNOON: Final = re.compile(r"p\.?m\b|afternoon|evening|night|noon|下午|晚
 _HAN: Final = re.compile(r"[\u3400-\u9fff]+")
 # Behind the first word of a sentence: that word is its subject, so it is a name and no verb.
 _SUBJECT: Final = re.compile(
-    r"\s*(?:,|['’]s\b|(?:is|are|was|were|has|had|will|can|wants|works|lives|moved|left|gave|likes|died|and)\b)"
+    r"\s{0,9}(?:,|['’]s\b|(?:is|are|was|were|has|had|will|can|wants|works|lives|moved|left|gave|likes|died|and)\b)"
 )
 _GENERIC_WORDS: Final = (
     "the this that these those a an all any each every no not never always user user's he she they it his her their its"
@@ -113,8 +120,9 @@ class ChangeChecks:
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
-        found = {int(part) for number in _NUMBER.findall(self._text) for part in re.split(r"\D", number) if part}
-        found |= {int(number.replace(",", "")) for number in re.findall(r"\d{1,3}(?:,\d{3})+", self._text)}
+        found = {part for number in _NUMBER.findall(self._text) for part in _read_digits(number)}
+        grouped = (number.replace(",", "") for number in _GROUPED.findall(self._text))
+        found |= {value for number in grouped for value in _read_digits(number)}
         found |= {_NAMED_NUMBERS[word] for word in self._words if word in _NAMED_NUMBERS}
         found |= {part for word in self._words if "-" in word for part in _read_compound(word)}
         found |= {value for text in _HAN_NUMBER.findall(self._text) for value in _read_han(text)}
@@ -128,8 +136,8 @@ class ChangeChecks:
     def _is_number_known(self, number: str) -> bool:
         if number in self._text or number.replace(",", "") in self._text.replace(",", ""):
             return True
-        parts = [int(part) for part in re.split(r"\D", number) if part]
-        return all(part in self._numbers for part in parts if part or len(parts) == 1)
+        parts = _read_digits(number)
+        return bool(parts) and all(part in self._numbers for part in parts if part or len(parts) == 1)
 
     def _is_day_known(self, day: date) -> bool:
         if any(first <= day <= last for first, last in self._days):
@@ -150,7 +158,7 @@ class ChangeChecks:
             return any(day.weekday() == weekdays.index(word) for span in self._days for day in span)
         if word in months:
             return months.index(word) + 1 in self._numbers
-        pieces = [piece for piece in re.split(r"[-'’]", word) if piece]
+        pieces = [piece for piece in _JOINT.split(word) if piece]
         return len(pieces) > 1 and all(piece in self._words or piece in _GENERIC for piece in pieces)
 
 
@@ -181,7 +189,7 @@ def check_changes(prompt: ChangePrompt, answered: Iterable[MemoryChange | str]) 
 
 
 def _fold_word(word: str) -> str:
-    return re.sub(r"['’]s?$", "", word.casefold().replace("’", "'")).strip("-'")
+    return _POSSESSIVE.sub("", word.casefold().replace("’", "'")).strip("-'")
 
 
 def _share_stem(word: str, other: str) -> bool:
@@ -212,9 +220,15 @@ def _read_compound(word: str) -> list[int]:
     return [*known, sum(known)]
 
 
+def _read_digits(number: str) -> list[int]:
+    return [int(part) for part in _NO_DIGIT.split(number) if 0 < len(part) <= _MAX_DIGITS]
+
+
 def _read_han(text: str) -> list[int]:
-    values = []
-    for written in {text, *re.split("[百]", text)}:
+    values: list[int] = []
+    if len(text) > _MAX_HAN_DIGITS:
+        return values
+    for written in {text, *text.split("百")}:
         try:
             values.append(dates.number(written))
         except ValueError:

@@ -153,7 +153,7 @@ class ChangePrompt:
 
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # The end of the data, as it is written or in the other widths that a tokenizer makes one with it.
-_FENCE_MARK: Final = re.compile(r"[<\uff1c\ufe64]\s*/?\s*data\s*[>\uff1e\ufe65]", re.IGNORECASE)
+_FENCE_MARK: Final = re.compile(r"[<\uff1c\ufe64]\s{0,9}/?\s{0,9}data\s{0,9}[>\uff1e\ufe65]", re.IGNORECASE)
 _TAG: Final = re.compile(r"\[?([mk])(\d{1,6})\]?")
 
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_SPACE: Final = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_SPACE: Final = re.compile(r"\s*")
 _SCALAR: Final = re.compile(r"[\w.+-]+")
+_DECODER: Final = json.JSONDecoder(strict=False)
 _MAX_DEPTH: Final = 100
 
 Path = Sequence[str | int]
@@ -149,8 +149,8 @@ def _list_children(text: str, start: int, depth: int = 0) -> list[Child]:
         begin, key = at, len(children)
         name: str | int = key
         if closing == "}":
-            found = _match(_STRING, text, at)
-            name, at = json.loads(found), _skip(text, at + len(found))
+            name, end = _read_string(text, at)
+            at = _skip(text, end)
             at = _skip(text, _expect(text, at, ":"))
         end = _find_end(text, at, depth + 1)
         children.append(Child(name, begin, at, end))
@@ -170,14 +170,23 @@ def _find_end(text: str, start: int, depth: int = 0) -> int:
         at = _skip(text, children[-1].end if children else start + 1)
         # Where comments are allowed, so is a comma at the end.
         return (_skip(text, at + 1) if text[at] == "," else at) + 1
-    return start + len(_match(_STRING if opening == '"' else _SCALAR, text, start))
-
-
-def _match(pattern: re.Pattern[str], text: str, at: int) -> str:
-    found = pattern.match(text, at)
+    if opening == '"':
+        return _read_string(text, start)[1]
+    found = _SCALAR.match(text, start)
     if found is None:
-        raise MalformedJson(_name_line(text, at))
-    return found[0]
+        raise MalformedJson(_name_line(text, start))
+    return found.end()
+
+
+def _read_string(text: str, start: int) -> tuple[str, int]:
+    """Return the string that begins at a position, and where it ends."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except ValueError:
+        value, end = None, start
+    if not isinstance(value, str):
+        raise MalformedJson(_name_line(text, start))
+    return value, end
 
 
 def _expect(text: str, at: int, sign: str) -> int:
@@ -188,8 +197,17 @@ def _expect(text: str, at: int, sign: str) -> int:
 
 def _skip(text: str, at: int) -> int:
     """Return the next position that is no white space and no comment."""
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    while True:
+        found = _SPACE.match(text, at)
+        at = found.end() if found else at
+        if text.startswith("//", at):
+            end = text.find("\n", at)
+        elif text.startswith("/*", at):
+            end = text.find("*/", at + 2) + 2
+        else:
+            return at
+        # What is not closed goes on to the end.
+        at = end if end > at else len(text)
 
 
 def _name_line(text: str, at: int) -> str:

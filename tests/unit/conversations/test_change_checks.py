@@ -1,0 +1,78 @@
+"""Which changes of a model are believed, and why the others are refused."""
+
+from typing import Any
+
+import pytest
+
+from knowhub.conversations.change_checks import check_changes
+from knowhub.conversations.changes import ChangePrompt, KnownMemory
+from knowhub.conversations.messages import Message
+
+TALK = (
+    Message(
+        "user", "I moved to Ghent on 5 March and pay 1,250 euros; mail me at https://a.example/x.", "", "m-1", None
+    ),
+    Message("assistant", "Noted. The flat has twelve windows.", "", "m-2", None),
+    Message("user", "我家有二十三盆花。", "", "m-3", None),
+)
+KNOWN = (KnownMemory("profile", "Lives in Bruges.", "2025-01-02"),)
+
+
+def check(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any JSON value
+    """Return why the change is refused; empty where it is believed."""
+    change = {"action": "add", "category": "events", "evidence": ["m1"], "memory": None, "date": None}
+    prompt = ChangePrompt(TALK, KNOWN)
+    kept, refused = check_changes(
+        prompt, prompt.read_answer({"changes": [{**change, "statement": statement, **fields}]}) or []
+    )
+    assert len(kept) + len(refused) == 1
+    return refused[0] if refused else ""
+
+
+@pytest.mark.parametrize(
+    ("statement", "fields"),
+    [
+        ("The user pays 1250 euros.", {}),
+        ("The user's flat has 12 windows.", {"evidence": ["m2"]}),
+        ("用户家里有23盆花。", {"evidence": ["m3"]}),
+        ("The user lives in Ghent.", {"category": "profile", "action": "replace", "memory": "k1"}),
+        ("Ghent is where the mail of https://a.example/x goes.", {}),
+    ],
+)
+def test_what_the_conversation_says_in_other_words_is_believed(statement: str, fields: dict[str, Any]) -> None:
+    assert check(statement, **fields) == ""
+
+
+@pytest.mark.parametrize(
+    ("statement", "fields", "reason"),
+    [
+        ("The user pays 1350 euros.", {}, "number_not_said"),
+        (f"The user pays {'9' * 30} euros.", {}, "number_not_said"),
+        ("The user moved to Antwerp.", {}, "name_not_said"),
+        ("The user's mail is at https://b.example/x.", {}, "url_not_said"),
+        ("The user moved to Ghent.", {"date": "1999-07-09"}, "date_not_said"),
+        ("The flat has twelve windows.", {"category": "profile", "evidence": ["m2"]}, "not_the_users_words"),
+        ("Penguins are birds.", {}, "not_in_evidence"),
+        ("The user moved.", {"evidence": ["m9"]}, "unknown_evidence"),
+        ("The user moved.", {"action": "replace", "memory": "k7"}, "unknown_memory"),
+        ("The user moved.", {"category": "secrets"}, "other_schema"),
+        (" ", {}, "empty"),
+    ],
+)
+def test_what_it_does_not_say_is_refused_with_the_reason(statement: str, fields: dict[str, Any], reason: str) -> None:
+    assert check(statement, **fields) == reason
+
+
+@pytest.mark.parametrize("unit", ["7", "一", "百", "1,234,", "< ", "'"])
+def test_long_runs_in_a_conversation_are_no_figures_and_stop_nothing(unit: str) -> None:
+    prompt = ChangePrompt((Message("user", f"I moved to Ghent. {unit * 6_000}", "", "m-1", None),))
+    change = {
+        "action": "add",
+        "category": "events",
+        "statement": "The user moved to Ghent with 42 boxes.",
+        "evidence": ["m1"],
+        "memory": None,
+        "date": None,
+    }
+
+    assert check_changes(prompt, prompt.read_answer({"changes": [change]}) or []) == ([], ["number_not_said"])
