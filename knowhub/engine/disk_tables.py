@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,10 +19,12 @@ _LABEL_BITS = 2
 _LABEL_MASK = (1 << _LABEL_BITS) - 1
 _LIVE = 0x80
 _IS_LIVE = True
+# Rows with the same last bits of their text keys are listed together: a list for each key would cost more than the row.
+_BUCKET_MASK = 0xFFFF
 _NO_TOTALS: Mapping[Hashable, int] = {}
 
 
-class AccessRow(msgspec.Struct, frozen=True):
+class _AccessRow(msgspec.Struct, frozen=True):
     """What a disk table reads of a row."""
 
     id: str
@@ -32,11 +34,17 @@ class AccessRow(msgspec.Struct, frozen=True):
     deleted: bool = False
 
 
-_decode_access: Final = msgspec.json.Decoder(AccessRow).decode
+_decode_access: Final = msgspec.json.Decoder(_AccessRow).decode
 
 
-# Rows with the same last bits of their text keys are listed together: a list for each key would cost more than the row.
-_BUCKET_MASK = 0xFFFF
+class KeyedRow(NamedTuple):
+    """What a disk table keeps of a row."""
+
+    id: str
+    owner: str
+    scopes: list[str]
+    deleted: bool
+    text_key: int
 
 
 class DiskTable:
@@ -62,11 +70,11 @@ class DiskTable:
         """Take in rows with their new content. A thousand new rows in one call cost little each."""
         self.put(self.place(texts, line))
 
-    def place(self, texts: Sequence[bytes], line: LogLine) -> PlacedRows[AccessRow]:
+    def place(self, texts: Sequence[bytes], line: LogLine) -> PlacedRows[KeyedRow]:
         """Return rows of a line for `put`; it may run in a thread."""
-        return PlacedRows.find(_decode_access, texts, line)
+        return PlacedRows.find(self._read_row, texts, line)
 
-    def put(self, placed: PlacedRows[AccessRow]) -> None:
+    def put(self, placed: PlacedRows[KeyedRow]) -> None:
         first = len(self._ids)
         numbers = list(map(self._numbers.setdefault, [row.id for row in placed.rows], count(first)))
         if numbers == list(range(first, first + len(numbers))):
@@ -80,7 +88,7 @@ class DiskTable:
             else:
                 self._access[number] = self._access_number(row.owner, row.scopes)
                 self._live[number] = not row.deleted
-                self._put_text_key(number, row.content)
+                self._put_text_key(number, row.text_key)
                 self._texts.replace(number, placed.segment, placed.offsets[index], placed.texts[index])
 
     def move(self, ids: Sequence[str], texts: Sequence[bytes], line: LogLine) -> None:
@@ -89,7 +97,7 @@ class DiskTable:
 
     def add_missing(self, row_id: str) -> int:
         """Add a row whose own line is damaged, and return its number: what refers to it can still be read."""
-        self.put(PlacedRows(0, [AccessRow(row_id, "", [], deleted=True)], [b""], [-1], [0]))
+        self.put(PlacedRows(0, [KeyedRow(row_id, "", [], deleted=True, text_key=self._text_key(""))], [b""], [-1], [0]))
         return len(self._ids) - 1
 
     def __len__(self) -> int:
@@ -135,23 +143,26 @@ class DiskTable:
     def totals(self, _name: str, _group: Hashable) -> Mapping[Hashable, int]:
         return _NO_TOTALS
 
-    def _add(self, placed: PlacedRows[AccessRow]) -> None:
+    def _add(self, placed: PlacedRows[KeyedRow]) -> None:
         """Add new rows, which have their numbers."""
         self._ids.extend([row.id for row in placed.rows])
         self._access.extend(self._access_numbers_of(placed.rows))
         self._live.extend([not row.deleted for row in placed.rows])
         self._text_keys.extend([0] * len(placed.rows))
         for number, row in enumerate(placed.rows, len(self._ids) - len(placed.rows)):
-            self._put_text_key(number, row.content)
+            self._put_text_key(number, row.text_key)
         self._texts.extend(placed)
 
-    def _put_text_key(self, number: int, content: str) -> None:
-        key = self._text_key(content)
+    def _read_row(self, text: bytes) -> KeyedRow:
+        row = _decode_access(text)
+        return KeyedRow(row.id, row.owner, row.scopes, row.deleted, self._text_key(row.content))
+
+    def _put_text_key(self, number: int, key: int) -> None:
         self._text_keys[number] = key
         # An entry of an earlier text stays: a lookup compares the keys.
         self._buckets.setdefault(key & _BUCKET_MASK, array("I")).append(number)
 
-    def _access_numbers_of(self, rows: Sequence[AccessRow]) -> Iterator[int]:
+    def _access_numbers_of(self, rows: Sequence[KeyedRow]) -> Iterator[int]:
         # The rows of a batch mostly have one owner and the same scopes.
         owner, own_scopes, number = None, None, 0
         for row in rows:
