@@ -158,7 +158,7 @@ async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(t
             if done.returncode == 0:
                 async with opened(copy) as copied:
                     if damage := copied.status().damage:
-                        # Seen on a busy machine: it has neither set of files whole. It names that, and is not written to.
+                        # Seen on a busy machine: it has neither set whole. It names that, and is not written to.
                         assert any(found.reason.endswith("it is missing") for found in damage)
                         assert not copied.status().writable
                         continue
