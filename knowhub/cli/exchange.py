@@ -19,8 +19,11 @@ from knowhub.core.errors import Conflict, NotFound
 from knowhub.knowledge.model import OnConflict
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
+    from knowhub.knowledge.exchange import ImportResult
 
 STDOUT = "-"
 
@@ -45,18 +48,23 @@ def import_file(
 
     Each record keeps its id, owner, scopes, evidence and time of creation.
     """
+    from knowhub.knowledge.exchange import ImportRun
     from knowhub.web.json_text import json_limits
     from knowhub.web.schemas.exchange import parse_import
     from knowhub.web.views import make_import_view
 
     text = read_bytes(file)
     with output.show_progress(options.as_json) as bars:
-        task = bars.add_task("checking", total=None)
-        lines = parse_import(text, json_limits(load_settings(options)))
-        bars.update(task, description=f"writing {len(lines)} records")
-        result = run_on_hub(
-            options, lambda hub, ctx: hub.knowledge.exchange.import_lines(ctx, lines, on_conflict), create=True
-        )
+        limits = json_limits(load_settings(options))
+        lines = parse_import(text, limits, None, lambda rows: bars.track(rows, description="checking"))
+        task = bars.add_task("writing", total=len(lines))
+
+        def write(hub: Hub, ctx: RequestContext) -> Awaitable[ImportResult]:
+            exchange = hub.knowledge.exchange
+            run = ImportRun(exchange.make_import_id(), lambda count: bars.update(task, completed=count))
+            return exchange.import_lines(ctx, lines, on_conflict, run=run)
+
+        result = run_on_hub(options, write, create=True)
     line = f"imported {result.imported}, replaced {result.replaced}, skipped {result.skipped}"
     output.print_answer(make_import_view(result), line, as_json=options.as_json, undo=result.import_id)
 

@@ -1,6 +1,6 @@
 """Import and export of records: JSON lines, and the workspace tree `global/ agents/ users/`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
@@ -44,6 +44,17 @@ class ImportResult:
     operation_ids: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class ImportRun:
+    """An import that is watched, or that writes more than records.
+
+    `import_id` names all of it. `report` is called with the number of records that are decided, from a thread.
+    """
+
+    import_id: str
+    report: Callable[[int], None]
+
+
 class KnowledgeExchange:
     """Import and export of records."""
 
@@ -65,6 +76,7 @@ class KnowledgeExchange:
         lines: Sequence[ImportedKnowledge],
         on_conflict: OnConflict,
         key: IdempotencyKey | None = None,
+        run: ImportRun | None = None,
     ) -> ImportResult:
         """Import all lines or none, in operations of 1,000 rows that are undone together.
 
@@ -75,10 +87,10 @@ class KnowledgeExchange:
         permissions.check_can_import(ctx)
         _check_unique(lines)
         chunks = [lines[start : start + ROWS_PER_OPERATION] for start in range(0, len(lines), ROWS_PER_OPERATION)]
-        import_id = f"import-{self._ids.hex(32)}"
+        run = run or ImportRun(self.make_import_id(), lambda _: None)
         named = frozenset(line.id for line in lines if line.id)
         decides = [
-            self._decide(ctx, chunk, Group(import_id, index, len(chunks)), (on_conflict, named))
+            self._decide(ctx, chunk, Group(run.import_id, index, len(chunks)), (on_conflict, named, run))
             for index, chunk in enumerate(chunks)
         ]
         outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, key)
@@ -95,15 +107,19 @@ class KnowledgeExchange:
             [operation.operation_id for operation in operations],
         )
 
+    def make_import_id(self) -> str:
+        """Return an id for an import."""
+        return f"import-{self._ids.hex(32)}"
+
     def _decide(
         self,
         ctx: RequestContext,
         lines: Sequence[ImportedKnowledge],
         group: Group,
-        how: tuple[OnConflict, frozenset[str]],
+        how: tuple[OnConflict, frozenset[str], ImportRun],
     ) -> Decide[View]:
-        """Return the decision on some lines. `how` is what to do with used ids, and all ids of the import."""
-        on_conflict, named = how
+        """Return the decision on some lines. `how` is what to do with used ids, all ids of the import, and the run."""
+        on_conflict, named, run = how
         is_last = group.index == group.of - 1
 
         def decide(view: View) -> Draft | Unchanged:
@@ -121,6 +137,7 @@ class KnowledgeExchange:
                 row = decisions.make_imported_row(line, row_id, before, view.now, ctx)
                 _check_superseded(view, ctx, row)
                 rows[row_id] = row
+            run.report(group.index * ROWS_PER_OPERATION + len(lines))
             if is_last:
                 counts.check()
             # The last operation carries the answer to a retry, so it is written even without rows.

@@ -43,6 +43,9 @@ def undo_change(change: Change, current: Row, collection: Collection, now: float
     Fields that the change did not touch stay as they are. Counters and lists lose what the change added; computed
     fields are left to the caller.
     """
+    if change.before is None and current == change.after:
+        # Most rows of an import: nothing can be in the way.
+        return next_of({**current, "deleted": True}, current, now)
     before, after, present = flatten(change.before or {}), flatten(change.after), flatten(current)
     if change.before is None:
         blocked = [path for path in list_changed_paths(after, present) if not collection.merges(path)]

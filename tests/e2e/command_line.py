@@ -31,13 +31,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Cli:
-    """The command on one data directory."""
+    """The command on one data directory. Each call may take `wait_s` seconds."""
 
     data: Path
+    wait_s: float = WAIT_S
 
     def __call__(self, *words: str, stdin: bytes = b"", **variables: str) -> Ended:
         done = subprocess.run(
-            [*COMMAND, *words], input=stdin, capture_output=True, timeout=WAIT_S, check=False,
+            [*COMMAND, *words], input=stdin, capture_output=True, timeout=self.wait_s, check=False,
             env=environment(self.data, **variables), cwd=self.data.parent,
         )  # fmt: skip
         ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())

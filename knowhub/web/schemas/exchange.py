@@ -1,7 +1,7 @@
 """Schemas of importing and exporting knowledge records."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -21,8 +21,7 @@ from knowhub.web.schemas.knowledge import (
 )
 from knowhub.web.schemas.parts import CallerIds, EntityId, Label, Moment, Part
 
-# Room for a blank line after each record; what is behind is not split, as each line takes memory.
-_MAX_LINES_WITH_BLANK = 2 * MAX_IMPORT_LINES
+NumberedLine: TypeAlias = tuple[int, bytes]
 
 
 class ImportParams(CallerIds):
@@ -111,14 +110,20 @@ class ImportLine(RecordFields):
         )
 
 
-def parse_import(body: bytes, limits: JsonLimits) -> list[ImportedKnowledge]:
-    """Parse JSON lines into records.
+def parse_import(
+    body: bytes,
+    limits: JsonLimits,
+    max_lines: int | None = MAX_IMPORT_LINES,
+    watch: Callable[[Sequence[NumberedLine]], Iterable[NumberedLine]] = iter,
+) -> list[ImportedKnowledge]:
+    """Parse JSON lines into records. `watch` yields the lines that it is given, and may show how many are parsed.
 
-    Raises TooLarge for more than 10,000 records, and InvalidInput naming `lines.<number>.<field>` for each line that is
-    wrong, up to 100 of them.
+    Raises TooLarge for more than `max_lines` records, and InvalidInput naming `lines.<number>.<field>` for each line
+    that is wrong, up to 100 of them.
     """
+    numbered = _number_lines(body, max_lines)
     rows, errors = parse_json_lines(
-        _number_lines(body), limits, lambda value: ImportLine.model_validate(value).to_imported()
+        watch(numbered), limits, lambda value: ImportLine.model_validate(value).to_imported()
     )
     if errors:
         detail = f"{errors[0].field}: {errors[0].message}; nothing was imported"
@@ -128,14 +133,16 @@ def parse_import(body: bytes, limits: JsonLimits) -> list[ImportedKnowledge]:
     return list(rows.values())
 
 
-def _number_lines(body: bytes) -> Sequence[tuple[int, bytes]]:
+def _number_lines(body: bytes, max_lines: int | None) -> Sequence[NumberedLine]:
     """Return the lines that are not blank with their numbers. Raises TooLarge when they are too many."""
-    lines = body.split(b"\n", _MAX_LINES_WITH_BLANK)
-    rest = lines.pop() if len(lines) > _MAX_LINES_WITH_BLANK else b""
+    # Room for a blank line after each record; what is behind is not split, as each line takes memory.
+    most = -1 if max_lines is None else 2 * max_lines
+    lines = body.split(b"\n", most)
+    rest = lines.pop() if max_lines is not None and len(lines) > most else b""
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if len(numbered) > MAX_IMPORT_LINES or rest.strip():
+    if max_lines is not None and (len(numbered) > max_lines or rest.strip()):
         raise TooLarge(
-            f"one import takes at most {MAX_IMPORT_LINES} records, this one has more: split the file "
-            f"(`split -l {MAX_IMPORT_LINES}`) and import its parts; nothing was imported"
+            f"one request imports at most {max_lines} records, this one has more: split the file "
+            f"(`split -l {max_lines}`) and import its parts, or give it to `knowhub import`; nothing was imported"
         )
     return numbered

@@ -49,7 +49,7 @@ from knowhub.web.schemas.parts import (
 )
 
 MAX_ITEMS = 1000
-MAX_IMPORT_LINES = 10_000
+MAX_IMPORT_LINES = 50_000
 RESERVED_WORDS = frozenset(
     {"search", "batch", "batch_update", "export", "extract", "import", "outcome", "profile", "slim"}
 )
