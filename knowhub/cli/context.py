@@ -60,10 +60,7 @@ def commit(
         create=not commit_options.dry_run,
         option_names={"messages": "FILE"},
     )
-    if options.as_json:
-        output.print_json(done)
-    else:
-        _print_commit(done)
+    output.print_either(done, _print_commit, as_json=options.as_json)
 
 
 @app.command("search")
@@ -78,10 +75,7 @@ def search(
     values = {"q": query, **asdict(selection), "categories": categories}
     names = {"q": "QUERY", "categories": "--category"}
     found = run_route(options, "context.search_memory", values, option_names=names)
-    if options.as_json:
-        output.print_json(found)
-    else:
-        _print_found(found)
+    output.print_either(found, _print_found, as_json=options.as_json)
 
 
 @app.command("read")

@@ -50,10 +50,7 @@ def extract(
     values = {"messages": sent["messages"], "trigger": trigger.value, "trace_id": trace_id, "dry_run": dry_run}
     names = {"messages": "FILE"}
     extracted = run_route(options, "knowledge.extract_knowledge", values, create=not dry_run, option_names=names)
-    if options.as_json:
-        output.print_json(extracted)
-    else:
-        _print_extracted(extracted)
+    output.print_either(extracted, _print_extracted, as_json=options.as_json)
 
 
 @app.command("slim")
@@ -84,10 +81,7 @@ def slim(
             return make_slimming_view(slimmed)
 
         report = run_on_hub(options, work)
-    if options.as_json:
-        output.print_json(report)
-    else:
-        _print_slimmed(report)
+    output.print_either(report, _print_slimmed, as_json=options.as_json)
 
 
 @app.command("audit")
@@ -105,10 +99,7 @@ def audit(
     """
     values = {"kinds": kinds, "stale_days": stale_days, "limit": limit, "account": account}
     report = run_route(options, "upkeep.audit", values, option_names={"kinds": "--kind"})
-    if options.as_json:
-        output.print_json(report)
-    else:
-        _print_audit(report)
+    output.print_either(report, _print_audit, as_json=options.as_json)
 
 
 def _print_extracted(extracted: Mapping[str, Any]) -> None:

@@ -71,10 +71,11 @@ def run_on_hub(
     import asyncio
 
     from knowhub.bootstrap import open_hub
+    from knowhub.web.auth import make_local_context
 
     async def run() -> T:
         async with open_hub(settings, maintain=False) as hub:
-            return await work(hub, ids.context(hub.default_owner))
+            return await work(hub, make_local_context(hub, ids))
 
     return asyncio.run(run())
 
@@ -88,10 +89,23 @@ def run_route(
     create: bool = False,
     option_names: Mapping[str, str] | None = None,
 ) -> Any:  # noqa: ANN401 -- any JSON
-    """Do what a route of the HTTP API does, in this process, and return its answer.
+    """Do what a route of the HTTP API does, in this process, and return its answer; the rest is as in `run_on_hub`."""
+    ask = make_request(options, name, values, in_path, option_names=option_names)
+    return run_on_hub(options, lambda hub, _: ask(hub), create=create)
+
+
+def make_request(
+    options: CommonOptions,
+    name: str,
+    values: Mapping[str, Any] | None = None,
+    in_path: Mapping[str, str] | None = None,
+    *,
+    option_names: Mapping[str, str] | None = None,
+) -> Callable[[Hub], Awaitable[Any]]:
+    """Return what asks a route of an open hub, and returns its answer.
 
     `name` is the module of the route and its function, such as `knowledge.save_knowledge`. `values` are the fields of
-    its body and its query. The rest is as in `run_on_hub` and `parse_model`.
+    its body and its query. The rest is as in `parse_model`.
     """
     from importlib import import_module
 
@@ -113,23 +127,16 @@ def run_route(
     params = None if route.beside_body is None else parse_model(route.beside_body, beside, option_names)
     given = (parsed, params, b"") if "sent" in route.given else (None, parsed, b"")
 
-    async def work(hub: Hub, _: RequestContext) -> Any:  # noqa: ANN401 -- any JSON
+    async def ask(hub: Hub) -> Any:  # noqa: ANN401 -- any JSON
         call: type[Call] = route.call
         answer = await route.run(call(hub, find_caller_ids(given)), given, in_path or {})
         return orjson.loads(answer.read()) if isinstance(answer, JsonText) else None
 
-    return run_on_hub(options, work, create=create)
+    return ask
 
 
 def _fields_of(model: type[BaseModel] | None) -> Mapping[str, Any]:
     return {} if model is None else model.model_fields
-
-
-def build_tree_context(hub: Hub, ctx: RequestContext) -> RequestContext:
-    """Return the caller of a command that adds to the tree. Where keys are required, it shares nothing by default."""
-    from knowhub.core.request_context import share_nothing_by_default
-
-    return ctx if hub.settings.auth == "none" else share_nothing_by_default(ctx)
 
 
 def parse_model(

@@ -49,6 +49,14 @@ def print_answer(answer: Any, *lines: str, as_json: bool, undo: str | None = Non
     say_undo(undo)
 
 
+def print_either(answer: Any, show: Callable[[Any], None], *, as_json: bool) -> None:  # noqa: ANN401 -- any JSON
+    """Print an answer: as the HTTP API answers, or as `show` prints it."""
+    if as_json:
+        print_json(answer)
+    else:
+        show(answer)
+
+
 def warn(text: str) -> None:
     """Print a line for a person on stderr."""
     sys.stdout.flush()

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import parse_tags, run_on_hub, run_route
+from knowhub.cli.hub_access import parse_tags, run_route
 from knowhub.cli.inputs import read_argument
 from knowhub.cli.options import CallerOptions, CommonOptions, expand_options
 from knowhub.knowledge.model import KnowledgeType, Order
-
-if TYPE_CHECKING:
-    from knowhub.bootstrap import Hub
-    from knowhub.core.owned_rows import RowText
-    from knowhub.core.request_context import RequestContext
 
 KnowledgeId = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
 
@@ -165,10 +160,7 @@ def search(
     """Find records about QUERY, the best first."""
     values = {"q": query, **asdict(selection), **filters.values()}
     found = run_route(options, "knowledge.knowledge_search", values)
-    if options.as_json:
-        output.print_json(found)
-    else:
-        _print_found(found)
+    output.print_either(found, _print_found, as_json=options.as_json)
 
 
 @app.command("list")
@@ -196,10 +188,7 @@ def get(knowledge_id: KnowledgeId, options: CallerOptions) -> None:
     """Show all fields of a record."""
     import orjson
 
-    async def work(hub: Hub, ctx: RequestContext) -> RowText:
-        return await hub.knowledge.records.get(ctx, knowledge_id)
-
-    record = orjson.loads(run_on_hub(options, work).json)
+    record = run_route(options, "knowledge.get_knowledge", in_path={"knowledge_id": knowledge_id})
     if options.as_json:
         output.print_json(record)
         return
@@ -243,10 +232,7 @@ def undo(
     """
     values = {"dry_run": dry_run, "with_later": with_later}
     undone = run_route(options, "operations.undo_operation", values, {"operation_id": operation_id})
-    if options.as_json:
-        output.print_json(undone)
-    else:
-        _print_undo(undone)
+    output.print_either(undone, _print_undo, as_json=options.as_json)
 
 
 def _print_saved(saved: Mapping[str, Any], status: str, options: CommonOptions) -> None:

@@ -1,56 +1,44 @@
-"""`knowhub tree`: commands on keywords. A keyword is named by its id, or by a name that no other keyword has."""
+"""`knowhub tree`: commands on keywords. A keyword is named by its id, its path, or a name that no other keyword has."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from knowhub.cli import output, tree_files, tree_infos, tree_plan
-from knowhub.cli.hub_access import build_tree_context, parse_model, run_on_hub
-from knowhub.cli.keyword_names import KeywordArgument, join_path, load_rows, path_of, resolve_keyword
+from knowhub.cli.hub_access import make_request, run_on_hub, run_route
 from knowhub.cli.options import CallerOptions, expand_options
-from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import ROOT_ID, InfoPolicy, SearchStatus
 
 if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
-    from knowhub.keywords.model import KeywordSearchResult, WrittenRow
-    from knowhub.web.schemas.keywords import KeywordBody
+    from knowhub.core.request_context import RequestContext
 
 _INDENT = "  "
 _MAX_ALIASES = 4
 _MAX_DEPTH = 50
+_PAGE = 1_000
+_OPTION_NAMES = {
+    "name": "NAME",
+    "aliases": "--alias",
+    "alias": "ALIAS",
+    "parent_id": "--parent",
+    "new_parent_id": "NEW_PARENT",
+    "into": "INTO",
+}
+
+KeywordArgument = Annotated[
+    str, typer.Argument(metavar="KEYWORD", help="The id, the path or the name.", show_default=False)
+]
 
 app = typer.Typer(help="The keyword tree: search, add, move, merge, tidy.", no_args_is_help=True)
 app.command("metrics")(tree_plan.metrics)
 app.command("reorganize")(tree_plan.reorganize)
 app.command("load")(tree_files.load)
 app.command("export")(tree_files.export)
-app.command("list")(tree_files.list_keywords)
 app.add_typer(tree_infos.app, name="info")
-
-
-@dataclass(frozen=True, slots=True)
-class KeywordOptions:
-    """The fields of a new keyword."""
-
-    name: Annotated[str, typer.Argument(show_default=False)]
-    parent: Annotated[str | None, typer.Option(metavar="KEYWORD", help="The parent. Default: see --llm.")] = None
-    aliases: Annotated[list[str], typer.Option("--alias", help="Another name; can be repeated.")] = field(
-        default_factory=list
-    )
-    description: Annotated[str, typer.Option(help="What belongs below it. A model chooses by this text.")] = ""
-    llm: Annotated[bool, typer.Option(help="Without --parent the model chooses the parent; otherwise the root.")] = True
-
-    def to_body(self) -> KeywordBody:
-        """Return the request body of the HTTP API without the parent, which is looked up by name."""
-        from knowhub.web.schemas.keywords import KeywordBody
-
-        values = {"name": self.name, "aliases": self.aliases, "description": self.description}
-        return parse_model(KeywordBody, values, {"name": "NAME", "aliases": "--alias"})
 
 
 @app.command("show")
@@ -63,11 +51,7 @@ def show(
     depth: Annotated[int, typer.Option(min=0, max=_MAX_DEPTH, help="How many levels below it.")] = 2,
 ) -> None:
     """Show a keyword and the keywords below it."""
-
-    async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
-        return await hub.keywords.tree.get_subtree(ctx, await resolve_keyword(hub, ctx, keyword), depth)
-
-    subtree = run_on_hub(options, work)
+    subtree = run_route(options, "keywords.get_subtree", {"depth": depth}, {"keyword_id": keyword})
     if options.as_json:
         output.print_json(subtree)
         return
@@ -86,47 +70,43 @@ def search(
     ] = False,
 ) -> None:
     """Find the keyword that QUERY means, with its infos."""
-    import orjson
-
-    from knowhub.web.schemas.keywords import SearchParams
-    from knowhub.web.views import render_keyword_search
-
     values = {"q": query, "llm_expand_query": llm, "llm_disambiguate": disambiguate}
-    params = parse_model(SearchParams, values, {"llm_expand_query": "--llm", "llm_disambiguate": "--disambiguate"})
+    found = run_route(options, "keywords.search_keywords", values)
+    output.print_either(found, _print_found, as_json=options.as_json)
 
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[KeywordSearchResult, list[str]]:
-        found = await hub.keywords.search.search(
-            ctx, params.q, expand=params.llm_expand_query, disambiguate=params.llm_disambiguate
-        )
-        return found, [await path_of(hub, ctx, row["id"]) for row in load_rows(found.candidates)]
 
-    found, paths = run_on_hub(options, work)
-    answer = orjson.loads(render_keyword_search(found))
-    if options.as_json:
-        output.print_json(answer)
-    else:
-        _print_found(answer, paths)
+@app.command("list")
+@expand_options
+def list_keywords(
+    options: CallerOptions,
+    prefix: Annotated[str, typer.Option(help="Only names and aliases that begin so; pinyin is accepted.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=_PAGE, help="How many are listed.")] = 50,
+) -> None:
+    """List keywords, the newest first."""
+    page = run_route(options, "keywords.list_keywords", {"prefix": prefix, "limit": limit})
+    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        "id": lambda row: row["id"],
+        "name": lambda row: row["name"],
+        "aliases": lambda row: ", ".join(row["aliases"]),
+    }
+    output.print_page(page["results"], columns, as_json=options.as_json)
 
 
 @app.command("add")
 @expand_options
-def add(draft: KeywordOptions, options: CallerOptions) -> None:
+def add(
+    name: Annotated[str, typer.Argument(show_default=False)],
+    options: CallerOptions,
+    parent: Annotated[str | None, typer.Option(metavar="KEYWORD", help="The parent. Default: see --llm.")] = None,
+    aliases: Annotated[list[str] | None, typer.Option("--alias", help="Another name; can be repeated.")] = None,
+    description: Annotated[str, typer.Option(help="What belongs below it. A model chooses by this text.")] = "",
+    llm: Annotated[
+        bool, typer.Option(help="Without --parent the model chooses the parent; otherwise the root.")
+    ] = True,
+) -> None:
     """Add a keyword."""
-    body = draft.to_body()
-
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[WrittenRow, str]:
-        ctx = build_tree_context(hub, ctx)
-        parent_id = None if draft.parent is None else await resolve_keyword(hub, ctx, draft.parent)
-        written = await hub.keywords.tree.create(ctx, replace(body.to_new(), parent_id=parent_id), auto_place=draft.llm)
-        return written, await path_of(hub, ctx, written.row["id"])
-
-    written, path = run_on_hub(options, work, create=draft.parent in {None, ROOT_ID})
-    from knowhub.web.views import make_created_view
-
-    lines = [f"added  {written.row['id']}  {path}"]
-    if "llm" in written.degraded:
-        lines.append("the model failed: the parent is a guess")
-    output.print_answer(make_created_view(written), *lines, as_json=options.as_json, undo=written.operation_id)
+    values = {"name": name, "parent_id": parent, "aliases": aliases, "description": description, "llm_auto_place": llm}
+    _change("added", options, "create_keyword", values, create=parent in {None, ROOT_ID})
 
 
 @app.command("move")
@@ -137,12 +117,7 @@ def move(
     options: CallerOptions,
 ) -> None:
     """Move a keyword with everything below it to another parent."""
-
-    async def work(hub: Hub, ctx: RequestContext) -> WrittenRow:
-        keyword_id, parent_id = [await resolve_keyword(hub, ctx, typed) for typed in (keyword, new_parent)]
-        return await hub.keywords.tree.move(ctx, keyword_id, parent_id)
-
-    _change("moved", work, options)
+    _change("moved", options, "move_keyword", {"new_parent_id": new_parent}, {"keyword_id": keyword})
 
 
 @app.command("merge")
@@ -153,12 +128,7 @@ def merge(
     options: CallerOptions,
 ) -> None:
     """Give the names, infos and children of SOURCE to INTO, and delete SOURCE."""
-
-    async def work(hub: Hub, ctx: RequestContext) -> WrittenRow:
-        source_id, into_id = [await resolve_keyword(hub, ctx, typed) for typed in (source, into)]
-        return await hub.keywords.tree.merge(ctx, source_id, into_id)
-
-    _change("merged", work, options)
+    _change("merged", options, "merge_keywords", {"into": into}, {"keyword_id": source})
 
 
 @app.command("alias")
@@ -170,16 +140,10 @@ def alias(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the alias.")] = False,
 ) -> None:
     """Add an alias to a keyword, or remove one."""
-    from knowhub.web.schemas.keywords import AliasBody
-
-    body = parse_model(AliasBody, {"alias": name}, {"alias": "ALIAS"})
-
-    async def work(hub: Hub, ctx: RequestContext) -> WrittenRow:
-        keyword_id = await resolve_keyword(hub, ctx, keyword)
-        change = hub.keywords.tree.remove_alias if remove else hub.keywords.tree.add_alias
-        return await change(ctx, keyword_id, body.alias)
-
-    _change("changed", work, options)
+    if remove:
+        _change("changed", options, "remove_alias", in_path={"keyword_id": keyword, "alias": name})
+    else:
+        _change("changed", options, "add_alias", {"alias": name}, {"keyword_id": keyword})
 
 
 @app.command("rm")
@@ -193,31 +157,32 @@ def delete(
     ] = InfoPolicy.REATTACH,
 ) -> None:
     """Delete a keyword."""
-    from knowhub.keywords.service import Deletion
-
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[str, str]:
-        keyword_id = await resolve_keyword(hub, ctx, keyword)
-        path = await path_of(hub, ctx, keyword_id)
-        return await hub.keywords.tree.delete(ctx, keyword_id, Deletion(cascade=cascade, policy=infos)), path
-
-    operation_id, path = run_on_hub(options, work)
-    answer = {"operation_id": operation_id}
-    output.print_answer(answer, f"deleted  {path}", as_json=options.as_json, undo=operation_id)
+    values = {"cascade": cascade, "info_policy": infos.value}
+    deleted = run_route(options, "keywords.delete_keyword", values, {"keyword_id": keyword})
+    output.print_answer(deleted, f"deleted  {keyword}", as_json=options.as_json, undo=deleted["operation_id"])
 
 
 def _change(
     status: str,
-    work: Callable[[Hub, RequestContext], Awaitable[WrittenRow]],
     options: CallerOptions,
+    route: str,
+    values: Mapping[str, Any] | None = None,
+    in_path: Mapping[str, str] | None = None,
+    *,
+    create: bool = False,
 ) -> None:
-    async def change(hub: Hub, ctx: RequestContext) -> tuple[WrittenRow, str]:
-        written = await work(hub, ctx)
-        return written, await path_of(hub, ctx, written.row["id"])
+    """Change a keyword, and print where it is then."""
+    ask = make_request(options, f"keywords.{route}", values, in_path, option_names=_OPTION_NAMES)
 
-    written, path = run_on_hub(options, change)
-    answer = {**written.row, "operation_id": written.operation_id}
-    line = f"{status if written.operation_id else 'unchanged'}  {written.row['id']}  {path}"
-    output.print_answer(answer, line, as_json=options.as_json, undo=written.operation_id)
+    async def work(hub: Hub, _: RequestContext) -> tuple[Any, Any]:
+        row = await ask(hub)
+        return row, await make_request(options, "keywords.get_path", in_path={"keyword_id": row["id"]})(hub)
+
+    row, path = run_on_hub(options, work, create=create)
+    lines = [f"{status if row['operation_id'] else 'unchanged'}  {row['id']}  {_join_path(path['results'])}"]
+    if "llm" in row.get("degraded", ()):
+        lines.append("the model failed: the parent is a guess")
+    output.print_answer(row, *lines, as_json=options.as_json, undo=row["operation_id"])
 
 
 def _subtree_lines(row: Mapping[str, Any], level: int) -> Iterator[str]:
@@ -230,16 +195,21 @@ def _subtree_lines(row: Mapping[str, Any], level: int) -> Iterator[str]:
         yield f"{_INDENT * (level + 1)}… {row['child_count']} below"
 
 
-def _print_found(answer: Mapping[str, Any], paths: list[str]) -> None:
+def _print_found(answer: Mapping[str, Any]) -> None:
     output.say(f"{answer['status']}  ({answer['reason']})")
     if answer["status"] == SearchStatus.MATCHED:
-        output.say(f"{join_path(answer['path'])}  {answer['node']['id']}")
+        output.say(f"{_join_path(answer['path'])}  {answer['node']['id']}")
         if answer["node"]["description"]:
             output.say(f"{_INDENT}{answer['node']['description']}")
     for info in answer["infos"]:
         output.say(f"{_INDENT}- {output.shorten(info['content'])}")
-    for row, path in zip(answer["candidates"], paths, strict=True):
-        output.say(f"{_INDENT}{path}  {row['id']}")
+    for row in answer["candidates"]:
+        output.say(f"{_INDENT}{row['path']}  {row['id']}")
     if answer["suggested_parent_id"] is not None:
         name = answer["suggested_name"] or "a new keyword"
         output.say(f"suggestion: add {name} below {answer['suggested_parent_id']}")
+
+
+def _join_path(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Join the names from below the root to the keyword; the root itself is named alone."""
+    return " / ".join(row["name"] for row in rows if row["id"] != ROOT_ID or len(rows) == 1)

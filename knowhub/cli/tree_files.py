@@ -1,27 +1,24 @@
-"""`knowhub tree load`, `export` and `list`: the keyword tree in and out, as files and as a list."""
+"""`knowhub tree load` and `export`: the keyword tree in and out, as files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knowhub.cli import output
 from knowhub.cli.exchange import STDOUT, write_parts
-from knowhub.cli.hub_access import build_tree_context, load_settings, run_on_hub
+from knowhub.cli.hub_access import load_settings, run_on_hub
 from knowhub.cli.inputs import read_bytes
 from knowhub.cli.options import CallerOptions, expand_options
 
 if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
-    from knowhub.keywords.exchange import TreeImportResult
 
 _SUFFIXES = {".jsonl": "jsonl", ".rdf": "skos", ".xml": "skos", ".txt": "outline", ".md": "outline", ".csv": "csv"}
-_PAGE = 1_000
 
 
 class Format(StrEnum):
@@ -61,10 +58,7 @@ def load(
     wanted = TreeFormat(_get_format(form, file))
     parsed = parse_tree_file(read_bytes(file), wanted, json_limits(load_settings(options)))
 
-    async def work(hub: Hub, ctx: RequestContext) -> TreeImportResult:
-        return await import_tree_file(hub, build_tree_context(hub, ctx), parsed)
-
-    done = run_on_hub(options, work, create=True)
+    done = run_on_hub(options, lambda hub, ctx: import_tree_file(hub, ctx, parsed), create=True)
     line = f"loaded {done.keywords} keywords and {done.infos} infos with {done.links} links"
     if done.changed:
         line += f"; added to {done.changed} that were there"
@@ -93,24 +87,3 @@ def export(
         output.print_json({"format": wanted.value, "files": files})
     elif file != STDOUT:
         output.say(f"exported the keyword tree to {file}")
-
-
-@expand_options
-def list_keywords(
-    options: CallerOptions,
-    prefix: Annotated[str, typer.Option(help="Only names and aliases that begin so; pinyin is accepted.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=_PAGE, help="How many are listed.")] = 50,
-) -> None:
-    """List keywords, the newest first."""
-    import orjson
-
-    async def work(hub: Hub, ctx: RequestContext) -> list[Any]:
-        page = await hub.keywords.tree.list_newest(ctx, prefix, limit)
-        return [orjson.loads(row) for row in page.records]
-
-    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
-        "id": lambda row: row["id"],
-        "name": lambda row: row["name"],
-        "aliases": lambda row: ", ".join(row["aliases"]),
-    }
-    output.print_page(run_on_hub(options, work), columns, as_json=options.as_json)

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import run_on_hub
-from knowhub.cli.keyword_names import resolve_keyword
+from knowhub.cli.hub_access import run_route
 from knowhub.cli.options import CallerOptions, expand_options
 from knowhub.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from knowhub.bootstrap import Hub
-    from knowhub.core.request_context import RequestContext
-    from knowhub.keywords.model import WrittenRow
 
 _REASON_CHARS = 60
 _MAX_NAMES = 5
@@ -26,11 +20,7 @@ _MAX_NAMES = 5
 @expand_options
 def metrics(options: CallerOptions) -> None:
     """Count orphans, missing descriptions, depths, children and duplicate names."""
-
-    async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
-        return dict(await hub.keywords.curator.metrics(ctx))
-
-    figures = run_on_hub(options, work)
+    figures = run_route(options, "keywords.tree_metrics")
     if options.as_json:
         output.print_json(figures)
     else:
@@ -53,27 +43,23 @@ def reorganize(
     """Show a plan of moves, merges, descriptions and splits. --apply applies it as one operation."""
     if keyword is not None and plan_file is not None:
         raise typer.BadParameter("--plan: cannot be used with KEYWORD; the plan names its part of the tree")
-    given_plan = None if plan_file is None else _read_plan(plan_file)
-
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[dict[str, Any], WrittenRow | None]:
-        plan = given_plan
-        if plan is None:
-            scope_id = None if keyword is None else await resolve_keyword(hub, ctx, keyword)
-            plan = dict(await hub.keywords.curator.reorganize(ctx, scope_id))
-        if out is not None:
-            _write_plan(plan, out)
-        if not options.as_json:
-            # Print first: if the plan is refused, the reader sees which plan it was.
-            _print_plan(plan)
-        return plan, await hub.keywords.curator.apply(ctx, plan) if apply else None
-
-    plan, written = run_on_hub(options, work)
+    plan = (
+        run_route(options, "keywords.reorganize_keywords", {"scope_id": keyword})
+        if plan_file is None
+        else _read_plan(plan_file)
+    )
+    if out is not None:
+        _write_plan(plan, out)
+    if not options.as_json:
+        # Print first: if the plan is refused, the reader sees which plan it was.
+        _print_plan(plan)
+    done = run_route(options, "keywords.apply_plan", {"plan": plan}) if apply else None
     if options.as_json:
-        output.print_json(plan if written is None else {**written.row, "operation_id": written.operation_id})
-    elif written is not None:
-        counts = ", ".join(f"{written.row[name]} {name}" for name in ("moved", "merged", "described", "split"))
-        output.say(f"done: {counts}; new keywords: {len(written.row['created'])}")
-        output.say_undo(written.operation_id)
+        output.print_json(done or plan)
+    elif done is not None:
+        counts = ", ".join(f"{done[name]} {name}" for name in ("moved", "merged", "described", "split"))
+        output.say(f"done: {counts}; new keywords: {len(done['created'])}")
+        output.say_undo(done["operation_id"])
 
 
 def _read_plan(file: Path) -> dict[str, Any]:
