@@ -67,7 +67,7 @@ LOCK_WITH = $(or $(shell command -v uv),$(wildcard $(BIN)/uv)) pip compile pypro
 lock: ## Write the lock files anew, keeping versions (ARGS=--upgrade takes newer ones); needs uv
 	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || \
 	  { echo "make lock needs uv: $(BIN)/python -m pip install uv" >&2; exit 1; }
-	$(LOCK_WITH) --group dev --group build --output-file requirements.lock
+	$(LOCK_WITH) --group dev --group build --group integrations --output-file requirements.lock
 	$(LOCK_WITH) --constraint requirements.lock --no-annotate --output-file requirements-runtime.lock
 
 clean: ## Remove .venv, caches and built files (never data/)
@@ -83,7 +83,7 @@ $(STAMP): pyproject.toml requirements.lock
 	echo "== .venv from $$found ($$("$$found" --version))"; \
 	if command -v uv >/dev/null; then uv venv --quiet --clear --python "$$found" .venv; \
 	else "$$found" -m venv --clear .venv; fi
-	@echo "== installing requirements.lock: about 150 MB to download, every file checked against its hash"
+	@echo "== installing requirements.lock: about 200 MB to download, every file checked against its hash"
 	@(while sleep 4; do echo "   still installing"; done) & heartbeat=$$!; trap "kill $$heartbeat" EXIT; \
 	if command -v uv >/dev/null; then \
 	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock && \
