@@ -1,0 +1,58 @@
+"""A server in the place of a vendor of models: it gives prepared answers in their order, on whatever path is asked."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = Mapping[str, Any]
+
+
+@contextmanager
+def answering(answers: Sequence[Answer]) -> Iterator[tuple[str, list[Any]]]:
+    """Run it until the end of the block. Gives its address, and the bodies that it was sent."""
+    left, asked = iter(answers), list[Any]()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_args: object) -> None:
+            """Say nothing."""
+
+        def do_POST(self) -> None:
+            sent = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"null")
+            asked.append(sent)
+            body = json.dumps(next(left, {"error": {"message": "no answer is left"}})).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def anthropic(*content: Answer) -> Answer:
+    """Return an answer of Anthropic's interface with blocks of content."""
+    reason = "tool_use" if any(block["type"] == "tool_use" for block in content) else "end_turn"
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "stop_sequence": None}
+    return {**head, "content": list(content), "stop_reason": reason, "usage": usage}
+
+
+def openai_response(text: str) -> Answer:
+    """Return an answer of OpenAI's Responses."""
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
+    head = {"id": "resp_1", "object": "response", "created_at": 0, "model": "scripted", "status": "completed"}
+    options = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None, "metadata": {}}
+    return {**head, **options, "output": [message]}

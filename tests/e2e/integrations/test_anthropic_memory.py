@@ -1,0 +1,152 @@
+"""The memory tool of Anthropic's SDK at a real server, called as the SDK calls it."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.lib.tools._beta_builtin_memory_tool import BetaAsyncLocalFilesystemMemoryTool  # its own implementation
+
+from agent_tools.integrations.anthropic_memory import KnowHubMemoryTool
+from agent_tools.integrations.documents import DocumentFolder
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
+
+SCENE: list[dict[str, object]] = [
+    {"command": "view", "path": "/memories/missing.txt"},
+    {"command": "create", "path": "/memories/notes.txt", "file_text": "one\ntwo\nthree\n登录"},
+    {"command": "create", "path": "/memories/projects/a.md", "file_text": "# A\n"},
+    {"command": "view", "path": "/memories/notes.txt"},
+    {"command": "view", "path": "/memories/notes.txt", "view_range": [2, 3]},
+    {"command": "view", "path": "/memories/notes.txt", "view_range": [2, -1]},
+    {"command": "view", "path": "/memories/notes.txt", "view_range": [9, 12]},
+    {"command": "str_replace", "path": "/memories/notes.txt", "old_str": "two", "new_str": "2\n2b"},
+    {"command": "str_replace", "path": "/memories/notes.txt", "old_str": "five", "new_str": "5"},
+    {"command": "str_replace", "path": "/memories/nowhere.txt", "old_str": "a", "new_str": "b"},
+    {"command": "insert", "path": "/memories/notes.txt", "insert_line": 0, "insert_text": "zero\n"},
+    {"command": "insert", "path": "/memories/notes.txt", "insert_line": 6, "insert_text": "last"},
+    {"command": "insert", "path": "/memories/notes.txt", "insert_line": 99, "insert_text": "x"},
+    {"command": "view", "path": "/memories/notes.txt"},
+    {"command": "rename", "old_path": "/memories/notes.txt", "new_path": "/memories/archive/notes.txt"},
+    {"command": "view", "path": "/memories/notes.txt"},
+    {"command": "view", "path": "/memories/archive/notes.txt"},
+    {"command": "rename", "old_path": "/memories/projects", "new_path": "/memories/old"},
+    {"command": "view", "path": "/memories/old/a.md"},
+    {"command": "delete", "path": "/memories/old"},
+    {"command": "delete", "path": "/memories/old"},
+    {"command": "view", "path": "/memories/old"},
+    {"command": "view", "path": "/etc/passwd"},
+]
+"""What both implementations must answer alike. Directories are left out: their sizes are those of a file system."""
+
+
+@pytest.fixture
+def memory(user: str) -> KnowHubMemoryTool:
+    return KnowHubMemoryTool(user_id=user)
+
+
+async def call(memory: BetaAsyncAbstractMemoryTool, **command: object) -> str:
+    """Return the answer as a model reads it."""
+    try:
+        return str(await memory.call(command))
+    except ToolError as error:
+        return f"error: {error}"
+
+
+async def test_it_answers_as_anthropics_own_implementation_does(
+    memory: KnowHubMemoryTool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    local = BetaAsyncLocalFilesystemMemoryTool(str(tmp_path_factory.mktemp("files")))
+
+    for command in SCENE:
+        assert await call(memory, **command) == await call(local, **command), command
+
+
+async def test_a_directory_shows_two_levels_without_hidden_files(memory: KnowHubMemoryTool) -> None:
+    for path in ("b.txt", "a/one.txt", "a/deep/two.txt", "a/deep/deeper/three.txt", ".hidden", "a/.also"):
+        await call(memory, command="create", path=f"/memories/{path}", file_text="x" * 1536)
+
+    assert (await call(memory, command="view", path="/memories/")).split("\n")[1:] == [
+        "6K\t/memories",
+        "4.5K\t/memories/a/",
+        "3K\t/memories/a/deep/",
+        "1.5K\t/memories/a/one.txt",
+        "1.5K\t/memories/b.txt",
+    ]
+    assert "/memories/a/deep/deeper/" in await call(memory, command="view", path="/memories/a")
+
+
+async def test_a_new_memory_is_an_empty_directory(memory: KnowHubMemoryTool) -> None:
+    assert (await call(memory, command="view", path="/memories")).split("\n")[1:] == ["0B\t/memories"]
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ({"command": "create", "path": "/memories/a.txt", "file_text": ""}, "error: /memories/a.txt already exists"),
+        ({"command": "create", "path": "/memories/d", "file_text": ""}, "error: /memories/d already exists"),
+        ({"command": "create", "path": "/memories", "file_text": ""}, "error: /memories already exists"),
+        ({"command": "create", "path": "/memories/a.txt/b", "file_text": ""}, "a.txt is a file, not a directory"),
+        ({"command": "create", "path": "/memories/../x", "file_text": ""}, "would escape /memories"),
+        ({"command": "view", "path": "/memories2/x"}, "must start with /memories"),
+        ({"command": "view", "path": "/memories/%2e%2e/x"}, "does not exist"),
+        ({"command": "view", "path": ""}, "must start with /memories"),
+        ({"command": "insert", "path": "/memories/d", "insert_line": 0, "insert_text": ""}, "is not a file"),
+        ({"command": "str_replace", "path": "/memories/a.txt", "old_str": "a", "new_str": ""}, "Multiple occurrences"),
+        ({"command": "str_replace", "path": "/memories/a.txt", "old_str": "", "new_str": "x"}, "did not appear"),
+        ({"command": "rename", "old_path": "/memories/a.txt", "new_path": "/memories/d"}, "already exists"),
+        ({"command": "rename", "old_path": "/memories", "new_path": "/memories/e"}, "Cannot delete or rename"),
+        ({"command": "delete", "path": "/memories"}, "Cannot delete or rename"),
+        ({"command": "create", "path": "/memories/big", "file_text": "x" * 2**21}, "too large"),
+        ({"command": "create", "path": "/memories/" + "x" * 600, "file_text": ""}, "error: KnowHub answered 422"),
+    ],
+)
+async def test_a_refusal_says_what_is_wrong_and_changes_nothing(
+    memory: KnowHubMemoryTool, user: str, command: dict[str, object], answer: str
+) -> None:
+    for path in ("a.txt", "d/b.txt"):
+        await call(memory, command="create", path=f"/memories/{path}", file_text="a a")
+    before = await DocumentFolder("anthropic-memory", user).scan()
+
+    assert answer in await call(memory, **command)
+
+    assert await DocumentFolder("anthropic-memory", user).scan() == before
+
+
+async def test_of_two_edits_at_once_the_second_is_refused_or_sees_the_first(memory: KnowHubMemoryTool) -> None:
+    await call(memory, command="create", path="/memories/a.txt", file_text="x\n")
+
+    edits = [
+        call(memory, command="insert", path="/memories/a.txt", insert_line=0, insert_text=f"{number}")
+        for number in range(6)
+    ]
+    answers = await asyncio.gather(*edits)
+
+    written = [answer for answer in answers if answer.endswith("has been edited.")]
+    refused = [answer for answer in answers if "was changed meanwhile, and nothing was written" in answer]
+    assert len(written) + len(refused) == 6
+    assert len((await call(memory, command="view", path="/memories/a.txt")).split("\n")) == len(written) + 3
+
+
+async def test_all_memory_of_a_user_is_cleared(memory: KnowHubMemoryTool, user: str) -> None:
+    other = KnowHubMemoryTool(user_id=f"{user}2")
+    for owned in (memory, other):
+        await call(owned, command="create", path="/memories/a.txt", file_text="x")
+
+    await memory.clear_all_memory()
+
+    assert "does not exist" in await call(memory, command="view", path="/memories/a.txt")
+    assert "x" in await call(other, command="view", path="/memories/a.txt")
+
+
+async def test_a_server_that_is_down_is_an_error_that_a_model_can_read(
+    memory: KnowHubMemoryTool, stopped_server: None
+) -> None:
+    assert "error: KnowHub is not reachable" in await call(memory, command="view", path="/memories")
+
+
+@pytest.fixture
+def stopped_server(monkeypatch: pytest.MonkeyPatch, url: str) -> Iterator[None]:
+    monkeypatch.setenv("KNOWHUB_API_URL", "http://127.0.0.1:9")
+    yield
+    monkeypatch.setenv("KNOWHUB_API_URL", url)
