@@ -43,6 +43,7 @@ from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import Environment, FileStore, open_store
+from knowhub.web.server import tune_interpreter
 from knowhub.wiring.collections import COLLECTIONS
 
 GOAL, HYBRID_GOAL, SPEED_GOAL = 0.74, 0.76, 1.5
@@ -50,7 +51,6 @@ ACCOUNT = "default"
 SESSIONS, MESSAGES, USERS = 1_000, 100, 10
 ROUNDS, EACH = 5, 40
 CLIENTS = 8
-GC_THRESHOLDS = (50_000, 20, 100)
 _DATE = "%I:%M %p on %d %B, %Y"
 _WORDS = ["harbour", "coffee", "paint", "marathon", "train", "garden", "guitar", "recipe", "doctor", "holiday"]
 _VERBS = ["bought", "lost", "found", "finished", "sold", "planned", "missed", "repaired", "cooked", "forgot"]
@@ -144,7 +144,7 @@ async def _speed(folder: Path) -> None:
     # As the server does: what was loaded is looked through by no collection.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    tune_interpreter()
     search, bare = MemorySearch(store, index, SystemClock()), _Bare(store, index)
     ctx = caller_context({"user_id": "user0"}, "user:local")
     parts: dict[str, list[tuple[float, float]]] = {name: [] for name in QUESTIONS}

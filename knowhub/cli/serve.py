@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 # The share of the shutdown time for running requests. The rest is for closing the hub.
 _DRAIN_SHARE = 0.8
 _BACKLOG = 2048
-_GC_THRESHOLDS = (50_000, 20, 100)
-# How long a thread that reads a long text keeps the interpreter when the event loop asks for it. An answer needs the
-# interpreter several times, and with Python's own 5 ms it would take 30 ms beside one such thread.
-_THREAD_TURN_S = 0.001
 # Longer than clients and proxies keep a connection. They close it first, so no request meets a closing connection.
 _KEEP_ALIVE_S = 65
 
@@ -81,7 +77,6 @@ def bind_socket(settings: Settings) -> socket.socket:
 
 def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -> None:
     """Serve on a bound socket until a signal arrives. Raises what opening the data directory raises."""
-    import gc
     import logging
     import signal
     from functools import partial
@@ -90,12 +85,10 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
 
     from knowhub.web.app import create_app
     from knowhub.web.http_protocol import DiscardQueue, HeadLimits, HttpProtocol
-    from knowhub.web.server import Server
+    from knowhub.web.server import Server, tune_interpreter
 
     _configure_logging(settings)
-    # Rows have no reference cycles: frequent garbage collection would only cost time.
-    gc.set_threshold(*_GC_THRESHOLDS)
-    sys.setswitchinterval(_THREAD_TURN_S)
+    tune_interpreter()
 
     def announce() -> None:
         # The reader of the line may connect at once. A connection before the server accepts waits in the queue.

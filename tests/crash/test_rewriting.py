@@ -34,7 +34,7 @@ def closed_segment(folder: Path, lines: int) -> ChangeLog:
     log = ChangeLog(RealFileSystem(), folder)
     start = log.create(Header("log", 1, 1, 1, None))
     data = b"".join(seal(b'{"seq":%d,"said":"%s"' % (seq, b"x" * 10_000)) for seq in range(1, lines + 1))
-    log.append(1, data, start)
+    log.append(1, [data], start)
     log.create(Header("log", 2, 1, lines + 1, start + len(data)))
     return log
 

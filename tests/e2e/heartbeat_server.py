@@ -1,7 +1,6 @@
 """KnowHub's server with a heartbeat in its event loop: `GET /_heartbeat` says how long the longest stall was."""
 
 import asyncio
-import gc
 import json
 import os
 import socket
@@ -17,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.web.server import tune_interpreter
 
 BEAT_S = 0.002
 _WATCHED_AFTER_S = 0.04
@@ -123,9 +123,7 @@ class Heartbeat:
 
 def main() -> None:
     """Serve what the environment names on a free port, and print where."""
-    # Both as `knowhub serve` has them.
-    gc.set_threshold(50_000, 20, 100)
-    sys.setswitchinterval(0.001)
+    tune_interpreter()
     listening = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}) + "\n")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """Run decisions one after another, each on the state that includes the decisions before it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,8 @@ from knowhub.engine.view import AccountView
 from knowhub.stores.files.log.log_line import RawChange, encode
 
 MAX_OPERATION_BYTES = 64 * 1024 * 1024
+# Lines are joined up to this size before they are written.
+_JOINED_BYTES = 4 * 1024 * 1024
 
 
 def run_once(decide: Decide[Any], view: AccountView) -> Draft | Unchanged:
@@ -90,8 +92,17 @@ class Batch:
                 self.size, self.next_seq = size, next_seq
                 self._rebuild_overlays()
 
-    def data(self) -> bytes:
-        return b"".join(item.line for item in self.decided)
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the lines, short ones joined: to join many mebibytes would keep the interpreter for long."""
+        short: list[bytes] = []
+        size = 0
+        for item in self.decided:
+            short.append(item.line)
+            size += len(item.line)
+            if size >= _JOINED_BYTES:
+                yield b"".join(short)
+                short, size = [], 0
+        yield b"".join(short)
 
     def overlay(self, account: str) -> Overlay:
         """Return what this batch has decided for an account, over its rows."""

@@ -285,7 +285,7 @@ class GroupCommit:
 
         def append() -> Sequence[PlacedOperation]:
             # Joined and searched here too: of a large group that alone would hold the event loop for long.
-            self._log.append(segment, batch.data(), batch.offset)
+            self._log.append(segment, batch.pieces(), batch.offset)
             return self._replica.place(batch, segment)
 
         placed = await self.in_thread(append)

@@ -1,11 +1,12 @@
 """The log as history: whose operations they are, and what is said of a line that was good once."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from knowhub.core.errors import ReadOnly
-from knowhub.core.operation import Draft, Write
+from knowhub.core.operation import Decide, Draft, View, Write
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import FileStore, StoreOptions
@@ -15,6 +16,17 @@ from tests.builders import knowledge_row, open_files
 pytestmark = pytest.mark.anyio
 
 SEGMENT = Path("change_log") / "segment-00000001.jsonl"
+
+
+class CountingFiles(RealFileSystem):
+    """A file system that keeps the length of each write."""
+
+    def __init__(self) -> None:
+        self.written: list[int] = []
+
+    def write_at(self, descriptor: int, data: memoryview, offset: int) -> int:
+        self.written.append(len(data))
+        return super().write_at(descriptor, data, offset)
 
 
 async def save(store: FileStore, row_id: str, account: str = "default", content: str = "said") -> None:
@@ -71,6 +83,36 @@ async def test_a_line_that_was_damaged_since_it_was_read_is_named_once_and_ends_
     with pytest.raises(ReadOnly, match="damaged since it was read"):
         await save(store, "c")
     await store.close()
+
+
+async def test_a_long_line_is_read_from_a_file_that_is_closed_meanwhile(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    await save(store, "a", content="long " * 200_000)
+    expected = store.history.line(1)
+
+    reading = asyncio.create_task(store.history.line_async(1))
+    await asyncio.sleep(0)
+    await store.close()
+
+    assert expected is not None
+    assert await reading == expected
+
+
+async def test_a_group_of_many_megabytes_is_written_in_pieces(tmp_path: Path) -> None:
+    files = CountingFiles()
+    store = open_files(tmp_path, files)
+    row = knowledge_row("a", content="long " * 400_000)
+
+    def decide_on(row_id: str) -> Decide[View]:
+        return lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, {**row, "id": row_id})])
+
+    await store.commit_group("default", "user:li", [decide_on(f"r{number}") for number in range(9)])
+    await store.close()
+
+    assert max(files.written) < 8 * 1024 * 1024 < sum(files.written)
+    reopened = open_files(tmp_path)
+    assert reopened.history.last_seq == 9
+    await reopened.close()
 
 
 async def test_of_a_base_that_it_has_not_taken_in_history_tells_nothing(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ class Eraser:
             self._remove_partial_files()
             # The current segment is copied only now: it is small, and nobody writes to it under the lock.
             lines = transform_lines(log, number, end.offset, rewrite.plan.transform)
-            write_version(self._files, log, name, chain(lines, [batch.data()]))
+            write_version(self._files, log, name, chain(lines, batch.pieces()))
             rewrite.names[number] = name
 
         with translate_errors("nothing was erased"):

@@ -1,9 +1,11 @@
 """The log: append-only segments with one operation a line, and a base before them."""
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -169,10 +171,12 @@ class ChangeLog:
     def size(self, segment: int) -> int:
         return self._files.size(self._reader(segment))
 
-    def append(self, segment: int, data: bytes, offset: int) -> None:
-        """Append `data` and sync it. Raises OSError; then no byte after `offset` can be trusted."""
+    def append(self, segment: int, pieces: Iterable[bytes], offset: int) -> None:
+        """Append `pieces` and sync them. Raises OSError; then no byte after `offset` can be trusted."""
         descriptor = self._writable(segment)
-        write_all(self._files, descriptor, data, offset)
+        for piece in pieces:
+            write_all(self._files, descriptor, piece, offset)
+            offset += len(piece)
         self._files.sync_data(descriptor)
 
     def sync(self, segment: int) -> None:
@@ -190,14 +194,18 @@ class ChangeLog:
 
     def read(self, segment: int, start: int, end: int) -> bytes:
         """Return the bytes of a segment from `start` to `end`, fewer when it is shorter."""
-        pieces: list[bytes] = []
-        while start < end:
-            piece = self._files.read_at(self._reader(segment), end - start, start)
-            if not piece:
-                break
-            pieces.append(piece)
-            start += len(piece)
-        return b"".join(pieces)
+        return _read(self._files, self._reader(segment), start, end)
+
+    async def read_async(self, segment: int, start: int, end: int) -> bytes:
+        """Return the same as `read`, which a thread reads: to copy many mebibytes takes long."""
+        # A file of its own: a rewrite may close the log's meanwhile.
+        file = FileIO(os.dup(self._reader(segment)))
+
+        def read() -> bytes:
+            with file:
+                return _read(self._files, file.fileno(), start, end)
+
+        return await asyncio.to_thread(read)
 
     def lines(self, number: int, start: int, end: int) -> Iterator["Line"]:
         """Yield the lines that begin between two offsets, a few megabytes in memory at a time."""
@@ -242,6 +250,17 @@ class ChangeLog:
             self.close_writer()
             self._writer = (segment, self._files.open(self.path(segment), os.O_WRONLY))
         return self._writer[1]
+
+
+def _read(files: FileSystem, descriptor: int, start: int, end: int) -> bytes:
+    pieces: list[bytes] = []
+    while start < end:
+        piece = files.read_at(descriptor, end - start, start)
+        if not piece:
+            break
+        pieces.append(piece)
+        start += len(piece)
+    return b"".join(pieces)
 
 
 @dataclass(slots=True)

@@ -71,6 +71,14 @@ class History:
         """Return the line of an operation; None if there is none."""
         return self._read_bytes(seq, 0) if self._location(seq) else None
 
+    async def line_async(self, seq: int) -> bytes | None:
+        """Return the same as `line`; a thread reads a long one."""
+        place = self._location(seq)
+        if not place or self._length(seq) <= _READ_AT_ONCE:
+            return self.line(seq)
+        offset = self._offset(seq)
+        return await self._log.read_async(place >> _OFFSET_BITS, offset, offset + self._length(seq))
+
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line, also of the last one in the base; empty when there is none."""
         if seq == self.base_seq:
@@ -94,7 +102,7 @@ class History:
 
     async def at_async(self, seq: int) -> Operation | None:
         """Return the same as `at`; a long line is parsed in a thread."""
-        line = self.line(seq)
+        line = await self.line_async(seq)
         return await self._read_async(seq, line) if line is not None else None
 
     async def find(self, account: str, operation_id: str) -> Operation | None:
@@ -136,7 +144,7 @@ class History:
             if count % _LINES_PER_TURN == 0:
                 # A long history is read in parts, so that other requests are answered meanwhile.
                 await asyncio.sleep(0)
-            line = self.line(below)
+            line = await self.line_async(below)
             if line is None or (needle is not None and needle not in line):
                 continue
             operation = await self._read_async(below, line)
@@ -160,12 +168,12 @@ class History:
         """Yield the operations between two sequence numbers, with their rows as text."""
         return map(decode_operation, filter(None, map(self.line, range(after_seq + 1, last_seq + 1))))
 
-    def read_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
+    async def read_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
         """Return lines that follow a sequence number, oldest first: up to `limit`, fewer beyond `limit_bytes`."""
         lines: list[bytes] = []
         size = 0
         for seq in range(after_seq + 1, min(after_seq + limit, self.last_seq) + 1):
-            if size <= limit_bytes and (line := self.line(seq)) is not None:
+            if size <= limit_bytes and (line := await self.line_async(seq)) is not None:
                 lines.append(line)
                 size += len(line)
         return lines

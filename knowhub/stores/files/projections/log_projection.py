@@ -164,8 +164,7 @@ class LogProjection(DerivedFiles):
 
     async def _apply_next(self, checkpoint: Checkpoint) -> Checkpoint:
         history = self._log.history
-        # A batch may be of many mebibytes.
-        lines = history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
+        lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
         operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
         await self.apply(operations, checkpoint)
         checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
