@@ -89,12 +89,8 @@ def read(
     """Print one level of a memory, a session or a message."""
     values = {"uri": uri, "level": level, "expand_relations": relations}
     block = run_route(options, "context.read_memory", values, option_names={"uri": "URI"})
-    if options.as_json:
-        output.print_json(block)
-        return
-    output.say(_level_text(block))
-    for edge in block["relations"]:
-        output.say(f"{edge['relation_type']}  {edge['to_uri']}  {edge['reason']}")
+    edges = [f"{edge['relation_type']}  {edge['to_uri']}  {edge['reason']}" for edge in block["relations"]]
+    output.print_answer(block, _level_text(block), *edges, as_json=options.as_json)
 
 
 @app.command("ls")
@@ -120,14 +116,13 @@ def tree(
 def outbox(options: CallerOptions) -> None:
     """Count the texts that wait for the vector index, and show those that failed for good."""
     status = run_route(options, "context.get_outbox")
-    if options.as_json:
-        output.print_json(status)
-        return
     counts = ", ".join(f"{status[name]} {name}" for name in ("pending", "claimed", "failed", "dead"))
     oldest = f"; the oldest has waited {status['lag_s']:.1f} s" if status["lag_s"] else ""
-    output.say(counts + oldest)
-    for letter in status["dead_letters"]:
-        output.say(f"{letter['event_id']}  {letter['event_type']}  {letter['uri']}  {letter['error']}")
+    letters = [
+        f"{letter['event_id']}  {letter['event_type']}  {letter['uri']}  {letter['error']}"
+        for letter in status["dead_letters"]
+    ]
+    output.print_answer(status, counts + oldest, *letters, as_json=options.as_json)
 
 
 def _commit_values(file: Path, options: CommitFileOptions) -> dict[str, Any]:
@@ -172,20 +167,17 @@ def _level_text(block: Mapping[str, Any]) -> str:
 
 def _list_children(uri: str | None, depth: int, options: CallerOptions) -> None:
     below = run_route(options, "context.list_children", {"uri": uri, "depth": depth}, option_names={"uri": "URI"})
-    if options.as_json:
-        output.print_json(below)
-        return
     nodes = below["results"]
-    for node in nodes:
-        _print_node(node, nodes[0]["uri"])
+    lines = [_format_node(node, nodes[0]["uri"]) for node in nodes]
     if below["truncated"]:
-        output.say("the list is cut off; name a deeper URI to see more")
+        lines.append("the list is cut off; name a deeper URI to see more")
+    output.print_answer(below, *lines, as_json=options.as_json)
 
 
-def _print_node(node: Mapping[str, Any], first_uri: str) -> None:
+def _format_node(node: Mapping[str, Any], first_uri: str) -> str:
     indent = "  " * (node["uri"].count("/") - first_uri.count("/"))
     slash = "/" if node["has_children"] else ""
     # The last part of the URI may be a hash; then the name says what the memory is about.
     segment = node["uri"].rpartition("/")[2]
     name = f"  {node['name']}" if node["name"] != segment else ""
-    output.say(f"{indent}{segment}{slash}{name}  {node['updated_at'] or ''}".rstrip())
+    return f"{indent}{segment}{slash}{name}  {node['updated_at'] or ''}".rstrip()

@@ -95,13 +95,10 @@ def grep(
 ) -> None:
     """Find the lines of memories and messages that contain TEXT, in any case."""
     found = run_route(options, "context_edits.grep", {"q": text, "uri": uri, "limit": limit})
-    if options.as_json:
-        output.print_json(found)
-        return
-    for line in found["results"]:
-        output.say(f"{line['uri']}:{line['line']}: {line['text']}")
+    lines = [f"{line['uri']}:{line['line']}: {line['text']}" for line in found["results"]]
     if found["truncated"]:
-        output.say("there are more; see --limit")
+        lines.append("there are more; see --limit")
+    output.print_answer(found, *lines, as_json=options.as_json)
 
 
 def _print_node(options: CallerOptions, node: Mapping[str, Any]) -> None:
@@ -109,8 +106,4 @@ def _print_node(options: CallerOptions, node: Mapping[str, Any]) -> None:
 
 
 def _print_done(options: CallerOptions, answer: Mapping[str, Any], said: str) -> None:
-    if options.as_json:
-        output.print_json(answer)
-        return
-    output.say(said)
-    output.say_undo(answer["operation_id"])
+    output.print_answer(answer, said, as_json=options.as_json, undo=answer["operation_id"])

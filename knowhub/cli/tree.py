@@ -52,11 +52,7 @@ def show(
 ) -> None:
     """Show a keyword and the keywords below it."""
     subtree = run_route(options, "keywords.get_subtree", {"depth": depth}, {"keyword_id": keyword})
-    if options.as_json:
-        output.print_json(subtree)
-        return
-    for line in _subtree_lines(subtree, 0):
-        output.say(line)
+    output.print_answer(subtree, *_subtree_lines(subtree, 0), as_json=options.as_json)
 
 
 @app.command("search")

@@ -82,17 +82,12 @@ def make_slimming_view(done: SlimResult) -> dict[str, Any]:
     return {**done.report, **view_of(SlimAnswer, done, operation_id=operation_id)}
 
 
-def make_import_view(done: ImportResult) -> dict[str, Any]:
-    """Return what an import did."""
+def make_import_view(done: ImportResult | TreeImportResult) -> dict[str, Any]:
+    """Return what an import of records or of keywords did."""
     return asdict(done) | {"operation_id": done.operation_ids[-1] if done.operation_ids else None}
 
 
 # The keyword tree, whose rows are JSON text.
-
-
-def make_tree_import_view(done: TreeImportResult) -> dict[str, Any]:
-    """Return what an import of keywords did."""
-    return asdict(done) | {"operation_id": done.operation_ids[-1] if done.operation_ids else None}
 
 
 def render_keyword_search(found: KeywordSearchResult) -> bytes:
