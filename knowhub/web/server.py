@@ -18,8 +18,6 @@ import uvicorn
 
 # After this share of the time for the shutdown, the stacks of all threads are printed. Open requests have less.
 _REPORT_SHARE: Final = 0.85
-# How much later than the kernel's timer the watchdog ends the server.
-_WATCHDOG_DELAY_S: Final = 1.0
 _MOST_DESCRIPTORS: Final = 65_536
 _STDERR: Final = 2
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -41,12 +39,9 @@ def tune_interpreter() -> None:
 class Server(uvicorn.Server):
     """A server that ends within `end_within_s` seconds of the first SIGTERM or SIGINT.
 
-    A busy event loop would never see that it has to end, and Python waits for every thread before it exits. So the
-    kernel ends the process at the deadline, by SIGALRM. A server that ends well before that exits with 0.
-
-    The timer is set by a handler in Python, which does not run while C code keeps the interpreter. Therefore a watchdog
-    process ends the server by SIGKILL, a second after the deadline. faulthandler notifies it, because its
-    handler is in C.
+    A busy event loop would never see that it has to end, Python waits for every thread before it exits, and a handler
+    in Python does not run while C code keeps the interpreter. So a watchdog process ends the server by SIGKILL at the
+    deadline. faulthandler notifies it, because its handler is in C. A server that ends before that exits with 0.
     """
 
     def __init__(self, config: uvicorn.Config, end_within_s: float) -> None:
@@ -58,7 +53,7 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals as uvicorn does, and notify the watchdog."""
-        watchdog = start_watchdog(self._end_within_s + _WATCHDOG_DELAY_S)
+        watchdog = start_watchdog(self._end_within_s)
         threading.Thread(target=self._report_late_exit, daemon=True).start()
         with super().capture_signals():
             for sign in _SIGNALS:
@@ -72,10 +67,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end; a second signal does not put the deadline off, and a second SIGINT waits for no request."""
-        if not self.should_exit:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, self._end_within_s)
-            self._exit_signals.put(sig)
+        self._exit_signals.put(sig)
         super().handle_exit(sig, frame)
 
     def _report_late_exit(self) -> None:
