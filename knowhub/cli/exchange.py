@@ -13,6 +13,7 @@ import typer
 
 from knowhub.cli import output
 from knowhub.cli.hub_access import load_settings, run_on_hub
+from knowhub.cli.importers.model import ImportFormat
 from knowhub.cli.inputs import read_bytes
 from knowhub.cli.options import CallerOptions, expand_options
 from knowhub.core.errors import Conflict, NotFound
@@ -40,14 +41,39 @@ class Layout(StrEnum):
 @app.command("import")
 @expand_options
 def import_file(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - reads stdin.", show_default=False)],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="JSON lines, - reads stdin; with --from a file, a folder or an archive.",
+            show_default=False,
+        ),
+    ],
     options: CallerOptions,
-    on_conflict: Annotated[OnConflict, typer.Option(help="What to do when an id exists.")] = OnConflict.FAIL,
+    form: Annotated[
+        ImportFormat | None, typer.Option("--from", help="The program that wrote PATH. Default: KnowHub.")
+    ] = None,
+    on_conflict: Annotated[
+        OnConflict | None,
+        typer.Option(help="What to do when an id exists. Default: fail, with --from skip.", show_default=False),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would be imported, and write nothing.")
+    ] = False,
 ) -> None:
-    """Import all records of a file, or none.
+    """Import all records of a file, or none; or what another program kept.
 
     Each record keeps its id, owner, scopes, evidence and time of creation.
     """
+    if form is not None:
+        from knowhub.cli.importers.run import import_foreign
+
+        import_foreign(form, Path(file), options, on_conflict or OnConflict.SKIP, dry_run=dry_run)
+    else:
+        _import_records(file, options, on_conflict or OnConflict.FAIL, dry_run=dry_run)
+
+
+def _import_records(file: str, options: CallerOptions, on_conflict: OnConflict, *, dry_run: bool) -> None:
     from knowhub.knowledge.exchange import ImportRun
     from knowhub.web.json_text import json_limits
     from knowhub.web.schemas.exchange import parse_import
@@ -57,6 +83,11 @@ def import_file(
     with output.show_progress(options.as_json) as bars:
         limits = json_limits(load_settings(options))
         lines = parse_import(text, limits, None, lambda rows: bars.track(rows, description="checking"))
+        if dry_run:
+            output.print_answer(
+                {"dry_run": True, "records": len(lines)}, f"would import {len(lines)} records", as_json=options.as_json
+            )
+            return
         task = bars.add_task("writing", total=len(lines))
 
         def write(hub: Hub, ctx: RequestContext) -> Awaitable[ImportResult]:

@@ -8,7 +8,7 @@ from typing import Any
 from knowhub.context.index_model import EventType, OutboxEvent
 from knowhub.context.model import MemoryCategory, RelationEdge
 from knowhub.conversations.messages import Message
-from knowhub.core.operation import Row
+from knowhub.core.operation import Group, Row
 
 
 class WriteAction(StrEnum):
@@ -44,7 +44,7 @@ class CommitOptions:
 class SessionCommit:
     """A session to commit. `used_contexts` are URIs or texts that were recalled into it.
 
-    With `wait` the answer comes when a model has read it, where there is one.
+    With `wait` the answer comes when a model has read it, where there is one. `group` is the import that it belongs to.
     """
 
     session_id: str
@@ -54,6 +54,7 @@ class SessionCommit:
     options: CommitOptions = CommitOptions()
     trace_id: str = ""
     wait: bool = False
+    group: Group | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Operations that are decided, logged and undone together: this one is number `index` of `of`."""
+    """Operations that are undone together: this one is number `index` of `of`.
+
+    Those of one commit are all in the log, or none is. A group that grows with each commit counts in `of` those so far.
+    """
 
     id: str
     index: int

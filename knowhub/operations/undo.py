@@ -108,6 +108,8 @@ class UndoService:
             operations = await self._store.group(account, operation.group.id)
         if not operations or not all(map(policy.can_see, operations)):
             raise self.missing(operation_id)
+        if operation is None and operations[0].group is not None and operations[0].group.index > 0:
+            raise _conflict("a compaction has removed the first operations of this group; undo the others by their ids")
         return operations
 
     async def _find_written_since(self, restore: Sequence[Operation]) -> list[Operation]:

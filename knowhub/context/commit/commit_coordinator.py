@@ -163,7 +163,9 @@ class CommitCoordinator:
             if prepared.is_stale(view):
                 return Unchanged(_STALE)
             decided = deciding.decide(view)
-            return Unchanged() if decided is None else decided.draft(_count_received(commit, prepared))
+            if decided is None:
+                return Unchanged()
+            return replace(decided.draft(_count_received(commit, prepared)), group=commit.group)
 
         size = sum(len(part.message.content) for part in prepared.parts)
         return decide if size <= _DECIDED_AT_ONCE else LongDecision(decide)

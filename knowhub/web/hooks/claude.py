@@ -11,15 +11,15 @@ from knowhub.web.hooks.host import Action, Host, get_text, make_hook_output, rea
 _OWN_MESSAGES: Final = ("<command-", "<local-command-", "<bash-", "Caveat: The messages below were generated")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)\s*", re.DOTALL)
 # Work of a sub-agent, texts of the program, and the summary of a compaction.
-_LEFT_OUT: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+LEFT_OUT: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 
 
 def read_entry(entry: Mapping[str, Any], tools: MutableMapping[str, str]) -> Iterator[Message]:
     """Yield what an entry says: a user, an assistant, or a tool. What a hook showed is an attachment and no message."""
     said = entry.get("message")
-    if entry.get("type") not in {"user", "assistant"} or not isinstance(said, dict):
+    if str(entry.get("type")) not in {"user", "assistant"} or not isinstance(said, dict):
         return
-    if any(entry.get(flag) for flag in _LEFT_OUT):
+    if any(entry.get(flag) for flag in LEFT_OUT):
         return
     message = Message(str(entry["type"]), "", "", get_text(entry, "uuid"), get_text(entry, "timestamp"))
     for read in read_blocks(message, said.get("content"), tools):

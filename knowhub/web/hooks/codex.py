@@ -17,12 +17,12 @@ def read_entry(entry: Mapping[str, Any], tools: MutableMapping[str, str]) -> Ite
     item = entry.get("payload")
     if entry.get("type") != "response_item" or not isinstance(item, dict):
         return
-    kind, said_at = item.get("type"), get_text(entry, "timestamp")
+    kind, role, said_at = str(item.get("type")), str(item.get("role")), get_text(entry, "timestamp")
     call_id = str(item.get("call_id"))
-    if kind == "message" and item.get("role") in {"user", "assistant"}:
+    if kind == "message" and role in {"user", "assistant"}:
         text = join_texts(item.get("content"))
         if text and not _is_own(item, text):
-            yield Message(item["role"], text, timestamp=said_at)
+            yield Message(role, text, timestamp=said_at)
     elif kind in _CALLS:
         # A tool of an MCP server has its server in front, or in a field of its own.
         server = get_text(item, "namespace")

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -85,20 +85,19 @@ def parse_excerpt(host: Host, excerpt: Excerpt, tools: MutableMapping[str, str])
         at += len(lines[0]) + 1
         lines = lines[1:]
     for number, line in enumerate(lines, 1):
-        entry = _parse_line(line)
+        entry = parse_entry(line)
         if entry is None and line.strip():
             if number == len(lines):
                 break
             unreadable += 1
-        for place, message in enumerate(host.read_entry(entry or {}, tools)):
-            cleaned = _clean(message, f"{at:x}-{sha256(line).hexdigest()[:_KEY_CHARS]}-{place}")
-            if cleaned is not None:
-                messages[cleaned.message_id or ""] = cleaned
+        cleaned = clean_messages(host.read_entry(entry or {}, tools), line, at)
+        messages.update((message.message_id or "", message) for message in cleaned)
         at += len(line) + (number < len(lines))
     return ReadTranscript(list(messages.values()), at, unreadable)
 
 
-def _parse_line(line: bytes) -> dict[str, Any] | None:
+def parse_entry(line: bytes) -> dict[str, Any] | None:
+    """Return the object of a line; None if it is none."""
     try:
         entry = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -110,8 +109,21 @@ def _parse_line(line: bytes) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _clean(message: Message, own_id: str) -> Message | None:
-    """Return a message as it can be stored, or None if KnowHub itself said it."""
+def clean_messages(messages: Iterable[Message], line: bytes, at: int) -> list[Message]:
+    """Return the messages of a line that begins at byte `at`, as they can be stored. Each has an id."""
+    whole = line.removesuffix(b"\n")
+    cleaned = (
+        clean_message(message, f"{at:x}-{sha256(whole).hexdigest()[:_KEY_CHARS]}-{place}")
+        for place, message in enumerate(messages)
+    )
+    return [message for message in cleaned if message is not None]
+
+
+def clean_message(message: Message, own_id: str | None = None) -> Message | None:
+    """Return a message as it can be stored, or None if it is empty or KnowHub itself said it.
+
+    `own_id` is its id where it has none.
+    """
     if is_recall_answer(message):
         return None
     content = message.content.replace("\0", "").encode("utf-8", "replace").decode()

@@ -1,0 +1,120 @@
+"""`knowhub import --from`: reads everything once to check and count it, and then writes it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from knowhub.bootstrap import Hub
+from knowhub.cli import output
+from knowhub.cli.hub_access import run_on_hub
+from knowhub.cli.importers.chat_exports import read_chatgpt, read_claude_export
+from knowhub.cli.importers.model import Conversation, ImportFormat, Item, Note
+from knowhub.cli.importers.notes import read_markdown, read_mem0, read_memory_server
+from knowhub.cli.importers.openviking import read_openviking
+from knowhub.cli.importers.source import Source
+from knowhub.cli.importers.transcripts import read_claude_code, read_codex
+from knowhub.cli.importers.writing import ImportTotals, ImportWriter
+from knowhub.cli.options import CallerOptions
+from knowhub.core.errors import InvalidInput
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.model import OnConflict
+
+READERS: Final[Mapping[ImportFormat, Callable[[Source], Iterator[Item]]]] = {
+    ImportFormat.CLAUDE_CODE: read_claude_code,
+    ImportFormat.CODEX: read_codex,
+    ImportFormat.CHATGPT: read_chatgpt,
+    ImportFormat.CLAUDE: read_claude_export,
+    ImportFormat.MARKDOWN: read_markdown,
+    ImportFormat.MEMORY_SERVER: read_memory_server,
+    ImportFormat.MEM0: read_mem0,
+    ImportFormat.OPENVIKING: read_openviking,
+}
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What was read: how many conversations and messages, and the notes."""
+
+    left_out: Mapping[str, int]
+    conversations: int = 0
+    messages: int = 0
+    notes: list[Note] = field(default_factory=list)
+
+
+def import_foreign(
+    form: ImportFormat, path: Path, options: CallerOptions, on_conflict: OnConflict, *, dry_run: bool
+) -> None:
+    """Import what another program exported, and print what was done. With `dry_run`, nothing is opened or written.
+
+    Raises NotFound, TooLarge, and InvalidInput for a file that cannot be read or holds nothing of this form.
+    """
+    with output.show_progress(options.as_json) as bars:
+        reading = bars.add_task("reading", total=None)
+
+        def open_source() -> Source:
+            return Source(path, lambda read, total: bars.update(reading, completed=read, total=total))
+
+        survey = _survey(form, path, open_source())
+        if dry_run:
+            _print(form, survey, None, as_json=options.as_json)
+            return
+        writing = bars.add_task("writing", total=survey.messages + len(survey.notes))
+
+        async def write(hub: Hub, ctx: RequestContext) -> ImportTotals:
+            source = open_source()
+            writer = ImportWriter(hub, ctx, source.left_out, lambda count: bars.update(writing, completed=count))
+            try:
+                await writer.write_notes(form, survey.notes, on_conflict)
+                await writer.write_conversations(READERS[form](source) if survey.conversations else ())
+            except BaseException:
+                if writer.totals.operations:
+                    output.warn(
+                        "the import broke off: the same command goes on with it, and this undoes what was written: "
+                        f"knowhub undo {writer.totals.import_id}"
+                    )
+                raise
+            return writer.totals
+
+        totals = run_on_hub(options, write, create=True)
+    _print(form, survey, totals, as_json=options.as_json)
+
+
+def _survey(form: ImportFormat, path: Path, source: Source) -> _Survey:
+    survey = _Survey(source.left_out)
+    for item in READERS[form](source):
+        if isinstance(item, Conversation):
+            survey.conversations += 1
+            survey.messages += len(item.messages)
+        else:
+            survey.notes.append(item)
+    if not survey.conversations and not survey.notes:
+        found = "; ".join(_list_left_out(survey.left_out))
+        raise InvalidInput(f"{path} holds nothing of {form}" + (f"; left out: {found}" if found else ""))
+    return survey
+
+
+def _print(form: ImportFormat, survey: _Survey, totals: ImportTotals | None, *, as_json: bool) -> None:
+    left_out = survey.left_out if totals is None else {**survey.left_out, **totals.left_out}
+    import_id = totals.import_id if totals is not None and totals.operations else None
+    answer: dict[str, Any] = {
+        "from": form.value,
+        "dry_run": totals is None,
+        "conversations": survey.conversations,
+        "messages": {"read": survey.messages, **(totals.messages if totals else {})},
+        "records": {"read": len(survey.notes), **(totals.records if totals else {})},
+        "left_out": {name: count for name, count in left_out.items() if count},
+        "import_id": import_id,
+    }
+    lines = [f"{'would read' if totals is None else 'read'} {survey.conversations} conversations"]
+    lines += [
+        f"{name}: {', '.join(f'{count} {what}' for what, count in answer[name].items())}"
+        for name in ("messages", "records")
+        if answer[name]["read"]
+    ]
+    lines += [f"left out: {line}" for line in _list_left_out(left_out)]
+    output.print_answer(answer, *lines, as_json=as_json, undo=import_id)
+
+
+def _list_left_out(left_out: Mapping[str, int]) -> list[str]:
+    return [f"{count} {name}" for name, count in sorted(left_out.items(), key=lambda item: -item[1]) if count]

@@ -1,0 +1,152 @@
+"""Writes conversations as sessions and notes as records, under one import that is undone as a whole."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from knowhub.bootstrap import Hub
+from knowhub.cli.importers.model import Conversation, Item, Note
+from knowhub.context import uri
+from knowhub.context.commit.commit_checks import MAX_MESSAGES, MAX_NAME_CHARS
+from knowhub.context.commit_model import CommitResult, SessionCommit
+from knowhub.conversations.messages import Message
+from knowhub.conversations.recalled import without_recalled
+from knowhub.core.errors import Conflict
+from knowhub.core.operation import Group
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.exchange import ImportRun
+from knowhub.knowledge.model import ImportedKnowledge, OnConflict
+from knowhub.web.schemas.exchange import ImportLine
+
+_MAX_COMMIT_CHARS: Final = 8 * 1024 * 1024
+_MAX_ID_CHARS: Final = 150
+_ID_CHARS: Final = 32
+
+
+@dataclass(slots=True)
+class ImportTotals:
+    """What an import wrote. `left_out` names what it did not, and how often."""
+
+    import_id: str
+    left_out: Counter[str]
+    conversations: int = 0
+    messages: Counter[str] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
+    operations: int = 0
+
+
+class ImportWriter:
+    """Writes what importers read. `report` is called with the number of messages and notes that are written."""
+
+    def __init__(self, hub: Hub, ctx: RequestContext, left_out: Counter[str], report: Callable[[int], None]) -> None:
+        self._hub = hub
+        self._ctx = ctx
+        self._report = report
+        self.totals = ImportTotals(hub.knowledge.exchange.make_import_id(), left_out)
+
+    async def write_notes(self, name: str, notes: Sequence[Note], on_conflict: OnConflict) -> None:
+        """Write all notes as records, or none. Raises as the import of records."""
+        lines = list(self._make_lines(name, notes))
+        if not lines:
+            return
+        run = ImportRun(self.totals.import_id, self._report)
+        done = await self._hub.knowledge.exchange.import_lines(self._ctx, lines, on_conflict, run=run)
+        self.totals.records.update(imported=done.imported, replaced=done.replaced, skipped=done.skipped)
+        self.totals.operations += len(done.operation_ids)
+
+    async def write_conversations(self, items: Iterable[Item]) -> None:
+        """Write each conversation as a session. What a session has already is not written again."""
+        written = sum(self.totals.records.values())
+        for item in items:
+            if isinstance(item, Conversation):
+                self.totals.conversations += 1
+                for messages in self._split(item.messages):
+                    await self._commit(SessionCommit(_make_id(item.session_id), messages))
+                    written += len(messages)
+                    self._report(written)
+
+    async def _commit(self, commit: SessionCommit) -> None:
+        number = self.totals.operations
+        done = await self._try_commit(replace(commit, group=Group(self.totals.import_id, number, number + 1)))
+        if done is not None:
+            self.totals.operations += done.operation_id is not None
+            counts: Mapping[str, Any] = done.stats["messages"]
+            self.totals.messages.update({name: counts.get(name, 0) for name in ("added", "known", "forgotten")})
+
+    async def _try_commit(self, commit: SessionCommit) -> CommitResult | None:
+        """Commit what can be committed. A message that is stored with another text stays as it is."""
+        while commit.messages:
+            try:
+                return await self._hub.memories.nodes.commit_session(self._ctx, commit)
+            except Conflict as conflict:
+                changed = conflict.extra.get("message_id")
+                if changed is None:
+                    raise
+                self.totals.left_out["messages that are stored with another text"] += 1
+                commit = replace(commit, messages=[item for item in commit.messages if item.message_id != changed])
+        return None
+
+    def _split(self, messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+        """Yield what goes into one operation. A message that comes a second time is left out."""
+        seen: set[str] = set()
+        part: list[Message] = []
+        chars = 0
+        for message in messages:
+            message_id = message.message_id and _make_id(message.message_id)
+            if message_id in seen:
+                self.totals.left_out["messages that come twice"] += 1
+                continue
+            seen.update([message_id] if message_id else [])
+            if part and (len(part) == MAX_MESSAGES or chars + len(message.content) > _MAX_COMMIT_CHARS):
+                yield part
+                part, chars = [], 0
+            part.append(replace(message, message_id=message_id, name=message.name[:MAX_NAME_CHARS]))
+            chars += len(message.content)
+        if part:
+            yield part
+
+    def _make_lines(self, name: str, notes: Sequence[Note]) -> Iterator[ImportedKnowledge]:
+        seen: Counter[str] = Counter()
+        for note in notes:
+            text = without_recalled(_clean(note.text)).strip()
+            title = _clean(note.title).strip()
+            if not text and (note.text.strip() or not title):
+                self.totals.left_out["notes without text, or with recalled text only"] += 1
+                continue
+            seen[note.key] += 1
+            # Two users may import the same notes: each gets records of their own.
+            key = "\n".join((self._ctx.default_owner, name, note.key, str(seen[note.key])))
+            line = {
+                "id": f"{name}-{sha256(key.encode('utf-8', 'replace')).hexdigest()[:_ID_CHARS]}",
+                "task": title,
+                "content": text,
+                "type": note.type,
+                "tags": {_clean(tag): _clean_tag(value) for tag, value in note.tags.items() if tag},
+                "source": {"name": name, "category": "import", "timestamp": note.created_at},
+                "created_at": note.created_at,
+            }
+            try:
+                yield ImportLine.model_validate(line).to_imported()
+            except ValidationError as error:
+                self.totals.left_out[f"notes with a wrong {error.errors()[0]['loc'][0]}"] += 1
+
+
+def _make_id(text: str) -> str:
+    """Return an id as a URI takes it: the same where it can be, else its hash."""
+    try:
+        is_possible = len(uri.segment(text)) <= _MAX_ID_CHARS
+    except ValueError:
+        is_possible = False
+    return text if is_possible else sha256(text.encode("utf-8", "replace")).hexdigest()[:_ID_CHARS]
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def _clean_tag(value: str | list[str]) -> str | list[str]:
+    return [_clean(word) for word in value] if isinstance(value, list) else _clean(value)

@@ -1,0 +1,168 @@
+"""`knowhub import --from`: the how-to run as it is written, and imports beside a real server."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.command_line import Cli, environment, serving
+from tests.e2e.server_process import ROOT
+from tests.e2e.test_tutorials import END_OF_BLOCK, is_as_shown, steps
+
+FILES = ROOT / "tests/data/imports"
+STORY = "5b0c1a52-0f4e-4c1c-9a55-2f6f0f1c7d10"
+WAIT_S = 120
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home directory with what other programs wrote."""
+    home = tmp_path / "home"
+    for name, folder in {"projects": ".claude/projects", "codex": ".codex/sessions", "vault": "vault"}.items():
+        shutil.copytree(FILES / name, home / folder)
+    os.utime(next((home / ".claude/projects").rglob(f"{STORY}.jsonl")), (1_762_160_000, 1_762_160_000))
+    return home
+
+
+def test_the_how_to_runs_as_it_is_written(home: Path, tmp_path: Path) -> None:
+    known = steps((ROOT / "docs/how-to/import.md").read_text("utf-8"))
+    script = "".join(f"{typed}\necho '{END_OF_BLOCK}'\n" for typed, _ in known)
+    variables = environment(tmp_path / "data", HOME=str(home))
+    variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
+
+    done = subprocess.run(
+        ["bash", "-eu"],
+        input=script.encode(),
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+    printed = done.stdout.decode().split(f"{END_OF_BLOCK}\n")
+
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert len(printed) == len(known) + 1 >= 7
+    for (typed, shown), block in zip(known, printed, strict=False):
+        assert is_as_shown(re.sub(r"import-[0-9a-f]{32}", "import-…", block), shown or ""), (typed, block)
+
+
+def test_transcripts_are_imported_beside_a_server_with_their_times_and_undone_as_one(home: Path, cli: Cli) -> None:
+    with serving(cli.data) as url, httpx.Client(base_url=url, timeout=WAIT_S) as client:
+        done = cli.json("import", "--from", "claude-code", str(home / ".claude/projects"))
+        parts = client.get("/api/context/read", params={"uri": session_uri(client), "level": "L2"}).json()
+        found = client.get("/api/context/search", params={"q": "two spaces for indentation"}).json()["blocks"]
+        profile = client.get("/api/context/profile").json()
+        again = cli.json("import", "--from", "claude-code", str(home / ".claude/projects"))
+        undone = cli.json("undo", done["import_id"])
+        left = client.get("/api/context/search", params={"q": "two spaces for indentation"}).json()["blocks"]
+        back = cli.json("import", "--from", "claude-code", str(home / ".claude/projects"))
+
+    assert (done["conversations"], done["messages"]["added"]) == (2, 7)
+    assert "2025-11-03T09:00:01.000Z" in json.dumps(parts) + json.dumps(found)
+    assert "two spaces" in json.dumps(profile)
+    assert "Turin" not in json.dumps([parts, found, profile])
+    assert (again["messages"]["added"], again["messages"]["known"], again["import_id"]) == (0, 7, None)
+    assert len(undone["undone"]) == 2
+    assert left == []
+    assert back["messages"]["added"] == 7
+
+
+def session_uri(client: httpx.Client) -> str:
+    sessions = client.get("/api/context/sessions").json()["results"]
+    return next(str(session["uri"]) for session in sessions if session["uri"].endswith(STORY))
+
+
+def test_what_hooks_captured_is_not_imported_a_second_time(home: Path, cli: Cli) -> None:
+    lines = next((home / ".claude/projects").rglob(f"{STORY}.jsonl")).read_text("utf-8")
+    with serving(cli.data) as url:
+        payload = {"session_id": STORY, "transcript": lines, "hook_event_name": "SessionEnd"}
+        assert httpx.post(f"{url}/api/hooks/claude/SessionEnd", json=payload, timeout=WAIT_S).status_code == 200
+
+        done = cli.json("import", "--from", "claude-code", str(home / ".claude/projects"))
+
+    assert (done["messages"]["known"], done["messages"]["added"]) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    ("form", "path", "records", "messages"),
+    [
+        ("codex", "codex", 0, 5),
+        ("chatgpt", "chatgpt", 0, 4),
+        ("claude", "claude", 4, 3),
+        ("memory-server", "memory.jsonl", 2, 0),
+        ("mem0", "mem0/memories.json", 2, 0),
+    ],
+)
+def test_a_second_import_adds_nothing(form: str, path: str, records: int, messages: int, cli: Cli) -> None:
+    words = ("import", "--from", form, str(FILES / path))
+
+    done, again = cli.json(*words), cli.json(*words)
+
+    assert (done["records"].get("imported", 0), done["messages"].get("added", 0)) == (records, messages)
+    assert (again["records"].get("imported", 0), again["messages"].get("added", 0)) == (0, 0)
+    assert (again["left_out"], again["import_id"]) == (done["left_out"], None)
+
+
+def test_a_dry_run_counts_and_an_undo_takes_sessions_and_records_together(cli: Cli) -> None:
+    words = ("import", "--from", "claude", str(FILES / "claude"))
+    planned = cli.json(*words, "--dry-run")
+    assert not cli.data.exists()
+
+    done = cli.json(*words)
+
+    assert (planned["records"]["read"], planned["messages"]["read"], planned["import_id"]) == (4, 3, None)
+    assert planned["left_out"] == done["left_out"]
+    assert len(cli.json("undo", done["import_id"])["undone"]) == 2
+    assert (cli.json("list")["count"], cli.json("context", "search", "garden")["blocks"]) == (0, [])
+
+
+def test_two_users_import_the_same_notes(cli: Cli) -> None:
+    for user in ("ana", "bo"):
+        done = cli.json("import", "--from", "markdown", str(FILES / "vault"), "--user-id", user)
+        assert done["records"]["imported"] == 3
+        assert {row["owner"] for row in cli.json("list", "--user-id", user)["results"]} == {f"user:{user}"}
+
+
+def test_a_changed_message_stays_as_it_is_and_the_rest_is_imported(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    export: list[dict[str, Any]] = json.loads((FILES / "claude/conversations.json").read_bytes())
+    cli.json("import", "--from", "claude", str(FILES / "claude/conversations.json"))
+    said = export[0]["chat_messages"]
+    said[0]["content"][0]["text"] = "My garden faces south."
+    said.append(
+        said[2] | {"uuid": "k4", "parent_message_uuid": "k3", "content": [{"type": "text", "text": "And hostas."}]}
+    )
+    path.write_text(json.dumps(export))
+
+    done = cli.json("import", "--from", "claude", str(path))
+
+    assert done["messages"] == {"read": 4, "added": 1, "known": 2, "forgotten": 0}
+    assert done["left_out"]["messages that are stored with another text"] == 1
+
+
+@pytest.mark.parametrize("form", ["chatgpt", "claude", "mem0", "openviking"])
+def test_a_cut_file_is_refused_and_nothing_is_written(form: str, cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    path.write_bytes((FILES / "chatgpt/conversations.json").read_bytes()[:3_000])
+
+    refused = cli("import", "--from", form, str(path))
+
+    assert (refused.code, refused.out) == (1, "")
+    assert not cli.data.exists()
+
+
+def test_a_wrong_name_and_a_folder_of_something_else_say_so(cli: Cli) -> None:
+    assert cli("import", "--from", "nobody", str(FILES)).code == 2
+
+    refused = cli("import", "--from", "chatgpt", str(FILES / "vault"))
+
+    assert refused.code == 1
+    assert "holds nothing of chatgpt; left out: 3 files *.md" in refused.err
