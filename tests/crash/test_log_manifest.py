@@ -117,6 +117,35 @@ async def test_a_copy_that_has_neither_set_whole_names_what_is_missing(tmp_path:
     assert names_in(tmp_path / "copy") == before
 
 
+@pytest.mark.parametrize("is_rewrite_copied", [False, True])
+async def test_a_copy_may_lack_a_segment_that_was_begun_after_it_had_listed_the_files(
+    tmp_path: Path, *, is_rewrite_copied: bool
+) -> None:
+    log, copy = tmp_path / "data" / "change_log", tmp_path / "copy" / "change_log"
+    async with opened(tmp_path / "data") as store:
+        known = await fill(store, 6)
+        ids = [row_id for collection, row_id in known.keys if collection == COLLECTION]
+        shutil.copytree(log, copy)
+        before = state_of(store, known)
+        for turn in range(2):
+            patch = {"content": f"{turn} " * 2000}
+            await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, patch)
+        begun = max(names_in(tmp_path / "data")).removesuffix(".jsonl")
+        await ErasureService(store, NothingAround(), COLLECTIONS).erase(local(), COLLECTION, ids[1])
+    if is_rewrite_copied:
+        shutil.copytree(log, copy, dirs_exist_ok=True)
+        for path in copy.glob(f"{begun}*"):
+            path.unlink()
+    shutil.copy(log / MANIFEST, copy)
+
+    async with opened(tmp_path / "copy") as store:
+        damaged = [Path(damage.path).name.split(".")[0] for damage in store.status().damage]
+        if is_rewrite_copied:
+            assert begun in damaged
+        else:
+            assert (damaged, state_of(store, known)) == ([], before)
+
+
 async def test_copies_of_a_directory_that_is_compacted_again_and_again_open_or_name_what_is_missing(
     tmp_path: Path,
 ) -> None:
@@ -135,10 +164,14 @@ async def test_copies_of_a_directory_that_is_compacted_again_and_again_open_or_n
             copies += 1
             command = ["cp", "-r", str(tmp_path / "data"), str(tmp_path / f"copy-{copies}")]
             done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
-            async with opened(tmp_path / f"copy-{copies}") as copy:
-                if done.returncode == 0 or not copy.status().damage:
-                    whole += not copy.status().damage
-                    assert copy.status().damage == [] or copy.status().writable is False
+            try:
+                async with opened(tmp_path / f"copy-{copies}") as copy:
+                    if done.returncode == 0 or not copy.status().damage:
+                        whole += not copy.status().damage
+                        assert copy.status().damage == [] or copy.status().writable is False
+            except Unavailable as refusal:
+                # It spans several rewrites, and has no segment of either set.
+                assert "it is missing" in str(refusal)  # noqa: PT017 -- most copies can be opened
         await task
     assert whole > 0
 
@@ -157,11 +190,7 @@ async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(t
             await erasing
             if done.returncode == 0:
                 async with opened(copy) as copied:
-                    if damage := copied.status().damage:
-                        # Seen on a busy machine: it has neither set whole. It names that, and is not written to.
-                        assert any(found.reason.endswith("it is missing") for found in damage)
-                        assert not copied.status().writable
-                        continue
+                    assert copied.status().damage == []
                     text = copied.state("default").table(COLLECTION).text(row_id) or b""
                     seen.add(b'"erased":true' in text)
     assert seen

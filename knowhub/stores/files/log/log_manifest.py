@@ -10,15 +10,16 @@ rewritten segment keeps its number, and each of its lines keeps its offset.
 
 A copy (`cp -r`) of a directory in use takes its files at different moments. So the manifest names two sets: the files
 in force, and those before the last rewrite, which are removed only after the manifest is published. A copy that lacks
-a file of the newer set and has the older set whole is opened with the older one, as the log was then. A copy that
-has neither set whole is opened for reading only, or not at all, and what is missing is named.
+a file of the newer set and has the older set whole is opened with the older one, as the log was then; of the older
+set it may lack the last segments, if they were begun after the copy had listed its files. A copy that has neither set
+whole is opened for reading only, or not at all, and what is missing is named.
 
 A directory without a manifest was written by an earlier version: the newest base and all segments are in force.
 """
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -265,6 +266,18 @@ def plain_name(number: int) -> LogFileName:
 def _choose(manifest: LogManifest, listed: list[LogFileName]) -> _View:
     """Choose the newer set of the manifest; the older set if only that is complete."""
     there = {str(name) for name in listed}
-    sets = [files for files in (manifest.files, manifest.before) if files is not None and files.names <= there]
-    files = sets[0] if sets else manifest.files
+    sets = [manifest.files]
+    if (before := manifest.before) is not None:
+        # Where the rewrite has left no file, a copy was begun before it. Else a segment that is missing was lost.
+        is_earlier = there.isdisjoint(manifest.files.names - before.names)
+        sets.append(_without_later_segments(before, there) if is_earlier else before)
+    files = next((files for files in sets if files.names <= there), manifest.files)
     return _View(manifest.generation, files, None, is_due=files is not manifest.files)
+
+
+def _without_later_segments(files: LogFiles, there: Collection[str]) -> LogFiles:
+    """Leave out segments at the end that were begun after a copy had listed its files: no rewrite has touched them."""
+    segments = list(files.segments)
+    while len(segments) > 1 and not segments[-1].generation and str(segments[-1]) not in there:
+        segments.pop()
+    return LogFiles(files.base, segments)
