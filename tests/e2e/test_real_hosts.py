@@ -1,9 +1,7 @@
 """The real Claude Code and Codex from npm, without a network: what a session says, the next one is shown."""
 
 import os
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 from tests.e2e.command_line import Cli
 from tests.e2e.fake_models import FakeModels, running_models
+from tests.e2e.npm_packages import install_packages
 from tests.e2e.server_process import started
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -34,17 +33,7 @@ env_key = "FAKE_KEY"
 @pytest.fixture(scope="module")
 def programs() -> Path:
     """Install the programs once on a machine, and return their folder."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("Claude Code and Codex are installed by npm, which is missing")
-    folder = Path(tempfile.gettempdir()) / "knowhub-hosts"
-    if not (folder / "node_modules" / "@openai" / "codex-linux-x64").is_dir():
-        folder.mkdir(exist_ok=True)
-        command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES]
-        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=600, check=False)
-        if done.returncode != 0:
-            pytest.skip(f"npm installs neither Claude Code nor Codex here: {done.stderr.decode()[-300:]}")
-    return folder / "node_modules"
+    return install_packages("knowhub-hosts", *PACKAGES)
 
 
 @pytest.fixture
