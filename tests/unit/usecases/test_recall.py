@@ -14,7 +14,7 @@ from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.keywords.model import SearchStatus
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
-from knowhub.usecases.recall import TEXT_CHARS, RecallOptions, RecallQuery, RecallService, RecallSources
+from knowhub.usecases.recall import RecallOptions, RecallQuery, RecallService, RecallSources
 from tests.builders import local
 
 pytestmark = pytest.mark.anyio
@@ -102,38 +102,6 @@ def named(name: str, *infos: str) -> KeywordFound:
     )
 
 
-async def test_the_best_of_each_source_come_first_and_each_says_where_it_is_from() -> None:
-    recall = RecallService(RecallSources(Records(["k1", "k2"]), Tree(named("asyncio", "i1")), Memories(["ctx://m1"])))
-
-    answer = await recall.recall(local(), RecallQuery("asyncio"))
-
-    assert [(one.source.value, one.kind, one.id) for one in answer.items] == [
-        ("knowledge", "record", "k1"),
-        ("keywords", "keyword", "id of asyncio"),
-        ("memory", "events", "ctx://m1"),
-        ("knowledge", "record", "k2"),
-        ("keywords", "info", "i1"),
-    ]
-    assert answer.items[1].why == "asyncio: named by the question, exact"
-    assert answer.items[2].message_ids == ("m-1",)
-    assert (answer.index_lag, answer.degraded) == (5, ["embedder"])
-
-
-async def test_every_item_says_where_to_read_on_and_is_no_longer_than_an_excerpt() -> None:
-    recall = RecallService(RecallSources(Records(["k1"]), Tree(named("asyncio", "i1")), Memories(["ctx://m1"])))
-
-    items = (await recall.recall(local(), RecallQuery("asyncio"))).items
-
-    assert [one.read for one in items] == [
-        "/api/knowledge/k1",
-        "/api/keywords/id%20of%20asyncio",
-        "/api/context/read?uri=ctx%3A%2F%2Fm1",
-        "/api/infos/i1",
-    ]
-    assert len(items[0].text) == TEXT_CHARS
-    assert items[0].text.endswith("x…")
-
-
 async def test_what_comes_near_is_shown_where_no_keyword_is_named() -> None:
     near = json.dumps({"id": "n", "name": "near", "aliases": [], "description": "", "created_at": TODAY}).encode()
     recall = RecallService(RecallSources(None, Tree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
@@ -176,12 +144,6 @@ async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> 
 
     assert [one.id for one in answer.items] == ["k1"]
     assert answer.degraded == ["keywords"]
-
-
-async def test_a_source_that_is_not_there_is_missed_by_nobody() -> None:
-    answer = await RecallService(RecallSources(Records(["k1"]), None, None)).recall(local(), RecallQuery("a"))
-
-    assert ([one.id for one in answer.items], answer.degraded) == (["k1"], [])
 
 
 async def test_where_every_source_fails_nothing_is_answered_as_if_nothing_were_known() -> None:
