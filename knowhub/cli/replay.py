@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,23 +24,6 @@ _REFERENCE_FIELDS = {"same", "same_as", "against"}
 app = typer.Typer()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedDecision:
-    """One call of a model, as the log has it.
-
-    `question` is the subject of the call, in short. `decided` is the answer with ids in place of indexes, or None when
-    the call failed; then `failure` says how. `names` has the names of these ids.
-    """
-
-    operation_id: str
-    function: str
-    model: str
-    question: str
-    decided: Any
-    failure: str | None
-    names: Mapping[str, str]
-
-
 @app.command("replay")
 @expand_options
 def replay(
@@ -58,40 +38,41 @@ def replay(
     The oldest decision comes first. No model is asked, and nothing is written.
     """
     decisions = run_on_hub(options, lambda hub, _: _read_decisions(hub, limit, function))
-    if options.as_json:
-        output.print_json({"results": [asdict(decision) for decision in decisions], "count": len(decisions)})
-        return
-    for decision in decisions:
-        _print_decision(decision)
-    output.say(f"decisions: {len(decisions)}")
+    lines = [line for decision in decisions for line in _decision_lines(decision)]
+    answer = {"results": decisions, "count": len(decisions)}
+    output.print_answer(answer, *lines, f"decisions: {len(decisions)}", as_json=options.as_json)
 
 
-async def _read_decisions(hub: Hub, limit: int, function: str | None) -> Sequence[RecordedDecision]:
+async def _read_decisions(hub: Hub, limit: int, function: str | None) -> list[dict[str, Any]]:
     """Return the newest `limit` decisions, the oldest of them first."""
-    decisions: deque[RecordedDecision] = deque()
+    decisions: list[dict[str, Any]] = []
     async for operation in hub.store.operations(DEFAULT_ACCOUNT):
         calls = [call for call in operation.agent_io or () if function in {None, call.get("function")}]
-        newest = islice(reversed(calls), limit - len(decisions))
-        decisions.extendleft(_parse_call(call, operation.operation_id) for call in newest)
-        if len(decisions) == limit:
+        decisions += [_parse_call(call, operation.operation_id) for call in reversed(calls)]
+        if len(decisions) >= limit:
             break
-    return decisions
+    return decisions[:limit][::-1]
 
 
-def _parse_call(call: Row, operation_id: str) -> RecordedDecision:
+def _parse_call(call: Row, operation_id: str) -> dict[str, Any]:
+    """Return one call of a model, as the log has it.
+
+    `question` is the subject of the call, in short. `decided` is the answer with ids in place of indexes, or None when
+    the call failed; then `failure` says how. `names` has the names of these ids.
+    """
     prompt = _prompt_data(call.get("messages") or ())
     choices = call.get("choices") or {}
     decided = _resolve(call.get("output"), choices)
     used = _texts_in(decided)
-    return RecordedDecision(
-        operation_id=operation_id,
-        function=str(call.get("function")),
-        model=str(call.get("model")),
-        question=_question(prompt),
-        decided=decided,
-        failure=call.get("failure"),
-        names={row_id: name for row_id, name in _names(prompt, choices).items() if row_id in used},
-    )
+    return {
+        "operation_id": operation_id,
+        "function": str(call.get("function")),
+        "model": str(call.get("model")),
+        "question": _question(prompt),
+        "decided": decided,
+        "failure": call.get("failure"),
+        "names": {row_id: name for row_id, name in _names(prompt, choices).items() if row_id in used},
+    }
 
 
 def _resolve(value: Any, choices: Mapping[str, str], *, is_reference: bool = False) -> Any:  # noqa: ANN401 -- any JSON
@@ -163,12 +144,11 @@ def _first_list(prompt: Mapping[str, Any], *names: str) -> list[Mapping[str, Any
     return []
 
 
-def _print_decision(decision: RecordedDecision) -> None:
-    output.say(f"{decision.function}  {decision.question}  (model {decision.model}, operation {decision.operation_id})")
-    if decision.failure is not None:
-        output.say(f"  failed  {decision.failure}")
-    else:
-        output.say(f"  decided  {_format(decision.decided, decision.names)}")
+def _decision_lines(decision: Mapping[str, Any]) -> tuple[str, str]:
+    what = f"{decision['function']}  {decision['question']}"
+    failure = decision["failure"]
+    done = f"failed  {failure}" if failure else f"decided  {_format(decision['decided'], decision['names'])}"
+    return f"{what}  (model {decision['model']}, operation {decision['operation_id']})", f"  {done}"
 
 
 def _format(value: Any, names: Mapping[str, str]) -> str:  # noqa: ANN401 -- any JSON
