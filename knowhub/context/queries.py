@@ -13,6 +13,7 @@ from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
 from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, View, is_live
+from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema, Totals
 from knowhub.core.tags import tag_facets
 
@@ -158,6 +159,13 @@ SEARCHED_TEXTS: Final = (NODES_BY_TEXT, PARTS_BY_TEXT)
 def find_memory(view: View, address: str) -> ContextSummary | None:
     """Return the head of a node or a part, of a deleted one too; None if the URI was never used."""
     return view.summary(NODE_TABLE, address) or view.summary(PART_TABLE, address)
+
+
+def find_profile(view: View, ctx: RequestContext) -> ContextSummary | None:
+    """Return the live profile of who calls. Raises InvalidInput for who is nobody."""
+    space = uri.space_of(uri.memory_context(ctx), "user")
+    head = find_memory(view, uri.node_uri(ctx.account, space, MemoryCategory.PROFILE))
+    return head if head is not None and head.live and ctx.sees(head.audience) else None
 
 
 def list_memories(view: View) -> Iterator[ContextSummary]:

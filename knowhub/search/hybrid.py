@@ -26,15 +26,19 @@ _ENOUGH_SHARE: Final = 0.8
 
 
 class HybridIndex(Generic[HeadT]):
-    """Implements `KnowledgeIndex` and `ContextIndex`. `weight` is the share of vectors in the score."""
+    """Implements `KnowledgeIndex` and `ContextIndex`. `weigh` returns the share of vectors in the score of a row."""
 
     def __init__(
-        self, lexical: LexicalIndex[HeadT], vectors: VectorIndex[HeadT], queries: QueryVectors, weight: float
+        self,
+        lexical: LexicalIndex[HeadT],
+        vectors: VectorIndex[HeadT],
+        queries: QueryVectors,
+        weigh: Callable[[HeadT], float],
     ) -> None:
         self._lexical = lexical
         self._vectors = vectors
         self._queries = queries
-        self._weight = weight
+        self._weigh = weigh
 
     async def search(
         self,
@@ -69,7 +73,7 @@ class HybridIndex(Generic[HeadT]):
         heads = [*(hit.head for hit in words.hits), *(head for _, head in near)]
         likeness = self._vectors.compare(account, query.vector, heads)
         near = [(value, head) for value, head in near if head.text_num in likeness]
-        hits = combine_results(words.hits, near, likeness, query.reading, self._weight)
+        hits = combine_results(words.hits, near, likeness, query.reading, self._weigh)
         reach = _get_reach(words, likeness, query.reading)
         enough = _ENOUGH_SHARE * reach * words.enough / words.reach
         return SearchHits(hits[:limit], lag, words.degraded, reach, enough)
@@ -84,7 +88,7 @@ def combine_results(
     near: Sequence[tuple[float, HeadT]],
     likeness: Mapping[int, float],
     reading: ScriptSkill,
-    weight: float,
+    weigh: Callable[[HeadT], float],
 ) -> list[SearchHit[HeadT]]:
     """Order lexical and vector results by their combined score; `likeness` has the similarity by number of the text.
 
@@ -92,7 +96,6 @@ def combine_results(
     without a vector is scored by words only. A record found only by its vector is left out if it is not much nearer
     than unrelated texts, or far behind the nearest.
     """
-    share = weight * reading.skill
     best_score = max((hit.relevance for hit in words), default=1.0)
     nearest = max(likeness.values(), default=reading.strangers)
     scale = max(nearest - reading.strangers, _LEAST_SCALE)
@@ -107,6 +110,7 @@ def combine_results(
             continue
         said = said or 0.0
         meant = said if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
+        share = weigh(head) * reading.skill
         hits.append(SearchHit(head, (1 - share) * said + share * meant))
     parts = _list_scores(words, near)
     hits.sort(key=lambda hit: (-hit.relevance, -hit.head.text_num))

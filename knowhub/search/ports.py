@@ -54,3 +54,6 @@ class Texts(Protocol):
 
     def embedding_text(self, row: Row) -> str:
         """Return the text of a row that is embedded."""
+
+    def weigh_vector(self, head: Searchable, weight: float) -> float:
+        """Return the share of the vector in the score of a row, where `weight` is the share that is configured."""

@@ -5,15 +5,19 @@ from functools import lru_cache
 from typing import Final
 
 from knowhub.context import texts
-from knowhub.context.model import NODES, PARTS
+from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.context.queries import facet
 from knowhub.core.operation import Row
 from knowhub.core.tags import tag_facets
 from knowhub.knowledge.model import COLLECTION
 from knowhub.search.analysis import index_terms, iterate_terms
+from knowhub.search.ports import Searchable
 
 _TASK_WEIGHT: Final = 3
 # About one page, and more than most embedders read.
 _EMBEDDED_CHARS: Final = 2_000
+_WORDS_OF_A_MEMORY: Final = 0.2
+_OF_SESSIONS: Final = facet("category", MemoryCategory.SESSIONS.value)
 
 
 class KnowledgeTexts:
@@ -37,6 +41,10 @@ class KnowledgeTexts:
         """Return the text of a record that is embedded."""
         return truncate(f"{row['task']}\n{row['content']}")
 
+    def weigh_vector(self, _head: Searchable, weight: float) -> float:
+        """Return the share of the vector in the score of a record: the one that is configured."""
+        return weight
+
 
 class ContextTexts:
     """A node is searched by its L0 text, a part of a session by its own text, both also by their days."""
@@ -56,6 +64,13 @@ class ContextTexts:
     def embedding_text(self, row: Row) -> str:
         """Return the text of a node or a part that is embedded."""
         return truncate(texts.get_indexed_text(get_collection(row), row))
+
+    def weigh_vector(self, head: Searchable, weight: float) -> float:
+        """Return the share of the vector in the score of a node or a part.
+
+        The words of an extracted memory are seldom those of who asks, so they have a fifth of their usual share.
+        """
+        return weight if not weight or _OF_SESSIONS in head.facets else 1 - _WORDS_OF_A_MEMORY * (1 - weight)
 
 
 def truncate(text: str) -> str:

@@ -146,5 +146,9 @@ def _search_index(
     for account in store.accounts:
         vectors.account(account)
     store.subscribe(vectors, texts.collections)
-    index = HybridIndex(lexical, vectors, embedding.queries, embedding.weight)
+
+    def weigh(row: HeadT) -> float:
+        return texts.weigh_vector(row, embedding.weight)
+
+    index = HybridIndex(lexical, vectors, embedding.queries, weigh)
     return SearchIndex(index, lexical, vectors, vectors)

@@ -7,7 +7,7 @@ from typing import Final
 from knowhub.context import uri
 from knowhub.context.commit.statements import read_page
 from knowhub.context.model import NODES, ContextSummary, MemoryCategory
-from knowhub.context.queries import find_memory, list_memories_in, message_id_of
+from knowhub.context.queries import find_memory, find_profile, list_memories_in, message_id_of
 from knowhub.conversations import statement_forms
 from knowhub.core import clock
 from knowhub.core.operation import View
@@ -66,9 +66,8 @@ def list_standing(view: View, ctx: RequestContext, limit: int) -> list[CurrentSt
 
 
 def _list_statements(view: View, ctx: RequestContext) -> Iterator[CurrentStatement]:
-    place = uri.memory_context(ctx)
-    profile = find_memory(view, uri.node_uri(ctx.account, uri.space_of(place, "user"), MemoryCategory.PROFILE))
-    if profile is not None and profile.live and ctx.sees(profile.audience):
+    profile = find_profile(view, ctx)
+    if profile is not None:
         yield from reversed(_read(view, profile))
     yield from list_standing(view, ctx, _MOST_LOOKED_AT)
     categories = (MemoryCategory.ENTITIES, MemoryCategory.CASES, MemoryCategory.PATTERNS)

@@ -8,13 +8,14 @@ from typing import Final, TypeAlias
 
 from knowhub.context.model import ContextSummary, Level, MemoryCategory
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import find_memory, list_memories_from, list_neighbours
+from knowhub.context.queries import find_memory, find_profile, list_memories_from, list_neighbours
 from knowhub.context.retrieval import ranking
 from knowhub.context.retrieval.l0_retriever import Groups, Seeds, groups_of
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
 from knowhub.context.search_model import NodeHit, TypedQuery
 from knowhub.context.times import date_tags
 from knowhub.conversations import messages
+from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Store, View
 from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
@@ -104,11 +105,17 @@ _AROUND: Final = [(0, 1.0), *_BESIDE]
 _REPLIES: Final = 8
 _FOLDED: Final = 3
 _SAID_BY: Final = 1.2
-_ASKED_FOR: Final = 1.15
-_EVIDENCE: Final = 0.3
-# A memory matches so much of what its messages do. Measured, as the next, on conversations with known facts.
-_OF_EVIDENCE: Final = 0.85
+_ASKED_FOR: Final = 1.3
+# A profile that is asked for matches at least so much of what the best result does.
+_PROFILE: Final = 0.5
+# A memory is worth so much of its best message. Measured, as the next, on conversations with known facts.
+_EVIDENCE: Final = 0.6
 _NO_EVIDENCE: Final = 0.7
+# What a message that says several things counts for a memory: at least, where no memory of it matches, and where what
+# it says of the memory holds no more.
+_LEAST_SHARE: Final = 0.3
+_UNKNOWN_SHARE: Final = 0.6
+_OUTDATED_SHARE: Final = 0.3
 # Of the places, those that each kind, extracted or said, has where it matches at least so well as this.
 _KEPT_PLACES: Final = 0.3
 _WORTH_A_PLACE: Final = 0.35
@@ -152,6 +159,8 @@ class _Ranking:
         hits = seeds.hits if self._days or ranking.has_evidence(seeds.hits, self._find_terms) else []
         for hit in hits:
             self._sort_in(hit)
+        self._fetch_profile()
+        self._own = {hit.head.uri: hit.relevance for hit in self._extracted}
         self._outdated: set[str] = set()
         self._extracted = self._match_evidence()
         self._transcripts = TranscriptScores(self._sessions, self._best)
@@ -198,23 +207,49 @@ class _Ranking:
         else:
             self._sessions[head.uri].own = hit
 
+    def _fetch_profile(self) -> None:
+        """Add the caller's profile where it is asked for: it need not share a word with the question."""
+        if MemoryCategory.PROFILE.value not in self._asked_for or not (self._extracted or self._sessions):
+            return
+        try:
+            profile = find_profile(self._view, self._ctx)
+        except InvalidInput:
+            # Who is no user and no agent has none.
+            return
+        if profile is None or not self._is_wanted(profile):
+            return
+        found = next((hit for hit in self._extracted if hit.head.uri == profile.uri), SearchHit(profile, 0.0))
+        others = [hit for hit in self._extracted if hit is not found]
+        self._extracted = [*others, replace(found, relevance=max(found.relevance, _PROFILE * self._best))]
+
     def _match_evidence(self) -> list[SearchHit[ContextSummary]]:
-        """Return the extracted memories; each matches about as well as the messages that it is made of.
+        """Return the extracted memories, with those that are made of the messages found.
 
         What replaced a statement matches as well as the message that made that.
         """
         hits = {hit.head.uri: hit for hit in self._extracted}
         for hit in [hit for session in self._sessions.values() for hit in session.hits.values()]:
-            memories = [memory for memory in list_memories_from(self._view, hit.head.uri) if self._is_wanted(memory)]
+            memories = self._list_memories_from(hit.head.uri)
             newer = [memory for memory in memories if hit.head.uri in memory.outdated]
-            if newer and all(hit.head.uri in memory.outdated for memory in memories):
+            if newer and len(newer) == len(memories):
                 self._outdated.add(hit.head.uri)
             for memory in memories:
                 known = hits.get(memory.uri)
-                relevance = hit.relevance if memory in newer else _OF_EVIDENCE * hit.relevance
+                relevance = hit.relevance * self._share(memory, hit.head.uri) if memory in newer else 0.0
                 if known is None or known.relevance < relevance:
                     hits[memory.uri] = replace(hit, head=memory, relevance=relevance)
         return list(hits.values())
+
+    def _list_memories_from(self, source: str) -> list[ContextSummary]:
+        return [memory for memory in list_memories_from(self._view, source) if self._is_wanted(memory)]
+
+    def _share(self, memory: ContextSummary, source: str) -> float:
+        """Return how much of a message is about a memory: of several, most about the one that matches best itself."""
+        siblings = self._list_memories_from(source)
+        if len(siblings) <= 1:
+            return 1.0
+        best = max(self._own.get(sibling.uri, 0.0) for sibling in siblings)
+        return max(_LEAST_SHARE, self._own.get(memory.uri, 0.0) / best) if best else _UNKNOWN_SHARE
 
     def _parts(self) -> list[ScoredHit]:
         """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
@@ -270,9 +305,13 @@ class _Ranking:
         return ScoredHit(hit.head, score + _EVIDENCE * max(sources.values(), default=0.0), folded=tuple(best_first))
 
     def _score_sources(self, head: ContextSummary) -> dict[str, float]:
-        """Return how well the messages of a memory match."""
+        """Return how well the messages of a memory match, as far as they are about it."""
         parts = (find_memory(self._view, source) for source in head.sources)
-        return {part.uri: self._transcripts.score(part) for part in parts if part is not None and part.live}
+        scores = {part.uri: self._transcripts.score(part) for part in parts if part is not None and part.live}
+        for source, score in scores.items():
+            holds = _OUTDATED_SHARE if source in head.outdated else 1.0
+            scores[source] = score * self._share(head, source) * holds if score else 0.0
+        return scores
 
     def _raise_score(self, head: ContextSummary, score: float) -> float:
         return self._limit_raise(score, _SAID_BY if head.name in self._persons else 1.0, head.category.value)

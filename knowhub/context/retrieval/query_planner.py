@@ -19,8 +19,22 @@ _ASKED_FOR: Final[Sequence[tuple[re.Pattern[str], tuple[MemoryCategory, ...]]]] 
     (re.compile(words, re.IGNORECASE), categories)
     for words, categories in (
         (
-            r"偏好|喜欢|喜爱|讨厌|爱吃|爱喝|习惯|口味|忌口|过敏|\b(?:prefer\w*|favou?rites?|likes?|dislikes?|hates?|habits?)\b",
+            # Instructions are preferences too: what an assistant may do, and how.
+            (
+                r"偏好|喜欢|喜爱|讨厌|爱吃|爱喝|吃什么|喝什么|习惯|口味|忌口|过敏|能不能|可不可以|要不要|该不该|规矩|规则|要求|讲究|格式"
+                r"|避开|\b(?:prefer\w*|favou?rites?|likes?|dislikes?|hates?|habits?|allerg\w+|diet|eat|drinks?|avoid|rules?"
+                r"|format\w*|style|allowed|(?:may|should) (?:i|you|we|it|they))\b"
+            ),
             (MemoryCategory.PREFERENCES,),
+        ),
+        (
+            (
+                r"住|我家|搬家|在哪(?:里|儿|[，,。？?]|$)|哪[个座]城市|地址|上班|工作|单位|公司|科室|部门|专业|几岁|多大|年龄|生日|老家"
+                r"|家乡|\bwhere (?:do|am|are|did|is) (?:i|we|my|our)\b|\b(?:live|living|home|address|city|town|based"
+                r"|work (?:at|as|for)|employer|company|business|profession|career|position|team|how old|age|birthday"
+                r"|born|time ?zone|pronouns)\b"
+            ),
+            (MemoryCategory.PROFILE,),
         ),
         (
             r"谁|哪位|什么人|叫什么|职业|住在|\b(?:who|whose|whom)\b|\b(?:name|job|occupation|hometown)\b",

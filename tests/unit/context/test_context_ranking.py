@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from knowhub.context.model import MemoryCategory
+from tests.builders import caller
 from tests.context_commits import Desk, user
 from tests.context_rows import memory_at, node_row, session_at
 from tests.searched_memories import memories_in
@@ -75,6 +76,34 @@ async def test_a_memory_stands_for_the_message_that_it_was_made_of(tmp_path: Pat
         blocks = await memories.found("oolong tea")
 
         assert [(block.uri, block.message_ids) for block in blocks] == [(memory, ["m0"])]
+
+
+async def test_a_message_that_says_several_things_is_evidence_for_the_memory_that_matches_itself(
+    tmp_path: Path,
+) -> None:
+    about, other = memory_at(MemoryCategory.ENTITIES, "boat"), memory_at(MemoryCategory.ENTITIES, "parrot")
+    said = {"source_refs": [f"{SESSION}/m0"], "message_ids": ["m0"]}
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, talk(("user", "The blue boat is moored in Kiel, and the parrot is called Otto.")))
+        await memories.put(
+            node_row(other, abstract="Parrot: Otto", metadata=said),
+            node_row(about, abstract="Boat: moored in Kiel", metadata=said),
+        )
+
+        scores = {block.uri: block.score for block in await memories.found("where is the blue boat moored")}
+
+        assert scores[about] > 2 * scores[other] > 0
+
+
+async def test_a_profile_that_is_asked_for_is_found_though_it_shares_no_word(tmp_path: Path) -> None:
+    profile = memory_at(MemoryCategory.PROFILE)
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, talk(("user", "Which city has the best trams?")))
+        await memories.put(node_row(profile, abstract="Moved to Leeds"))
+
+        assert profile in [block.uri for block in await memories.found("which city do I live in")]
+        assert profile not in [block.uri for block in await memories.found("what has the best trams")]
+        assert await memories.found("where do I live", ctx=caller(user_id="wang")) == []
 
 
 async def test_what_shares_a_single_character_alone_is_not_found(tmp_path: Path) -> None:

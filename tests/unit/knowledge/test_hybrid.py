@@ -11,15 +11,19 @@ import numpy as np
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.context.queries import head_of
 from knowhub.core.language_models import Embedder, Vector
 from knowhub.core.recall import SearchHit
 from knowhub.knowledge.model import KnowledgeSummary, Order, SearchQuery
 from knowhub.knowledge.table import make_filters, summarize
 from knowhub.search.hybrid import combine_results
 from knowhub.search.scripts import ScriptSkill, ScriptSkills, get_script_shares
+from knowhub.search.texts import ContextTexts
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, caller, knowledge_row, local, new_knowledge
+from tests.context_rows import memory_at, node_row, part_row, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.hubs import saved
 
@@ -55,12 +59,24 @@ def order(
     every = heads(10)
     ranked = sorted(near.items(), key=lambda one: -one[1])
     hits = [SearchHit(every[number], score) for number, score in sorted(words.items(), key=lambda one: -one[1])]
-    found = combine_results(hits, [(value, every[number]) for number, value in ranked], near, reading, weight)
+    found = combine_results(
+        hits, [(value, every[number]) for number, value in ranked], near, reading, lambda _head: weight
+    )
     return [(hit.head.text_num, round(hit.relevance, 4)) for hit in found]
 
 
 def test_both_sides_count_from_nothing_to_their_best() -> None:
     assert order({1: 20.0, 2: 10.0}, {1: 0.2, 2: 0.8, 3: 0.4}) == [(2, 0.75), (1, 0.625), (3, 0.25)]
+
+
+def test_words_weigh_a_fifth_for_a_memory_and_nothing_changes_without_vectors() -> None:
+    memory = node_row(memory_at(MemoryCategory.ENTITIES, "boat"))
+    said = part_row(session_at(), 0, "the boat")
+    heads = [head_of(NODES, memory, 1), head_of(PARTS, said, 2)]
+
+    assert [round(ContextTexts().weigh_vector(head, 0.5), 3) for head in heads] == [0.9, 0.5]
+    assert [ContextTexts().weigh_vector(head, 0.0) for head in heads] == [0.0, 0.0]
+    assert [ContextTexts().weigh_vector(head, 1.0) for head in heads] == [1.0, 1.0]
 
 
 def test_what_is_no_nearer_than_strangers_are_counts_nothing_and_is_not_found_by_that() -> None:
