@@ -92,28 +92,6 @@ async def test_the_server_decides_by_name_and_the_client_hands_it_on(
     assert (reply.prompt_tokens, reply.completion_tokens) == (120, 12)
 
 
-async def test_a_raw_object_and_prose_around_one_are_answers(llm: ScriptedLLM, chat: Chat) -> None:
-    answer = {"action": "match", "node_id": 1, "node_ids": [], "reason": "raw"}
-    await llm.script({"answer": answer}, {"text": f"Sure!\n```json\n{json.dumps(answer)}\n```\nThat is it."})
-
-    raw = await chat().chat(QUESTION, ENOUGH_S)
-    fenced = await chat().chat(QUESTION, ENOUGH_S)
-
-    assert raw.data == fenced.data == answer
-
-
-@pytest.mark.parametrize("step", [{"garbage": True}, {"other_schema": True}])
-async def test_an_unfit_answer_is_repaired_once_and_then_fails(llm: ScriptedLLM, chat: Chat, step: Step) -> None:
-    await llm.script(step, {"match": "Python"}, step, step, {"match": "Python"})
-
-    repaired = await chat().chat(QUESTION, ENOUGH_S)
-    failed = await failure_of(chat())
-
-    assert repaired.data["node_id"] == 2
-    assert failed.reason is FailureReason.FAILURE
-    assert "does not fit, twice" in failed.detail
-
-
 async def test_a_gigabyte_is_cut_off_and_the_connection_with_it(llm: ScriptedLLM, chat: Chat) -> None:
     before = len(await llm.requests())
     await llm.script({"huge": A_GIGABYTE})
@@ -151,62 +129,6 @@ async def test_cancelling_the_call_closes_the_connection(llm: ScriptedLLM, chat:
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert await broken_off(llm, before)
-
-
-async def test_429_and_500_and_a_dropped_connection_are_tried_again(llm: ScriptedLLM, chat: Chat) -> None:
-    before = len(await llm.requests())
-    await llm.script({"status": 429, "retry_after": 0}, {"status": 500}, {"close": True}, {"match": "Python"})
-
-    reply = await chat(max_attempts=4).chat(QUESTION, ENOUGH_S)
-
-    assert reply.data["node_id"] == 2
-    assert len(await asked_since(llm, before)) == 4
-
-
-async def test_a_wait_that_the_deadline_forbids_is_not_begun(llm: ScriptedLLM, chat: Chat) -> None:
-    await llm.script({"status": 429, "retry_after": 600})
-
-    failed = await failure_of(chat(max_attempts=3))
-
-    assert failed.reason is FailureReason.FAILURE
-    assert "answered 429" in failed.detail
-
-
-async def test_a_wrong_key_fails_at_once_and_is_not_repeated(llm: ScriptedLLM, chat: Chat) -> None:
-    before = len(await llm.requests())
-    await llm.script({"status": 401, "echo": "sk-canary"})
-
-    failed = await failure_of(chat(max_attempts=3))
-
-    (asked,) = await asked_since(llm, before)
-    assert asked["authorization"] == "Bearer sk-canary"
-    assert "to the key [key]" in failed.detail
-
-
-@pytest.mark.parametrize(
-    ("refused", "asked_with"),
-    [
-        (["schema"], {"response_format": "json_object"}),
-        (["schema", "response_format"], {"tools": True}),
-        (["schema", "response_format", "tools"], {}),
-    ],
-)
-async def test_a_server_that_refuses_a_way_to_ask_is_asked_another_way(
-    llm: ScriptedLLM, chat: Chat, refused: list[str], asked_with: dict[str, Any]
-) -> None:
-    before = len(await llm.requests())
-    await llm.script(*({"refuse_rung": what} for what in refused), {"match": "Python"}, {"match": "编程语言"})
-    model = chat()
-
-    first = await model.chat(QUESTION, ENOUGH_S)
-    second = await model.chat(QUESTION, ENOUGH_S)
-
-    bodies = [asked["body"] for asked in await asked_since(llm, before)]
-    assert (first.data["node_id"], second.data["node_id"]) == (2, 1)
-    # One request for each refusal, one for each answer: the second call began where the first one ended.
-    assert len(bodies) == len(refused) + 2
-    assert bodies[-1].get("response_format", {}).get("type") == asked_with.get("response_format")
-    assert ("tools" in bodies[-1]) == ("tools" in asked_with)
 
 
 async def test_a_name_that_was_not_offered_fails_by_that_name(llm: ScriptedLLM, chat: Chat) -> None:
