@@ -12,6 +12,8 @@ _SLASHES_OF_SESSION = 6
 STATEMENTS, HISTORY = "statements", "history"
 """The keys of a memory's metadata that hold its statements: those that hold, and those that held before."""
 READING = "reading"
+IMPORT_ID = "import_id"
+"""The key of a session's metadata for the import that wrote its last messages: what a model learns belongs to it."""
 """The key of a session's metadata that says how far a model has read it."""
 
 

@@ -27,7 +27,7 @@ from knowhub.operations.model import UndoResult
 from knowhub.operations.snapshots import RESTORE_OP
 
 MAX_WITH_LATER: Final = 100
-"""How many operations `with_later` undoes at most, and how many are named that are in the way."""
+"""How many later operations `with_later` undoes at most, and how many are named that are in the way."""
 _TRIES = 10
 
 
@@ -89,16 +89,17 @@ class UndoService:
         chosen = await self._targets(policy, request.operation_id)
         for operation in chosen:
             policy.check_permissions(operation)
+        most = len(chosen) + MAX_WITH_LATER
         is_restore = chosen[-1].op == RESTORE_OP
         if is_restore and await self._store.find_replay(request.ctx.account, request.key) is None:
             # A part of a restore is no state that ever was: it is undone as a whole, after all that came since.
             later = await self._find_written_since(chosen)
-            chosen = self._add_later(request, chosen, later) if later else chosen
+            chosen = self._add_later(request, chosen, later, most) if later else chosen
         while True:
             try:
                 return await self._commit(request, chosen, read_up_to if is_restore else None)
             except UndoConflict as blocked:
-                chosen = self._add_later(request, chosen, await self._find_conflicts(chosen, blocked))
+                chosen = self._add_later(request, chosen, await self._find_conflicts(chosen, blocked), most)
 
     async def _targets(self, policy: AccessPolicy, operation_id: str) -> Sequence[Operation]:
         account = policy.ctx.account
@@ -110,7 +111,10 @@ class UndoService:
             raise self.missing(operation_id)
         if operation is None and operations[0].group is not None and operations[0].group.index > 0:
             raise _conflict("a compaction has removed the first operations of this group; undo the others by their ids")
-        return operations
+        is_group = operation is None
+        left = [item for item in operations if self._store.undone_by(account, item.operation_id) is None]
+        # Of a group, what was undone already is left out; if that is all of it, the decision says so.
+        return left if is_group and left else operations
 
     async def _find_written_since(self, restore: Sequence[Operation]) -> list[Operation]:
         """Return what was written into the account after a restore, the undo of a part of it left out."""
@@ -146,9 +150,9 @@ class UndoService:
         return [operation for operation in found.values() if not _undoes_later(operation, since)] or [*found.values()]
 
     def _add_later(
-        self, request: UndoRequest, chosen: Sequence[Operation], later: Sequence[Operation]
+        self, request: UndoRequest, chosen: Sequence[Operation], later: Sequence[Operation], most: int
     ) -> list[Operation]:
-        """Return what is to be undone together with the later operations in its way.
+        """Return what is to be undone together with the later operations in its way, at most `most` operations.
 
         Raises Conflict where `with_later` was not asked for or cannot help, and Forbidden.
         """
@@ -164,8 +168,8 @@ class UndoService:
             problem = "later operations are in the way; undo those first, or all of them together with `with_later`"
         elif any(operation.op == RESTORE_OP for operation in later):
             problem = "a restored snapshot is in the way; undo that first"
-        elif len(together) > MAX_WITH_LATER:
-            problem = f"at most {MAX_WITH_LATER} operations are undone together; undo the newest ones first"
+        elif len(together) > most:
+            problem = f"at most {MAX_WITH_LATER} later operations are undone with it; undo the newest ones first"
         if problem is not None:
             blocked_by = [operation.operation_id for operation in visible][-MAX_WITH_LATER:]
             raise _conflict(problem, blocked_by, len(later) - len(visible))

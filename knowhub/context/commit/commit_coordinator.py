@@ -138,6 +138,7 @@ class CommitCoordinator:
             seen | {part.uri for part in fresh},
             reader if commit.options.extract else "not_asked",
             recalled,
+            commit.group.id if commit.group else None,
         )
 
     async def _summarize(

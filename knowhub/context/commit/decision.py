@@ -15,7 +15,7 @@ from knowhub.context.commit.session_node import COUNTED_CALLS, session_plan
 from knowhub.context.commit_model import CandidateMemory, SessionArchive, WriteAction, WritePlan, WriteResult
 from knowhub.context.extraction.summaries import content_words
 from knowhub.context.extraction.tool_uses import CALL, continue_use_ids
-from knowhub.context.model import READING, MemoryCategory, MemoryContext
+from knowhub.context.model import IMPORT_ID, READING, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_memories_in, list_parts
 from knowhub.context.reading import add_messages
 from knowhub.conversations.messages import Message
@@ -34,6 +34,7 @@ class PreparedCommit:
     """What was worked out before the decision. `seen` are the parts that the archive tells of; None is any.
 
     `reader` is who reads the new messages, see `add_messages`; `recalled` is what must not be learnt from them.
+    `import_id` is the import that it belongs to.
 
     `parts` are named by how the session stood then: a decision names them anew.
     """
@@ -45,6 +46,7 @@ class PreparedCommit:
     seen: frozenset[str] | None = None
     reader: str = "by_rules"
     recalled: Sequence[str] = ()
+    import_id: str | None = None
 
     def list_call_ids(self) -> list[str]:
         """Return the ids of the commit's calls of tools that have candidates."""
@@ -143,6 +145,8 @@ class CommitDecider:
         reading = add_messages(before, numbers, prepared.recalled, view.now, prepared.reader)
         plan = session_plan(self.whose, prepared.archive, live, heads, fresh, calls)
         metadata = {**plan.node_patch["metadata"], READING: reading}
+        metadata.pop(IMPORT_ID, None)
+        metadata |= {IMPORT_ID: prepared.import_id} if prepared.import_id else {}
         plans = [replace(plan, node_patch={**plan.node_patch, "metadata": metadata})]
         done = [writer.apply_plan(self.whose, plans[0])]
         candidates = list(_candidates(prepared, view, fresh, frozenset(calls)))

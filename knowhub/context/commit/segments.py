@@ -14,7 +14,7 @@ from knowhub.context.commit.rule_extraction import clean_messages
 from knowhub.context.commit.statements import MemoryPage, read_page
 from knowhub.context.commit_model import CandidateMemory, WriteAction
 from knowhub.context.extraction.wording import shorten
-from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
+from knowhub.context.model import IMPORT_ID, NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
 from knowhub.context.reading import get_reading, hash_lines, take_segment
@@ -35,7 +35,7 @@ from knowhub.conversations.recalled import RecalledTexts, normalize_words
 from knowhub.conversations.secrets import cover_secrets
 from knowhub.conversations.sentences import is_private
 from knowhub.core import clock
-from knowhub.core.operation import Draft, Row, Unchanged, View, is_live
+from knowhub.core.operation import Draft, Group, Row, Unchanged, View, is_live
 
 EXTRACT_MEMORIES: Final = "extract_memories"
 _SEGMENT_CHARS: Final = 16_000
@@ -243,7 +243,10 @@ class SegmentDecision:
         plans, done_results = [plan for plan, _ in done], [result for _, result in done]
         sources = [candidate.source_refs for candidate in candidates]
         reply = {"plans": results.format_plans(plans, done_results, sources), "dropped": dict(dropped)}
-        return Draft(EXTRACT_MEMORIES, writer.writes(), reply=reply, agent_io=self.calls or None)
+        import_id = row["metadata"].get(IMPORT_ID)
+        # It is undone with its import. The first operation of an import is a commit.
+        group = Group(import_id, 1, 2) if import_id else None
+        return Draft(EXTRACT_MEMORIES, writer.writes(), reply=reply, group=group, agent_io=self.calls or None)
 
     def _make_candidate(self, view: View, change: MemoryChange) -> CandidateMemory:
         segment = self.segment

@@ -182,6 +182,18 @@ def test_memories_of_mem0_keep_their_time_and_name_their_user(tmp_path: Path, as
     assert left_out == {"memories of an unknown shape": 1}
 
 
+@pytest.mark.parametrize(("form", "path"), [("claude-code", "projects"), ("chatgpt", "chatgpt"), ("markdown", "vault")])
+def test_progress_rises_to_all_that_is_read(form: str, path: str) -> None:
+    shown: list[tuple[int, int]] = []
+
+    list(READERS[ImportFormat(form)](Source(FILES / path, lambda read, total: shown.append((read, total)))))
+
+    done = [read for read, _ in shown]
+    assert len(done) > 2 or form == "chatgpt"
+    assert done == sorted(done)
+    assert 0 < done[-1] <= shown[-1][1]
+
+
 @pytest.mark.parametrize(
     ("form", "pattern"),
     [

@@ -1,0 +1,79 @@
+"""Imported sessions: what a model learnt from them goes with the import, however many there are."""
+
+from collections import Counter
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.cli.importers.model import Conversation
+from knowhub.cli.importers.writing import ImportWriter
+from knowhub.conversations.messages import Message
+from knowhub.core.request_context import caller_context
+from tests.fakes.queued_chat import Answer
+from tests.web.with_a_model.test_memories_with_a_model import LI, MOVED, changing, commit, memories, session_of, until
+
+pytestmark = pytest.mark.anyio
+
+
+async def write(hub: Hub, *said: str) -> str:
+    """Import a session for each text, and return the id of the import."""
+    writer = ImportWriter(hub, caller_context(LI, "user:local"), Counter(), lambda _: None)
+    await writer.write_conversations(
+        Conversation(f"s{number}", [Message("user", text, "", "m0", "2026-03-05T10:00:00Z")])
+        for number, text in enumerate(said, 1)
+    )
+    return writer.totals.import_id
+
+
+async def undo(api: httpx.AsyncClient, name: str, **fields: bool) -> httpx.Response:
+    return await api.post(f"/api/operations/{name}/undo", json={**LI, **fields})
+
+
+async def is_read(api: httpx.AsyncClient) -> bool:
+    return bool((await session_of(api))["by_model"])
+
+
+async def test_what_a_model_learnt_from_an_import_is_undone_with_it(
+    api: httpx.AsyncClient, hub: Hub, script: list[Answer]
+) -> None:
+    script.append(changing(statement="Has a cat called Pixel.", category="entities", said="Pixel"))
+    import_id = await write(hub, MOVED)
+    await until(lambda: is_read(api))
+    assert "Has a cat called Pixel." in await memories(api)
+    undone = await undo(api, import_id)
+
+    assert (undone.status_code, len(undone.json()["undone"])) == (200, 2)
+    assert await memories(api) == {}
+
+
+async def test_what_a_model_learns_from_a_later_turn_does_not_belong_to_the_import(
+    api: httpx.AsyncClient, hub: Hub, script: list[Answer]
+) -> None:
+    script += [{"changes": []}, changing(statement="Has a dog called Byte.", category="entities", said="Byte")]
+    import_id = await write(hub, MOVED)
+    await until(lambda: is_read(api))
+
+    await commit(api, "s1", {"role": "user", "content": "My dog is called Byte.", "message_id": "m1"})
+
+    refused = await undo(api, import_id)
+    assert refused.status_code == 409
+    assert "Has a dog called Byte." in await memories(api)
+
+
+async def test_an_import_of_any_size_is_undone_with_what_came_later(
+    api: httpx.AsyncClient, hub: Hub, script: list[Answer]
+) -> None:
+    script += [{"changes": []}] * 200
+    import_id = await write(hub, *(f"I prefer tea number {number}." for number in range(101)), "I live in Rome.")
+    await commit(api, "later", "I live in Oslo.")
+    alone = (await hub.store.group("default", import_id))[0].operation_id
+
+    assert (await undo(api, alone)).status_code == 200
+    assert (await undo(api, import_id)).status_code == 409
+    whole = await undo(api, import_id, with_later=True)
+
+    assert whole.status_code == 200
+    assert len(whole.json()["undone"]) > 101
+    assert alone not in whole.json()["undone"]
+    assert await memories(api) == {}
