@@ -29,7 +29,7 @@ from benchmarks.bench_retrieval import TOP_K, lines, relevance, scores
 from benchmarks.servers import PACKAGED, knowhub, running
 from knowhub.context import uri
 from knowhub.context.model import PARTS, ContextSummary, MemoryCategory
-from knowhub.context.queries import SEARCHED_TEXTS, audience_facets
+from knowhub.context.queries import SEARCHED_TEXTS
 from knowhub.context.retrieval.assembler import RetrievalAssembler
 from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.search_model import NodeHit, TypedQuery
@@ -38,6 +38,7 @@ from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Draft, Write
 from knowhub.core.request_context import RequestContext, caller_context
+from knowhub.core.scopes import visibility_facets
 from knowhub.engine.searchable import SearchableRows
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
@@ -176,7 +177,7 @@ class _Bare:
         self._assembler = RetrievalAssembler(store, index)
 
     async def search(self, ctx: RequestContext, question: str) -> object:
-        groups = [audience_facets(ctx.visible or frozenset()), frozenset({"category:sessions"})]
+        groups = [visibility_facets(ctx.visible or frozenset()), frozenset({"category:sessions"})]
 
         def sees(head: ContextSummary) -> bool:
             return ctx.sees(head.audience)

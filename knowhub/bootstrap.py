@@ -34,6 +34,7 @@ from knowhub.keywords.missed import MissedQueries
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
+from knowhub.keywords.search.text_search import NearKeywords, TreeTextSearch
 from knowhub.keywords.service import KeywordService
 from knowhub.knowledge.evolve.evolution import Evolution
 from knowhub.knowledge.evolve.similarity import Similarity
@@ -124,7 +125,7 @@ class Knowledge:
 class Keywords:
     """The services on the keyword tree and its infos."""
 
-    def __init__(self, adapters: Adapters, decisions: DecisionLog) -> None:
+    def __init__(self, adapters: Adapters, indexes: Indexes, decisions: DecisionLog) -> None:
         settings, store, ids, text = adapters.settings, adapters.store, adapters.ids, adapters.text
         options = TreeOptions(
             max_candidates=settings.max_candidates,
@@ -142,9 +143,10 @@ class Keywords:
         recent_matches = RecentMatchesByReader(settings.recent_keywords)
         store.subscribe(Invalidation(cache, recent_matches), [KEYWORDS, INFOS, LINKS])
         self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note, cache)
-        self.tree = KeywordService(store, text, ids, self.agent, options)
+        near = NearKeywords(text, TreeTextSearch(indexes.tree.index, settings.relevance_floor), cache)
+        self.tree = KeywordService(store, near, ids, self.agent, options)
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
-        self.search = KeywordSearch(store, text, self.agent, options, cache, decisions)
+        self.search = KeywordSearch(store, near, self.agent, options, cache, decisions)
         self.missed = MissedQueries(store, text)
         self.exchange = KeywordExchange(store, ids, self.tree.creation, self.infos)
         self.curator = Curator(store, text, ids, self.agent, options, decisions)
@@ -203,8 +205,8 @@ class Hub:
         stack.push_async_callback(self.decisions.close)
         recently_shown = RecentImpressions(self.clock)
 
-        self.keywords = Keywords(adapters, self.decisions)
         self.indexes = Indexes(adapters, stack)
+        self.keywords = Keywords(adapters, self.indexes, self.decisions)
         work = BackgroundWork(adapters, self.indexes, stack)
         self.maintenance = work.maintenance
         self.exports = work.exports

@@ -10,6 +10,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import KeywordService
 from tests.builders import caller
 from tests.fakes.memory_store import MemoryStore
@@ -30,7 +31,7 @@ def service_on(
 
 def service_with(store: MemoryStore, agent: KeywordAgent, options: TreeOptions | None = None) -> KeywordService:
     """Build the service around an agent."""
-    return KeywordService(store, PlainText(), RandomIds(), agent, options or TreeOptions())
+    return KeywordService(store, NearKeywords(PlainText()), RandomIds(), agent, options or TreeOptions())
 
 
 async def made(service: KeywordService, name: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field

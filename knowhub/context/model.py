@@ -136,6 +136,11 @@ class ContextSummary:
     is_read_by_model: bool = False
 
     @property
+    def is_rewritten(self) -> bool:
+        """Whether there was an earlier version."""
+        return self.version > 1
+
+    @property
     def id(self) -> str:
         """The id of its row."""
         return self.uri

@@ -81,18 +81,17 @@ def facet(name: str, value: str) -> str:
     return f"{name}:{value}"
 
 
-def audience_facets(visible: frozenset[str]) -> frozenset[str]:
-    """Return facets; a row with any of them is visible to `visible`."""
-    return frozenset(facet("sees", scope) for scope in visible)
-
-
 @lru_cache(maxsize=_KINDS_CACHED)
 def _kind(
     parent: str, category: MemoryCategory, owner: str, own_scopes: tuple[str, ...]
 ) -> tuple[frozenset[str], frozenset[str]]:
     audience = scopes.audience(own_scopes, owner)
     above = [*uri.ancestors(parent), parent]
-    facets = {facet("category", category.value), *audience_facets(audience), *(facet("under", item) for item in above)}
+    facets = {
+        facet("category", category.value),
+        *scopes.visibility_facets(audience),
+        *(facet("under", item) for item in above),
+    }
     return audience, frozenset(facets)
 
 

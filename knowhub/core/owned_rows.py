@@ -48,7 +48,7 @@ SummaryT = TypeVar("SummaryT", bound=VisibleSummary)
 class OwnedSummary:
     """What memory holds of a row beside its text. `ordinal` counts rows in the order of their creation.
 
-    `text_key` is that of `near_duplicates.make_text_key`.
+    `text_key` is that of `near_duplicates.make_text_key`, `text_num` the number of the change that wrote the row last.
     """
 
     id: str
@@ -57,12 +57,15 @@ class OwnedSummary:
     audience: frozenset[str]
     live: bool
     text_key: int
+    text_num: int
+    is_rewritten: bool
 
 
-def summarize_owned(row: Row, ordinal: int, _change: int, _earlier: OwnedSummary | None) -> OwnedSummary:
+def summarize_owned(row: Row, ordinal: int, change: int, _earlier: OwnedSummary | None) -> OwnedSummary:
     """Return the summary of a row with a `content`, for its table."""
     owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
-    return OwnedSummary(row["id"], ordinal, owner, audience, is_live(row), make_text_key(row["content"]))
+    key, is_rewritten = make_text_key(row["content"]), row["version"] > 1
+    return OwnedSummary(row["id"], ordinal, owner, audience, is_live(row), key, change, is_rewritten)
 
 
 def make_owned_fields(
@@ -92,7 +95,10 @@ class Scan(Generic[SummaryT]):
     rows: Callable[[View, SummaryT | None], Iterator[SummaryT]]
 
 
-def scan_newest(table: TableSchema[OwnedSummary], before: int | None) -> Scan[OwnedSummary]:
+OwnedT = TypeVar("OwnedT", bound=OwnedSummary)
+
+
+def scan_newest(table: TableSchema[OwnedT], before: int | None) -> Scan[OwnedT]:
     """Return a scan of the rows with an ordinal below `before`, or of all, newest first."""
     return Scan(table, lambda view, last: view.newest(table, before if last is None else last.ordinal))
 

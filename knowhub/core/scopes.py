@@ -55,6 +55,12 @@ def intern_access(owner: str, own_scopes: tuple[str, ...]) -> tuple[str, tuple[s
     return owner, own_scopes, audience(own_scopes, owner)
 
 
+@lru_cache(maxsize=65_536)
+def visibility_facets(audience: frozenset[str]) -> frozenset[str]:
+    """Return the facets of a row with this audience. Whoever has one of these scopes sees the row."""
+    return frozenset(f"sees:{scope}" for scope in audience)
+
+
 def rank(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> int:
     """Rank by the best scope that the caller shares, 0 being `user`.
 

@@ -60,11 +60,12 @@ class Totals(Generic[SummaryT]):
 class DiskBodies(Generic[SummaryT]):
     """Row texts stay in the log. Memory holds the id of each row, whether it is live, its owner, audience and text key.
 
-    `summarize` makes a summary of (id, ordinal, owner, audience, live, text key). The text key is what `text_key` makes
-    of the row's `content`, a 64-bit number; `by_text` finds rows by it.
+    `summarize` makes a summary of (id, ordinal, owner, audience, live, text key, number of the last change, whether the
+    row was rewritten). The text key is what `text_key` makes of the row's `content`, a 64-bit number; `by_text` finds
+    rows by it.
     """
 
-    summarize: Callable[[str, int, str, frozenset[str], bool, int], SummaryT]
+    summarize: Callable[[str, int, str, frozenset[str], bool, int, int, bool], SummaryT]
     text_key: Callable[[str], int]
     by_text: Index[SummaryT]
 

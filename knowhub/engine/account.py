@@ -7,7 +7,8 @@ import orjson
 
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, TableSchema, TableSchemas
 from knowhub.engine.disk_rows import LogLine, PlacedRows, ReadText
-from knowhub.engine.disk_tables import DiskTable, EdgeTable, Table
+from knowhub.engine.disk_tables import DiskTable
+from knowhub.engine.edge_tables import EdgeTable, Table
 from knowhub.engine.tables import MemoryTable
 
 _CHANGES_PER_OPERATION_BITS = 20
@@ -48,11 +49,12 @@ class Account:
         self._read = read
         self._tables: dict[str, Table] = {}
         self._undos: dict[str, str] = {}
+        self._base_numbers = BaseNumbers()
 
     def load(self, seq: int, changes: Sequence[LoadedChange], line: LogLine) -> None:
-        """Take in an operation that was read back from a line of the log."""
+        """Take in an operation that was read back from a line of the log. `seq` is 0 for the rows of a base."""
         texts = [bytes(change.after) for change in changes]
-        numbers = [change_number(seq, n) if c.number is None else c.number for n, c in enumerate(changes)]
+        numbers = [change_number(seq, n) for n in range(len(changes))] if seq else self._base_numbers.list(changes)
         names = {change.collection for change in changes}
         for name in self._in_order(names):
             table = self.table(name)
@@ -90,9 +92,11 @@ class Account:
 
         `find_decided(collection, row_id)` returns a summary that was made while the operation was decided.
         """
+        on_disk: dict[str, list[int]] = {name: [] for name in placed}
         for position, change in enumerate(changes):
             table = self.table(change.collection)
             if not isinstance(table, MemoryTable):
+                on_disk[change.collection].append(change_number(seq, position))
                 continue
             if (summary := find_decided(change.collection, change.id)) is not None:
                 table.put_summary(change.id, change.after, summary)
@@ -101,7 +105,7 @@ class Account:
         for name, rows in placed.items():
             table = self.table(name)
             if isinstance(table, DiskTable | EdgeTable):
-                table.put(rows)
+                table.put(rows, on_disk[name])
 
     def note_undo(self, undo_of: str | None, operation_id: str) -> None:
         """Remember which operation undid which."""
@@ -144,6 +148,24 @@ class Account:
                 raise TypeError(f"the sources of {name!r} are not on disk")
             return EdgeTable(schema, schema.bodies, sources, self._read)
         return MemoryTable(schema)
+
+
+class BaseNumbers:
+    """The change numbers of the rows of a base: the same in every process.
+
+    A base of an earlier version lacks some. Those rows are numbered in their order, before all other changes.
+    """
+
+    def __init__(self) -> None:
+        self._last = change_number(1, -1)
+
+    def list(self, changes: Sequence[LoadedChange]) -> "list[int]":
+        """Return the numbers of the next rows of the account."""
+        return [self._make_next() if change.number is None else change.number for change in changes]
+
+    def _make_next(self) -> int:
+        self._last += 1
+        return self._last
 
 
 def change_number(seq: int, position: int) -> int:

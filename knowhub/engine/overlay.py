@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from knowhub.core.table_schema import EdgeBodies, Index, TableSchema, TableSchemas
 from knowhub.engine.account import Account
-from knowhub.engine.disk_tables import Table
+from knowhub.engine.edge_tables import Table
 from knowhub.engine.indexes import RunningTotals
 
 

@@ -23,7 +23,8 @@ _USES_PER_ENTRY: Final = 32
 _SHARE: Final = 16
 
 Use: TypeAlias = tuple[str, str]
-"""An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
+"""An account, and in it the id of a keyword or an info, `token:<normal form>`, or `any keyword`."""
+ANY_KEYWORD: Final = "any keyword"
 
 
 @dataclass(slots=True)
@@ -148,7 +149,7 @@ def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[st
 
     | change of | keys |
     |---|---|
-    | a keyword | its id; its tokens before and after |
+    | a keyword | its id; its tokens before and after; `any keyword` |
     | … that is created, deleted, moved or has other readers | also its parent before and after |
     | an info | its id |
     | a link | the ids of both ends |
@@ -164,7 +165,7 @@ def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[st
 
 def _list_keys_of_keyword(before: Row | None, after: Row) -> set[str]:
     rows = [row for row in (before, after) if row is not None]
-    used = {str(after["id"])}
+    used = {str(after["id"]), ANY_KEYWORD}
     used.update(f"token:{token}" for row in rows for name in ("normalized", "pinyin") for token in row[name])
     if before is None or _get_position(before) != _get_position(after):
         used.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)

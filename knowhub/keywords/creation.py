@@ -35,10 +35,10 @@ from knowhub.keywords.batches import (
 )
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword, TreeOptions, WrittenBatch, WrittenRow
 from knowhub.keywords.model_answers import ModelAnswers
-from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.ports import KeywordStore
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
-from knowhub.keywords.search.candidates import find_word_candidates
 from knowhub.keywords.search.prompts import Goal, Intent
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.tree import find_by_token, find_keyword
 
 MAX_ITEMS = 1_000
@@ -53,10 +53,11 @@ class KeywordCreation:
     """
 
     def __init__(
-        self, store: KeywordStore, text: KeywordText, ids: Ids, agent: KeywordAgent, options: TreeOptions
+        self, store: KeywordStore, near: NearKeywords, ids: Ids, agent: KeywordAgent, options: TreeOptions
     ) -> None:
         self._store = store
-        self._text = text
+        self._near = near
+        self._text = near.rules
         self._ids = ids
         self._agent = agent
         self._options = options
@@ -254,8 +255,9 @@ class KeywordCreation:
     ) -> WrittenRow:
         is_unsorted = False
         for _ in range(_PLACINGS if self._agent.available else 0):
+            goal = await self._make_goal(ctx, new_row)
             placement = await self._agent.suggest_parent(
-                ctx, lambda: self._store.view(ctx.account), self._make_goal(ctx, new_row), answers.get_remaining_s()
+                ctx, lambda: self._store.view(ctx.account), goal, answers.get_remaining_s()
             )
             answers.note(placement)
             answers.decided |= {"placed": "root", "parent_id": ROOT_ID, "reason": placement.reason}
@@ -273,16 +275,17 @@ class KeywordCreation:
                     break
         return await self._create_under(ctx, new_row, None if is_unsorted else ROOT_ID, answers, key)
 
-    def _make_goal(self, ctx: RequestContext, new_row: NewKeywordRow) -> Goal:
+    async def _make_goal(self, ctx: RequestContext, new_row: NewKeywordRow) -> Goal:
         row = new_row.row
         words = " ".join((row["name"], *row["aliases"], row["description"]))
-        near = find_word_candidates(self._store.view(ctx.account), ctx, self._text, words)
+        near = await self._near.find(self._store.view(ctx.account), ctx, words)
         return Goal(
             row["name"],
             Intent.SUGGEST_PARENT,
             aliases=tuple(row["aliases"]),
             description=row["description"],
-            near=tuple(node.id for node in near),
+            near=near.by_name,
+            meant=near.by_text,
         )
 
     async def _create_under(

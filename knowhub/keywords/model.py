@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
+
+from knowhub.core.owned_rows import OwnedSummary
+from knowhub.core.scopes import visibility_facets
 
 KEYWORDS = "keywords"
 INFOS = "infos"
@@ -50,7 +54,8 @@ class Node:
     """The summary of a keyword in memory, without description and metadata; a deleted one is not `live`.
 
     `ordinal` counts keywords by creation. `tokens` are the keys of exact lookup, `pinyin` those of the second lookup,
-    `terms` the words by which it becomes a candidate.
+    `terms` the words by which it becomes a candidate. `text_num` is the number of the change that last wrote what is
+    searched: names, description and audience, whose hash is `signature`.
     """
 
     id: str
@@ -66,6 +71,34 @@ class Node:
     audience: frozenset[str]
     version: int
     live: bool
+    text_num: int
+    signature: int
+
+    @property
+    def facets(self) -> frozenset[str]:
+        """What a search filters by."""
+        return make_facets(KEYWORDS, self.audience)
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether there was an earlier version."""
+        return self.version > 1
+
+
+@lru_cache(maxsize=65_536)
+def make_facets(collection: str, audience: frozenset[str]) -> frozenset[str]:
+    """Return what a search of keywords and infos filters by: the collection, and who sees the row."""
+    return frozenset({collection, *visibility_facets(audience)})
+
+
+@dataclass(frozen=True, slots=True)
+class Info(OwnedSummary):
+    """The summary of an info; its text is on disk."""
+
+    @property
+    def facets(self) -> frozenset[str]:
+        """What a search filters by."""
+        return make_facets(INFOS, self.audience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +203,7 @@ class KeywordSearchResult:
     """The answer of a search, its rows as JSON text.
 
     `reason` is `exact`, `id`, `path`, `pinyin`, `exact_miss_llm_disabled`, `exact_miss_no_llm`, the model's reason, or
-    the name of its failure. `degraded` is `["llm"]` if the model was needed and failed.
+    the name of its failure. `degraded` names what was needed and failed: `llm`, `embedder`, `index`.
     """
 
     status: SearchStatus
@@ -182,6 +215,15 @@ class KeywordSearchResult:
     suggested_parent_id: str | None = None
     suggested_name: str | None = None
     reason: str = ""
+    degraded: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TextRows:
+    """Keywords and infos found by their texts, the best first: (collection, relevance from 0 to 1, JSON text)."""
+
+    rows: Sequence[tuple[str, float, bytes]] = ()
+    index_lag: int = 0
     degraded: Sequence[str] = ()
 
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Row, View, Write
-from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks
-from knowhub.keywords.model import NewInfo, RelationType
+from knowhub.keywords.model import Info, NewInfo, RelationType
 from knowhub.keywords.tree import find_equal_info
 
 MAX_KEYWORD_IDS = 1_000
@@ -40,13 +39,13 @@ class NewInfoRow:
         return {**dict.fromkeys(self.keyword_ids, RelationType.PRIMARY), **dict(self.links)}
 
 
-def find_duplicate(view: View, new_row: NewInfoRow) -> OwnedSummary | None:
+def find_duplicate(view: View, new_row: NewInfoRow) -> Info | None:
     """Return the stored info that says the same, if the caller wants no second one."""
     return find_equal_info(view, new_row.row) if new_row.new.dedup else None
 
 
 def make_info_writes(
-    view: View, ctx: RequestContext, new_row: NewInfoRow, stored: OwnedSummary | None
+    view: View, ctx: RequestContext, new_row: NewInfoRow, stored: Info | None
 ) -> tuple[str, list[Write]]:
     """Return the id of an info, and its writes: the row and its links, or the links that its duplicate lacks."""
     check_seen(view, ctx, new_row)

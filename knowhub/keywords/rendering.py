@@ -11,7 +11,7 @@ from typing import Any
 
 from knowhub.core.errors import InvalidInput, NotFound, TooLarge
 from knowhub.core.operation import Row, View
-from knowhub.core.owned_rows import OwnedSummary, RowTextPage
+from knowhub.core.owned_rows import RowTextPage
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, tree
 from knowhub.keywords.model import (
@@ -20,6 +20,7 @@ from knowhub.keywords.model import (
     LINKS,
     RELATION_RANKS,
     ROOT_ID,
+    Info,
     InfoQuery,
     InfoSort,
     Node,
@@ -106,7 +107,7 @@ def get_visible_node(view: View, ctx: RequestContext, keyword_id: str) -> Node |
     return node if node is not None and ctx.sees(node.audience) else None
 
 
-def require_info(view: View, ctx: RequestContext, info_id: str) -> OwnedSummary:
+def require_info(view: View, ctx: RequestContext, info_id: str) -> Info:
     """Return the summary of a live info that the caller sees. Raises NotFound, also for a hidden one."""
     info = find_info(view, info_id)
     if info is None or not info.live or not ctx.sees(info.audience):
@@ -200,7 +201,7 @@ class LinkedInfoPage:
     before the page decide where it begins.
     """
 
-    shown: Sequence[OwnedSummary]
+    shown: Sequence[Info]
     examined: Sequence[str]
 
 
@@ -208,7 +209,7 @@ def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQ
     """Return a page of a keyword's infos; past the end it is empty. Raises InvalidInput for a wrong page or size."""
     check_query(query)
     first, end = query.page * query.size, (query.page + 1) * query.size
-    shown: list[OwnedSummary] = []
+    shown: list[Info] = []
     examined: list[str] = []
     visible = 0
     for summary in _list_infos(view, ctx, keyword_id, query):
@@ -233,7 +234,7 @@ def list_visible_subtree(view: View, ctx: RequestContext, keyword_id: str) -> li
     return [item for item in walked if get_visible_node(view, ctx, item) is not None]
 
 
-def _list_infos(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> Iterator[OwnedSummary]:
+def _list_infos(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> Iterator[Info]:
     if not query.descendants:
         yield from list_infos_of_keyword(view, keyword_id, query)
         return
@@ -249,12 +250,12 @@ def _list_infos(view: View, ctx: RequestContext, keyword_id: str, query: InfoQue
                 yield info
 
 
-def render_infos(view: View, summaries: Iterable[OwnedSummary]) -> list[bytes]:
+def render_infos(view: View, summaries: Iterable[Info]) -> list[bytes]:
     """Return infos as JSON text, as they are stored."""
     return [view.raw(INFOS, summary.id) or b"" for summary in summaries]
 
 
-def render_first_infos(view: View, summaries: Iterable[OwnedSummary]) -> list[bytes]:
+def render_first_infos(view: View, summaries: Iterable[Info]) -> list[bytes]:
     """Return as many infos as fit in 1 MiB, at least one."""
     rows: list[bytes] = []
     size = 0
@@ -268,7 +269,7 @@ def render_first_infos(view: View, summaries: Iterable[OwnedSummary]) -> list[by
 
 
 def render_linked_infos(
-    view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery, summaries: Iterable[OwnedSummary]
+    view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery, summaries: Iterable[Info]
 ) -> list[bytes]:
     """Return infos as JSON text with the `relation` and `created_by` of their link. Raises TooLarge over 64 MiB.
 
@@ -294,16 +295,14 @@ def render_linked_infos(
     return rows
 
 
-def iter_visible_infos(
-    ctx: RequestContext, summaries: Iterable[OwnedSummary], before: int | None
-) -> Iterator[OwnedSummary]:
+def iter_visible_infos(ctx: RequestContext, summaries: Iterable[Info], before: int | None) -> Iterator[Info]:
     """Yield the infos that are live, visible, and older than `before`."""
     return (
         summary for summary in summaries if _is_visible(ctx, summary) and (before is None or summary.ordinal < before)
     )
 
 
-def make_info_page(view: View, summaries: Sequence[OwnedSummary], limit: int) -> RowTextPage:
+def make_info_page(view: View, summaries: Sequence[Info], limit: int) -> RowTextPage:
     """Return the first `limit` infos as a page; if there are more, the page has a cursor."""
     shown = summaries[:limit]
     return RowTextPage(render_infos(view, shown), shown[-1].ordinal if len(summaries) > limit else None)
@@ -334,7 +333,7 @@ def make_reader_key(ctx: RequestContext) -> str:
     return _hash_reader(ctx.visible)
 
 
-def _is_visible(ctx: RequestContext, summary: OwnedSummary) -> bool:
+def _is_visible(ctx: RequestContext, summary: Info) -> bool:
     return summary.live and ctx.sees(summary.audience)
 
 

@@ -25,8 +25,9 @@ from knowhub.keywords.model import (
     WrittenRow,
 )
 from knowhub.keywords.paths import find_by_path
-from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.ports import KeywordStore
 from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.tree import KEYWORD_TABLE
 
 MAX_DEPTH = 50
@@ -50,11 +51,11 @@ class KeywordService:
     """
 
     def __init__(
-        self, store: KeywordStore, text: KeywordText, ids: Ids, agent: KeywordAgent, options: TreeOptions
+        self, store: KeywordStore, near: NearKeywords, ids: Ids, agent: KeywordAgent, options: TreeOptions
     ) -> None:
         self._store = store
-        self._text = text
-        self.creation = KeywordCreation(store, text, ids, agent, options)
+        self._text = near.rules
+        self.creation = KeywordCreation(store, near, ids, agent, options)
 
     async def make_root(self, ctx: RequestContext) -> None:
         """Create the root of the caller's account if there is none."""

@@ -7,13 +7,13 @@ from typing import Any, Final
 from knowhub.core import clock, scopes
 from knowhub.core.near_duplicates import digest, make_text_key
 from knowhub.core.operation import Row, View, is_live
-from knowhub.core.owned_rows import OwnedSummary, summarize_owned
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema
 from knowhub.keywords.model import (
     INFOS,
     KEYWORDS,
     LINKS,
     ROOT_ID,
+    Info,
     InfoQuery,
     InfoSort,
     Link,
@@ -22,9 +22,21 @@ from knowhub.keywords.model import (
 )
 
 
-def summarize_keyword(row: Row, ordinal: int, _change: int, _earlier: Node | None) -> Node:
-    """Return the summary of a keyword."""
+def get_searched_keyword(row: Row) -> int:
+    """Return a hash of everything that a search of keywords reads. It is valid within one process only."""
+    names = row["name"], tuple(row["aliases"]), row["description"]
+    return hash((names, row["owner"], tuple(row["scopes"]), is_live(row)))
+
+
+def get_version(row: Row) -> int:
+    """Return the version of a row: an info is indexed again whenever it is written."""
+    return int(row["version"])
+
+
+def summarize_keyword(row: Row, ordinal: int, change: int, earlier: Node | None) -> Node:
+    """Return the summary of a keyword. It keeps the number of its text while that is the same."""
     owner, own_scopes, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
+    signature = get_searched_keyword(row)
     return Node(
         id=row["id"],
         ordinal=ordinal,
@@ -39,7 +51,16 @@ def summarize_keyword(row: Row, ordinal: int, _change: int, _earlier: Node | Non
         audience=audience,
         version=row["version"],
         live=is_live(row),
+        text_num=earlier.text_num if earlier is not None and earlier.signature == signature else change,
+        signature=signature,
     )
+
+
+def summarize_info(row: Row, ordinal: int, change: int, _earlier: Info | None) -> Info:
+    """Return the summary of an info."""
+    owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
+    key, is_rewritten = make_text_key(row["content"]), row["version"] > 1
+    return Info(row["id"], ordinal, owner, audience, is_live(row), key, change, is_rewritten)
 
 
 def summarize_link(row: Row, _ordinal: int, _change: int, _earlier: Link | None) -> Link:
@@ -70,11 +91,22 @@ BY_INFO: Final = Index[Link](LINKS, "by_info", keys=lambda link: (link.info_id,)
 BY_KEYWORD: Final = Index[Link](LINKS, "by_keyword", keys=lambda link: (link.keyword_id,), target=KEYWORDS)
 BY_RELATION: Final = Index[Link](LINKS, "by_relation", keys=lambda link: ((link.keyword_id, link.relation.value),))
 
-KEYWORD_TABLE: Final = TableSchema(KEYWORDS, summarize_keyword, indexes=(BY_TOKEN, BY_PINYIN, BY_TERM, BY_PARENT))
-BY_TEXT: Final = Index[OwnedSummary](INFOS, "by_text", keys=lambda info: (info.text_key,))
-INFO_TABLE: Final = TableSchema(
-    INFOS, summarize_owned, indexes=(BY_TEXT,), bodies=DiskBodies(OwnedSummary, make_text_key, BY_TEXT)
+BY_CHANGE: Final = Index[Node](KEYWORDS, "by_change", keys=lambda node: (node.text_num,), of_deleted=True)
+KEYWORD_TABLE: Final = TableSchema(
+    KEYWORDS,
+    summarize_keyword,
+    indexes=(BY_TOKEN, BY_PINYIN, BY_TERM, BY_PARENT, BY_CHANGE),
+    searched_value=get_searched_keyword,
 )
+BY_TEXT: Final = Index[Info](INFOS, "by_text", keys=lambda info: (info.text_key,))
+INFO_TABLE: Final = TableSchema(
+    INFOS,
+    summarize_info,
+    indexes=(BY_TEXT,),
+    bodies=DiskBodies(Info, make_text_key, BY_TEXT),
+    searched_value=get_version,
+)
+SEARCHED_TEXTS: Final = (BY_CHANGE, BY_TEXT)
 LINK_TABLE: Final = TableSchema(
     LINKS,
     summarize_link,
@@ -139,12 +171,12 @@ def count_links(view: View, keyword_id: str) -> int:
     return view.count(BY_KEYWORD, keyword_id)
 
 
-def find_info(view: View, info_id: str) -> OwnedSummary | None:
+def find_info(view: View, info_id: str) -> Info | None:
     """Return the summary of an info, also of a deleted one; None if the id was never used."""
     return view.summary(INFO_TABLE, info_id)
 
 
-def find_equal_info(view: View, row: Row) -> OwnedSummary | None:
+def find_equal_info(view: View, row: Row) -> Info | None:
     """Return the oldest live info with the content, the owner and the scopes of a row; None if there is none."""
     wanted = digest(row["content"])
     for info in view.lookup(BY_TEXT, make_text_key(row["content"])):
@@ -154,7 +186,7 @@ def find_equal_info(view: View, row: Row) -> OwnedSummary | None:
     return None
 
 
-def list_newest_infos(view: View, before: int | None = None) -> Iterator[OwnedSummary]:
+def list_newest_infos(view: View, before: int | None = None) -> Iterator[Info]:
     """Yield the live infos below ordinal `before`, newest first."""
     return view.newest(INFO_TABLE, before)
 
@@ -169,7 +201,7 @@ def list_links_of_keyword(view: View, keyword_id: str) -> Sequence[Link]:
     return view.lookup(BY_KEYWORD, keyword_id)
 
 
-def list_infos_of_keyword(view: View, keyword_id: str, query: InfoQuery) -> Iterator[OwnedSummary]:
+def list_infos_of_keyword(view: View, keyword_id: str, query: InfoQuery) -> Iterator[Info]:
     """Yield the infos of a keyword, of the query's relation and in its order, without paging or descendants."""
     relations = [query.relation] if query.relation is not None else list(RelationType)
     if query.relation is None and query.sort is not InfoSort.RELEVANCE:

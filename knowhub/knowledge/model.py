@@ -237,6 +237,11 @@ class KnowledgeSummary:
     has_kept_words: bool = False
 
     @property
+    def is_rewritten(self) -> bool:
+        """Whether there was an earlier version."""
+        return self.version > 1
+
+    @property
     def can_read(self) -> bool:
         """Return whether the record can be read by its id: it is not deleted."""
         return self.live or self.merged_into is not None

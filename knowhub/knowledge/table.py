@@ -88,12 +88,7 @@ def make_filters(values: Mapping[str, Collection[str]]) -> list[frozenset[str]]:
 
 def limit_to_visible(filters: Sequence[frozenset[str]], ctx: RequestContext) -> list[frozenset[str]]:
     """Return the filters, with a first one for what the caller sees, unless the caller sees everything."""
-    return list(filters) if ctx.visible is None else [visibility_filter(ctx.visible), *filters]
-
-
-def visibility_filter(audience: frozenset[str]) -> frozenset[str]:
-    """Return facets. A record with at least one of them is visible to `audience`."""
-    return frozenset(facet("sees", scope) for scope in audience)
+    return list(filters) if ctx.visible is None else [scopes.visibility_facets(ctx.visible), *filters]
 
 
 # A save computes the key twice: for the duplicate check and for the index.
@@ -116,7 +111,7 @@ def _make_kind(values: FacetValues) -> _Kind:
     named: dict[str, Any] = dict(zip(FACETS, values, strict=True))
     own_scopes, owner = named["scopes"], named["owner"]
     audience = scopes.audience(own_scopes, owner)
-    facets = {*named.pop("tags"), *visibility_filter(audience)}
+    facets = {*named.pop("tags"), *scopes.visibility_facets(audience)}
     for name, value in named.items():
         facets.update(facet(FACETS[name], item) for item in ((value,) if isinstance(value, str) else value or ()))
     if scopes.OWNER in own_scopes:

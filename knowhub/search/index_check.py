@@ -15,7 +15,7 @@ _KINDS: Final[Mapping[str, Callable[[Path], IndexFiles[Any]]]] = {"lexical": Ful
 
 def find_indexes(folder: Path) -> Iterator[Path]:
     """Yield the folders of all indexes, one per account."""
-    for family in (folder, folder / "context"):
+    for family in (folder, folder / "context", folder / "tree"):
         for kind in _KINDS:
             yield from sorted(path for path in (family / kind).glob("*") if path.is_dir())
 

@@ -1,6 +1,7 @@
 """Lexical search: the index on disk, and a tail in memory of records that are not indexed yet."""
 
 import asyncio
+from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +44,9 @@ class AccountIndex(Generic[HeadT]):
         self._log = log
         self._disk = FullText(folder)
         self._tail = Tail()
-        self._unread: deque[tuple[str, int, Row | None]] = deque()
+        # What the index on disk lacked when it was opened, newest first, and what was written since.
+        self._backlog = array("q")
+        self._unread: deque[tuple[int, Row]] = deque()
         self._gone: dict[str, int] = {}
         self._writing = asyncio.Lock()
         self._reading = asyncio.Lock()
@@ -52,7 +55,7 @@ class AccountIndex(Generic[HeadT]):
     @property
     def lag(self) -> int:
         """The number of rows that are not in the index on disk."""
-        return len(self._tail) + len(self._unread)
+        return len(self._tail) + len(self._backlog) + len(self._unread)
 
     @property
     def is_empty(self) -> bool:
@@ -64,6 +67,10 @@ class AccountIndex(Generic[HeadT]):
         """The number of the newest erase that the index contains; None if there is no index."""
         return self._disk.erase_seq
 
+    @property
+    def _has_unread(self) -> bool:
+        return bool(self._backlog or self._unread)
+
     def follow(self, row_id: str, seq: int, row: Row) -> None:
         """Note that an operation may have changed the text of a row."""
         head = self._records.head(row_id)
@@ -71,7 +78,7 @@ class AccountIndex(Generic[HeadT]):
             return
         if head.live:
             self._gone.pop(row_id, None)
-            self._unread.append((row_id, head.text_num, row))
+            self._unread.append((head.text_num, row))
         else:
             self._gone[row_id] = seq
 
@@ -90,7 +97,7 @@ class AccountIndex(Generic[HeadT]):
         async with self._reading:
             await self._index_tail(time_limit)
             counts, is_whole = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
-        degraded = () if is_whole and not self._unread else (INDEX,)
+        degraded = () if is_whole and not self._has_unread else (INDEX,)
         passed: dict[int, HeadT] = {}
 
         def passes(number: int) -> bool:
@@ -132,7 +139,7 @@ class AccountIndex(Generic[HeadT]):
             self.reload()
             if self._disk.is_deleted or self._disk.erase_seq not in (None, self._log.erases):
                 return await self._rebuild(lambda _done, _total: None)
-            while self._unread:
+            while self._has_unread and len(self._tail) < most:
                 # A search that waits for its turn has it between two rows.
                 async with self._reading:
                     await self._index_tail(TimeLimit(_INDEX_TURN_S))
@@ -148,7 +155,7 @@ class AccountIndex(Generic[HeadT]):
             return 0
         documents = [item for item in taken if self._records.by_text_num(item.number) is not None]
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
-        whole = len(taken) == len(self._tail) and not self._unread
+        whole = len(taken) == len(self._tail) and not self._has_unread
         seq = self._log.last_seq if whole else self._records.seq_of(taken[-1].number) - 1
         built = self._note(seq, self._disk.statistics, documents)
         await self._disk.index_pending(documents, gone, built)
@@ -193,8 +200,7 @@ class AccountIndex(Generic[HeadT]):
         """Use the index on disk where it fits the log, and note all that it lacks."""
         self._disk.load(self._is_valid)
         seq = self._disk.built.seq if self._disk.built else 0
-        lacking = [head for head in self._records.heads() if self._records.seq_of(head.text_num) > seq]
-        self._unread.extend((head.id, head.text_num, None) for head in sorted(lacking, key=lambda head: head.text_num))
+        self._backlog = array("q", reversed(self._records.numbers_after(seq)))
 
     def _is_valid(self, built: IndexNote) -> bool:
         return built.fits(self._log)
@@ -205,7 +211,9 @@ class AccountIndex(Generic[HeadT]):
             document.number for document in self._tail.documents() if self._records.seq_of(document.number) <= seq
         ]
         self._tail.remove(absorbed)
-        self._unread = deque(item for item in self._unread if self._records.seq_of(item[1]) > seq)
+        while self._backlog and self._records.seq_of(self._backlog[-1]) <= seq:
+            self._backlog.pop()
+        self._unread = deque(item for item in self._unread if self._records.seq_of(item[0]) > seq)
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
 
     async def _index_tail(self, limit: TimeLimit) -> None:
@@ -214,15 +222,17 @@ class AccountIndex(Generic[HeadT]):
         It pauses often: a burst of writes must not stall the loop.
         """
         pace = CooperativePause()
-        while self._unread and not limit.is_over:
-            row_id, number, row = self._unread[0]
-            head = self._records.head(row_id)
-            if head is not None and head.live and head.text_num == number and number not in self._tail:
+        while self._has_unread and not limit.is_over:
+            number, row = (self._backlog[-1], None) if self._backlog else self._unread[0]
+            head = self._records.by_text_num(number)
+            if head is not None and head.live and number not in self._tail:
                 document = await self._analyze(head, row)
                 if self._records.by_text_num(number) is not None:
                     self._tail.add(document)
             # What was reloaded meanwhile may have taken it away already.
-            if self._unread and self._unread[0][1] == number:
+            if self._backlog and self._backlog[-1] == number:
+                self._backlog.pop()
+            elif self._unread and self._unread[0][0] == number:
                 self._unread.popleft()
             await pace.pause()
 
@@ -233,7 +243,7 @@ class AccountIndex(Generic[HeadT]):
             terms, count = await asyncio.to_thread(lambda: join_terms(self._texts.terms(row)))
         else:
             terms, count = join_terms(self._texts.terms(row))
-        return Document(head.text_num, head.id, terms, count, head.facets, replaces=head.version > 1)
+        return Document(head.text_num, head.id, terms, count, head.facets, replaces=head.is_rewritten)
 
     def _make_terms(
         self, query: Sequence[tuple[str, float]], counts: Mapping[str, Mapping[int, int]]
@@ -264,7 +274,15 @@ class AccountIndex(Generic[HeadT]):
 class LexicalIndex(Generic[HeadT]):
     """The lexical indexes of all accounts over one family of rows, following the log."""
 
-    def __init__(self, folder: Path, log: LogMark, records: Callable[[str], Records[HeadT]], texts: Texts) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        log: LogMark,
+        records: Callable[[str], Records[HeadT]],
+        texts: Texts,
+        search_wait_s: float = SEARCH_WAIT_S,
+    ) -> None:
+        self._search_wait_s = search_wait_s
         self._folder = folder
         self._log = log
         self._records = records
@@ -337,7 +355,8 @@ class LexicalIndex(Generic[HeadT]):
         if index is None:
             # A name may hold any character: its hash names the folder.
             name = blake2b(account.encode(), digest_size=12).hexdigest()
-            index = AccountIndex(self._folder / name, self._records(account), self._texts, self._log)
+            records, wait_s = self._records(account), self._search_wait_s
+            index = AccountIndex(self._folder / name, records, self._texts, self._log, wait_s)
             if not index.is_empty:
                 self._accounts[account] = index
         return index

@@ -1,4 +1,4 @@
-"""What each kind of row is searched by: knowledge records and memories."""
+"""What each kind of row is searched by: knowledge records, memories, keywords and infos."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -9,11 +9,13 @@ from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.context.queries import facet
 from knowhub.core.operation import Row
 from knowhub.core.tags import tag_facets
+from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.knowledge.model import COLLECTION
 from knowhub.search.analysis import index_terms, iterate_terms
 from knowhub.search.ports import Searchable
 
 _TASK_WEIGHT: Final = 3
+_NAME_WEIGHT: Final = 2
 # About one page, and more than most embedders read.
 _EMBEDDED_CHARS: Final = 2_000
 _WORDS_OF_A_MEMORY: Final = 0.2
@@ -71,6 +73,36 @@ class ContextTexts:
         The words of an extracted memory are seldom those of who asks, so they have a fifth of their usual share.
         """
         return weight if not weight or _OF_SESSIONS in head.facets else 1 - _WORDS_OF_A_MEMORY * (1 - weight)
+
+
+class TreeTexts:
+    """A keyword is searched by its names, which count most, and its description; an info by its content."""
+
+    collections = frozenset({KEYWORDS, INFOS})
+
+    def terms(self, row: Row) -> Iterator[Sequence[str]]:
+        """Yield the terms of a keyword or an info, in parts."""
+        if not _is_keyword(row):
+            yield from iterate_terms(row["content"])
+            return
+        for name in (row["name"], *row["aliases"]):
+            for part in iterate_terms(name):
+                yield part * _NAME_WEIGHT
+        yield from iterate_terms(row["description"])
+
+    def size(self, row: Row) -> int:
+        """Return about how many characters `terms` looks through."""
+        return len(row["description"]) if _is_keyword(row) else len(row["content"])
+
+    def embedding_text(self, row: Row) -> str:
+        """Return the text of a keyword or an info that is embedded."""
+        if not _is_keyword(row):
+            return truncate(row["content"])
+        return truncate("\n".join(filter(None, (", ".join((row["name"], *row["aliases"])), row["description"]))))
+
+
+def _is_keyword(row: Row) -> bool:
+    return "normalized" in row
 
 
 def truncate(text: str) -> str:

@@ -14,8 +14,8 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.near_duplicates import words
 from knowhub.core.request_context import RequestContext
+from knowhub.keywords.model import INFOS, SearchStatus, TextRows
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound
-from knowhub.keywords.model import SearchStatus
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
 from knowhub.knowledge.table import make_filters
@@ -23,6 +23,9 @@ from knowhub.knowledge.table import make_filters
 TEXT_CHARS = 600
 # The relevance of the keyword that a question names, and of what hangs on it.
 _NAMED = 1.0
+_FITS = "its text fits the question"
+# The times of keywords and infos are read from their texts.
+_LIMITED_ROWS = 100
 # What the caller did wrong: no other source makes up for it, and nothing is broken.
 _REFUSALS = (InvalidInput, Forbidden, TooLarge)
 _Refusal: TypeAlias = InvalidInput | Forbidden | TooLarge
@@ -44,12 +47,17 @@ class KnowledgeSource(Protocol):
 
 
 class KeywordSource(Protocol):
-    """Finds the keyword that a text names."""
+    """Finds the keyword that a text names, and the keywords and infos whose texts fit it."""
 
     async def search(
         self, ctx: RequestContext, query: str, *, expand: bool = True, disambiguate: bool = False
     ) -> KeywordFound:
         """Return it with its infos, or what comes near."""
+
+    async def search_texts(
+        self, ctx: RequestContext, text: str, limit: int, min_relevance: float | None = None
+    ) -> TextRows:
+        """Return the rows whose texts fit best."""
 
 
 class MemorySource(Protocol):
@@ -232,17 +240,28 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
     if question.tags:
         return RecallResult([])
     found = await keywords.search(ctx, question.text, expand=question.expand)
+    limit = question.top_k if question.since is None and question.until is None else _LIMITED_ROWS
+    texts = await keywords.search_texts(ctx, question.text, limit, question.min_relevance)
+    hits = [(kind, relevance, _row(row)) for kind, relevance, row in texts.rows]
     if found.status is SearchStatus.MATCHED and found.node is not None:
         path = " / ".join(row["name"] for row in map(_row, found.path) if row["id"] != "root")
-        rows = [(_row(found.node), f"{path}: named by the question, {found.reason}")]
-        items = [_keyword(row, _NAMED, why) for row, why in rows if question.covers(row["created_at"])]
-        items += [_info(row) for row in map(_row, found.infos) if question.covers(row["created_at"])]
+        node, why = _row(found.node), f"{path}: named by the question, {found.reason}"
+        named = [(node, _keyword(node, _NAMED, why)), *((row, _linked_info(row)) for row in map(_row, found.infos))]
     else:
-        why = f"comes near: {found.status.value}"
-        near = (row for row in map(_row, found.candidates) if question.covers(row["created_at"]))
-        items = [_keyword(row, _share_words(question.text, row), why) for row in near]
-    relevant = [item for item in items if item.relevance >= (question.min_relevance or 0.0)]
-    return RecallResult(relevant[: question.top_k], degraded=found.degraded)
+        why, known = f"comes near: {found.status.value}", {row["id"]: relevance for _, relevance, row in hits}
+        near = ((row, _share_words(question.text, row)) for row in map(_row, found.candidates))
+        named = [(row, _keyword(row, max(known.get(row["id"], 0.0), share), why)) for row, share in near]
+    fitting = [
+        (row, _info(row, relevance, _FITS) if kind == INFOS else _keyword(row, relevance, _FITS))
+        for kind, relevance, row in hits
+    ]
+    least, items = question.min_relevance or 0.0, dict[str, RecallItem]()
+    for row, item in (*named, *fitting):
+        if item.relevance >= least and question.covers(row["created_at"]):
+            items.setdefault(item.id, item)
+    best = sorted(items.values(), key=lambda item: -item.relevance)
+    without = list(dict.fromkeys([*found.degraded, *texts.degraded]))
+    return RecallResult(best[: question.top_k], texts.index_lag, without)
 
 
 async def _from_memory(memory: MemorySource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
@@ -264,10 +283,14 @@ def _keyword(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], title, text, read, relevance, why=why)
 
 
-def _info(row: Mapping[str, Any]) -> RecallItem:
+def _linked_info(row: Mapping[str, Any]) -> RecallItem:
     why = f"hangs on that keyword, from {row['source']}" if row["source"] else "hangs on that keyword"
+    return _info(row, _NAMED, why)
+
+
+def _info(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     title, text, read = row["source"], _excerpt(row["content"]), f"/api/infos/{_quote_id(row['id'])}"
-    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], title, text, read, _NAMED, why=why)
+    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], title, text, read, relevance, why=why)
 
 
 def _block(block: RetrievedBlock) -> RecallItem:

@@ -90,6 +90,8 @@ def _projections(adapters: Adapters, indexes: Indexes, exports: Exports) -> dict
         "vectors": indexes.records.vector_files,
         "memory_indexes": indexes.memories.lexical,
         "memory_vectors": indexes.memories.vector_files,
+        "tree_indexes": indexes.tree.lexical,
+        "tree_vectors": indexes.tree.vector_files,
         "records": exports.records,
         "maps": exports.maps,
         "context": exports.directories,
@@ -153,7 +155,7 @@ def _maintenance(
     adapters: Adapters, indexes: Indexes, shredder: KeyShredder, leader_jobs: dict[str, Job]
 ) -> Maintenance:
     store, settings = adapters.store, adapters.settings
-    searched = (indexes.records, indexes.memories)
+    searched = (indexes.records, indexes.memories, indexes.tree)
 
     async def reload() -> None:
         for index in searched:
@@ -170,6 +172,7 @@ def _maintenance(
         "indexes": reload,
         "vectors": indexes.records.vector_files.reload,
         "memory_vectors": indexes.memories.vector_files.reload,
+        "tree_vectors": indexes.tree.vector_files.reload,
     }
     maintenance = Maintenance(
         adapters.files,

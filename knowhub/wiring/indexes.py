@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic
 
@@ -12,16 +13,18 @@ from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Embedder
 from knowhub.engine.searchable import SearchableRows
+from knowhub.keywords.model import Info, Node
+from knowhub.keywords.tree import SEARCHED_TEXTS as TREE_TEXTS
 from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.knowledge.table import SEARCHED_TEXTS as RECORD_TEXTS
 from knowhub.search.batch_embedder import BatchEmbedder
 from knowhub.search.hybrid import HybridIndex
-from knowhub.search.lexical import LexicalIndex
+from knowhub.search.lexical import SEARCH_WAIT_S, LexicalIndex
 from knowhub.search.ports import HeadT, Records, Texts
 from knowhub.search.query_vectors import QueryVectors
 from knowhub.search.rejections import RetryPolicy
 from knowhub.search.scripts import ScriptSkills
-from knowhub.search.texts import ContextTexts, KnowledgeTexts
+from knowhub.search.texts import ContextTexts, KnowledgeTexts, TreeTexts
 from knowhub.search.vector_index import UnusedVectors, VectorIndex
 from knowhub.settings import Settings
 from knowhub.stores.files.store import FileStore
@@ -30,6 +33,14 @@ from knowhub.wiring.embedding_report import EmbeddingReport
 
 _REBUILD_BEFORE_SERVING = 10_000
 """With more operations than this missing from an index, it is rebuilt at start: a search could not scan them all."""
+
+
+_TREE_WAIT_S = 0.2
+"""A search of the tree waits so long for rows that are not indexed: after an import there may be millions."""
+
+
+MAX_EMBEDDED = 100_000
+"""So many keywords and so many infos of an account have a vector, the oldest first; others are found by words."""
 
 
 MAX_MEMORY_ATTEMPTS = 5
@@ -72,7 +83,7 @@ class SearchIndex(Generic[HeadT]):
 
 
 class Indexes:
-    """The indexes of records and memories, following the store; `stack` closes the embedder's helpers."""
+    """The indexes of records, memories and the tree, following the store; `stack` closes the embedder's helpers."""
 
     def __init__(self, adapters: Adapters, stack: AsyncExitStack) -> None:
         store, folder = adapters.store, adapters.directory.indexes
@@ -87,21 +98,31 @@ class Indexes:
         def records(account: str) -> SearchableRows[KnowledgeSummary]:
             return SearchableRows(store.state(account), RECORD_TEXTS)
 
+        def tree(account: str) -> SearchableRows[Node | Info]:
+            return SearchableRows(store.state(account), TREE_TEXTS)
+
+        def embedded_tree(account: str) -> SearchableRows[Node | Info]:
+            return SearchableRows(store.state(account), TREE_TEXTS, MAX_EMBEDDED)
+
         forever = RetryPolicy(adapters.clock)
-        self.records = _search_index(store, folder, records, KnowledgeTexts(), embedding, forever)
+        self.records = _search_index(store, folder, _Family(records, records, KnowledgeTexts()), embedding, forever)
         limited = RetryPolicy(adapters.clock, max_attempts=MAX_MEMORY_ATTEMPTS)
-        self.memories = _search_index(store, folder / "context", memories, ContextTexts(), embedding, limited)
+        family = _Family(memories, memories, ContextTexts())
+        self.memories = _search_index(store, folder / "context", family, embedding, limited)
+        of_tree = _Family(tree, embedded_tree, TreeTexts(), _TREE_WAIT_S)
+        self.tree = _search_index(store, folder / "tree", of_tree, embedding, forever)
         self.outbox = Outbox(store, self.memories.vectors, adapters.clock)
 
     async def close(self) -> None:
         """Stop embedding."""
+        await self.tree.vector_files.close()
         await self.memories.vector_files.close()
         await self.records.vector_files.close()
 
     @property
     def lag(self) -> int:
-        """The number of records and memories that are not indexed yet, by their words or by their meaning."""
-        return self.records.lag + self.memories.lag
+        """The number of rows that are not indexed yet, by their words or by their meaning."""
+        return self.records.lag + self.memories.lag + self.tree.lag
 
     async def rebuild_outdated(self) -> None:
         """Rebuild the lexical indexes that miss too much to be served. Raises Unavailable."""
@@ -111,8 +132,14 @@ class Indexes:
 
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Rebuild all indexes of one account, or of all; return the number of rows in them. Raises Unavailable."""
-        rows = await self.records.rebuild(progress, account)
-        return rows + await self.memories.rebuild(lambda done, total: progress(rows + done, rows + total), account)
+        rows = 0
+        for index in (self.records, self.memories, self.tree):
+            rows += await index.rebuild(partial(_add_progress, progress, rows), account)
+        return rows
+
+
+def _add_progress(progress: Callable[[int, int], None], before: int, done: int, total: int) -> None:
+    progress(before + done, before + total)
 
 
 def _query_embedding(embedder: Embedder | None, settings: Settings, stack: AsyncExitStack) -> QueryEmbedding | None:
@@ -127,22 +154,32 @@ def _query_embedding(embedder: Embedder | None, settings: Settings, stack: Async
     return QueryEmbedding(embedder, literacy, queries, settings.vector_weight)
 
 
+@dataclass(frozen=True, slots=True)
+class _Family(Generic[HeadT]):
+    """Rows that are searched together: `rows` by words, `embedded_rows` by meaning too."""
+
+    rows: Callable[[str], Records[HeadT]]
+    embedded_rows: Callable[[str], Records[HeadT]]
+    texts: Texts
+    search_wait_s: float = SEARCH_WAIT_S
+
+
 def _search_index(
     store: FileStore,
     folder: Path,
-    rows: Callable[[str], Records[HeadT]],
-    texts: Texts,
+    family: _Family[HeadT],
     embedding: QueryEmbedding | None,
     retry_policy: RetryPolicy,
 ) -> SearchIndex[HeadT]:
-    lexical = LexicalIndex(folder / "lexical", store, rows, texts)
+    texts = family.texts
+    lexical = LexicalIndex(folder / "lexical", store, family.rows, texts, family.search_wait_s)
     for account in store.accounts:
         lexical.account(account)
     store.subscribe(lexical, texts.collections)
     if embedding is None:
         return SearchIndex(lexical, lexical, None, UnusedVectors(folder / "vectors", store))
     work = BatchEmbedder(embedding.embedder, embedding.literacy)
-    vectors = VectorIndex(folder / "vectors", store, rows, texts, work, retry_policy)
+    vectors = VectorIndex(folder / "vectors", store, family.embedded_rows, texts, work, retry_policy)
     for account in store.accounts:
         vectors.account(account)
     store.subscribe(vectors, texts.collections)

@@ -1,4 +1,4 @@
-"""What the indexes do for every family of rows, records of knowledge and layered memories, by words and by meaning.
+"""What the indexes do for every family of rows: knowledge, memories, keywords and infos, by words and by meaning.
 
 A family says how a text becomes a row; all else is the same code, and must be the same behaviour.
 """
@@ -14,12 +14,14 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core.operation import Draft, Write
+from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.knowledge.model import COLLECTION
 from knowhub.search.ports import Searchable
 from knowhub.wiring.indexes import SearchIndex
 from tests.builders import FakeClock, knowledge_row
 from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.keyword_rows import info_row, keyword_row
 from tests.memory_index import memory_hub
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +61,16 @@ def part(name: str, text: str, version: int) -> Mapping[str, Any]:
     return part_row(session, list(TEXTS).index(name), text, message_id=name, version=version)
 
 
+def keyword(name: str, text: str, version: int) -> Mapping[str, Any]:
+    shown = "team:odd" if name in {"one", "three"} else "team:even"
+    return keyword_row(name, description=text, scopes=[shown], version=version)
+
+
+def info(name: str, text: str, version: int) -> Mapping[str, Any]:
+    shown = "team:odd" if name in {"one", "three"} else "team:even"
+    return info_row(name, content=text, scopes=[shown], version=version)
+
+
 FAMILIES = [
     Family("records", COLLECTION, record, lambda hub: hub.indexes.records, frozenset({"type:tool"}), ""),
     Family("nodes", NODES, node, lambda hub: hub.indexes.memories, frozenset({"category:events"}), "context"),
@@ -70,6 +82,8 @@ FAMILIES = [
         frozenset({f"under:{session_at('odd')}"}),
         "context",
     ),
+    Family("keywords", KEYWORDS, keyword, lambda hub: hub.indexes.tree, frozenset({"sees:team:odd"}), "tree"),
+    Family("infos", INFOS, info, lambda hub: hub.indexes.tree, frozenset({"sees:team:odd"}), "tree"),
 ]
 
 

@@ -11,6 +11,7 @@ from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import NewInfo, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import KeywordService
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
@@ -51,7 +52,10 @@ async def fill(store: FileStore, count: int = 30) -> Filled:
     """Save records, keywords and infos; change, delete and undo some."""
     ctx, ids, text, options = local(), RandomIds(), PlainText(), TreeOptions()
     hub, agent = domain_on(store), KeywordAgent(None, RecentMatchesByReader(), options)
-    keywords, infos = KeywordService(store, text, ids, agent, options), InfoService(store, text, ids, agent, options)
+    keywords, infos = (
+        KeywordService(store, NearKeywords(text), ids, agent, options),
+        InfoService(store, text, ids, agent, options),
+    )
     saved = [await hub.knowledge.records.save(ctx, new_knowledge(f"记录 {number}")) for number in range(count)]
     for done in saved[::3]:
         patched = await hub.knowledge.records.patch(ctx, done.record["id"], {"content": f"changed {done.record['id']}"})

@@ -14,6 +14,7 @@ from knowhub.keywords.curate.curator import Curator
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import InfoPolicy, LinkRequest, NewInfo, NewKeyword, RelationType, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore, StoreOptions
@@ -44,7 +45,7 @@ def tree_on(store: FileStore) -> Tree:
     agent = KeywordAgent(None, RecentMatchesByReader(), options)
     return Tree(
         store,
-        KeywordService(store, text, ids, agent, options),
+        KeywordService(store, NearKeywords(text), ids, agent, options),
         InfoService(store, text, ids, agent, options),
         Curator(store, text, ids, agent, options),
         OperationsService(store, ids, COLLECTIONS),

@@ -113,7 +113,7 @@ async def test_an_embedder_that_is_down_is_named_by_what_searches_by_meaning(set
         assert (await api.get("/api/knowledge/search", params={"q": "printer"})).json()["degraded"] == []
         embedder.is_down = True
 
-        assert await list_degraded(api) == {name: ["embedder"] for name in OF_SEARCH}
+        assert await list_degraded(api) == {name: ["embedder"] for name in [*OF_SEARCH, "keyword"]}
 
 
 async def test_a_reranker_that_is_down_is_named_by_what_it_orders(settings: Settings) -> None:

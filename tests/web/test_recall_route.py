@@ -99,3 +99,29 @@ async def test_the_longest_question_is_answered_by_all_and_a_longer_one_by_none(
 @pytest.mark.parametrize("params", [{}, {"q": " "}, {"q": "x", "sources": "web"}, {"q": "x", "top_k": 0}])
 async def test_what_is_wrong_with_a_question_is_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
     assert (await api.get("/api/recall", params=params)).status_code == 422
+
+
+async def test_an_info_is_found_by_words_of_its_text_and_a_keyword_by_its_description(api: httpx.AsyncClient) -> None:
+    top = await keyword(api, "Deployment", description="how the gateway is rolled out to Frankfurt")
+    hanging = await info(api, "The certificate of the proxy expires in November", top["id"])
+
+    by_info = (await api.get("/api/recall", params={"q": "when does the proxy certificate expire"})).json()["results"]
+    by_text = (await api.get("/api/recall", params={"q": "rolled out to Frankfurt"})).json()["results"]
+
+    assert [(item["kind"], item["id"], item["why"]) for item in by_info] == [
+        ("info", hanging["id"], "its text fits the question")
+    ]
+    assert (by_text[0]["kind"], by_text[0]["id"]) == ("keyword", top["id"])
+    assert 0 < by_info[0]["relevance"] <= 1
+
+
+async def test_an_info_that_nobody_else_sees_is_found_by_its_owner_only(api: httpx.AsyncClient) -> None:
+    body = {"content": "the safe opens with seven turns", "scopes": ["user:ann"], "user_id": "ann"}
+    assert (await api.post("/api/infos", json=body)).status_code == 201
+
+    found = [
+        (await api.get("/api/recall", params={"q": "how many turns open the safe", "user_id": name})).json()["count"]
+        for name in ("ann", "bob")
+    ]
+
+    assert found == [1, 0]

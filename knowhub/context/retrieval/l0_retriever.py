@@ -9,10 +9,11 @@ from typing import Final
 
 from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
-from knowhub.context.queries import audience_facets, facet
+from knowhub.context.queries import facet
 from knowhub.context.search_model import SeedHit, TypedQuery
 from knowhub.conversations import messages
 from knowhub.conversations.secrets import redact_secrets
+from knowhub.core import scopes
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.core.request_context import RequestContext
 
@@ -157,7 +158,7 @@ def _behind(found: SearchHits[ContextSummary], more: SearchHits[ContextSummary])
 
 def groups_of(query: TypedQuery, ctx: RequestContext) -> Groups:
     """Return the facet filters: visibility, then the requested categories."""
-    groups = [] if ctx.visible is None else [audience_facets(ctx.visible)]
+    groups = [] if ctx.visible is None else [scopes.visibility_facets(ctx.visible)]
     if query.categories:
         groups.append(frozenset(facet("category", name) for name in query.categories))
     if query.target_uri:

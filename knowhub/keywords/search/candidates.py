@@ -65,14 +65,16 @@ class VisibleTree:
         """Return whether a keyword has no visible descendants."""
         return next(self._walk([keyword_id]), None) is None
 
-    def list_first_page(self, near: Sequence[str], recent: Iterable[str], limit: int) -> TreePage:
+    def list_first_page(
+        self, near: Sequence[str], recent: Iterable[str], limit: int, meant: Sequence[str] = ()
+    ) -> TreePage:
         """Return what round one shows: keywords near the query, recent matches, and the top of the tree.
 
         The next page begins at the same place whatever was recent, so that its decision can be reused.
         """
         walked = list(islice(self._walk([ROOT_ID]), limit + 1))
         most = int(limit * _PINNED_SHARE)
-        named = [*near[: most // 2], *recent, *near]
+        named = [*near[: most // 2], *meant[: most // 4], *recent, *near]
         pinned = [node for node in map(self.get_node, named) if node is not None and node.id != ROOT_ID]
         nodes = {node.id: node for node in list({node.id: node for node in pinned}.values())[:most]}
         for _, node in walked:

@@ -140,7 +140,7 @@ class Descent:
         if cursor.offset:
             page = visible_tree.list_more(cursor.starts, cursor.offset)
         elif is_first:
-            page = visible_tree.list_first_page(goal.near, self._recent.list_newest(), limit)
+            page = visible_tree.list_first_page(goal.near, self._recent.list_newest(), limit, goal.meant)
         else:
             page = visible_tree.list_page(cursor.starts, limit)
         described = self._options.describe_candidates
@@ -157,7 +157,10 @@ class Descent:
         )
 
     def _make_key(self, visible_tree: VisibleTree, cursor: _Cursor, page: TreePage, goal: Goal) -> str:
-        """Name a decision by the query and by what it depends on, which leaves out recent matches and what is deep."""
+        """Name a decision by the query and by what it depends on.
+
+        That leaves out recent matches, what is deep, and what is near by meaning: vectors come in the background.
+        """
         nodes = [*filter(None, map(visible_tree.get_node, goal.near)), *page.upper]
         shown = [(node.id, node.version, visible_tree.format_path(node)) for node in nodes]
         parts = (

@@ -11,12 +11,22 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.cache import EXACT_TTL_S, ResultCache
 from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.missed import MissedQuery, make_note
-from knowhub.keywords.model import InfoQuery, KeywordSearchResult, Node, SearchStatus, TreeOptions
+from knowhub.keywords.model import (
+    INFOS,
+    KEYWORDS,
+    Info,
+    InfoQuery,
+    KeywordSearchResult,
+    Node,
+    SearchStatus,
+    TextRows,
+    TreeOptions,
+)
 from knowhub.keywords.paths import SEPARATOR, find_by_path
-from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.ports import KeywordStore
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.search.candidates import find_word_candidates
 from knowhub.keywords.search.prompts import Goal
+from knowhub.keywords.search.text_search import Nearest, NearKeywords
 from knowhub.keywords.tree import find_by_pinyin, find_by_token, list_links_of_keyword
 
 EMPTY_QUERY = "empty_query"
@@ -46,14 +56,15 @@ class KeywordSearch:
     def __init__(
         self,
         store: KeywordStore,
-        text: KeywordText,
+        near: NearKeywords,
         agent: KeywordAgent,
         options: TreeOptions,
         caches: ResultCache | None = None,
         log: DecisionLog | None = None,
     ) -> None:
         self._store = store
-        self._text = text
+        self._near = near
+        self._text = near.rules
         self._agent = agent
         self._options = options
         self._caches = caches
@@ -72,11 +83,29 @@ class KeywordSearch:
 
         Several keywords of one name are ambiguous; with `disambiguate` a model chooses. If no name matches, full pinyin
         is looked up. Then, with `expand`, a model walks the tree. Otherwise, or if the model fails, the answer has
-        candidates that share words with the query. The id or the path of a keyword finds it too. With `with_infos` each
-        of several candidates has its first infos.
+        candidates that come near the query by words or by meaning. The id or the path of a keyword finds it too. With
+        `with_infos` each of several candidates has its first infos.
         """
         found = await self._search(ctx, query, expand=expand, disambiguate=disambiguate)
         return self._add_infos(ctx, found) if with_infos and found.candidate_ids else found
+
+    async def search_texts(
+        self, ctx: RequestContext, text: str, limit: int, min_relevance: float | None = None
+    ) -> TextRows:
+        """Return the keywords and infos whose texts fit best, by words and by meaning."""
+        await self._store.refresh(ctx.account)
+        if self._near.texts is None:
+            return TextRows()
+        found = await self._near.texts.find(ctx, text, limit, min_relevance=min_relevance)
+        view = self._store.view(ctx.account)
+        rows = []
+        for hit in found.hits:
+            head = hit.head
+            if isinstance(head, Info):
+                rows += [(INFOS, hit.relevance, row) for row in rendering.render_infos(view, [head])]
+            else:
+                rows.append((KEYWORDS, hit.relevance, rendering.render_candidate(view, ctx, head)))
+        return TextRows(rows, found.index_lag, found.degraded)
 
     async def _search(
         self, ctx: RequestContext, query: str, *, expand: bool, disambiguate: bool
@@ -127,8 +156,7 @@ class KeywordSearch:
     async def _expand(self, request: "_SearchRequest", *, expand: bool) -> KeywordSearchResult:
         if expand and self._agent.available:
             return await self._descend(request)
-        view = self._store.view(request.ctx.account)
-        return self._make_not_found(view, request, NO_LLM if expand else LLM_DISABLED)
+        return await self._make_not_found(request, NO_LLM if expand else LLM_DISABLED)
 
     async def _disambiguate(self, request: "_SearchRequest", nodes: Sequence[Node]) -> KeywordSearchResult:
         """Let the model choose among keywords of one name; if it does not, the answer is ambiguous."""
@@ -142,7 +170,7 @@ class KeywordSearch:
         if node is not None:
             return self._render_match(view, ctx, node, DISAMBIGUATED)[0]
         if not left:
-            return self._make_not_found(view, request, GONE)
+            return await self._make_not_found(request, GONE)
         found, _ = self._make_answer(view, ctx, left, EXACT)
         if found.status is SearchStatus.MATCHED:
             return found
@@ -153,19 +181,19 @@ class KeywordSearch:
     async def _descend(self, request: "_SearchRequest") -> KeywordSearchResult:
         """Let the model walk down the tree. Where it finds nothing, the answer has what words find without it."""
         ctx = request.ctx
-        near = tuple(_ids(find_word_candidates(self._store.view(ctx.account), ctx, self._text, request.query)))
+        near = await self._near.find(self._store.view(ctx.account), ctx, request.query)
         descended = await self._agent.descend(
             ctx,
             lambda: self._store.view(ctx.account),
-            Goal(request.query, near=near, form=" ".join(request.tokens)),
+            Goal(request.query, near=near.by_name, meant=near.by_text, form=" ".join(request.tokens)),
             self._options.descent_budget_s,
         )
         self._log_calls(ctx, descended.calls)
         view = self._store.view(ctx.account)
         nodes = _list_visible_nodes(view, ctx, descended.candidates)
         if descended.outcome == "missing":
-            found = self._make_not_found(view, request, descended.reason, nodes)
-            degraded = DEGRADED if descended.failure is not None else ()
+            found = self._render_near(view, ctx, near, descended.reason, nodes)
+            degraded = (*(DEGRADED if descended.failure is not None else ()), *near.degraded)
             parent_id, name = descended.suggested_parent_id, descended.suggested_name
             if self._log is not None and descended.calls and descended.failure is None:
                 missed = MissedQuery(request.query, parent_id, name, descended.reason)
@@ -177,7 +205,7 @@ class KeywordSearch:
         node = rendering.get_visible_node(view, ctx, descended.node_id) if descended.node_id is not None else None
         if node is None:
             # The chosen keyword was deleted or hidden while the model was asked.
-            return self._make_not_found(view, request, GONE)
+            return self._render_near(view, ctx, near, GONE)
         return self._render_match(view, ctx, node, descended.reason)[0]
 
     def _make_answer(
@@ -215,16 +243,22 @@ class KeywordSearch:
             rows.append(rendering.render_candidate(view, ctx, node, infos))
         return replace(found, candidates=rows)
 
-    def _make_not_found(
-        self, view: View, request: "_SearchRequest", reason: str, shown: Sequence[Node] = ()
+    async def _make_not_found(self, request: "_SearchRequest", reason: str) -> KeywordSearchResult:
+        ctx = request.ctx
+        near = await self._near.find(self._store.view(ctx.account), ctx, request.query)
+        return self._render_near(self._store.view(ctx.account), ctx, near, reason)
+
+    def _render_near(
+        self, view: View, ctx: RequestContext, near: Nearest, reason: str, shown: Sequence[Node] = ()
     ) -> KeywordSearchResult:
-        # What a model was shown last is offered only where words find nothing.
-        nearest = find_word_candidates(view, request.ctx, self._text, request.query) or shown
+        # What a model was shown last is offered only where words and meaning find nothing.
+        nodes = _list_visible_nodes(view, ctx, [*near.by_name, *near.by_text]) or shown
         return KeywordSearchResult(
             SearchStatus.NOT_FOUND,
-            candidates=_render_nodes(view, request.ctx, nearest),
-            candidate_ids=_ids(nearest),
+            candidates=_render_nodes(view, ctx, nodes),
+            candidate_ids=_ids(nodes),
             reason=reason,
+            degraded=near.degraded,
         )
 
     def _render_match(

@@ -33,8 +33,8 @@ class Intent(StrEnum):
 class Goal:
     """What a descent looks for: a query, or the place of a new keyword with its aliases and description.
 
-    `near` are the ids of the keywords that share words with it. `form` is its normal form, by which the decisions of
-    a model are cached.
+    `near` are the ids of the keywords that share words with it, `meant` those near it by description or meaning. `form`
+    is its normal form, by which the decisions of a model are cached.
     """
 
     text: str
@@ -42,6 +42,7 @@ class Goal:
     aliases: tuple[str, ...] = ()
     description: str = ""
     near: tuple[str, ...] = ()
+    meant: tuple[str, ...] = ()
     form: str = ""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from knowhub.core import scopes
 from knowhub.core.clock import CooperativePause
 from knowhub.core.near_duplicates import (
     COMPARED_CHARS,
@@ -13,7 +14,6 @@ from knowhub.core.near_duplicates import (
     shingles,
 )
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import table
 from knowhub.knowledge.model import COLLECTION, KnowledgeSummary
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
 from knowhub.knowledge.table import find_record
@@ -68,7 +68,7 @@ class Similarity:
         text = self._get_text(ctx.account, summary.id)
         own = shingles(text)
         query = make_similarity_query(text) or text[:_QUERY_CHARS]
-        groups = () if ctx.visible is None else (table.visibility_filter(ctx.visible),)
+        groups = () if ctx.visible is None else (scopes.visibility_facets(ctx.visible),)
         candidates = await self._index.search(
             ctx.account, query, groups, lambda item: item.live and item.id != summary.id, _CANDIDATES
         )

@@ -8,14 +8,14 @@ from typing import Any
 from knowhub.conversations import recalled
 from knowhub.conversations.messages import Message, count_unread, list_readable, without_revealed
 from knowhub.conversations.sentences import Fold
-from knowhub.core import permissions
+from knowhub.core import permissions, scopes
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, NumberedChoices
 from knowhub.core.near_duplicates import has_weight
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import decisions, table
+from knowhub.knowledge import decisions
 from knowhub.knowledge.extract import llm_extraction
 from knowhub.knowledge.extract.candidate_merge import CandidateMerge, resolve_owner
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
@@ -183,7 +183,7 @@ class KnowledgeExtraction:
 
         A user may repeat their own record, which is evidence. A long copy of another record is pasted text.
         """
-        groups = [table.visibility_filter(ctx.visible)] if ctx.visible is not None else []
+        groups = [scopes.visibility_facets(ctx.visible)] if ctx.visible is not None else []
         found = await self._index.search(
             ctx.account, candidate.content, groups, lambda summary: summary.live, _RECALL_CANDIDATES
         )

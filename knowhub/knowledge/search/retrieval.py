@@ -169,7 +169,7 @@ class OwnProfile:
         rules = SearchFilter(view, ctx, SearchQuery("", min_score=_ANY_SCORE), self._clock.now())
         filters = table.make_filters({"types": [KnowledgeType.USER_PROFILE]})
         if not ctx.is_root:
-            filters.append(table.visibility_filter(ctx.own))
+            filters.append(scopes.visibility_facets(ctx.own))
         found = [item for item in list_records(view, ListQuery(filters, _PROFILE_CANDIDATES)) if rules.passes(item)]
 
         now = self._clock.now()

@@ -16,6 +16,7 @@ from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import NewInfo, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import Deletion, KeywordService
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
@@ -54,9 +55,9 @@ class Tree:
         )
         self.chat, self.log = Meanwhile(*answers), DecisionLog(self.store)
         agent = KeywordAgent(self.chat, RecentMatchesByReader(), options, note=self.log.note)
-        self.keywords = KeywordService(self.store, text, ids, agent, options)
+        self.keywords = KeywordService(self.store, NearKeywords(text), ids, agent, options)
         self.infos = InfoService(self.store, text, ids, agent, options)
-        self.search = KeywordSearch(self.store, text, agent, options, log=self.log)
+        self.search = KeywordSearch(self.store, NearKeywords(text), agent, options, log=self.log)
         self.curator = Curator(self.store, text, ids, agent, options, self.log)
 
     async def made(self, name: str, **fields: Any) -> str:  # noqa: ANN401 -- any field

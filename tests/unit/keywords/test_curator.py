@@ -17,6 +17,7 @@ from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.keywords.tree import find_keyword, list_keywords, list_links_of_keyword
 from knowhub.operations.service import OperationsService
@@ -44,7 +45,7 @@ class Garden:
         nobody = KeywordAgent(None, RecentMatchesByReader(), options)
         agent = KeywordAgent(self.chat, RecentMatchesByReader(), options)
         text = PlainText()
-        self.keywords = KeywordService(self.store, text, ids, nobody, options)
+        self.keywords = KeywordService(self.store, NearKeywords(text), ids, nobody, options)
         self.infos = InfoService(self.store, text, ids, nobody, options)
         self.curator = Curator(self.store, text, ids, agent, options, self.decision_log)
         self.operations = OperationsService(self.store, ids, COLLECTIONS)

@@ -14,6 +14,7 @@ from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import ROOT_ID, InfoQuery, KeywordSearchResult, NewInfo, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import KeywordService
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import CountedIds, FakeClock, caller
@@ -78,9 +79,9 @@ def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, *
     log = DecisionLog(store)
     return Hub(
         store,
-        KeywordService(store, TEXT, ids, KeywordAgent(None, RecentMatchesByReader(), options), options),
+        KeywordService(store, NearKeywords(TEXT), ids, KeywordAgent(None, RecentMatchesByReader(), options), options),
         InfoService(store, TEXT, ids, agent, options, caches),
-        KeywordSearch(store, TEXT, agent, options, caches, log),
+        KeywordSearch(store, NearKeywords(TEXT), agent, options, caches, log),
         chat,
         clock,
         log,

@@ -14,7 +14,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.engine.searchable import SearchableRows
-from knowhub.knowledge.model import ListQuery, NewKnowledge, Order, SearchQuery
+from knowhub.knowledge.model import KnowledgeSummary, ListQuery, NewKnowledge, Order, SearchQuery
 from knowhub.knowledge.table import SEARCHED_TEXTS, make_filters
 from knowhub.operations.jobs import JobStatus
 from knowhub.search.analysis import index_terms
@@ -47,7 +47,7 @@ def some_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: ANN
 async def test_rows_that_are_not_analysed_in_time_are_left_out_and_the_answer_says_so(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         zebra = await saved(hub, new_knowledge("zebra stripes"))
-        rows = SearchableRows(hub.store.state("default"), SEARCHED_TEXTS)
+        rows = SearchableRows[KnowledgeSummary](hub.store.state("default"), SEARCHED_TEXTS)
         index = AccountIndex(tmp_path / "late", rows, KnowledgeTexts(), hub.store, search_wait_s=0)
 
         early = await index.search("zebra", [], lambda _head: True, 5)

@@ -11,7 +11,7 @@ from knowhub.context.search_model import MemoryLimits, MemorySearchResult, Retri
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound
-from knowhub.keywords.model import SearchStatus
+from knowhub.keywords.model import SearchStatus, TextRows
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
 from knowhub.usecases.recall import RecallOptions, RecallQuery, RecallService, RecallSources
@@ -50,6 +50,7 @@ class Tree:
 
     found: KeywordFound = NOTHING
     hangs: bool = False
+    texts: Sequence[tuple[str, float, bytes]] = ()
     expanded: list[bool] = field(default_factory=list)
 
     async def search(
@@ -60,6 +61,13 @@ class Tree:
         if self.hangs:
             await asyncio.Event().wait()
         return self.found
+
+    async def search_texts(
+        self, ctx: RequestContext, text: str, limit: int, min_relevance: float | None = None
+    ) -> TextRows:
+        del ctx, text
+        rows = [row for row in self.texts if row[1] >= (min_relevance or 0.0)]
+        return TextRows(rows[:limit])
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Write a base: the newest version of every row before a segment. The log is read twice, with every check."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
@@ -10,13 +11,13 @@ from typing import Any, Final
 import orjson
 
 from knowhub.core.table_schema import TableSchemas
-from knowhub.engine.account import change_number
+from knowhub.engine.account import BaseNumbers, change_number
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, FileWriter, create_file
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BaseHeader, end_line, header_line, seal
 from knowhub.stores.files.log.log_reader import DamagedLog, read_log
-from knowhub.stores.files.log.partial_line import PartialChange, row_text
+from knowhub.stores.files.log.partial_line import PartialChange, PartialWrite, row_text
 
 # A line of a base is parsed in one step while requests wait.
 _LINE_BYTES: Final = 64 * 1024
@@ -85,18 +86,22 @@ class _NewestRows:
         self.numbers: dict[str, dict[str, dict[str, int]]] = {}
         self._searched = {collection: _import_function(name) for collection, name in searched.items()}
         self._searched_values: dict[tuple[str, str, str], int] = {}
+        self._base_numbers: defaultdict[str, BaseNumbers] = defaultdict(BaseNumbers)
 
     def load(self, account: str, changes: Sequence[PartialChange], seq: int) -> None:
         """Load the rows of a line. There are millions of them, so this calls as little as possible."""
         collections = self.texts.setdefault(account, {})
-        for index, change in enumerate(changes):
+        if changes and isinstance(changes[0], PartialWrite):
+            numbers = [change_number(seq, index) for index in range(len(changes))]
+        else:
+            numbers = self._base_numbers[account].list(changes)
+        for change, number in zip(changes, numbers, strict=True):
             collection, row_id = change.collection, change.id
             texts = collections.get(collection)
             if texts is None:
                 texts = collections[collection] = {}
             texts[row_id] = row_text(change) if row_id in texts else None
             if collection in self._searched:
-                number = change_number(seq, index) if change.number is None else change.number
                 # As in memory: the number stays while the searched value is the same.
                 value = hash(self._searched[collection](orjson.loads(row_text(change))))
                 if self._searched_values.get((account, collection, row_id)) != value:

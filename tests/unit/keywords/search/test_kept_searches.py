@@ -22,6 +22,7 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import Deletion
 from knowhub.keywords.tree import list_keywords
 from knowhub.operations.service import OperationsService
@@ -140,7 +141,9 @@ async def test_an_exact_answer_is_kept() -> None:
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_kept_answer_is_always_the_one_that_an_uncached_search_would_give(seed: int) -> None:
     hub = hub_with(cached=True)
-    uncached = KeywordSearch(hub.store, TEXT, KeywordAgent(None, RecentMatchesByReader(), TreeOptions()), TreeOptions())
+    uncached = KeywordSearch(
+        hub.store, NearKeywords(TEXT), KeywordAgent(None, RecentMatchesByReader(), TreeOptions()), TreeOptions()
+    )
     busy = Busy(hub, random.Random(seed))
     hits = 0
 

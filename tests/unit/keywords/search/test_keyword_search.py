@@ -11,6 +11,7 @@ from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.model import PAGE_SIZE, ROOT_ID, SearchStatus, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
+from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import Deletion
 from tests.fakes.scripted_chat import Answer, Meanwhile, jump_to, match, missing
 from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, Hub, hub_with, names
@@ -132,7 +133,9 @@ async def test_what_vanishes_while_the_model_thinks_is_not_found() -> None:
         return match("Python")(question)
 
     chat = Meanwhile([gone_after], lambda: hub.keywords.delete(ANN, doomed, Deletion()))
-    finding = KeywordSearch(hub.store, TEXT, KeywordAgent(chat, RecentMatchesByReader(), TreeOptions()), TreeOptions())
+    finding = KeywordSearch(
+        hub.store, NearKeywords(TEXT), KeywordAgent(chat, RecentMatchesByReader(), TreeOptions()), TreeOptions()
+    )
 
     found = await finding.search(ANN, "the snake language")
 
