@@ -1,8 +1,9 @@
 """Rows with scopes drawn at random, who may see each by an oracle of three lines, and changes of who that is."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext, Role, caller_context
@@ -125,7 +126,7 @@ class VisibleWorld:
 
     async def _rescope(self, kind: str, row_id: str) -> None:
         patch = {"scopes": list(self._scopes())}
-        services = {
+        services: dict[str, Callable[..., Awaitable[Any]]] = {
             KNOWLEDGE: self.hub.knowledge.records.patch,
             KEYWORDS: self.hub.keywords.tree.update,
             INFOS: self.hub.keywords.infos.update,
@@ -138,7 +139,7 @@ class VisibleWorld:
         everything = Asker(root(), None)
         elsewhere = set(self.rows[KEYWORDS]) - self.below(everything, keyword_id) - {keyword_id}
         above = self.dice.choice((ROOT_ID, *sorted(elsewhere)))
-        await self.hub.keywords.tree.move(root(), keyword_id, above)
+        await self.hub.keywords.tree.move(root(), keyword_id, above, allow_duplicate=True)
         self.rows[KEYWORDS][keyword_id].above = above
 
     async def _delete(self, kind: str, row_id: str) -> None:

@@ -11,7 +11,6 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import keyword_rules, rendering
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.tree import find_by_token
 
 
 @contextmanager
@@ -70,19 +69,6 @@ def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str = "items"
             for other in (other for token in tokens for other in named.get(token, ()) if other != index):
                 detail = f"{group}.{index}.aliases: {alias!r} is the name of {group}.{other}; choose another alias"
                 raise Conflict(detail, {"item": index, "alias": alias})
-
-
-def find_twin(
-    view: View, ctx: RequestContext, text: KeywordText, new_row: NewKeywordRow, parent_id: str
-) -> Node | None:
-    """Return the oldest visible keyword of this name under this parent, unless a duplicate is allowed."""
-    if new_row.new.allow_duplicate:
-        return None
-    for node in (node for token in new_row.name_tokens for node in find_by_token(view, token)):
-        is_twin = node.parent_id == parent_id and not set(new_row.name_tokens).isdisjoint(text.tokens(node.name))
-        if is_twin and ctx.sees(node.audience):
-            return node
-    return None
 
 
 def merge_into_twin(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from knowhub.core import permissions
-from knowhub.core.errors import Conflict, InvalidInput
+from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import (
     Decide,
@@ -28,7 +28,6 @@ from knowhub.keywords import edits, fields, keyword_rules, rendering, tree
 from knowhub.keywords.batches import (
     NewKeywordRow,
     check_aliases_within,
-    find_twin,
     get_parent_ids,
     merge_into_twin,
     prefix_item_errors,
@@ -171,7 +170,9 @@ class KeywordCreation:
         for index, (new_row, given) in enumerate(new_rows, start):
             with prefix_item_errors(index, group):
                 parent_id = ids.get(given, given)
-                twin = find_twin(plan, ctx, self._text, new_row, parent_id)
+                twin = None
+                if not new_row.new.allow_duplicate:
+                    twin = edits.find_twin(plan, ctx, self._text, new_row.name_tokens, parent_id)
                 ids[new_row.id] = new_row.id if twin is None else twin.id
                 self._check(plan, ctx, new_row, parent_id, own_id=ids[new_row.id])
                 row: Row | None = keyword_rules.set_parent(new_row.row, parent_id, view.now)
@@ -305,11 +306,10 @@ class KeywordCreation:
                 home, writes = self._find_default_parent(view, ctx, new_row)
                 if home != ROOT_ID:
                     placed = {"placed": "uncategorized", "parent_id": home}
-            twin = find_twin(view, ctx, self._text, new_row, home)
-            if twin is not None:
-                detail = f"{new_row.row['name']!r} is there already, as {twin.id!r} under the same parent"
-                raise Conflict(f"{detail}; use it, or send allow_duplicate", {"ids": [twin.id]})
-            writes.append(keyword_rules.write_keyword(keyword_rules.set_parent(new_row.row, home, view.now)))
+            row = keyword_rules.set_parent(new_row.row, home, view.now)
+            if not new_row.new.allow_duplicate:
+                edits.check_no_twin(view, ctx, self._text, row)
+            writes.append(keyword_rules.write_keyword(row))
             return answers.make_draft("create_keyword", writes, new_row.id, placed)
 
         outcome = await commit_with_root(self._store, ctx, decide, key)

@@ -162,6 +162,25 @@ def check_aliases_free(
                 raise Conflict(detail, {"alias": alias, "ids": [node.id]})
 
 
+def find_twin(
+    view: View, ctx: RequestContext, text: KeywordText, tokens: Sequence[str], parent_id: str, own_id: str = ""
+) -> Node | None:
+    """Return the oldest other visible keyword under this parent whose name has one of these normal forms."""
+    for node in (node for token in tokens for node in find_by_token(view, token)):
+        is_twin = node.parent_id == parent_id and not set(tokens).isdisjoint(text.tokens(node.name))
+        if is_twin and node.id != own_id and ctx.sees(node.audience):
+            return node
+    return None
+
+
+def check_no_twin(view: View, ctx: RequestContext, text: KeywordText, row: Row) -> None:
+    """Raise Conflict if the parent of a row has another visible keyword of its name."""
+    twin = find_twin(view, ctx, text, text.tokens(row["name"]), row["parent_id"], row["id"])
+    if twin is not None:
+        detail = f"{row['name']!r} is there already, as {twin.id!r} under the same parent"
+        raise Conflict(f"{detail}; use it, or send allow_duplicate", {"ids": [twin.id]})
+
+
 def _list_affected(view: View, ctx: RequestContext, keyword_id: str) -> tuple[list[Node], list[Node]]:
     """Return a keyword with its visible descendants, level by level, and the hidden children of these."""
     found, unseen = {keyword_id: rendering.require_node(view, ctx, keyword_id)}, dict[str, Node]()

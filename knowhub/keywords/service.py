@@ -183,11 +183,13 @@ class KeywordService:
         patch: Mapping[str, Any],
         expected: int | None = None,
         key: IdempotencyKey | None = None,
+        *,
+        allow_duplicate: bool = False,
     ) -> WrittenRow:
         """Change name, aliases, description, metadata or scopes.
 
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Conflict for an alias that is the name of another
-        keyword.
+        keyword, and for a new name that another keyword has under the same parent, unless `allow_duplicate`.
         """
         permissions.check_can_write(ctx)
 
@@ -198,6 +200,8 @@ class KeywordService:
             if after is None:
                 return Unchanged(row)
             self._check_new_aliases(view, ctx, keyword_id, set(after["aliases"]) - set(row["aliases"]))
+            if not allow_duplicate and self._text.tokens(after["name"]) != self._text.tokens(row["name"]):
+                edits.check_no_twin(view, ctx, self._text, after)
             return Draft("update_keyword", [keyword_rules.write_keyword(after)])
 
         return await self._change(ctx, keyword_id, decide, key)
@@ -209,14 +213,22 @@ class KeywordService:
         new_parent_id: str,
         expected: int | None = None,
         key: IdempotencyKey | None = None,
+        *,
+        allow_duplicate: bool = False,
     ) -> WrittenRow:
-        """Move a keyword with its descendants under another one. Raises the errors of `edits.move_keyword`."""
+        """Move a keyword with its descendants under another one.
+
+        Raises the errors of `edits.move_keyword`, and Conflict if the parent has a keyword of this name, unless
+        `allow_duplicate`.
+        """
         permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             after = edits.move_keyword(view, ctx, keyword_id, new_parent_id, expected)
             if after is None:
                 return Unchanged(rendering.get_keyword_row(view, keyword_id))
+            if not allow_duplicate:
+                edits.check_no_twin(view, ctx, self._text, after)
             return Draft("move_keyword", [keyword_rules.write_keyword(after)])
 
         return await self._change(ctx, keyword_id, decide, key)

@@ -202,16 +202,15 @@ class KeywordMethods:
 
     def update_keyword(self, id: str, patch: Mapping[str, Any], version: int) -> KeywordNode:
         """Change name, aliases, description or metadata. Raises VersionConflict if `version` is not the current one."""
-        keyword_id, expected = check_id("id", id), check_version(version, is_required=True)
-        return make_node(self._write(lambda hub, ctx: hub.keywords.tree.update(ctx, keyword_id, patch, expected)).row)
+        row_id, seen = check_id("id", id), check_version(version, is_required=True)
+        done = self._write(lambda hub, ctx: hub.keywords.tree.update(ctx, row_id, patch, seen, allow_duplicate=True))
+        return make_node(done.row)
 
     def move_keyword(self, id: str, new_parent_id: str, version: int | None = None) -> str | None:
         """Move a keyword with everything below it; return the operation. Raises Conflict for a cycle."""
-        keyword_id, new_parent_id = check_id("id", id), check_id("new_parent_id", new_parent_id)
-        expected = check_version(version)
-        return self._write(
-            lambda hub, ctx: hub.keywords.tree.move(ctx, keyword_id, new_parent_id, expected)
-        ).operation_id
+        row_id, parent_id, seen = check_id("id", id), check_id("new_parent_id", new_parent_id), check_version(version)
+        done = self._write(lambda hub, ctx: hub.keywords.tree.move(ctx, row_id, parent_id, seen, allow_duplicate=True))
+        return done.operation_id
 
     def merge_keywords(self, src_id: str, dst_id: str, version: int | None = None) -> str | None:
         """Merge the first keyword into the second; return the operation. Raises Conflict if the second is below it."""

@@ -468,3 +468,25 @@ async def test_infos_roll_up_from_the_keywords_below(api: httpx.AsyncClient) -> 
     ]
     assert await rolled(relation="RELATED") == [("both", "RELATED", deep["id"])]
     assert await rolled(size=1, page=1, sort="relevance") == [("on deep", "PRIMARY", deep["id"])]
+
+
+async def test_a_rename_or_a_move_to_a_twin_is_refused_unless_it_is_allowed(api: httpx.AsyncClient) -> None:
+    first, other = [
+        (await api.post("/api/keywords", json={"name": name, "parent_id": "root"})).json() for name in ("Go", "Rust")
+    ]
+    below = (await api.post("/api/keywords", json={"name": "go", "parent_id": other["id"]})).json()
+
+    renamed = await api.patch(f"/api/keywords/{other['id']}", json={"name": "GO"})
+    moved = await api.post(f"/api/keywords/{below['id']}/move", json={"new_parent_id": "root"})
+    kept = [(await api.get(f"/api/keywords/{row['id']}")).json() for row in (other, below)]
+
+    assert [(answer.status_code, answer.json()["ids"]) for answer in (renamed, moved)] == [(409, [first["id"]])] * 2
+    assert [(row["name"], row["parent_id"]) for row in kept] == [("Rust", "root"), ("go", other["id"])]
+
+    spelt = await api.patch(f"/api/keywords/{first['id']}", json={"name": "go"})
+    allowed = [
+        await api.patch(f"/api/keywords/{other['id']}", json={"name": "GO", "allow_duplicate": True}),
+        await api.post(f"/api/keywords/{below['id']}/move", json={"new_parent_id": "root", "allow_duplicate": True}),
+    ]
+    assert spelt.status_code == 200
+    assert [(answer.status_code, answer.json()["parent_id"]) for answer in allowed] == [(200, "root")] * 2

@@ -187,7 +187,12 @@ async def update_keyword(call: Edit, keyword_id: str, sent: schemas.KeywordPatch
     """Change its name, aliases, description, metadata or scopes. Other routes move and merge it."""
     return answer_row(
         await call.hub.keywords.tree.update(
-            call.ctx, await _find_id(call, keyword_id), sent.patch(), call.version, call.key
+            call.ctx,
+            await _find_id(call, keyword_id),
+            sent.patch(),
+            call.version,
+            call.key,
+            allow_duplicate=sent.allow_duplicate,
         )
     )
 
@@ -254,10 +259,18 @@ async def get_infos_of_keyword(call: Call, keyword_id: str, params: schemas.Keyw
     examples={"to the top": {"new_parent_id": "root"}},
 )
 async def move_keyword(call: Edit, keyword_id: str, sent: schemas.MoveBody) -> Response:
-    """Move a keyword, with everything below it, to another parent. 409 if the new parent is below it."""
+    """Move a keyword, with everything below it, to another parent.
+
+    409 if the new parent is below it, or has another keyword of its name, unless `allow_duplicate`.
+    """
     return answer_row(
         await call.hub.keywords.tree.move(
-            call.ctx, await _find_id(call, keyword_id), await _find_id(call, sent.new_parent_id), call.version, call.key
+            call.ctx,
+            await _find_id(call, keyword_id),
+            await _find_id(call, sent.new_parent_id),
+            call.version,
+            call.key,
+            allow_duplicate=sent.allow_duplicate,
         )
     )
 

@@ -146,6 +146,9 @@ class KeywordBatchBody(Body):
     items: Annotated[list[KeywordItem], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
+_ALLOW_DUPLICATE = "Do it although the parent has another keyword of this name; otherwise that is 409."
+
+
 class KeywordPatchBody(Changes):
     """Fields of a keyword to be changed; what is left out stays, and nothing can be null."""
 
@@ -154,12 +157,14 @@ class KeywordPatchBody(Changes):
     description: Description = Field(default_factory=str)
     metadata: Metadata = Field(default_factory=dict, description="Replaces the old value.")
     scopes: Scopes = Field(default_factory=list)
+    allow_duplicate: bool = Field(default=False, description=_ALLOW_DUPLICATE)
 
 
 class MoveBody(VersionedBody):
     """The new parent of a keyword."""
 
     new_parent_id: RowId
+    allow_duplicate: bool = Field(default=False, description=_ALLOW_DUPLICATE)
 
 
 class MergeBody(Body):

@@ -204,7 +204,7 @@ class DeleteBody(Body):
     version: Version | None = None
 
 
-_NO_CHANGES = {*CallerIds.model_fields, "version", "uri"}
+_NO_CHANGES = {*CallerIds.model_fields, "version", "uri", "allow_duplicate"}
 _ERASE = "Remove the content for good, everywhere. This cannot be undone. A deleted row can be erased too."
 
 
