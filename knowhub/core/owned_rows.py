@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeGuard, TypeVar
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.collection import Collection, differences
 from knowhub.core.errors import Forbidden, NotFound, VersionConflict
-from knowhub.core.near_duplicates import make_text_key
 from knowhub.core.operation import (
     Change,
     Draft,
@@ -59,13 +58,6 @@ class OwnedSummary:
     text_key: int
     text_num: int
     is_rewritten: bool
-
-
-def summarize_owned(row: Row, ordinal: int, change: int, _earlier: OwnedSummary | None) -> OwnedSummary:
-    """Return the summary of a row with a `content`, for its table."""
-    owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
-    key, is_rewritten = make_text_key(row["content"]), row["version"] > 1
-    return OwnedSummary(row["id"], ordinal, owner, audience, is_live(row), key, change, is_rewritten)
 
 
 def make_owned_fields(

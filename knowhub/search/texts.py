@@ -100,6 +100,10 @@ class TreeTexts:
             return truncate(row["content"])
         return truncate("\n".join(filter(None, (", ".join((row["name"], *row["aliases"])), row["description"]))))
 
+    def weigh_vector(self, _head: Searchable, weight: float) -> float:
+        """Return the share of the vector in the score of a row: the one that is configured."""
+        return weight
+
 
 def _is_keyword(row: Row) -> bool:
     return "normalized" in row
