@@ -51,11 +51,8 @@ class KnowHubMemoryTool(BetaAsyncAbstractMemoryTool):
         below = await _ask(self._files.scan(path))
         if path and not below:
             raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        lines = [
-            f"Here're the files and directories up to 2 levels deep in {command.path}, excluding hidden items:",
-            *_list_sizes(command.path.rstrip("/"), len(path), below),
-        ]
-        return "\n".join(lines)
+        header = f"Here're the files and directories up to 2 levels deep in {command.path}, excluding hidden items:"
+        return "\n".join([header, *_list_sizes(command.path.rstrip("/"), len(path), below)])
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """Create a file."""
@@ -89,10 +86,8 @@ class KnowHubMemoryTool(BetaAsyncAbstractMemoryTool):
         file = await self._open(command.path)
         lines = file.text.removesuffix("\n").split("\n") if file.text else []
         if not 0 <= command.insert_line <= len(lines):
-            raise ToolError(
-                f"Invalid `insert_line` parameter: {command.insert_line}. "
-                f"It should be within the range [0, {len(lines)}]."
-            )
+            valid = f"It should be within the range [0, {len(lines)}]."
+            raise ToolError(f"Invalid `insert_line` parameter: {command.insert_line}. {valid}")
         lines.insert(command.insert_line, command.insert_text.removesuffix("\n"))
         await self._write(file, "\n".join(lines) + "\n")
         return f"The file {command.path} has been edited."

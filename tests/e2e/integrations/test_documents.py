@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from agent_tools.integrations import documents
-from agent_tools.integrations.documents import DocumentFolder, ItemLog, to_json
+from agent_tools.integrations.documents import DocumentFolder, to_json
+from agent_tools.integrations.item_log import PART_CHARS, ItemLog
 from agent_tools.results import ToolFailure
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
@@ -109,7 +110,7 @@ async def test_a_batch_that_lacks_a_part_is_left_out(user: str) -> None:
     folder = DocumentFolder("logs", user)
     log = ItemLog(folder, ("s",))
     await log.append(["whole"])
-    await log.append(["x" * documents.PART_CHARS])
+    await log.append(["x" * PART_CHARS])
     assert await folder.delete(("s", "00000001-0001"))
 
     assert await ItemLog(folder, ("s",)).read() == ["whole"]

@@ -37,6 +37,7 @@ PAGES = [
         ),
         sent="File created successfully at: /memories/website_a.md",
     ),
+    Page("use-langgraph"),
     Page(
         "use-openai-agents",
         (openai_response("website_a needs one."), openai_response("Two seconds.")),
