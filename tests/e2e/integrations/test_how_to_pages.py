@@ -1,6 +1,5 @@
 """docs/how-to/use-*.md of the integrations, run as they are written, with scripted models and a real server."""
 
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.integrations.model_answers import Answer, answering, anthropic, openai_response
+from tests.e2e.integrations.pages import read_program
 from tests.e2e.server_process import ROOT, environment, serving
 
-PROGRAM = re.compile(r"^```python\n(.*?)^```$.*?^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = {
     "command": "create",
     "path": "/memories/website_a.md",
@@ -48,9 +47,7 @@ PAGES = [
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
 def test_a_page_runs_as_it_is_written(page: Page, tmp_path: Path) -> None:
-    text = (ROOT / f"docs/how-to/{page.name}.md").read_text("utf-8")
-    found = PROGRAM.search(text)
-    assert found is not None
+    program, printed = read_program(page.name)
     with serving(tmp_path / "data") as server, answering(page.answers) as (model, asked):
         variables = {
             "KNOWHUB_API_URL": server.url,
@@ -61,11 +58,11 @@ def test_a_page_runs_as_it_is_written(page: Page, tmp_path: Path) -> None:
             "OPENAI_AGENTS_DISABLE_TRACING": "1",
         }
         done = subprocess.run(
-            [sys.executable, "-c", found[1]],
+            [sys.executable, "-c", program],
             capture_output=True, text=True, timeout=90, check=False, cwd=ROOT,
             env=environment(tmp_path, **variables),
         )  # fmt: skip
 
-    assert done.stdout == found[2], done.stderr
+    assert done.stdout == printed, done.stderr
     assert len(asked) == len(page.answers)
     assert page.sent in str(asked[-1:])
