@@ -1,10 +1,10 @@
-"""A circuit breaker, and the guard that every call of a provider goes through."""
+"""A circuit breaker, and the client that every provider is: each of its calls goes through a breaker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import ClassVar
 
 import httpx
 
@@ -88,52 +88,61 @@ def _get_cancelled_result(timeout_s: float, took_s: float) -> CallResult:
     return CallResult.ILL if is_over else CallResult.NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
-    """What a failed call of `who` raises; `unavailable` where the server was not asked."""
+class GuardedClient:
+    """A client of one server over `http`, which its maker closes; every call goes through its breaker.
 
-    who: str
-    failed: type[ModelFailed]
-    unavailable: type[ModelFailed]
+    Raises ValueError for an address or key of no use. A subclass says who it asks and what a failed call raises:
+    `unavailable` where the server was not asked. It counts the tokens.
+    """
 
+    who: ClassVar[str]
+    failed: ClassVar[type[ModelFailed]]
+    unavailable: ClassVar[type[ModelFailed]]
 
-class Guard:
-    """Guards the calls of one server."""
-
-    def __init__(self, breaker: CircuitBreaker, raised: Failures) -> None:
-        self._breaker = breaker
-        self._raised = raised
-        self.calls = self.failures = 0
+    def __init__(self, options: EndpointOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
+        self._endpoint = Endpoint(options, http, timing)
+        self._breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        self._calls = self._failures = 0
+        self._prompt_tokens = self._completion_tokens = 0
 
     @property
     def is_open(self) -> bool:
         """Say whether the breaker refuses calls at present."""
         return self._breaker.is_open
 
+    @property
+    def usage(self) -> Usage:
+        """What was asked and counted up to now; calls that were refused here count as failures."""
+        return Usage(self._calls, self._failures, self._prompt_tokens, self._completion_tokens)
+
+    async def _redact(self, texts: Sequence[str]) -> list[str]:
+        """Return texts as they may leave: without credentials. In a thread, because long texts take a while."""
+        return await asyncio.to_thread(lambda: [redact_secrets(text) for text in texts])
+
     @asynccontextmanager
-    async def call(self, timeout_s: float) -> AsyncIterator[float]:
+    async def _call(self, timeout_s: float) -> AsyncIterator[float]:
         """Run one call within `timeout_s`; yields its deadline in the loop's time.
 
         Raises ModelFailed for a CallFailed or a timeout, and if the call is not allowed.
         """
-        self.calls += 1
+        self._calls += 1
         try:
             epoch = self._start_call(timeout_s)
             async with self._watch_call(timeout_s, epoch) as deadline:
                 yield deadline
         except ModelFailed:
-            self.failures += 1
+            self._failures += 1
             raise
 
     def _start_call(self, timeout_s: float) -> int:
         # Also true of NaN.
         if not timeout_s > 0:
-            raise self._raised.unavailable(FailureReason.TIMEOUT, f"no time is left to ask the {self._raised.who}")
+            raise self.unavailable(FailureReason.TIMEOUT, f"no time is left to ask the {self.who}")
         epoch = self._breaker.start_call()
         if epoch is None:
             wait_s = self._breaker.remaining_s
-            detail = f"the breaker is open: the {self._raised.who} failed; ask in {wait_s:.0f} s"
-            raise self._raised.unavailable(FailureReason.FAILURE, detail)
+            detail = f"the breaker is open: the {self.who} failed; ask in {wait_s:.0f} s"
+            raise self.unavailable(FailureReason.FAILURE, detail)
         return epoch
 
     @asynccontextmanager
@@ -147,16 +156,16 @@ class Guard:
             verdict = CallResult.WELL
         except asyncio.CancelledError:
             verdict = _get_cancelled_result(timeout_s, loop.time() - began)
-            self.failures += verdict is CallResult.ILL
+            self._failures += verdict is CallResult.ILL
             raise
         except TimeoutError as error:
             verdict = CallResult.ILL
-            detail = f"the {self._raised.who} did not answer within {timeout_s:g} s"
-            raise self._raised.failed(FailureReason.TIMEOUT, detail) from error
+            detail = f"the {self.who} did not answer within {timeout_s:g} s"
+            raise self.failed(FailureReason.TIMEOUT, detail) from error
         except CallFailed as failure:
             verdict = CallResult.NOTHING if is_request_error(failure) else CallResult.ILL
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
-            raise self._raised.failed(reason, failure.detail) from failure
+            raise self.failed(reason, failure.detail) from failure
         finally:
             self._breaker.note(epoch, verdict)
 
@@ -164,32 +173,3 @@ class Guard:
 def is_request_error(failure: BaseException | None) -> bool:
     """Return whether the server is well and does not want what it was sent."""
     return isinstance(failure, RequestRejected) and failure.is_request_error
-
-
-class GuardedClient:
-    """A client of one server over `http`, which its maker closes.
-
-    Raises ValueError for an address or key of no use. Subclasses count the tokens.
-    """
-
-    def __init__(
-        self, options: EndpointOptions, http: httpx.AsyncClient, timing: RequestTiming, failures: Failures
-    ) -> None:
-        self._endpoint = Endpoint(options, http, timing)
-        breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
-        self._guard = Guard(breaker, failures)
-        self._prompt_tokens = self._completion_tokens = 0
-
-    async def _redact(self, texts: Sequence[str]) -> list[str]:
-        """Return texts as they may leave: without credentials. In a thread, because long texts take a while."""
-        return await asyncio.to_thread(lambda: [redact_secrets(text) for text in texts])
-
-    @property
-    def is_open(self) -> bool:
-        """Say whether the breaker refuses calls at present."""
-        return self._guard.is_open
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked and counted up to now; calls that were refused here count as failures."""
-        return Usage(self._guard.calls, self._guard.failures, self._prompt_tokens, self._completion_tokens)

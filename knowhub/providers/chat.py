@@ -21,7 +21,7 @@ from knowhub.core.language_models import (
     Message,
     ModelUnavailable,
 )
-from knowhub.providers.breaker import Failures, GuardedClient, is_request_error
+from knowhub.providers.breaker import GuardedClient, is_request_error
 from knowhub.providers.http import (
     CallFailed,
     EndpointOptions,
@@ -68,9 +68,11 @@ class ChatClient(GuardedClient):
     The rung that worked is kept for the life of the client: the next call starts there.
     """
 
+    who, failed, unavailable = "model", ChatFailed, ModelUnavailable
+
     def __init__(self, options: ChatOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
-        super().__init__(options, http, timing, Failures("model", ChatFailed, ModelUnavailable))
+        super().__init__(options, http, timing)
         self._timing = timing
         self._spending = TokenBudget(options.tokens_per_hour, timing.monotonic)
         self._rung = OutputMode.SCHEMA
@@ -87,7 +89,7 @@ class ChatClient(GuardedClient):
         because it may not be.
         """
         try:
-            async with self._guard.call(timeout_s) as deadline:
+            async with self._call(timeout_s) as deadline:
                 _check_schema(question.schema)
                 return await self._send(_Call(question, deadline))
         except ChatFailed as failure:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import orjson
 
 from knowhub.core.language_models import EmbeddingFailed, TextRefused, Vector
-from knowhub.providers.breaker import Failures, GuardedClient
+from knowhub.providers.breaker import GuardedClient
 from knowhub.providers.http import EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
 from knowhub.providers.spending import estimate_request_tokens
 
@@ -106,9 +106,11 @@ class EmbeddingClient(GuardedClient):
     texts it takes at a time, and the dimension of its vectors.
     """
 
+    who, failed, unavailable = "embedder", EmbeddingFailed, EmbeddingFailed
+
     def __init__(self, options: EmbeddingOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
-        super().__init__(options, http, timing, Failures("embedder", EmbeddingFailed, EmbeddingFailed))
+        super().__init__(options, http, timing)
         self._asks_base64 = True
         self._batch = options.batch
         self._dimensions = options.dimensions
@@ -132,7 +134,7 @@ class EmbeddingClient(GuardedClient):
         prefix = self._options.query_prefix if query else self._options.text_prefix
         cut = [prefix + text[: self._options.text_characters] for text in texts]
         try:
-            async with self._guard.call(timeout_s) as deadline:
+            async with self._call(timeout_s) as deadline:
                 sent = await self._redact(cut)
                 return await self._in_batches(sent, deadline)
         except EmbeddingFailed as failure:

@@ -10,7 +10,7 @@ import httpx
 import orjson
 
 from knowhub.core.language_models import RerankFailed
-from knowhub.providers.breaker import Failures, GuardedClient
+from knowhub.providers.breaker import GuardedClient
 from knowhub.providers.embeddings import in_order
 from knowhub.providers.http import EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
 from knowhub.providers.spending import estimate_request_tokens
@@ -46,9 +46,11 @@ class RerankOptions(EndpointOptions):
 class RerankClient(GuardedClient):
     """Asks one server over `http`, which its maker closes. Raises ValueError for an address or key of no use."""
 
+    who, failed, unavailable = "reranker", RerankFailed, RerankFailed
+
     def __init__(self, options: RerankOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
-        super().__init__(options, http, timing, Failures("reranker", RerankFailed, RerankFailed))
+        super().__init__(options, http, timing)
         self._style = options.style
 
     @property
@@ -64,7 +66,7 @@ class RerankClient(GuardedClient):
         if not texts:
             return []
         encoded = [_encode_text(text[: self._options.text_characters]) for text in (query, *texts)]
-        async with self._guard.call(timeout_s) as deadline:
+        async with self._call(timeout_s) as deadline:
             asked, *sent = await self._redact(encoded)
             return await self._request_scores(asked, sent, deadline)
 
