@@ -26,7 +26,7 @@ class IdentityService:
         self._ids = ids
         self._root = None if root_key is None else decisions.digest_of(root_key)
         self._root_caller = decisions.root_caller()
-        self.uses = KeyUses(store, table, clock)
+        self.uses = KeyUses(store, table)
 
     async def caller(self, text: str) -> AuthenticatedCaller | None:
         """Return the caller of a key; None if the key is unknown, expired or revoked. Raises OSError."""

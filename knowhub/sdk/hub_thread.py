@@ -10,6 +10,7 @@ from traceback import clear_frames
 from typing import Any, TypeVar
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.background_writes import finish_tasks
 from knowhub.core.request_context import RequestContext, local_context, share_nothing_by_default
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
@@ -151,11 +152,7 @@ class HubThread:
 
     async def _cancel_tasks(self) -> None:
         """End every call before the hub is closed. A write that the store has accepted is still written."""
-        if self._tasks:
-            _, late = await asyncio.wait(set(self._tasks), timeout=_GRACE_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await finish_tasks(set(self._tasks), _GRACE_S)
 
 
 async def _wait_for_leader(hub: Hub) -> None:

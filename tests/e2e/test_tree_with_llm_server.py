@@ -203,26 +203,6 @@ async def test_an_info_is_linked_as_the_model_says_and_its_retry_asks_nobody(cal
     assert (again, await caller.asked()) == (made, before + 1)
 
 
-async def test_a_double_becomes_an_alias_of_what_is_there(caller: Caller) -> None:
-    there = await caller.keyword("Node.js")
-    await caller.llm.script({"answer": {"action": "alias_of", "node_id": 1, "reason": "the same"}})
-
-    told = await caller.create("NodeJS", llm_dedup_check=True)
-
-    assert (told["id"], told["aliases"], told["decided"]["dedup"]) == (there, ["NodeJS"], "alias_of")
-
-
-async def test_of_several_with_one_name_the_model_chooses(caller: Caller) -> None:
-    tops = [await caller.keyword(top) for top in ("水果", "公司")]
-    apples = [await caller.keyword("苹果", top) for top in tops]
-
-    either = await caller.search("苹果")
-    found = await caller.search("苹果", {"answer": {"node_id": 2, "reason": "phones"}}, llm_disambiguate="true")
-
-    assert (either["status"], len(either["candidates"])) == ("ambiguous", 2)
-    assert (found["status"], found["node"]["id"], found["reason"]) == ("matched", apples[1], "disambiguated")
-
-
 async def test_a_plan_is_proposed_applied_and_undone(caller: Caller) -> None:
     tree, before = await languages(caller), await caller.asked()
     top = tree["技术"]
@@ -300,19 +280,6 @@ async def test_what_passes_is_tried_again(caller: Caller, steps: list[Step], wai
 
     assert (found["status"], found["degraded"]) == ("matched", [])
     assert time.monotonic() - began >= waits_s
-
-
-async def test_a_creation_a_link_and_a_plan_go_on_without_the_model(caller: Caller) -> None:
-    python = await caller.keyword("Python")
-    await caller.llm.script(*UNFIT, *UNFIT, *UNFIT)
-
-    made = await caller.create("Rust")
-    info = await caller.post("/api/infos", {"content": "sorted() in Python", "auto_link": True})
-    plan = await caller.post("/api/keywords/reorganize")
-
-    assert (made["parent_id"], made["degraded"]) == ("root", ["llm"])
-    assert (info["degraded"], [one["keyword_id"] for one in info["decided"]["linked"]]) == (["llm"], [python])
-    assert plan["degraded"] == ["llm"]
 
 
 # what is kept

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 
 from knowhub.core import clock
+from knowhub.core.background_writes import CLOSE_S, finish_tasks
 from knowhub.core.clock import Clock
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Draft, Row, Unchanged, View, Write, next_version
@@ -23,7 +24,6 @@ IMPRESSIONS = "showings"
 OP = "note_showing"
 MAX_SHOWN = 1_000
 MAX_WAITING = 256
-CLOSE_S = 5.0
 _NO_GOAL = ""
 _MILLISECOND_S = 0.001
 
@@ -128,13 +128,7 @@ class ImpressionLog:
     async def close(self) -> None:
         """Wait at most `close_s` seconds for pending writes; drop the rest."""
         tasks = {pending.task for pending in self._pending.values() if pending.task is not None}
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=self._close_s)
-        self.dropped += len(late)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        self.dropped += await finish_tasks(tasks, self._close_s)
 
     def _get_pending(self, ctx: RequestContext, scope: ImpressionScope) -> _PendingImpressions | None:
         """Return the pending impressions of a row; None when too many rows wait already."""
