@@ -56,3 +56,12 @@ def openai_response(text: str) -> Answer:
     head = {"id": "resp_1", "object": "response", "created_at": 0, "model": "scripted", "status": "completed"}
     options = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None, "metadata": {}}
     return {**head, **options, "output": [message]}
+
+
+def openai_chat(text: str | None = None, **calls: Answer) -> Answer:
+    """Return an answer of OpenAI's chat completions: a text, or calls of tools by their names."""
+    named = [{"name": name, "arguments": json.dumps(arguments)} for name, arguments in calls.items()]
+    asked = [{"id": f"call_{place}", "type": "function", "function": call} for place, call in enumerate(named)]
+    message = {"role": "assistant", "content": text, "refusal": None} | ({"tool_calls": asked} if asked else {})
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls" if asked else "stop"}
+    return {"id": "chat_1", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice]}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.integrations.model_answers import Answer, answering, anthropic, openai_response
+from tests.e2e.integrations.model_answers import Answer, answering, anthropic, openai_chat, openai_response
 from tests.e2e.integrations.pages import read_program
 from tests.e2e.server_process import ROOT, environment, serving
 
@@ -25,9 +25,47 @@ class Page:
     name: str
     answers: tuple[Answer, ...] = ()
     sent: str = ""
+    heading: str = ""
 
+
+NOTE = {"task": "log in at website_a", "content": "Wait 2 s before the login.", "types": ["strategy"]}
+# As a model fills it in in strict mode: all parameters, pairs in place of an object.
+STRICT_NOTE = NOTE | {"tags": [{"name": "site", "value": "website_a"}], "scopes": None, "source_name": None}
+FOUND = "| content: Wait 2 s before the login."
 
 PAGES = [
+    Page(
+        "agents",
+        (
+            openai_chat(knowledge_save=STRICT_NOTE),
+            openai_chat(knowledge_search={"query": "website_a", "top_k": 3, "types": None}),
+            openai_chat("It is noted."),
+        ),
+        sent=FOUND,
+        heading="### With OpenAI's SDK",
+    ),
+    Page(
+        "agents",
+        (
+            anthropic({"type": "tool_use", "id": "toolu_1", "name": "knowledge_save", "input": NOTE}),
+            anthropic(
+                {"type": "tool_use", "id": "toolu_2", "name": "knowledge_search", "input": {"query": "website_a"}}
+            ),
+            anthropic({"type": "text", "text": "It is noted."}),
+        ),
+        sent=FOUND,
+        heading="### With Anthropic's SDK",
+    ),
+    Page("use-langchain"),
+    Page(
+        "use-pydantic-ai",
+        (
+            openai_chat(knowledge_save=NOTE),
+            openai_chat(knowledge_search={"query": "website_a"}),
+            openai_chat("Noted: wait 2 s before the login."),
+        ),
+        sent=FOUND,
+    ),
     Page(
         "use-anthropic-memory-tool",
         (
@@ -45,9 +83,9 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
+@pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.name} {page.heading}".strip()) for page in PAGES])
 def test_a_page_runs_as_it_is_written(page: Page, tmp_path: Path) -> None:
-    program, printed = read_program(page.name)
+    program, printed = read_program(page.name, page.heading)
     with serving(tmp_path / "data") as server, answering(page.answers) as (model, asked):
         variables = {
             "KNOWHUB_API_URL": server.url,

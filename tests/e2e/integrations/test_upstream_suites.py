@@ -13,7 +13,7 @@ from tests.e2e.integrations.pages import read_program
 from tests.e2e.server_process import ROOT, environment, serving
 
 PACKAGES = ("claude-agent-sdk==0.2.187", "langchain-tests==1.1.9")
-SUITES = {"claude_sessions.py": 3}
+SUITES = {"claude_sessions.py": 3, "langchain_suite.py": 33}
 CONFIG = "[pytest]\nasyncio_mode = auto\npython_files = *.py\n"
 PASSED = re.compile(r"(\d+) passed")
 
