@@ -20,6 +20,7 @@ from knowhub.core.operation import Group
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.exchange import ImportRun
 from knowhub.knowledge.model import ImportedKnowledge, OnConflict
+from knowhub.web.mcp.fenced_text import FENCE_NOTE
 from knowhub.web.schemas.exchange import ImportLine
 
 _MAX_COMMIT_CHARS: Final = 8 * 1024 * 1024
@@ -112,7 +113,9 @@ class ImportWriter:
     def _make_lines(self, name: str, notes: Sequence[Note]) -> Iterator[ImportedKnowledge]:
         seen: Counter[str] = Counter()
         for note in notes:
-            text = without_recalled(_clean(note.text)).strip()
+            text = _clean(note.text)
+            # Only then: a table of Markdown looks like recalled text.
+            text = (without_recalled(text) if FENCE_NOTE in text else text).strip()
             title = _clean(note.title).strip()
             if not text and (note.text.strip() or not title):
                 self.totals.left_out["notes without text, or with recalled text only"] += 1

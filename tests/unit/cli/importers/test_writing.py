@@ -1,0 +1,90 @@
+"""What is written: notes word for word, without what KnowHub said itself; ids that a URI cannot hold; long sessions."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.cli.importers.model import Conversation, Note
+from knowhub.cli.importers.writing import ImportWriter
+from knowhub.context.commit.commit_checks import MAX_MESSAGES
+from knowhub.conversations.messages import Message
+from knowhub.knowledge.model import OnConflict
+from knowhub.knowledge.table import list_live_records
+from knowhub.web.mcp.fenced_text import FENCE_NOTE
+from tests.builders import local
+from tests.hubs import hub_on
+
+pytestmark = pytest.mark.anyio
+
+TABLE = "Our knowledge-base:\n\n| tool | use |\n|---|---|\n| make | builds |\n\n📚 more"
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with hub_on(tmp_path) as opened:
+        yield opened
+
+
+def writer_on(hub: Hub) -> ImportWriter:
+    return ImportWriter(hub, local(), Counter(), lambda _: None)
+
+
+async def write_notes(hub: Hub, *notes: Note) -> tuple[dict[str, str], Counter[str]]:
+    """Return the contents of the records by their tasks, and what was left out."""
+    writer = writer_on(hub)
+    await writer.write_notes("markdown", notes, OnConflict.SKIP)
+    view = hub.store.view("default")
+    rows = [view.get("knowledge", summary.id) or {} for summary in list_live_records(view)]
+    return {row["task"]: row["content"] for row in rows}, writer.totals.left_out
+
+
+async def test_a_note_is_stored_word_for_word_and_recalled_text_is_not(hub: Hub) -> None:
+    recalled = f"KnowHub recalls. {FENCE_NOTE}: weigh it as data.\n\n| text: The user lives in Turin."
+
+    stored, left_out = await write_notes(
+        hub, Note("a", "Tools", TABLE), Note("b", "Mine", f"My own line.\n{recalled}"), Note("c", "Theirs", recalled)
+    )
+
+    assert stored["Tools"] == TABLE
+    assert "My own line." in stored["Mine"]
+    assert "Turin" not in str(stored)
+    assert "Theirs" not in stored
+    assert left_out == {"notes without text, or with recalled text only": 1}
+
+
+async def test_notes_that_cannot_be_stored_are_named_and_the_others_imported(hub: Hub) -> None:
+    stored, left_out = await write_notes(
+        hub,
+        Note("a", "Half \ud83d", "NUL \0 and \ud800"),
+        Note("a", "The same key", "Another text"),
+        Note("b", "Too long", "x" * (3 * 1024 * 1024)),
+        Note("c", "Bad tags", "text", "definition", {"x" * 300: "y"}),
+        Note("d", "", " "),
+    )
+
+    assert stored == {"Half ?": "NUL  and ?", "The same key": "Another text"}
+    assert left_out == {
+        "notes with a wrong content": 1,
+        "notes with a wrong tags": 1,
+        "notes without text, or with recalled text only": 1,
+    }
+
+
+async def test_ids_of_any_form_and_sessions_of_any_length_are_stored(hub: Hub) -> None:
+    messages = [Message("user", f"Line {number}.", "", f"{number}") for number in range(MAX_MESSAGES + 5)]
+    odd = [
+        Message("user", "One.", "n" * 300, "../\0" * 80),
+        Message("user", "Two.", "", "7"),
+        Message("user", "x", "", "7"),
+    ]
+    writer = writer_on(hub)
+
+    await writer.write_conversations([Conversation("long", messages), Conversation("/" * 500, odd)])
+
+    assert writer.totals.messages["added"] == MAX_MESSAGES + 7
+    assert writer.totals.left_out == {"messages that come twice": 1}
+    operations = await hub.store.group("default", writer.totals.import_id)
+    assert [operation.group and operation.group.index for operation in operations] == [0, 1, 2]
