@@ -131,7 +131,10 @@ def _read_project(entry: Mapping[str, Any]) -> Iterator[Note]:
 
 def _choose(source: Source, *names: str) -> list[SourceFile]:
     """Return the files with these names; a single file may have any."""
-    files = source.list_files(".json")
-    chosen = [file for file in files if file.name.startswith(names) or len(files) == 1]
-    source.left_out.update(f"file {file.path.name}" for file in files if file not in chosen)
+    files, chosen = source.list_files(".json"), []
+    for file in files:
+        if len(files) == 1 or any(part.startswith(names) for part in file.path.parts):
+            chosen.append(file)
+        else:
+            source.left_out[f"file {file.path.name}"] += 1
     return chosen

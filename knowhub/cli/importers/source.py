@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import zipfile
 import zlib
@@ -17,7 +18,7 @@ from knowhub.core import clock
 from knowhub.core.errors import InvalidInput, NotFound, TooLarge
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
+MAX_VALUE_CHARS: Final = 64 * 1024 * 1024
 """One value of a JSON array, or a file that is read whole."""
 MAX_ENTRIES: Final = 200_000
 # Texts are packed to a fifth or a tenth; zeros to a thousandth.
@@ -26,7 +27,7 @@ _PACKED_FREELY: Final = 64 * 1024 * 1024
 _CHUNK_CHARS: Final = 1024 * 1024
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _ENCRYPTED: Final = 0x1
-_SPACE: Final = " \t\r\n"
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
 _HIDDEN: Final = (".", "__MACOSX")
 
 
@@ -79,7 +80,7 @@ class SourceFile:
                 return part
 
             try:
-                start = read(_CHUNK_CHARS).lstrip(_SPACE)
+                start = read(_CHUNK_CHARS).lstrip()
                 if start.startswith("["):
                     yield from _iterate_array(read, start)
                     return
@@ -202,16 +203,14 @@ def _read_rest(read: Callable[[int], str]) -> str:
 def _iterate_array(read: Callable[[int], str], buffer: str) -> Iterator[Any]:
     """Yield the values of an array that begins with `buffer`."""
     decoder = json.JSONDecoder()
-    at, is_first = 1, True
+    at, comma = 1, ""
     while True:
         try:
             at = _skip_space(buffer, at)
-            if buffer[at : at + 1] == "]":
+            if buffer.startswith("]", at):
                 return
-            if not is_first and buffer[at : at + 1] == ",":
-                value, end = decoder.raw_decode(buffer, _skip_space(buffer, at + 1))
-            else:
-                value, end = decoder.raw_decode(buffer, at)
+            start = _skip_space(buffer, at + 1) if comma and buffer.startswith(comma, at) else at
+            value, end = decoder.raw_decode(buffer, start)
         except ValueError:
             # The value goes on behind the buffer, which doubles each time: so all of it takes linear time.
             more = read(max(_CHUNK_CHARS, len(buffer) - at))
@@ -220,12 +219,11 @@ def _iterate_array(read: Callable[[int], str], buffer: str) -> Iterator[Any]:
             buffer, at = buffer[at:] + more, 0
             if len(buffer) > MAX_VALUE_CHARS:
                 raise TooLarge("too large") from None
-            continue
-        yield value
-        at, is_first = end, False
+        else:
+            yield value
+            at, comma = end, ","
 
 
 def _skip_space(text: str, at: int) -> int:
-    while text[at : at + 1] in _SPACE and at < len(text):
-        at += 1
-    return at
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()

@@ -177,6 +177,15 @@ def test_a_header_cannot_grow_or_make_objects(tmp_path: Path) -> None:
     assert time.process_time() - started < 3
 
 
+def test_spaces_of_any_number_take_linear_time(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_bytes(b" " + CONVERSATIONS.rstrip()[:-1] + b" " * 20_000_000 + b"]")
+    started = time.process_time()
+
+    assert said(read("chatgpt", path)[0]).keys() == {"chatgpt-6775-coffee"}
+    assert time.process_time() - started < 2
+
+
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="nowhere"):
         Source(tmp_path / "nowhere", lambda _read, _total: None)
