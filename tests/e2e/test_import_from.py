@@ -4,15 +4,17 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.e2e.command_line import Cli, environment, serving
+from tests.e2e.command_line import COMMAND, Cli, environment, serving
 from tests.e2e.server_process import ROOT
 from tests.e2e.test_tutorials import END_OF_BLOCK, is_as_shown, steps
 
@@ -166,3 +168,39 @@ def test_a_wrong_name_and_a_folder_of_something_else_say_so(cli: Cli) -> None:
 
     assert refused.code == 1
     assert "holds nothing of chatgpt; left out: 3 files *.md" in refused.err
+
+
+def test_an_import_that_is_broken_off_goes_on_and_each_part_can_be_undone(cli: Cli, tmp_path: Path) -> None:
+    folder, sessions, turns = tmp_path / "projects", 60, 40
+    folder.mkdir()
+    for number in range(sessions):
+        rows = (
+            {
+                "type": "user",
+                "uuid": f"{number}-{turn}",
+                "parentUuid": f"{number}-{turn - 1}" if turn else None,
+                "sessionId": f"s{number}",
+                "message": {"role": "user", "content": f"Service {turn} of team {number} needs a larger cache."},
+            }
+            for turn in range(turns)
+        )
+        (folder / f"s{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("import", "--from", "claude-code", str(folder))
+    log = cli.data / "change_log/segment-00000001.jsonl"
+
+    with subprocess.Popen([*COMMAND, *words], env=environment(cli.data), stderr=subprocess.PIPE) as process:
+        while process.poll() is None and (not log.exists() or log.stat().st_size < 100_000):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+    broken = re.search(r"knowhub undo (import-[0-9a-f]{32})", said)
+    rest = cli.json(*words)
+
+    assert process.returncode != 0
+    assert broken is not None, said
+    assert 0 < rest["messages"]["known"] < sessions * turns
+    assert rest["messages"]["known"] + rest["messages"]["added"] == sessions * turns
+    for import_id in (rest["import_id"], broken[1]):
+        assert cli("undo", import_id).code == 0
+    assert cli.json("context", "search", "larger cache")["blocks"] == []

@@ -31,6 +31,8 @@ READERS: Final[Mapping[ImportFormat, Callable[[Source], Iterator[Item]]]] = {
     ImportFormat.OPENVIKING: read_openviking,
 }
 
+_MOST_LINES: Final = 20
+
 
 @dataclass(slots=True)
 class _Survey:
@@ -106,15 +108,19 @@ def _print(form: ImportFormat, survey: _Survey, totals: ImportTotals | None, *, 
         "left_out": {name: count for name, count in left_out.items() if count},
         "import_id": import_id,
     }
-    lines = [f"{'would read' if totals is None else 'read'} {survey.conversations} conversations"]
-    lines += [
-        f"{name}: {', '.join(f'{count} {what}' for what, count in answer[name].items())}"
-        for name in ("messages", "records")
-        if answer[name]["read"]
-    ]
+    read = "would import" if totals is None else "read"
+    lines = (
+        [f"{read} {survey.conversations} conversations of {survey.messages} messages"] if survey.conversations else []
+    )
+    lines += [f"{read} {len(survey.notes)} notes"] if survey.notes else []
+    for name in ("messages", "records") if totals is not None else ():
+        counts = [f"{count} {what}" for what, count in answer[name].items() if what != "read"]
+        lines += [f"{name}: {', '.join(counts)}"] if counts else []
     lines += [f"left out: {line}" for line in _list_left_out(left_out)]
     output.print_answer(answer, *lines, as_json=as_json, undo=import_id)
 
 
 def _list_left_out(left_out: Mapping[str, int]) -> list[str]:
-    return [f"{count} {name}" for name, count in sorted(left_out.items(), key=lambda item: -item[1]) if count]
+    lines = [f"{count} {name}" for name, count in sorted(left_out.items(), key=lambda item: -item[1]) if count]
+    more = len(lines) - _MOST_LINES
+    return lines if more <= 0 else [*lines[:_MOST_LINES], f"{more} more kinds, which --json names"]
