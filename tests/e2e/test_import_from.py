@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -82,35 +81,23 @@ def session_uri(client: httpx.Client) -> str:
     return next(str(session["uri"]) for session in sessions if session["uri"].endswith(STORY))
 
 
-def test_what_hooks_captured_is_not_imported_a_second_time(home: Path, cli: Cli) -> None:
-    lines = next((home / ".claude/projects").rglob(f"{STORY}.jsonl")).read_text("utf-8")
+CAPTURED = {
+    "claude": ("claude-code", ".claude/projects", STORY, {"known": 6, "added": 1}),
+    "codex": ("codex", ".codex/sessions", "0199c1a2-5f35-7742-a63b-ebb6fcdfc438", {"known": 3, "added": 2}),
+}
+
+
+@pytest.mark.parametrize("host", CAPTURED)
+def test_what_hooks_captured_is_not_imported_a_second_time(host: str, home: Path, cli: Cli) -> None:
+    form, folder, session_id, expected = CAPTURED[host]
+    lines = next((home / folder).rglob(f"*{session_id}.jsonl")).read_text("utf-8")
     with serving(cli.data) as url:
-        payload = {"session_id": STORY, "transcript": lines, "hook_event_name": "SessionEnd"}
-        assert httpx.post(f"{url}/api/hooks/claude/SessionEnd", json=payload, timeout=WAIT_S).status_code == 200
+        payload = {"session_id": session_id, "transcript": lines, "hook_event_name": "SessionEnd"}
+        assert httpx.post(f"{url}/api/hooks/{host}/SessionEnd", json=payload, timeout=WAIT_S).status_code == 200
 
-        done = cli.json("import", "--from", "claude-code", str(home / ".claude/projects"))
+        done = cli.json("import", "--from", form, str(home / folder))
 
-    assert (done["messages"]["known"], done["messages"]["added"]) == (6, 1)
-
-
-@pytest.mark.parametrize(
-    ("form", "path", "records", "messages"),
-    [
-        ("codex", "codex", 0, 5),
-        ("chatgpt", "chatgpt", 0, 4),
-        ("claude", "claude", 4, 3),
-        ("memory-server", "memory.jsonl", 2, 0),
-        ("mem0", "mem0/memories.json", 2, 0),
-    ],
-)
-def test_a_second_import_adds_nothing(form: str, path: str, records: int, messages: int, cli: Cli) -> None:
-    words = ("import", "--from", form, str(FILES / path))
-
-    done, again = cli.json(*words), cli.json(*words)
-
-    assert (done["records"].get("imported", 0), done["messages"].get("added", 0)) == (records, messages)
-    assert (again["records"].get("imported", 0), again["messages"].get("added", 0)) == (0, 0)
-    assert (again["left_out"], again["import_id"]) == (done["left_out"], None)
+    assert expected.items() <= done["messages"].items()
 
 
 def test_a_dry_run_counts_and_an_undo_takes_sessions_and_records_together(cli: Cli) -> None:
@@ -126,36 +113,11 @@ def test_a_dry_run_counts_and_an_undo_takes_sessions_and_records_together(cli: C
     assert (cli.json("list")["count"], cli.json("context", "search", "garden")["blocks"]) == (0, [])
 
 
-def test_two_users_import_the_same_notes(cli: Cli) -> None:
-    for user in ("ana", "bo"):
-        done = cli.json("import", "--from", "markdown", str(FILES / "vault"), "--user-id", user)
-        assert done["records"]["imported"] == 3
-        assert {row["owner"] for row in cli.json("list", "--user-id", user)["results"]} == {f"user:{user}"}
-
-
-def test_a_changed_message_stays_as_it_is_and_the_rest_is_imported(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "conversations.json"
-    export: list[dict[str, Any]] = json.loads((FILES / "claude/conversations.json").read_bytes())
-    cli.json("import", "--from", "claude", str(FILES / "claude/conversations.json"))
-    said = export[0]["chat_messages"]
-    said[0]["content"][0]["text"] = "My garden faces south."
-    said.append(
-        said[2] | {"uuid": "k4", "parent_message_uuid": "k3", "content": [{"type": "text", "text": "And hostas."}]}
-    )
-    path.write_text(json.dumps(export))
-
-    done = cli.json("import", "--from", "claude", str(path))
-
-    assert done["messages"] == {"read": 4, "added": 1, "known": 2, "forgotten": 0}
-    assert done["left_out"]["messages that are stored with another text"] == 1
-
-
-@pytest.mark.parametrize("form", ["chatgpt", "claude", "mem0", "openviking"])
-def test_a_cut_file_is_refused_and_nothing_is_written(form: str, cli: Cli, tmp_path: Path) -> None:
+def test_a_cut_file_is_refused_and_nothing_is_written(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "export.json"
     path.write_bytes((FILES / "chatgpt/conversations.json").read_bytes()[:3_000])
 
-    refused = cli("import", "--from", form, str(path))
+    refused = cli("import", "--from", "chatgpt", str(path))
 
     assert (refused.code, refused.out) == (1, "")
     assert not cli.data.exists()

@@ -10,12 +10,15 @@ from knowhub.bootstrap import Hub
 from knowhub.cli.importers.model import Conversation, Note
 from knowhub.cli.importers.writing import ImportWriter
 from knowhub.context.commit.commit_checks import MAX_MESSAGES
+from knowhub.context.queries import list_memories
 from knowhub.conversations.messages import Message
+from knowhub.core.request_context import caller_context
 from knowhub.knowledge.model import OnConflict
 from knowhub.knowledge.table import list_live_records
 from knowhub.web.mcp.fenced_text import FENCE_NOTE
 from tests.builders import local
 from tests.hubs import hub_on
+from tests.unit.cli.importers.test_readers import FILES, notes, read
 
 pytestmark = pytest.mark.anyio
 
@@ -88,3 +91,63 @@ async def test_ids_of_any_form_and_sessions_of_any_length_are_stored(hub: Hub) -
     assert writer.totals.left_out == {"messages that come twice": 1}
     operations = await hub.store.group("default", writer.totals.import_id)
     assert [operation.group and operation.group.index for operation in operations] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("form", "path", "records", "messages"),
+    [
+        ("claude-code", "projects", 0, 7),
+        ("codex", "codex", 0, 5),
+        ("chatgpt", "chatgpt", 0, 4),
+        ("claude", "claude", 4, 3),
+        ("markdown", "vault", 3, 0),
+        ("memory-server", "memory.jsonl", 2, 0),
+        ("mem0", "mem0/memories.json", 2, 0),
+    ],
+)
+async def test_a_second_import_adds_nothing(form: str, path: str, records: int, messages: int, hub: Hub) -> None:
+    items, _ = read(form, FILES / path)
+    done = []
+    for _ in range(2):
+        writer = writer_on(hub)
+        await writer.write_notes(form, notes(items), OnConflict.SKIP)
+        await writer.write_conversations(items)
+        done.append((writer.totals.records["imported"], writer.totals.messages["added"]))
+
+    assert done == [(records, messages), (0, 0)]
+    assert writer.totals.operations == 0
+    assert (writer.totals.records["skipped"], writer.totals.messages["known"]) == (records, messages)
+
+
+async def test_two_users_import_the_same_notes(hub: Hub) -> None:
+    for user in ("ana", "bo"):
+        writer = ImportWriter(hub, caller_context({"user_id": user}, "user:local"), Counter(), lambda _: None)
+        await writer.write_notes("markdown", [Note("a", "Tools", TABLE)], OnConflict.SKIP)
+        assert writer.totals.records["imported"] == 1
+
+    owners = [summary.owner for summary in list_live_records(hub.store.view("default"))]
+    assert owners == ["user:ana", "user:bo"]
+
+
+async def test_a_changed_message_stays_as_it_is_and_the_rest_is_imported(hub: Hub) -> None:
+    first = [Message("user", "My garden faces north.", "", "k1"), Message("assistant", "Ferns like shade.", "", "k2")]
+    changed = [Message("user", "My garden faces south.", "", "k1"), first[1], Message("user", "And hostas?", "", "k3")]
+    await writer_on(hub).write_conversations([Conversation("c", first)])
+    writer = writer_on(hub)
+
+    await writer.write_conversations([Conversation("c", changed)])
+
+    assert writer.totals.messages == {"added": 1, "known": 1, "forgotten": 0}
+    assert writer.totals.left_out == {"messages that are stored with another text": 1}
+
+
+async def test_a_message_that_was_forgotten_does_not_come_back(hub: Hub) -> None:
+    said = [Message("user", "One.", "", "m1"), Message("user", "Two.", "", "m2")]
+    await writer_on(hub).write_conversations([Conversation("c", said)])
+    address = next(head.uri for head in list_memories(hub.store.view("default")) if head.uri.endswith("/c/m1"))
+    await hub.memories.nodes.delete_node(local(), address)
+    writer = writer_on(hub)
+
+    await writer.write_conversations([Conversation("c", said)])
+
+    assert writer.totals.messages == {"added": 0, "known": 1, "forgotten": 1}
