@@ -150,7 +150,7 @@ _NO_METHOD = (
 _WORD_ZH = r"(?:密码|密碼|口令|暗号|暗號|密匙|密钥|密鑰|秘钥|令牌|验证码|驗證碼)"
 _KEY = (
     r"(?:(?<![a-z])(?:api|access|auth|account|client|private|app|bot|license)[_ -]?(?:key|token|secret)"
-    r"|(?<![a-z])(?:tokens?|secret(?:[_ -]?key)?)|密匙|密钥|密鑰|秘钥|令牌)"
+    r"|(?<![a-z])(?:tokens?|secret(?:[_ -]?key)?)(?![a-z_])|密匙|密钥|密鑰|秘钥|令牌)"
 )
 _SAYS = r"(?:is|are|was|to|as|[:：=＝]|是|为|為|用|都|改|换|換|成|统一|就|设|設|使|填)"
 _IS = r"\s{0,4}(?:(?:is|are|was|to|as|code|码|碼|是|为|為|用|设为|設為|设置为|改为|改成|换成|[:：=＝])\s{0,4}){0,3}+"

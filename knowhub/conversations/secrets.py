@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from knowhub.conversations.random_words import find_random_words, looks_random
 from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_PATTERNS, SecretPattern
 
 PIECE_CHARS = 8_192
@@ -12,6 +13,8 @@ _OVERLAP_CHARS = 4_400
 _SHOWN_FROM_CHARS = 12
 _CLOSING = "\"'`“”‘’」,;，。；、)）]}"
 _MOST_FOUND = 20
+# `${PASSWORD}`, `<password>`, `%(password)s`: the name of a value, which is elsewhere.
+_TEMPLATE = re.compile(r"[$%]?[{<(]")
 _FIGURE_OR_SIGN = re.compile(r"[0-9!@#%^&*+=?~]")
 
 _COVERED_CHARS = 4_000
@@ -42,19 +45,26 @@ def find_possible_secrets(text: str) -> list[DetectedSecret]:
 
     The audit shows what it is sure of; here a password that is kept costs more than a word that is left out.
     """
-    return _find_secrets(text, (*PATTERNS, *SPOKEN_PATTERNS), 0, is_sure=False)
+    words = [DetectedSecret("password", at, end, _mask_value(text[at:end])) for at, end in find_random_words(text)]
+    return _keep_outer([*_list_matches(text, (*PATTERNS, *SPOKEN_PATTERNS), 0, is_sure=False), *words])
 
 
-def _find_secrets(
-    text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool = True
-) -> list[DetectedSecret]:
+def _find_secrets(text: str, patterns: Sequence[SecretPattern], offset: int) -> list[DetectedSecret]:
+    return _keep_outer(_list_matches(text, patterns, offset, is_sure=True))
+
+
+def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool) -> list[DetectedSecret]:
     lowered = text.lower()
-    found = [
+    return [
         secret
         for pattern in patterns
         if any(hint in lowered for hint in pattern.hints)
         for secret in _matches(pattern, text, offset, is_sure=is_sure)
     ]
+
+
+def _keep_outer(found: list[DetectedSecret]) -> list[DetectedSecret]:
+    """Return what was found in text order, without what lies inside another."""
     found.sort(key=lambda item: (item.start, -item.end))
     kept: list[DetectedSecret] = []
     for secret in found:
@@ -148,6 +158,10 @@ def excerpt(text: str, chars: int = 120) -> str:
 def _matches(pattern: SecretPattern, text: str, offset: int, *, is_sure: bool) -> Iterator[DetectedSecret]:
     for match in pattern.expression.finditer(text):
         start, value = match.start("secret"), match["secret"]
+        if _TEMPLATE.match(value):
+            continue
+        # A full stop ends the sentence, and is seldom the end of a password.
+        value = value.rstrip(".")
         if pattern.is_chosen:
             value = value.rstrip(_CLOSING) if "(" not in value else value
             if not _is_chosen(value):
@@ -159,11 +173,11 @@ def _matches(pattern: SecretPattern, text: str, offset: int, *, is_sure: bool) -
 
 
 def _is_chosen(value: str) -> bool:
-    """Return whether somebody may have chosen this: letters with figures or signs, and no word of a manual."""
+    """Return whether somebody may have chosen this, or a program made it: it is no plain word or placeholder."""
     if len(value) < 6 or PLACEHOLDER.search(value):  # noqa: PLR2004 -- as short as passwords come
         return False
     letters = any(char.isalpha() for char in value)
-    return letters and _FIGURE_OR_SIGN.search(value) is not None
+    return letters and (_FIGURE_OR_SIGN.search(value) is not None or looks_random(value))
 
 
 def _mask_value(value: str) -> str:

@@ -72,7 +72,7 @@ INSTRUCTION: Final = any_of(
     r"\bi(?:'d| would)? (?:want|need|expect|like) you to (?:always|never)\b",
     r"\b(?:can|could|would|will) you (?:please )?(?:always|never)\b",
     r"\b(?:house |my |our |one |a )rules?\b[^.?!:]{0,24}:|\bby default,",
-    rf"{_START}(?:please |you can |just )*call me (?!back|when|if|later|a |an |at |on |crazy|maybe|old|up|in |out"
+    rf"{_START}(?:please |you can |just ){{0,3}}call me (?!back|when|if|later|a |an |at |on |crazy|maybe|old|up|in |out"
     rf"|by )\w",
     r"(?<![了完好之起天月年])(?:以后|今后|往后)[^，,。？?]{0,8}?(?:一律|都|要|请|别|不要|不再|必须|统一|不准|不许|不用|用|改|只|先"
     r"|直接|务必|给我|按|叫)",
@@ -187,7 +187,8 @@ SLOTS: Final = (
     (
         "called",
         any_of(
-            rf"{_START}(?:please |you can |just )*call me (?!back|when|if|later|a |an |at |on |maybe){_VALUE}{_END}"
+            rf"{_START}(?:please |you can |just ){{0,3}}call me (?!back|when|if|later|a |an |at |on |maybe)"
+            rf"{_VALUE}{_END}"
         ),
     ),
     ("called", any_of(rf"(?<!别)(?<!不要)叫我(?!一声|回|去|来|做|干|怎|什么|的){_VALUE_ZH}")),

@@ -108,6 +108,7 @@ class KnowledgeExtraction:
         too_many = len(found.candidates) - MAX_CANDIDATES
         found.candidates = found.candidates[:MAX_CANDIDATES]
         resources += await asyncio.to_thread(self._redact_candidates, found, messages)
+        resources = list(dict.fromkeys(resources))
         found.dropped = _list_dropped(
             ("messages", "not_read", max(count_unread(sent, readable), len(sent) - len(readable) + found.unread)),
             ("candidates", "too_many", too_many),

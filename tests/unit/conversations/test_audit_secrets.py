@@ -56,7 +56,7 @@ PASTED = {
 MORE_PASSWORDS = (
     ("DB_PASSWORD=Sup3rS3cret!", "Sup3rS3cret!"),
     ('{"password": "q1w2e3r4"}', "q1w2e3r4"),
-    ("the password is Hunter2hunter2.", "Hunter2hunter2."),
+    ("the password is Hunter2hunter2.", "Hunter2hunter2"),
     ("密码：Xk9#mm2q", "Xk9#mm2q"),
     ("数据库密码为「Xk9#mm2q」", "Xk9#mm2q"),
     ("口令: abc123XYZ!", "abc123XYZ!"),
