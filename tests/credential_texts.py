@@ -141,7 +141,7 @@ def make_credentials(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
 
 
 _HARMLESS_FORMS: list[Callable[[random.Random], str]] = [
-    lambda s: f"Commit {hashlib.sha1(s.randbytes(8)).hexdigest()} fixed it.",  # noqa: S324
+    lambda s: f"Commit {hashlib.sha1(s.randbytes(8)).hexdigest()} fixed it.",  # noqa: S324 -- what git makes
     lambda s: f"fixed in {s.randbytes(4).hex()[:7]}, see the changelog",
     lambda s: f"sha256:{hashlib.sha256(s.randbytes(8)).hexdigest()}",
     lambda s: f"The request id was {uuid.UUID(bytes=s.randbytes(16))}.",
