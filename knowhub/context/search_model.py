@@ -84,9 +84,9 @@ class NodeHit:
 class RetrievedBlock:
     """One answer of a search, or what was read. A search leaves `overview` and `content_excerpt` None.
 
-    `message_ids` names the message that a part is with the turn or the replies that belong to it, or the messages that
-    an extracted memory came from, best first. `content` is the whole text, of an L2 reading only. `score` orders the
-    blocks of a search; `relevance`, from 0 to 1, compares with that of other searches and sources.
+    `message_ids` names the message that a part is, its turn and the replies that match at least as well, or the
+    messages that an extracted memory came from, best first. `content` is the whole text, of an L2 reading only.
+    `score` orders the blocks of a search; `relevance`, from 0 to 1, compares with that of other searches and sources.
     A `standing` instruction or preference is shown whatever was asked.
     """
 

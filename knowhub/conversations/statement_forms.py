@@ -151,6 +151,14 @@ CHANGE: Final = any_of(
     r"\b(?:postponed|pushed|moved|moves|slips|slipped|rescheduled|delayed|brought forward|new (?:\w+ )?date|instead)\b",
     r"推迟|推到|延期|延到|改到|改成|改为|挪到|提前到|重新定|改在",
 )
+# What says that something is not as it was. A later message with it, about the same as an earlier one, holds instead.
+UPDATE: Final = any_of(
+    r"\b(?:chang(?:ed?|es|ing)|mov(?:ed|es|ing)|switch(?:ed|es|ing)?|replac(?:ed|es|ing)|instead|no longer|no more"
+    r"|any ?more|from now on|updates?|corrections?|postponed|pushed|rescheduled|slip(?:s|ped)|delayed|brought forward"
+    r"|cancell?ed|quit|resigned|stopped|gave up|sold|died|retired|renamed|expired|done with)\b",
+    r"改|换|搬|挪|推迟|延[到期后长]|提前到|取消|不再|不用了|停了|停用|戒了|辞|离职|离婚|调[到去回]|转[到去]|升[到级为]|涨|降[到为]"
+    r"|不干了|卖了|卖掉|去世|分手|下线|切到|搁置|作废|不[^，,。？?]{1,6}了",
+)
 
 _VALUE: Final = r"(?P<value>[^,;!?()\n]{1,60}?)"
 _END: Final = (

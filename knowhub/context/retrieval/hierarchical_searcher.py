@@ -51,14 +51,14 @@ class SessionScores:
         return next(self.hits[number + away].head for away, _ in _BESIDE if number + away in self.hits)
 
     def mix_scores(self) -> dict[int, float]:
-        """Return what each place has of its own and of its neighbours, those too that did not match."""
-        scores: dict[int, float] = {}
+        """Return what each place has of its own and of its best neighbour, those too that did not match."""
+        beside: dict[int, float] = {}
         for number, hit in self.hits.items():
-            value = hit.relevance
-            for away, share in _AROUND:
+            for away, share in _BESIDE:
                 place = number + away
-                scores[place] = scores.get(place, 0.0) + share * value
-        return scores
+                beside[place] = max(beside.get(place, 0.0), share * hit.relevance)
+        own = {number: hit.relevance for number, hit in self.hits.items()}
+        return {place: own.get(place, 0.0) + beside.get(place, 0.0) for place in own | beside}
 
 
 class TranscriptScores:
@@ -98,11 +98,12 @@ class TranscriptScores:
 
 
 _BESIDE: Final = [(sign * away, share) for away, share in enumerate(NEIGHBOURS, start=1) for sign in (-1, 1)]
-_AROUND: Final = [(0, 1.0), *_BESIDE]
 
 
 # So many messages before a reply are looked at for what it replies to.
 _REPLIES: Final = 8
+# Of so many of the best memories that rules made, a later message may say that they hold no more.
+_UPDATED_MEMORIES: Final = 3
 _FOLDED: Final = 3
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.3
@@ -168,8 +169,15 @@ class _Ranking:
     def best(self) -> list[ScoredHit]:
         turns = ranking.fold_turns([*self._parts(), *self._whole_sessions()], self._find_turn)
         extracted = sorted(map(self._memory, self._extracted), key=sort_key)
-        said = ranking.fold_under_memories(turns, extracted)
-        return ranking.prefer_newer(_balance_kinds(said, extracted, self._query.top_k), self._find_terms)
+        verbatim = [memory for memory in extracted[:_UPDATED_MEMORIES] if not self._is_from_model(memory.head)]
+        said = ranking.fold_under_memories(ranking.lift_updates(turns, verbatim, self._match), extracted)
+        return _balance_kinds(said, extracted, self._query.top_k)
+
+    def _is_from_model(self, memory: ContextSummary) -> bool:
+        """Return whether a model read where a memory comes from, and so what changed later."""
+        part = find_memory(self._view, memory.sources[0]) if memory.sources else None
+        session = find_memory(self._view, part.parent_uri) if part is not None else None
+        return session is None or session.is_read_by_model
 
     def _find_terms(self, head: ContextSummary) -> frozenset[str]:
         return frozenset(self._match(self._query.text, head.abstract))

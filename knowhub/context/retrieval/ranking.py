@@ -2,7 +2,7 @@
 
 1. A statement weighs more than a question, an agent's acknowledgement and a tool's answer.
 2. A user's turn and the replies to it are one result. So are a memory and the messages that it was made of.
-3. Of results that are about the same and match about as well, the newer comes first. A replaced plan comes late.
+3. A later statement that something changed comes before the earlier one that it is about. A replaced plan comes late.
 4. What shares only single characters with the question is no result, if nothing shares more.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 
 from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.conversations import messages
-from knowhub.conversations.statement_forms import QUESTION
+from knowhub.conversations.statement_forms import QUESTION, UPDATE
 from knowhub.core.recall import VECTOR, SearchHit
 
 _ACKNOWLEDGEMENT: Final = 0.85
@@ -22,11 +22,13 @@ _TOOL_ANSWER: Final = 0.7
 _QUESTION: Final = 0.6
 _TOOL_STATISTICS: Final = 0.4
 _REPLACED: Final = 0.2
-# The newest result weighs so much more than the oldest.
-_NEWEST: Final = 0.3
-_ABOUT_AS_WELL: Final = 0.8
-# A turn comes before a reply that matches not much better.
-_TURN_FIRST: Final = 0.85
+# An update is looked for to so many of the best results, among the best so many later statements.
+_UPDATED: Final = 5
+_UPDATES: Final = 12
+# Statements are about the same if they share a word that at most so many of the results have.
+_FEW: Final = 3
+_FEW_SHARE: Final = 0.1
+_LIFT: Final = 1.001
 _DAY_S: Final = 86_400
 _SENTENCE_ENDS: Final = (". ", "! ", "。", "！", "\n")
 _STATISTICS: Final = frozenset({MemoryCategory.TOOLS, MemoryCategory.SKILLS})
@@ -75,22 +77,20 @@ def sort_key(hit: ScoredHit) -> tuple[float, float, str]:
 def fold_turns(hits: Iterable[ScoredHit], turn_of: Callable[[ContextSummary], ContextSummary]) -> list[ScoredHit]:
     """Return one hit for each user's turn with the replies to it, best first.
 
-    `turn_of` finds the turn that a message belongs to. The turn comes first if it matches itself, and no reply matches
-    far better.
+    `turn_of` finds the turn that a message belongs to. The turn comes first if it matches itself. Of the replies, those
+    that match at least as well are named.
     """
     groups: dict[str, list[ScoredHit]] = {}
     for hit in sorted(hits, key=sort_key):
         groups.setdefault(turn_of(hit.head).uri, []).append(hit)
     folded = []
     for address, group in groups.items():
-        best = group[0]
-        turn = next((hit for hit in group if hit.head.uri == address), None)
-        is_first = turn is not None and turn.is_seed and turn.score >= _TURN_FIRST * best.score
-        first = turn if turn is not None and is_first else best
-        others = [hit.head.uri for hit in group if hit is not first]
-        if turn is None:
-            others.append(address)
-        folded.append(replace(first, score=best.score, folded=tuple(others)))
+        turn = next((hit for hit in group if hit.head.uri == address and hit.is_seed), None)
+        first = turn or group[0]
+        others = [hit.head.uri for hit in group if hit is not first and hit.is_seed and hit.score >= first.score]
+        if first.head.uri != address:
+            others = [*(other for other in others if other != address), address]
+        folded.append(replace(first, score=group[0].score, folded=tuple(others)))
     return sorted(folded, key=sort_key)
 
 
@@ -103,20 +103,53 @@ def fold_under_memories(said: Sequence[ScoredHit], extracted: Sequence[ScoredHit
     return [hit for hit in said if scores.get(hit.head.uri, 0.0) < hit.score]
 
 
-def prefer_newer(hits: Sequence[ScoredHit], find_terms: FindTerms) -> list[ScoredHit]:
-    """Return hits in their final order: newer before older.
+def lift_updates(
+    turns: Sequence[ScoredHit], memories: Sequence[ScoredHit], match: Callable[[str, str], Sequence[str]]
+) -> list[ScoredHit]:
+    """Return the turns, best first; a statement that something changed comes before the earlier one that it is about.
 
-    The newest day raises a score most. Then a hit moves before an older hit that shares words of the question with it
-    and matches about as well.
+    `memories` are extracted ones that may be outdated, too. `match` returns the words that two texts share. A day
+    counts as a whole, and a speaker updates only what they said themselves.
     """
-    days = sorted({day for hit in hits if (day := _get_day(hit.head)) is not None})
-    raised = [_raise_newer(hit, days) for hit in hits]
-    ordered: list[tuple[ScoredHit, frozenset[str]]] = []
-    for hit in sorted(raised, key=sort_key):
-        terms = find_terms(hit.head)
-        places = (place for place, (other, known) in enumerate(ordered) if known & terms and _is_newer(hit, other))
-        ordered.insert(next(places, len(ordered)), (hit, terms))
-    return [hit for hit, _ in ordered]
+    ordered = sorted(turns, key=sort_key)
+    updates = [hit for hit in ordered if _is_update(hit.head)][:_UPDATES]
+    if not updates:
+        return ordered
+    texts = [hit.head.abstract.lower() for hit in ordered]
+    few = max(_FEW, _FEW_SHARE * len(texts))
+    scores = {hit.head.uri: hit.score for hit in ordered}
+    for earlier in [*ordered[:_UPDATED], *memories]:
+        for update in updates:
+            if not _can_update(update.head, earlier.head):
+                continue
+            shared = (word for word in match(earlier.head.abstract, update.head.abstract) if _is_telling(word))
+            if any(sum(word in text for text in texts) <= few for word in shared):
+                scores[update.head.uri] = max(scores[update.head.uri], _LIFT * earlier.score)
+    return sorted((replace(hit, score=scores[hit.head.uri]) for hit in ordered), key=sort_key)
+
+
+def _is_update(head: ContextSummary) -> bool:
+    """Return whether a message is a user's statement that something is not as it was."""
+    is_said = head.is_part and messages.is_one_of(messages.USER, head.role)
+    return is_said and not _is_question(head) and UPDATE.search(head.abstract.lower()) is not None
+
+
+def _can_update(later: ContextSummary, earlier: ContextSummary) -> bool:
+    if earlier.is_part and not messages.is_one_of(messages.USER, earlier.role):
+        return False
+    # «Standup: …» is written like a name.
+    speakers = {
+        head.name for head in (later, earlier) if head.is_part and not messages.is_one_of(messages.ALL, head.name)
+    }
+    if len(speakers) > 1:
+        return False
+    day, before = _get_day(later), _get_day(earlier)
+    return day is not None and before is not None and day > before
+
+
+def _is_telling(word: str) -> bool:
+    """Return whether a word says what a statement is about: a single character or a number does not."""
+    return len(word) > 1 and not word.isdigit()
 
 
 def _is_question(head: ContextSummary) -> bool:
@@ -127,20 +160,3 @@ def _is_question(head: ContextSummary) -> bool:
 
 def _get_day(head: ContextSummary) -> int | None:
     return None if head.said_at is None else int(head.said_at // _DAY_S)
-
-
-def _raise_newer(hit: ScoredHit, days: Sequence[int]) -> ScoredHit:
-    day = _get_day(hit.head)
-    if day is None or len(days) == 1 or hit.head.category is not MemoryCategory.SESSIONS:
-        # A memory states what holds, however long ago it was said.
-        return hit
-    share = days.index(day) / (len(days) - 1)
-    return replace(hit, score=hit.score * (1 + _NEWEST * share) / (1 + _NEWEST))
-
-
-def _is_newer(hit: ScoredHit, other: ScoredHit) -> bool:
-    """Return whether a hit was said on a later day than a message, and matches about as well."""
-    if other.head.category is not MemoryCategory.SESSIONS:
-        return False
-    day, before = _get_day(hit.head), _get_day(other.head)
-    return day is not None and before is not None and day > before and hit.score >= _ABOUT_AS_WELL * other.score

@@ -32,8 +32,14 @@ async def test_a_turn_and_the_replies_to_it_are_one_result(tmp_path: Path) -> No
 
         (first, *others) = await memories.found("where is the bike parked")
 
-        assert first.message_ids == ["m0", "m1"]
+        assert first.message_ids == ["m0"]
         assert all("m1" not in block.message_ids for block in others)
+
+        await memories.talk(
+            session_at("s2"), talk(("user", "Which lock?"), ("assistant", "The harbour lock opens at nine."))
+        )
+        (answered, *_) = await memories.found("which harbour lock opens at nine")
+        assert (answered.abstract, answered.message_ids) == ("Which lock?", ["m0", "m1"])
 
 
 async def test_a_reply_that_matches_alone_comes_with_its_turn(tmp_path: Path) -> None:
@@ -64,6 +70,40 @@ async def test_the_newer_of_two_that_are_about_the_same_comes_first(tmp_path: Pa
             await memories.talk(session_at(name), [dict(*talk(("user", text), day=day)) | {"message_id": name}])
 
         assert await memories.ids("when is the weekly review") == ["new", "old"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "question"),
+    [
+        ("The standup is every day at nine.", "Standup changes: Mondays only.", "is there a standup at nine every day"),
+        ("站会每天九点开，线上。", "站会改了，挪到下午两点。", "每天九点开什么"),
+    ],
+)
+async def test_a_later_statement_that_something_changed_comes_before_the_earlier_one(
+    tmp_path: Path, earlier: str, later: str, question: str
+) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(
+            session_at("s1"), [dict(*talk(("user", earlier), day="2026-01-05")) | {"message_id": "earlier"}]
+        )
+        about_else = {"message_id": "else", "name": "Ada", "content": "The bus moved. 公车改了。"}
+        said = [about_else, dict(*talk(("user", later))) | {"message_id": "later"}]
+        await memories.talk(session_at("s2"), [{**item, "timestamp": "2026-05-05T10:00:00Z"} for item in said])
+
+        assert (await memories.ids(question))[:2] == ["later", "earlier"]
+
+
+async def test_an_update_does_not_pass_an_earlier_statement_of_somebody_else(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        for name, day, text in (
+            ("Ada", "2026-01-05", "My standup is every day at nine."),
+            ("Bo", "2026-05-05", "Standup changes: Mondays only."),
+        ):
+            said = dict(*talk(("user", text), day=day)) | {"message_id": name, "name": name}
+            await memories.talk(session_at(name), [said])
+
+        assert await memories.ids("every day at nine") == ["Ada"]
+        assert await memories.ids("standup every day at nine") == ["Ada", "Bo"]
 
 
 async def test_a_memory_stands_for_the_message_that_it_was_made_of(tmp_path: Path) -> None:
