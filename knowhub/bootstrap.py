@@ -114,7 +114,11 @@ class Knowledge:
         self.exchange = KnowledgeExchange(store, ids)
         self.evolution = Evolution(store, chat, budget_s, note)
         self.slimming = Slimming(
-            store, lexical, SlimOptions(ids, chat_models_by_name(settings, chat, adapters.timing), budget_s, note)
+            store,
+            lexical,
+            SlimOptions(
+                ids, chat_models_by_name(settings, chat, adapters.timing), budget_s, note, indexes.records.find_like
+            ),
         )
         self.similarity = Similarity(store, lexical)
         self.extraction = KnowledgeExtraction(store, lexical, ids, chat, ExtractionOptions(budget_s, simplify))

@@ -1,6 +1,6 @@
 """The ports of knowledge."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from knowhub.core.operation import HistoryStore
@@ -8,6 +8,16 @@ from knowhub.core.recall import SearchHits
 from knowhub.knowledge.model import KnowledgeSummary
 
 KnowledgeStore: TypeAlias = HistoryStore
+
+
+FindLike: TypeAlias = Callable[
+    [str, KnowledgeSummary, str, Sequence[frozenset[str]], Callable[[KnowledgeSummary], bool], int],
+    Awaitable[Sequence[tuple[float, KnowledgeSummary]]],
+]
+"""Takes (account, record, its text, groups, accept, limit); returns the nearest records by meaning with a likeness.
+
+Likeness is 0 between unrelated texts and 1 for the same.
+"""
 
 
 class KnowledgeIndex(Protocol):

@@ -78,6 +78,31 @@ class HybridIndex(Generic[HeadT]):
         enough = _ENOUGH_SHARE * reach * words.enough / words.reach
         return SearchHits(hits[:limit], lag, words.degraded, reach, enough)
 
+    async def find_like(
+        self,
+        account: str,
+        head: HeadT,
+        text: str,
+        groups: Sequence[frozenset[str]],
+        accept: Callable[[HeadT], bool],
+        limit: int,
+    ) -> list[tuple[float, HeadT]]:
+        """Return the rows whose vectors are nearest to that of a row with this text, each with its likeness.
+
+        Likeness is 0 between unrelated texts and 1 for the same. Nothing is found for a row without a vector, and in
+        scripts that the embedder does not read.
+        """
+        vectors = self._vectors.account(account).vectors
+        own = None if vectors is None else vectors.get(head.text_num)
+        try:
+            reading = await self._queries.get_skill(text)
+        except EmbeddingFailed:
+            return []
+        if own is None or not reading.skill:
+            return []
+        near = await self._vectors.search(account, own, groups, accept, limit)
+        return [((value - reading.strangers) / (1 - reading.strangers), row) for value, row in near]
+
     def matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of a query that occur in `fields`."""
         return self._lexical.matched_terms(text, *fields)

@@ -48,6 +48,10 @@ class QueryVectors:
                 self._kept.popitem(last=False)
         return found
 
+    async def get_skill(self, text: str) -> ScriptSkill:
+        """Return the skill of the embedder in the scripts of a text. Raises EmbeddingFailed."""
+        return await self._literacy.get_skill(text)
+
     def remove(self, text: str) -> None:
         """Forget a cached vector, because its dimensions no longer fit."""
         self._kept.pop(text, None)

@@ -121,6 +121,11 @@ class Vectors:
         slot = self._slot_by_digest.get(digest)
         return None if slot is None else self._row(slot)
 
+    def get(self, number: int) -> Matrix | None:
+        """Return the vector of a row by its number; None when it is not here."""
+        slot = self._slots.get(number)
+        return None if slot is None else self._row(slot)
+
     def rows(self, numbers: Sequence[int]) -> Rows:
         """Return rows as they were taken in. Meant for a thread."""
         rows = np.empty(len(numbers), make_row_type(self.dimensions))

@@ -1,6 +1,6 @@
 """Builds the search indexes: lexical, and vectors beside them where there is an embedder."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +68,11 @@ class SearchIndex(Generic[HeadT]):
     lexical: LexicalIndex[HeadT]
     vectors: VectorIndex[HeadT] | None
     vector_files: VectorIndex[HeadT] | UnusedVectors
+
+    @property
+    def find_like(self) -> Callable[..., Awaitable[list[tuple[float, HeadT]]]] | None:
+        """`HybridIndex.find_like`; None without an embedder."""
+        return self.index.find_like if isinstance(self.index, HybridIndex) else None
 
     @property
     def lag(self) -> int:

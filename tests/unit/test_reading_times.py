@@ -21,7 +21,8 @@ from knowhub.conversations.messages import Message
 from knowhub.conversations.statements import read_values
 from knowhub.core import near_duplicates
 from knowhub.keywords import mentions
-from knowhub.knowledge.evolve import merge_advisor, merging
+from knowhub.knowledge import facts
+from knowhub.knowledge.evolve import merging
 from knowhub.knowledge.extract import suggestions
 from knowhub.knowledge.extract.statement_candidates import find_candidates
 from knowhub.search.analysis import index_terms, weigh_query
@@ -100,7 +101,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "time after an event": times.time_after,
     "knowledge of a conversation": lambda text: find_candidates(split_messages(text)),
     "coming days": lambda text: dates.find_coming_day(text, date(2026, 5, 11)),
-    "losses of a merge": lambda text: merge_advisor.find_missing_facts([text], text[1:]),
+    "losses of a merge": lambda text: facts.find_missing_facts([text], text[1:]),
     "merge of records": merge_records,
     "offers of resources": lambda text: list(suggestions.suggest_resources(0, Message("user", text), [])),
     "sealed bodies": lambda text: messages.without_revealed(

@@ -15,9 +15,10 @@ from knowhub.core.operation import (
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.evolve.merging import repeats_sentences
+from knowhub.knowledge.facts import find_missing_facts
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
-from knowhub.knowledge.ports import KnowledgeIndex
+from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_records
 
 MOST_SOURCES = 99
@@ -25,6 +26,11 @@ MOST_CHARACTERS = 100_000
 MOST_ASKED_TOGETHER = 8
 MOST_ASKED_CHARS = 4_000
 LEAST_SHARED_WORDS = 0.3
+# With the packaged embedder paraphrases have 0.4 to 0.75, and texts on other things at most 0.47.
+LEAST_LIKENESS = 0.5
+_REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
+_DIFFERING = "they are nearly the same, but differ in "
+_FACTS_NAMED = 5
 _SUMMARIES_PER_TURN = 500
 _MATCHING_FIELDS = [item.name for item in RECORD_FIELDS if item.must_match]
 _NEIGHBOURS = MOST_ASKED_TOGETHER - 1
@@ -103,8 +109,8 @@ class MergeCandidates:
         self._known_kinds: dict[str, str] = {}
         self._clusters = ClusterBuilder(self._text_of)
         self._used: set[int] = set()
-        self.reworded: list[list[str]] = []
-        """The ids of near copies that are left to a model: joined by rule, they would repeat themselves."""
+        self.apart: list[tuple[list[str], str]] = []
+        """The ids of near copies that are left to a model, and why they are not joined by rule."""
         self.records = 0
         self.characters = 0
 
@@ -140,15 +146,18 @@ class MergeCandidates:
             await self._pace.pause()
         return merges
 
-    async def find_groups(self, index: KnowledgeIndex) -> AsyncIterator[list[RecordRef]]:
+    async def find_groups(
+        self, index: KnowledgeIndex, find_like: FindLike | None = None
+    ) -> AsyncIterator[list[RecordRef]]:
         """Yield groups of records that may say the same in other words, oldest first; each record is in one at most.
 
+        They share words, or `find_like` finds that their vectors are alike.
         Yields an empty list for a record without a group. Records that are merged as near copies are left for the next
         slimming, because their text changes.
         """
         for number in range(len(self._refs)):
             await self._pace.pause()
-            group = await self._find_group(index, number) if number not in self._used else []
+            group = await self._find_group(index, find_like, number) if number not in self._used else []
             if group:
                 group = sorted([number, *group])
                 self._used.update(group)
@@ -183,14 +192,20 @@ class MergeCandidates:
             ref = self._refs[near_copy.number]
             joined = [into, *(other for other, _ in near)]
             if any(repeats_sentences(self.row(other), self.row(ref)) for other in joined):
-                self.reworded.append([into.id, ref.id])
+                self.apart.append(([into.id, ref.id], _REWORDED))
+            elif differing := self._find_differing_facts(into, ref):
+                self.apart.append(([into.id, ref.id], f"{_DIFFERING}{', '.join(differing[:_FACTS_NAMED])}"))
             else:
                 near.append((ref, near_copy.similarity))
                 self._used.update((cluster.kept, near_copy.number))
         for refs, similarity in _split_sources(near):
             yield Merge(into, refs, MergeReason.NEAR_DUPLICATE, similarity)
 
-    async def _find_group(self, index: KnowledgeIndex, number: int) -> list[int]:
+    def _find_differing_facts(self, ref: RecordRef, other: RecordRef) -> list[str]:
+        text, other_text = join_text(self.row(ref)), join_text(self.row(other))
+        return find_missing_facts([text], other_text) + find_missing_facts([other_text], text)
+
+    async def _find_group(self, index: KnowledgeIndex, find_like: FindLike | None, number: int) -> list[int]:
         row = self.row(self._refs[number])
         if not _is_short(row) or not self.is_unchanged(self._refs[number]):
             return []
@@ -204,13 +219,20 @@ class MergeCandidates:
             self._ctx.account, make_similarity_query(join_text(row)), groups, accept, _NEIGHBOURS
         )
         own = words(join_text(row))
-        return [self._numbers[hit.head.id] for hit in found.hits if self._is_close(own, hit.head)]
+        close = [hit.head for hit in found.hits if self._shares_words(own, hit.head)]
+        summary = find_record(self._view, row["id"])
+        if find_like is not None and summary is not None:
+            like = await find_like(self._ctx.account, summary, join_text(row), groups, accept, _NEIGHBOURS)
+            close = [*(head for likeness, head in like if likeness >= LEAST_LIKENESS), *close]
+        numbers = dict.fromkeys(self._numbers[head.id] for head in close if self._is_askable(head))
+        return list(numbers)[:_NEIGHBOURS]
 
-    def _is_close(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
+    def _is_askable(self, summary: KnowledgeSummary) -> bool:
         row = self._view.get(COLLECTION, summary.id)
-        if row is None or not _is_short(row) or not self.is_unchanged(self._refs[self._numbers[summary.id]]):
-            return False
-        other = words(join_text(row))
+        return row is not None and _is_short(row) and self.is_unchanged(self._refs[self._numbers[summary.id]])
+
+    def _shares_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
+        other = words(join_text(self._view.get(COLLECTION, summary.id) or {"task": "", "content": ""}))
         return bool(own & other) and len(own & other) / len(own | other) >= LEAST_SHARED_WORDS
 
     def _text_of(self, number: int) -> str | None:

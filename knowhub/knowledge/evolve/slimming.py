@@ -41,7 +41,7 @@ from knowhub.knowledge.evolve.slim_plan import (
     is_current,
 )
 from knowhub.knowledge.model import COLLECTION
-from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
+from knowhub.knowledge.ports import FindLike, KnowledgeIndex, KnowledgeStore
 from knowhub.knowledge.table import find_record
 
 OP = "slim_knowledge"
@@ -51,7 +51,6 @@ MOST_SOURCES = 2_500
 _ROWS_PER_OPERATION = 100
 _ROUNDS = 3
 _CHANGED = "one of these was changed meanwhile"
-_REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
 
 ChatFor: TypeAlias = Callable[[str | None], AbstractAsyncContextManager[ChatModel | None]]
 """Opens the model with a name, or the configured model for None; it may be None."""
@@ -71,13 +70,15 @@ class SlimResult:
 class SlimOptions:
     """What slimming needs beside the records. `budget_s` is for one question to the model.
 
-    `note(ctx, calls)` records the calls that led to no merge; it must not raise.
+    `note(ctx, calls)` records the calls that led to no merge; it must not raise. `find_like`
+    finds records by meaning; None without an embedder.
     """
 
     ids: Ids
     chat_for: ChatFor
     budget_s: float
     note: Callable[[RequestContext, Sequence[Row]], None] = lambda _ctx, _calls: None
+    find_like: FindLike | None = None
 
 
 @dataclass(slots=True)
@@ -220,7 +221,7 @@ class Slimming:
                 return None
             advisor = MergeAdvisor(chat, self._options.budget_s)
             count = 0
-            async for group in candidates.find_groups(self._index):
+            async for group in candidates.find_groups(self._index, self._options.find_like):
                 count += 1
                 progress(count, len(candidates))
                 if group:
@@ -284,7 +285,7 @@ def _make_plan(candidates: MergeCandidates, copies: Sequence[Merge], advisor: Me
         chosen.append(merge)
     has_more = len(chosen) < len(found)
     if advisor is None:
-        skipped = [make_skipped(ids, _REWORDED) for ids in candidates.reworded]
+        skipped = [make_skipped(ids, reason) for ids, reason in candidates.apart]
         return SlimPlan(chosen, candidates.records, candidates.characters, skipped, has_more=has_more)
     return SlimPlan(
         chosen,

@@ -14,6 +14,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.extract import profile
 from knowhub.knowledge.extract.model import PROFILE_CATEGORIES, CandidateCategory, KnowledgeCandidate
+from knowhub.knowledge.facts import state_the_same
 from knowhub.knowledge.model import COLLECTION, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import find_replacements, list_records
 
@@ -133,7 +134,9 @@ class ExistingRecords:
         # Whoever says that something is not so any more does not say it again.
         if self._is_contradicted(candidate, values):
             return 0.0
-        return jaccard(self._get_shingles(candidate.content), self._get_shingles(stored.text))
+        share = jaccard(self._get_shingles(candidate.content), self._get_shingles(stored.text))
+        # Two texts that share most words may differ in the one that counts: a figure, a name, a "not".
+        return share if share < _SAME or state_the_same(candidate.content, stored.text) else 0.0
 
     def _is_contradicted(self, candidate: KnowledgeCandidate, values: dict[str, str]) -> bool:
         is_changed = any(slot in values and differs(values[slot], value) for slot, value in candidate.values)
