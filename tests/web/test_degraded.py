@@ -129,3 +129,21 @@ async def test_messages_beyond_the_limits_of_an_extraction_are_counted_as_droppe
     [dropped] = answer["dropped"]
     assert (dropped["what"], dropped["why"]) == ("messages", "not_read")
     assert dropped["count"] == len(many) - answer["messages_read"] > 0
+
+
+async def test_an_index_that_is_behind_is_named_until_it_has_caught_up(settings: Settings) -> None:
+    long_texts = [" ".join(f"word{number * 50_000 + place}" for place in range(50_000)) for number in range(12)]
+    tree = get("/api/recall", q="word7 stripes", sources="keywords")
+    records = get("/api/knowledge/search", q="word7 stripes")
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+        for text in long_texts:
+            assert (await api.post("/api/knowledge", json={"content": text, "types": ["tool"]})).is_success
+        for text in long_texts[:3]:
+            assert (await api.post("/api/infos", json={"content": text})).is_success
+        behind = [(await ask(api)).json()["degraded"] for ask in (tree, records)]
+        await hub.maintenance.tick()
+        caught_up = [(await ask(api)).json() for ask in (tree, records)]
+
+    assert behind == [["index"], ["index"]]
+    assert [answer["degraded"] for answer in caught_up] == [[], []]
+    assert [len(answer["results"]) for answer in caught_up] == [1, 1]
