@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome, RunDecision
 from knowhub.stores.files.batch import Batch, Request, run_once
@@ -291,7 +292,12 @@ class GroupCommit:
         placed = await self.in_thread(append)
         self._is_full = False
         self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + batch.size))
-        self._replica.apply(batch, placed)
+        # Taking in a large group would stall the event loop. It is durable: reads may see its first operations before
+        # the rest, as those of other processes do.
+        pace = CooperativePause()
+        for item in placed:
+            self._replica.apply_operation(batch, item)
+            await pace.pause()
 
     def _mark_failed(self, problem: OSError) -> KnowHubError:
         """Mark the segment as suspect: the kernel may have dropped the page that it could not write."""

@@ -112,12 +112,16 @@ class Replica:
     def apply(self, batch: Batch, placed: Sequence[PlacedOperation]) -> None:
         """Take in what was decided and written here."""
         for item in placed:
-            operation, changes = item.decided.operation, item.decided.changes
-            self._note(operation, item.line)
-            self._get_or_create(operation.account).apply(
-                operation.seq, changes, item.rows, batch.overlay(operation.account).find_decided
-            )
-            self._notify(operation)
+            self.apply_operation(batch, item)
+
+    def apply_operation(self, batch: Batch, item: PlacedOperation) -> None:
+        """Take in one operation of a batch; they come in their order."""
+        operation, changes = item.decided.operation, item.decided.changes
+        self._note(operation, item.line)
+        self._get_or_create(operation.account).apply(
+            operation.seq, changes, item.rows, batch.overlay(operation.account).find_decided
+        )
+        self._notify(operation)
 
     def _note(self, operation: Operation, line: LogLine) -> None:
         self.last_time = max(self.last_time, operation.timestamp)
