@@ -60,6 +60,9 @@ class GroupCommit:
         self._is_full = False
         self._torn = (0, 0.0)
         self._holds_lock = False
+        # The accounts of the batch that is being taken in.
+        self.applying: set[str] = set()
+        self._applied = asyncio.Event()
 
     @property
     def damage(self) -> Sequence[Damage]:
@@ -292,12 +295,22 @@ class GroupCommit:
         placed = await self.in_thread(append)
         self._is_full = False
         self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + batch.size))
-        # Taking in a large group would stall the event loop. It is durable: reads may see its first operations before
-        # the rest, as those of other processes do.
+        # Taking in a large group at once would stall the event loop. Reads of its account wait until it is whole.
+        self.applying, done = {item.decided.operation.account for item in placed}, asyncio.Event()
+        self._applied = done
         pace = CooperativePause()
-        for item in placed:
-            self._replica.apply_operation(batch, item)
-            await pace.pause()
+        try:
+            for item in placed:
+                self._replica.apply_operation(batch, item)
+                await pace.pause()
+        finally:
+            self.applying = set()
+            done.set()
+
+    async def wait_applied(self, account: str | None) -> None:
+        """Wait until what was written to an account, or to all, is taken in."""
+        while self.applying if account is None else account in self.applying:
+            await self._applied.wait()
 
     def _mark_failed(self, problem: OSError) -> KnowHubError:
         """Mark the segment as suspect: the kernel may have dropped the page that it could not write."""

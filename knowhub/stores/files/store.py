@@ -135,8 +135,13 @@ class FileStore:
     def view(self, account: str) -> AccountView:
         return AccountView(self.state(account), self._clock.now())
 
-    async def refresh(self, account: str | None = None) -> None:  # noqa: ARG002 -- one log holds all accounts
-        """Apply what other processes have acknowledged. Costs one memory read if there is nothing."""
+    async def refresh(self, account: str | None = None) -> None:
+        """Apply what other processes have acknowledged. Costs one memory read if there is nothing.
+
+        Waits for a large group of this account, or of any, that is being taken in.
+        """
+        if self._commits.applying:
+            await self._commits.wait_applied(account)
         while self._cursor.is_behind:
             if self._cursor.is_publishing:
                 if not await self._commits.recover():
