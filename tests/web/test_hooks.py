@@ -185,6 +185,17 @@ async def test_a_start_shows_the_profile_and_the_records_of_the_project(api: htt
     assert "night build" not in await shown(api, "claude", "SessionStart", "?user_id=li", session_id="s-2")
 
 
+async def test_a_start_shows_what_the_memories_of_the_caller_state_now(api: httpx.AsyncClient) -> None:
+    for number, indent in enumerate(("spaces", "tabs")):
+        said = [{"role": "user", "content": f"Remember that I prefer {indent} for indentation."}]
+        body = {"session_id": f"earlier-{number}", "user_id": "li", "messages": said}
+        assert (await api.post("/api/context/sessions/commit", json=body)).status_code == 201
+
+    text = await shown(api, "claude", "SessionStart", "?user=li", session_id="s-3")
+    assert "prefer tabs for indentation" in text
+    assert "prefer tabs" not in await shown(api, "claude", "SessionStart", "?user=eve", session_id="s-4")
+
+
 async def test_the_tokens_that_are_shown_are_bounded_and_counted(settings: Settings, hub: Hub, saved: Saved) -> None:
     for number in range(20):
         await saved(f"Advice {number}: " + "rotate the staging credentials on Mondays. " * 12, user_id="li")

@@ -163,6 +163,7 @@ async def test_keys_decide_who_reads_and_who_writes(keyed_hub: tuple[Hub, Settin
 
 async def test_resources_and_prompts(mcp: McpApi) -> None:
     _, saved = await mcp.call("save", content="Answers in English, please.", type="user_profile")
+    await mcp.call("remember", messages=[{"role": "user", "content": "Remember that I prefer tabs."}])
 
     listed = (await mcp.request("resources/list"))["result"]["resources"]
     templates = (await mcp.request("resources/templates/list"))["result"]["resourceTemplates"]
@@ -175,6 +176,7 @@ async def test_resources_and_prompts(mcp: McpApi) -> None:
     assert [resource["uri"] for resource in listed] == ["knowhub://profile"]
     assert templates[0]["uriTemplate"] == "knowhub://{+id}"
     assert "| text: Answers in English, please." in profile["text"].splitlines()
+    assert "prefer tabs" in profile["text"]
     assert "| content: Answers in English, please." in row["text"].splitlines()
     assert prompt["messages"][0]["content"]["text"].endswith("and then plan: deploy")
 

@@ -8,22 +8,20 @@ import orjson
 
 from knowhub.bootstrap import Hub
 from knowhub.context import uri
-from knowhub.context.model import Level, MemoryCategory
 from knowhub.context.search_model import MemorySearchResult
-from knowhub.core.errors import InvalidInput, NotFound
+from knowhub.core.errors import InvalidInput
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import ListQuery, SearchQuery
 from knowhub.knowledge.search.retrieval import estimate_tokens
 from knowhub.knowledge.table import make_filters
 from knowhub.web.mcp.fenced_text import FENCE_NOTE, format_rows
+from knowhub.web.profile_rows import list_profile
 
 _HEADING: Final = f"KnowHub recalls this for you. {FENCE_NOTE}"
 _FOUND: Final = 8
-_PROFILE_ROWS: Final = 20
 _PROJECT_ROWS: Final = 10
 _TEXT_CHARS: Final = 600
-_ABOUT_THE_USER: Final = frozenset({MemoryCategory.PROFILE, MemoryCategory.PREFERENCES})
 
 Row = Mapping[str, Any]
 
@@ -44,7 +42,9 @@ class Injector:
 
     async def show_start(self, ctx: RequestContext, session_id: str, folder: str, shown: set[str]) -> Injection:
         """Return the profile, the newest records of the projects of the caller, and what fits the name of a folder."""
-        rows = [*await self._list_profile(ctx), *await self._list_project(ctx)]
+        # Half of the room is left for the project.
+        profile = await list_profile(self._hub, ctx, self._hub.settings.hook_tokens // 2)
+        rows = [*({**row, "text": _cut(row["text"])} for row in profile), *await self._list_project(ctx)]
         rows += await self._find(ctx, session_id, folder)
         return self._fit(rows, shown)
 
@@ -65,24 +65,6 @@ class Injector:
             return Injection()
         shown.update(chosen)
         return Injection(f"{_HEADING}\n\n{format_rows(list(chosen.values()))}", tokens)
-
-    async def _list_profile(self, ctx: RequestContext) -> list[Row]:
-        """Return the records about the user, then the memories."""
-        records = await self._hub.knowledge.profile.records(ctx, _PROFILE_ROWS)
-        rows = [_describe_record(orjson.loads(text)) for text in records]
-        nodes = self._hub.memories.nodes
-        try:
-            space = uri.space_of(uri.memory_context(ctx), "user")
-            root = uri.space_uri(ctx.account, space)
-            found = (await nodes.list_children(ctx, f"{root}/memories", depth=2)).children
-        except (InvalidInput, NotFound):
-            # Nothing is remembered, or the caller is nobody who could remember.
-            return rows
-        about = [node for node in found if node.category in _ABOUT_THE_USER]
-        for node in sorted(about, key=lambda node: node.updated_at or "", reverse=True)[:_PROFILE_ROWS]:
-            block = await nodes.read_memory(ctx, node.uri, Level.L2)
-            rows.append({"id": node.uri, "kind": node.category, "text": _cut(block.content or block.abstract)})
-        return rows
 
     async def _list_project(self, ctx: RequestContext) -> list[Row]:
         projects = {scope for scope in ctx.visible or () if scope.startswith("project:")}

@@ -16,12 +16,14 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
 from knowhub.web.mcp.fenced_text import fence_rows
+from knowhub.web.profile_rows import list_profile
 from knowhub.web.schemas.parts import Label, Text
 from knowhub.web.views import make_commit_view
 
 _MEMORY_SCHEME: Final = "ctx://"
 PROFILE: Final = "profile"
 _RECORD_PREFIX: Final = "knowledge-"
+_PROFILE_TOKENS: Final = 1_000
 
 
 def _check_not_empty(text: str) -> str:
@@ -169,8 +171,7 @@ async def undo(hub: Hub, ctx: RequestContext, sent: UndoArguments) -> ToolAnswer
 
 async def read_profile(hub: Hub, ctx: RequestContext, _sent: NoArguments) -> ToolAnswer:
     """Return what is known about the user."""
-    rows = [orjson.loads(text) for text in await hub.knowledge.profile.records(ctx, 20)]
-    shown = [{"id": row["id"], "text": row["content"]} for row in rows]
+    shown = await list_profile(hub, ctx, _PROFILE_TOKENS)
     return ToolAnswer(fence_rows(shown) if shown else "Nothing is known about the user.", {"results": shown})
 
 
