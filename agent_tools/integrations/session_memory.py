@@ -12,13 +12,21 @@ DEFAULT_RESULTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class FoundMemory:
-    """A memory, or a part of a transcript. `text` is fenced, `said_at` ISO 8601, `relevance` from 0 to 1."""
+    """A memory, or a part of a transcript. `said_at` is ISO 8601, `relevance` from 0 to 1.
+
+    `quoted` has a bar before each line, and `text` also the sentence that says what the bars mean.
+    """
 
     uri: str
     category: str
-    text: str
+    quoted: str
     said_at: str | None
     relevance: float
+
+    @property
+    def text(self) -> str:
+        """Return the text as a model may read it by itself."""
+        return f"{records.FENCE_NOTE}\n\n{self.quoted}"
 
 
 async def commit_messages(user_id: str, session_id: str, messages: Sequence[Mapping[str, Any]]) -> None:
@@ -39,7 +47,7 @@ async def find_memories(user_id: str, query: str, top_k: int = DEFAULT_RESULTS) 
         FoundMemory(
             uri=str(block.get("uri")),
             category=str(block.get("category")),
-            text=f"{records.FENCE_NOTE}\n\n{records.quote('memory', str(block.get('abstract') or ''))}",
+            quoted=records.quote("memory", str(block.get("abstract") or "")),
             said_at=block.get("said_at"),
             relevance=float(block.get("relevance") or 0.0),
         )

@@ -12,8 +12,20 @@ from tests.e2e.fake_models import running_models
 from tests.e2e.integrations.pages import read_program
 from tests.e2e.server_process import ROOT, environment, serving
 
-PACKAGES = ("claude-agent-sdk==0.2.187", "langchain-tests==1.1.9", "strands-agents==1.62.0", "google-adk==2.13.0")
-SUITES = {"claude_sessions.py": 3, "langchain_suite.py": 33, "strands_suite.py": 4, "adk_suite.py": 2}
+PACKAGES = (
+    "agent-framework-core==1.23.0",
+    "claude-agent-sdk==0.2.187",
+    "langchain-tests==1.1.9",
+    "strands-agents==1.62.0",
+    "google-adk==2.13.0",
+)
+SUITES = {
+    "claude_sessions.py": 3,
+    "langchain_suite.py": 33,
+    "strands_suite.py": 4,
+    "adk_suite.py": 2,
+    "agent_framework_suite.py": 3,
+}
 CONFIG = "[pytest]\nasyncio_mode = auto\npython_files = *.py\n"
 PASSED = re.compile(r"(\d+) passed")
 
@@ -68,7 +80,7 @@ def test_claude_resumes_a_session_as_the_page_says(python: Path, tmp_path: Path)
     assert "website_a needs a pause" in models.asked[-1]
 
 
-@pytest.mark.parametrize("page", ["use-google-adk", "use-strands"])
+@pytest.mark.parametrize("page", ["use-agent-framework", "use-google-adk", "use-strands"])
 def test_a_page_on_a_memory_runs_as_it_is_written(page: str, python: Path, tmp_path: Path) -> None:
     program, printed = read_program(page)
     with serving(tmp_path / "data") as server:
