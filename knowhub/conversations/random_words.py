@@ -9,7 +9,7 @@ _CUE: Final = re.compile(
     r"|redis-cli|密码|密碼|口令|令牌|密钥|密鑰|秘钥|密匙|登录|登陆|登錄|账号|帐号|帳號|账密",
     re.IGNORECASE,
 )
-# How far from a credential such a word may stand, in characters.
+# How far from a credential such a word may be, in characters.
 _BEFORE_CHARS: Final = 60
 _AFTER_CHARS: Final = 40
 _VALUE: Final = re.compile(r"[A-Za-z0-9!#$%&*+./?@^_~-]{8,256}")
@@ -29,7 +29,7 @@ _NAME_FIGURES: Final = 4
 
 
 def find_random_words(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each word that may be a credential: a cue stands near it on its line."""
+    """Yield the start and the end of each word that may be a credential: a cue is near it."""
     for match in _VALUE.finditer(text):
         value = match[0].rstrip(".?,")
         if not looks_random(value):

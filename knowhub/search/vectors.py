@@ -38,7 +38,7 @@ def make_row_type(dimensions: int) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Similarity:
+class VectorSimilarities:
     """How like a query rows are: `values`, and in their order the `numbers` of the rows."""
 
     values: Matrix
@@ -152,7 +152,7 @@ class Vectors:
             allowed = passing if allowed is None else allowed & passing
         return Comparison(query, self._count, None if allowed is None else np.flatnonzero(allowed))
 
-    def run_comparison(self, asked: Comparison, many: int) -> Similarity:
+    def run_comparison(self, asked: Comparison, many: int) -> VectorSimilarities:
         """Compare a query with its rows; where those are very many, with the nearest, at least `many` of them.
 
         Meant for a thread: it reads only what stood when the comparison was made.
@@ -160,7 +160,7 @@ class Vectors:
         slots = self._search_graph(asked, many) if asked.size * self.dimensions > self._exact_numbers else None
         slots = asked.slots if slots is None else slots
         numbers = np.concatenate([*self._numbers, np.empty(0, np.int64)])[: asked.count]
-        return Similarity(self._multiply(asked, slots), numbers if slots is None else numbers[slots])
+        return VectorSimilarities(self._multiply(asked, slots), numbers if slots is None else numbers[slots])
 
     @property
     def needs_graph(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from knowhub.cli.importers.model import Conversation, Item, Note, get_object, list_objects, read_time
-from knowhub.cli.importers.source import Source, SourceFile
+from knowhub.cli.importers.source import ImportSource, SourceFile
 from knowhub.conversations.messages import Message
 from knowhub.web.hooks.host import get_text, read_blocks
 from knowhub.web.hooks.transcript import clean_message
@@ -14,7 +14,7 @@ _TEXTS: Final = ("text", "multimodal_text", "execution_output")
 _KIND_CHARS: Final = 40
 
 
-def read_chatgpt(source: Source) -> Iterator[Conversation]:
+def read_chatgpt(source: ImportSource) -> Iterator[Conversation]:
     """Yield conversations as they went on last. Large exports have `conversations-000.json` and so on."""
     for file in _choose(source, "conversations"):
         for item in file.iterate_items("conversations"):
@@ -51,7 +51,7 @@ def _follow(last: str, nodes: dict[str, Any], parent: str) -> dict[str, None]:
     return dict.fromkeys(reversed(path))
 
 
-def _read_node(said: Mapping[str, Any], source: Source) -> Iterator[Message]:
+def _read_node(said: Mapping[str, Any], source: ImportSource) -> Iterator[Message]:
     author, content = get_object(said.get("author")), get_object(said.get("content"))
     kind, role = str(content.get("content_type"))[:_KIND_CHARS], str(author.get("role"))
     if not said or role == "system":
@@ -73,7 +73,7 @@ def _read_node(said: Mapping[str, Any], source: Source) -> Iterator[Message]:
         yield cleaned
 
 
-def read_claude_export(source: Source) -> Iterator[Item]:
+def read_claude_export(source: ImportSource) -> Iterator[Item]:
     """Yield conversations, what Claude remembers of the user, and the documents of projects."""
     for file in _choose(source, "conversations", "memories", "projects"):
         for item in file.iterate_items("conversations"):
@@ -88,7 +88,7 @@ def read_claude_export(source: Source) -> Iterator[Item]:
                 source.left_out[_UNKNOWN] += 1
 
 
-def _read_chat(entry: Mapping[str, Any], source: Source) -> Iterator[Conversation]:
+def _read_chat(entry: Mapping[str, Any], source: ImportSource) -> Iterator[Conversation]:
     sent = list_objects(entry.get("chat_messages"))
     nodes = {str(said.get("uuid")): said for said in sent}
     is_tree = any(str(said.get("parent_message_uuid")) in nodes for said in sent)
@@ -129,7 +129,7 @@ def _read_project(entry: Mapping[str, Any]) -> Iterator[Note]:
             yield Note(f"doc {document.get('uuid')}", title, text, "definition", {"project": name}, said_at)
 
 
-def _choose(source: Source, *names: str) -> list[SourceFile]:
+def _choose(source: ImportSource, *names: str) -> list[SourceFile]:
     """Return the files with these names; a single file may have any."""
     files, chosen = source.list_files(".json"), []
     for file in files:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from knowhub.cli.importers.model import Note, get_object, read_time
-from knowhub.cli.importers.source import Source
+from knowhub.cli.importers.source import ImportSource
 from knowhub.web.hooks.host import get_text
 from knowhub.web.hooks.transcript import parse_entry
 
@@ -21,7 +21,7 @@ _MAX_TAG_CHARS: Final = 200
 _CREATED: Final = ("created", "created_at", "date created", "date")
 
 
-def read_markdown(source: Source) -> Iterator[Note]:
+def read_markdown(source: ImportSource) -> Iterator[Note]:
     """Yield the notes of a folder, such as a vault of Obsidian or a project of basic-memory."""
     for file in source.list_files(".md", ".markdown"):
         if file.size > MAX_NOTE_BYTES:
@@ -65,7 +65,7 @@ def _list_tags(value: object) -> list[str]:
     return list(dict.fromkeys(named))[:_MAX_TAGS]
 
 
-def read_memory_server(source: Source) -> Iterator[Note]:
+def read_memory_server(source: ImportSource) -> Iterator[Note]:
     """Yield a note for each entity of the MCP memory server: its observations, and its relations to others."""
     entities: dict[str, str] = {}
     lines: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -89,7 +89,7 @@ def read_memory_server(source: Source) -> Iterator[Note]:
         yield Note(name, name, "\n".join(lines[name]), "definition", tags)
 
 
-def read_mem0(source: Source) -> Iterator[Note]:
+def read_mem0(source: ImportSource) -> Iterator[Note]:
     """Yield the memories that `get_all` of mem0 returns: a list, an object with `results`, or one a line."""
     for file in source.list_files(".json", ".jsonl"):
         if file.path.suffix.lower() == ".jsonl":

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from knowhub.cli.importers.model import Conversation, Item, Note, get_object, list_objects, read_time
 from knowhub.cli.importers.notes import MAX_NOTE_BYTES, find_title
-from knowhub.cli.importers.source import Source, SourceFile
+from knowhub.cli.importers.source import ImportSource, SourceFile
 from knowhub.conversations.messages import Message
 from knowhub.core.errors import InvalidInput
 from knowhub.web.hooks.host import get_text
@@ -29,7 +29,7 @@ _TYPES: Final = {
 }
 
 
-def read_openviking(source: Source) -> Iterator[Item]:
+def read_openviking(source: ImportSource) -> Iterator[Item]:
     """Yield the texts and sessions of a pack. Summaries that OpenViking derived from them are left out.
 
     Raises InvalidInput for a pack without a manifest, of another version, or whose files are not as its manifest says.
@@ -96,7 +96,7 @@ def _parse_fields(text: str) -> Mapping[str, Any]:
         return {}
 
 
-def _read_session(file: SourceFile, uri: str, source: Source) -> Iterator[Conversation]:
+def _read_session(file: SourceFile, uri: str, source: ImportSource) -> Iterator[Conversation]:
     messages: list[Message] = []
     for _, line in file.iterate_lines():
         entry = parse_entry(line) or {}

@@ -12,7 +12,7 @@ from knowhub.cli.importers.chat_exports import read_chatgpt, read_claude_export
 from knowhub.cli.importers.model import Conversation, ImportFormat, Item, Note
 from knowhub.cli.importers.notes import read_markdown, read_mem0, read_memory_server
 from knowhub.cli.importers.openviking import read_openviking
-from knowhub.cli.importers.source import Source
+from knowhub.cli.importers.source import ImportSource
 from knowhub.cli.importers.transcripts import read_claude_code, read_codex
 from knowhub.cli.importers.writing import ImportTotals, ImportWriter
 from knowhub.cli.options import CallerOptions
@@ -20,7 +20,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import OnConflict
 
-READERS: Final[Mapping[ImportFormat, Callable[[Source], Iterator[Item]]]] = {
+READERS: Final[Mapping[ImportFormat, Callable[[ImportSource], Iterator[Item]]]] = {
     ImportFormat.CLAUDE_CODE: read_claude_code,
     ImportFormat.CODEX: read_codex,
     ImportFormat.CHATGPT: read_chatgpt,
@@ -54,8 +54,8 @@ def import_foreign(
     with output.show_progress(options.as_json) as bars:
         reading = bars.add_task("reading", total=None)
 
-        def open_source() -> Source:
-            return Source(path, lambda read, total: bars.update(reading, completed=read, total=total))
+        def open_source() -> ImportSource:
+            return ImportSource(path, lambda read, total: bars.update(reading, completed=read, total=total))
 
         survey = _survey(form, path, open_source())
         if dry_run:
@@ -82,7 +82,7 @@ def import_foreign(
     _print(form, survey, totals, as_json=options.as_json)
 
 
-def _survey(form: ImportFormat, path: Path, source: Source) -> _Survey:
+def _survey(form: ImportFormat, path: Path, source: ImportSource) -> _Survey:
     survey = _Survey(source.left_out)
     for item in READERS[form](source):
         if isinstance(item, Conversation):

@@ -38,7 +38,7 @@ class SourceFile:
     name: str
     size: int
     modified_at: str | None
-    source: "Source"
+    source: "ImportSource"
 
     @property
     def path(self) -> PurePosixPath:
@@ -93,7 +93,7 @@ class SourceFile:
         yield from (item for values in named for item in values) if named else [whole]
 
 
-class Source:
+class ImportSource:
     """A file, a folder or a zip archive. `report` gets the bytes that are read, and those that there are.
 
     Raises NotFound where there is nothing, and InvalidInput for an archive that is damaged, encrypted or hostile.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from knowhub.cli.importers.model import Conversation, get_object, list_objects
-from knowhub.cli.importers.source import Source, SourceFile
+from knowhub.cli.importers.source import ImportSource, SourceFile
 from knowhub.conversations.messages import Message
 from knowhub.web.hooks import claude, codex
 from knowhub.web.hooks.transcript import clean_messages, parse_entry
@@ -18,7 +18,7 @@ _KIND_CHARS: Final = 40
 _NOT_JSON: Final = "lines that are no JSON objects, or cut off"
 
 
-def read_claude_code(source: Source) -> Iterator[Conversation]:
+def read_claude_code(source: ImportSource) -> Iterator[Conversation]:
     """Yield the sessions of transcripts, each entry once: a resumed session may begin with a copy of another."""
     seen: set[str] = set()
     # Copies are in the newer file.
@@ -41,7 +41,7 @@ def read_claude_code(source: Source) -> Iterator[Conversation]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _TranscriptEntry:
     """A line of a transcript. `turn` is the id of the model's message, which several lines share."""
 
     uuid: str
@@ -52,7 +52,7 @@ class _Entry:
     messages: Sequence[Message]
 
 
-def _read_entries(file: SourceFile, left_out: Counter[str]) -> Iterator[_Entry]:
+def _read_entries(file: SourceFile, left_out: Counter[str]) -> Iterator[_TranscriptEntry]:
     tools: dict[str, str] = {}
     for offset, line in file.iterate_lines():
         entry = parse_entry(line)
@@ -66,7 +66,7 @@ def _read_entries(file: SourceFile, left_out: Counter[str]) -> Iterator[_Entry]:
         else:
             messages = clean_messages(claude.read_entry(entry, tools), line, offset)
         said = get_object(entry.get("message"))
-        yield _Entry(
+        yield _TranscriptEntry(
             str(entry.get("uuid") or ""),
             str(entry.get("parentUuid") or entry.get("logicalParentUuid") or ""),
             str(entry.get("sessionId") or file.path.stem),
@@ -88,7 +88,7 @@ def _find_reason(entry: Mapping[str, Any]) -> str:
     return next((f"entries with {flag}" for flag in claude.LEFT_OUT if entry.get(flag)), "")
 
 
-def _find_current(entries: Sequence[_Entry]) -> set[str]:
+def _find_current(entries: Sequence[_TranscriptEntry]) -> set[str]:
     """Return the entries of the conversation as it went on, without the branches that the user took back.
 
     The last message leads back to the first. Beside that path are the tools that were called together, which stay.
@@ -113,7 +113,7 @@ def _find_current(entries: Sequence[_Entry]) -> set[str]:
 _CODEX_ITEMS: Final = ("message", "reasoning", "function_call", "function_call_output", "local_shell_call")
 
 
-def read_codex(source: Source) -> Iterator[Conversation]:
+def read_codex(source: ImportSource) -> Iterator[Conversation]:
     """Yield the sessions of rollouts, also of the first versions, whose lines are bare items."""
     for file in source.list_files(".jsonl"):
         session_id, tools = "", dict[str, str]()

@@ -46,7 +46,7 @@ class EvolutionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rewrite:
+class _RecordRewrite:
     """The rewritten content of a record; `content` is None if the model failed, or if there is none.
 
     `words` are those that the model was given: what was kept, and the new ones last.
@@ -155,9 +155,9 @@ class Evolution:
                 # The record was deleted or changed meanwhile, or nothing can be written now. The words stay.
                 failures += 1
 
-    async def _rewrite(self, row: Row, new: str | None) -> _Rewrite:
+    async def _rewrite(self, row: Row, new: str | None) -> _RecordRewrite:
         words = list(dict.fromkeys([*list_kept_words(row), *([new] if new else [])]))
-        unchanged = _Rewrite(row["task"], row["content"], words)
+        unchanged = _RecordRewrite(row["task"], row["content"], words)
         if self._chat is None or not words:
             return unchanged
         conversation = ModelConversation(self._chat, self._budget_s)
@@ -174,7 +174,7 @@ class Evolution:
         ctx: RequestContext,
         knowledge_id: str,
         feedback: Feedback,
-        rewrite: _Rewrite,
+        rewrite: _RecordRewrite,
         condition: tuple[int | None, IdempotencyKey | None],
     ) -> EvolutionResult:
         expected, key = condition

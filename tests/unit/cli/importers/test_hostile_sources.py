@@ -14,7 +14,7 @@ import pytest
 
 from knowhub.cli.importers import source as source_module
 from knowhub.cli.importers.model import Conversation, Note
-from knowhub.cli.importers.source import Source
+from knowhub.cli.importers.source import ImportSource
 from knowhub.core.errors import InvalidInput, KnowHubError, NotFound, TooLarge
 from tests.unit.cli.importers.test_readers import FILES, read, said
 
@@ -188,7 +188,7 @@ def test_spaces_of_any_number_take_linear_time(tmp_path: Path) -> None:
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="nowhere"):
-        Source(tmp_path / "nowhere", lambda _read, _total: None)
+        ImportSource(tmp_path / "nowhere", lambda _read, _total: None)
 
 
 # Packs of OpenViking.

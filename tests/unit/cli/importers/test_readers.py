@@ -10,7 +10,7 @@ import pytest
 
 from knowhub.cli.importers.model import Conversation, ImportFormat, Item, Note
 from knowhub.cli.importers.run import READERS
-from knowhub.cli.importers.source import Source
+from knowhub.cli.importers.source import ImportSource
 
 FILES = Path(__file__).parents[3] / "data/imports"
 STORY = "5b0c1a52-0f4e-4c1c-9a55-2f6f0f1c7d10"
@@ -20,7 +20,7 @@ Read = tuple[list[Item], dict[str, int]]
 def read(form: str, path: Path) -> Read:
     # A checkout makes all files at about the same time.
     os.utime(FILES / f"projects/-home-li-atlas/{STORY}.jsonl", (1_762_160_000, 1_762_160_000))
-    source = Source(path, lambda _read, _total: None)
+    source = ImportSource(path, lambda _read, _total: None)
     items = list(READERS[ImportFormat(form)](source))
     return items, {name: count for name, count in source.left_out.items() if count}
 
@@ -186,7 +186,7 @@ def test_memories_of_mem0_keep_their_time_and_name_their_user(tmp_path: Path, as
 def test_progress_rises_to_all_that_is_read(form: str, path: str) -> None:
     shown: list[tuple[int, int]] = []
 
-    list(READERS[ImportFormat(form)](Source(FILES / path, lambda read, total: shown.append((read, total)))))
+    list(READERS[ImportFormat(form)](ImportSource(FILES / path, lambda read, total: shown.append((read, total)))))
 
     done = [read for read, _ in shown]
     assert len(done) > 2 or form == "chatgpt"
