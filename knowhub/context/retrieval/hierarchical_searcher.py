@@ -105,6 +105,8 @@ _REPLIES: Final = 8
 # Of so many of the best memories that rules made, a later message may say that they hold no more.
 _UPDATED_MEMORIES: Final = 3
 _FOLDED: Final = 3
+# What changed may match worse than what it changed.
+_FEWEST_TURNS: Final = 30
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.3
 # A profile that is asked for matches at least so much of what the best result does.
@@ -153,7 +155,7 @@ class _Ranking:
         self._days = frozenset(query.hints.get("days", ()))
         self._asked_for = frozenset(query.hints.get("categories", ()))
         # Turns that are folded take no place of their own.
-        self._wide = _FOLDED * query.top_k
+        self._wide = max(_FEWEST_TURNS, _FOLDED * query.top_k)
         self._best = max(hit.relevance for hit in seeds.hits) or 1.0
         self._sessions: defaultdict[str, SessionScores] = defaultdict(SessionScores)
         self._extracted: list[SearchHit[ContextSummary]] = []

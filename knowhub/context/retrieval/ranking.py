@@ -25,9 +25,8 @@ _REPLACED: Final = 0.2
 # An update is looked for to so many of the best results, among the best so many later statements.
 _UPDATED: Final = 5
 _UPDATES: Final = 12
-# Statements are about the same if they share a word that at most so many of the results have.
-_FEW: Final = 3
-_FEW_SHARE: Final = 0.1
+# Statements are about the same if they share a word that no other result has.
+_BOTH: Final = 2
 _LIFT: Final = 1.001
 _DAY_S: Final = 86_400
 _SENTENCE_ENDS: Final = (". ", "! ", "。", "！", "\n")
@@ -116,14 +115,13 @@ def lift_updates(
     if not updates:
         return ordered
     texts = [hit.head.abstract.lower() for hit in ordered]
-    few = max(_FEW, _FEW_SHARE * len(texts))
     scores = {hit.head.uri: hit.score for hit in ordered}
     for earlier in [*ordered[:_UPDATED], *memories]:
         for update in updates:
             if not _can_update(update.head, earlier.head):
                 continue
             shared = (word for word in match(earlier.head.abstract, update.head.abstract) if _is_telling(word))
-            if any(sum(word in text for text in texts) <= few for word in shared):
+            if any(sum(word in text for text in texts) <= _BOTH for word in shared):
                 scores[update.head.uri] = max(scores[update.head.uri], _LIFT * earlier.score)
     return sorted((replace(hit, score=scores[hit.head.uri]) for hit in ordered), key=sort_key)
 
