@@ -43,6 +43,7 @@ class MemorySearchOptions:
         default_factory=list
     )
     top_k: Annotated[int, typer.Option(min=1, max=100, help="How many results.")] = 10
+    explain: Annotated[bool, typer.Option("--explain", help="Show why each result is here.")] = False
 
 
 @app.command("commit")
@@ -157,6 +158,8 @@ def _print_found(found: Mapping[str, Any]) -> None:
         output.say(f"{block['score']:>8.3f}  {block['category']}  {block['uri']}")
         output.say(f"          {output.shorten(block['abstract'])}")
         output.say(f"          {block['match_reason']}")
+        for stage in block.get("why", {}).get("stages", ()):
+            output.say(f"          {stage['stage']}: {stage['rank']} with {stage['score']:.3f}")
     output.say_degraded(found["degraded"])
 
 

@@ -9,7 +9,7 @@ from knowhub.context.model import ContextSummary, RelationEdge
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """What a result must have beside the words of the query.
+    """What a result must have beside the words of the query, and whether to `explain` each.
 
     `since` and `until` are seconds since the epoch: when it was said, or took place, else when it was last written.
     `tags` has, for each tag that is asked for, its facets. `min_relevance` is from 0 to 1.
@@ -19,6 +19,7 @@ class MemoryLimits:
     until: float | None = None
     tags: Sequence[frozenset[str]] = ()
     min_relevance: float = 0.0
+    explain: bool = False
 
     @property
     def is_limiting(self) -> bool:
@@ -87,7 +88,7 @@ class RetrievedBlock:
     `message_ids` names the message that a part is, its turn and the replies that match at least as well, or the
     messages that an extracted memory came from, best first. `content` is the whole text, of an L2 reading only.
     `score` orders the blocks of a search; `relevance`, from 0 to 1, compares with that of other searches and sources.
-    A `standing` instruction or preference is shown whatever was asked.
+    A `standing` instruction or preference is shown whatever was asked. `why` is there if the search was to explain.
     """
 
     uri: str
@@ -104,6 +105,7 @@ class RetrievedBlock:
     message_ids: Sequence[str] = ()
     said_at: str | None = None
     standing: bool = False
+    why: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

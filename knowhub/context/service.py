@@ -16,7 +16,7 @@ from knowhub.context.model import NODES, ContextNode, ContextSummary, Level, Mem
 from knowhub.context.ports import ContextDirectories
 from knowhub.context.queries import find_memory, list_folders, list_memories_in
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
-from knowhub.context.retrieval.search import MemorySearch
+from knowhub.context.retrieval.search import MemorySearch, explain_block
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
 from knowhub.context.sessions import SessionReading
 from knowhub.context.uri import list_visible_spaces
@@ -159,7 +159,7 @@ class ContextService:
         found = await self._means.search.search(ctx, query, target_uri, categories, top_k, limits)
         if target_uri is not None or categories or (limits is not None and limits.is_limiting):
             return found
-        return self._with_standing(ctx, found, top_k)
+        return self._with_standing(ctx, found, top_k, explain=limits is not None and limits.explain)
 
     async def read_memory(
         self,
@@ -269,7 +269,9 @@ class ContextService:
             raise NotFound.of("memory", address)
         return operation_id
 
-    def _with_standing(self, ctx: RequestContext, found: MemorySearchResult, top_k: int) -> MemorySearchResult:
+    def _with_standing(
+        self, ctx: RequestContext, found: MemorySearchResult, top_k: int, *, explain: bool
+    ) -> MemorySearchResult:
         most = min(_MAX_STANDING, top_k // _RESULTS_A_STANDING)
         try:
             known = {block.uri for block in found.blocks}
@@ -291,6 +293,8 @@ class ContextService:
             for item in items
             if item.uri not in known
         ][:most]
+        if explain:
+            added = [replace(block, why=explain_block(block)) for block in added]
         blocks = [*found.blocks[: top_k - len(added)], *added]
         return replace(found, blocks=blocks, total=len(blocks))
 

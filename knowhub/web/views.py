@@ -139,7 +139,10 @@ def make_memory_search_view(found: MemorySearchResult) -> dict[str, Any]:
         MemorySearchAnswer,
         found,
         query_plan=[view_of(TypedQueryAnswer, query) for query in found.query_plan],
-        blocks=[{name: getattr(block, name) for name in _BLOCK_FIELDS} for block in found.blocks],
+        blocks=[
+            {name: getattr(block, name) for name in _BLOCK_FIELDS if name != "why" or block.why is not None}
+            for block in found.blocks
+        ],
     )
 
 

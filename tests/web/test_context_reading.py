@@ -59,6 +59,21 @@ async def test_a_search_answers_its_plan_its_seeds_and_blocks_that_name_their_me
     assert told["total"] == len(told["blocks"])
 
 
+async def test_a_search_explains_how_each_block_was_found(api: httpx.AsyncClient) -> None:
+    said = [{"role": "user", "content": "Remember that I always deploy from the blue laptop."}]
+    await api.post("/api/context/sessions/commit", json={"session_id": "s", "user_id": "li", "messages": said})
+
+    asked = {"q": "blue laptop", "user_id": "li"}
+    plain = (await api.get("/api/context/search", params=asked)).json()["blocks"]
+    explained = (await api.get("/api/context/search", params={**asked, "explain": "true"})).json()["blocks"]
+
+    assert [{**block, "why": None} for block in explained] == [{**block, "why": None} for block in plain]
+    assert all("why" not in block for block in plain)
+    stages = explained[0]["why"]["stages"]
+    assert [(stage["stage"], stage["rank"]) for stage in stages] == [("lexical", 1)]
+    assert all(block["why"]["rules"] for block in explained)
+
+
 @pytest.mark.usefixtures("kept")
 async def test_what_was_extracted_names_the_messages_that_it_came_from(api: httpx.AsyncClient) -> None:
     blocks = await found(api, "用中文回答", categories="preferences")

@@ -1,8 +1,8 @@
 """Search of memories: plan, retrieve, rerank, assemble."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 from knowhub.context.ports import ContextIndex
 from knowhub.context.retrieval.assembler import RetrievalAssembler
@@ -14,7 +14,7 @@ from knowhub.context.times import time_after
 from knowhub.core.clock import Clock
 from knowhub.core.language_models import Reranker, rank_texts
 from knowhub.core.operation import Store
-from knowhub.core.recall import get_visible_lag
+from knowhub.core.recall import LEXICAL, StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 
 RERANKER = "reranker"
@@ -71,7 +71,10 @@ class MemorySearch:
         top_k: int = 10,
         limits: MemoryLimits | None = None,
     ) -> MemorySearchResult:
-        """Return the best blocks for a question, best first, among what the caller sees. Raises InvalidInput."""
+        """Return the best blocks for a question, best first, among what the caller sees. Raises InvalidInput.
+
+        With `limits.explain` each block has its `why`.
+        """
         named = {"target_uri": target_uri, "categories": categories, "top_k": top_k}
         plan = self._planner.plan(query, hints=named, ctx=ctx, now=self._clock.now())
         limits = limits or MemoryLimits()
@@ -92,6 +95,13 @@ class MemorySearch:
             if ordered is None:
                 degraded.append(RERANKER)
             blocks = ordered or blocks
+        if limits.explain:
+            # Where nothing has a vector, words alone found it.
+            stages = {
+                hit.head.uri: hit.parts or (StageScore(LEXICAL, rank, hit.relevance),)
+                for rank, hit in enumerate(seeds.hits, start=1)
+            }
+            blocks = [replace(block, why=explain_block(block, stages.get(block.uri, ()))) for block in blocks]
         return MemorySearchResult(
             query_plan=[asked],
             seed_hits=seeds.list_hits(top_k),
@@ -117,6 +127,14 @@ class MemorySearch:
         hints = {**asked.hints, "days": then.marks()}
         seeds = await self._retriever.search(replace(asked, text=after.rest, hints=hints), ctx)
         return seeds if seeds.hits else await self._retriever.search(asked, ctx)
+
+
+def explain_block(block: RetrievedBlock, stages: Sequence[StageScore] = ()) -> dict[str, Any]:
+    """Return by which stages a block was found, with rank and score, and what was done to its place afterwards.
+
+    A block without stages was not found itself: it belongs to what was.
+    """
+    return {"stages": [asdict(stage) for stage in stages], "rules": list(filter(None, block.match_reason.split("; ")))}
 
 
 def _share(score: float, seeds: Seeds) -> float:

@@ -196,6 +196,7 @@ class MemorySearchParams(TagFilters):
     )
     until: Moment | None = Field(default=None, description="The same, before this time.")
     min_relevance: float = Field(default=0.0, ge=0, le=1, description="The least relevance of a result.")
+    explain: bool = Field(default=False, description="Say of each block why it is there.")
 
     def limits(self) -> MemoryLimits:
         """Return what a result must have beside the words. Raises InvalidInput for an unknown parameter."""
@@ -204,6 +205,7 @@ class MemorySearchParams(TagFilters):
             None if self.until is None else clock.parse_iso(self.until),
             self.tag_filters(),
             self.min_relevance,
+            self.explain,
         )
 
     def get_categories(self) -> list[str] | None:

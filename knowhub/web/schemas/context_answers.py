@@ -189,6 +189,10 @@ class FoundBlock(Answer):
     message_ids: list[str] = Field(description="The messages that say so, best first.")
     said_at: str | None = Field(description="When it was said, or took place, as far as that is known.")
     standing: bool = Field(description="An instruction or preference that is shown whatever was asked.")
+    why: dict[str, Any] | None = Field(
+        default=None,
+        description="With `explain=true`: the `stages` that found it, and the `rules` that moved it.",
+    )
 
 
 class MemorySearchAnswer(Answer):
