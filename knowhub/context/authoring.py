@@ -54,7 +54,7 @@ class NewMemory:
 
 @dataclass(frozen=True, slots=True)
 class AuthoredNode:
-    """The URI of what was written; `operation_id` is None if nothing changed."""
+    """The URI that was written; `operation_id` is None if nothing changed."""
 
     uri: str
     operation_id: str | None

@@ -17,7 +17,7 @@ from knowhub.core.request_context import RequestContext
 
 @dataclass(frozen=True, slots=True)
 class DroppedCount:
-    """How much was left out of what, and why."""
+    """What was left out: its kind, how much, and why."""
 
     what: str
     why: str

@@ -44,7 +44,7 @@ class KnowledgeTexts:
         return truncate(f"{row['task']}\n{row['content']}")
 
     def weigh_vector(self, _head: Searchable, weight: float) -> float:
-        """Return the share of the vector in the score of a record: the one that is configured."""
+        """Return the share of the vector in the score of a record: as it is configured."""
         return weight
 
 
@@ -101,7 +101,7 @@ class TreeTexts:
         return truncate("\n".join(filter(None, (", ".join((row["name"], *row["aliases"])), row["description"]))))
 
     def weigh_vector(self, _head: Searchable, weight: float) -> float:
-        """Return the share of the vector in the score of a row: the one that is configured."""
+        """Return the share of the vector in the score of a row: as it is configured."""
         return weight
 
 

@@ -21,7 +21,7 @@ from knowhub.knowledge.model import SearchQuery
 from knowhub.knowledge.table import make_filters
 
 TEXT_CHARS = 600
-# The relevance of the keyword that a question names, and of what hangs on it.
+# The relevance of the keyword that a question names, and of its infos.
 _NAMED = 1.0
 _FITS = "its text fits the question"
 # The times of keywords and infos are read from their texts.

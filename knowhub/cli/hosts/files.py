@@ -16,7 +16,7 @@ _CURSOR_FILE: Final = '{\n  "version": 1\n}\n'
 def make_claude_hooks(connection: Connection) -> dict[str, dict[str, Any]]:
     """Return the hooks of Claude Code by event.
 
-    HTTP costs no process. A start takes commands only, and of an end that fails by HTTP the user is told.
+    HTTP costs no process. A start takes commands only, and of an end that fails by HTTP the user is warned.
     """
     hooks = {}
     for event in (*_SHOWS, *_CAPTURES):

@@ -135,7 +135,7 @@ class ExistingRecords:
         if self._is_contradicted(candidate, values):
             return 0.0
         share = jaccard(self._get_shingles(candidate.content), self._get_shingles(stored.text))
-        # Two texts that share most words may differ in the one that counts: a figure, a name, a "not".
+        # Two texts that share most words may differ in the word that counts: a figure, a name, a "not".
         return share if share < _SAME or state_the_same(candidate.content, stored.text) else 0.0
 
     def _is_contradicted(self, candidate: KnowledgeCandidate, values: dict[str, str]) -> bool:

@@ -18,7 +18,7 @@ _SKOS: Final = "{http://www.w3.org/2004/02/skos/core#}"
 _LABEL: Final = "{http://www.w3.org/2000/01/rdf-schema#}label"
 _LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 _URN: Final = "urn:uuid:"
-# No concept is nested deeper in one that a person or a program wrote.
+# No file of a person or a program nests concepts deeper.
 _MAX_DEPTH: Final = 64
 _MAX_NAMED: Final = 100
 # The name of a concept with labels in several languages.
