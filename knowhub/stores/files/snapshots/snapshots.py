@@ -221,10 +221,11 @@ class PreparedSnapshot:
     collections: Collections
 
     async def differences(self) -> AsyncIterator[SnapshotRow]:
+        empty = Account(table_schemas(self.collections), _read_nothing)
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 wanted = SnapshotRow(**orjson.loads(line))
-                self._check(wanted)
+                self._check(wanted, empty)
                 yield wanted
                 if number % _LINES_A_TURN == 0:
                     await asyncio.sleep(0)
@@ -240,14 +241,14 @@ class PreparedSnapshot:
         for key in view.changed_keys:
             yield key, view.get_acknowledged(*key)
 
-    def _check(self, wanted: SnapshotRow) -> None:
-        """Raise DamagedSnapshot for a row that this KnowHub could not hold."""
+    def _check(self, wanted: SnapshotRow, empty: Account) -> None:
+        """Raise DamagedSnapshot for a row that this KnowHub could not hold; `empty` has no rows."""
         row, name = wanted.row, wanted.collection
         if row is None:
             return
         declared = self.collections.get(name) or Collection(name)
         try:
-            Overlay(Account(table_schemas(self.collections), _read_nothing)).put(name, wanted.id, row, b"", 0)
+            Overlay(empty).put(name, wanted.id, row, b"", 0)
             is_right = declared.id_of(row) == wanted.id and int(row["version"]) > 0
         except (KeyError, TypeError, ValueError, AttributeError):
             is_right = False
