@@ -45,7 +45,7 @@ COMMANDS = {
     "context": CommandEntry("context", "Sessions and memories.", is_group=True),
     "resource": CommandEntry("resource", "Code, credentials, cookies and other texts.", is_group=True),
     "replay": CommandEntry("replay", "Show what the language model was asked and what it decided."),
-    "import": CommandEntry("exchange", "Import all records of a file, or none."),
+    "import": CommandEntry("exchange", "Import all records of a file, or none; or what another program kept."),
     "export": CommandEntry("exchange", "Export every record that the caller may see, the oldest first."),
     "snapshot": CommandEntry("snapshot", "Back up everything in one file, and restore it.", is_group=True),
     "keys": CommandEntry("keys", "Manage API keys (KNOWHUB_AUTH=api-key) and the master key.", is_group=True),

@@ -111,9 +111,13 @@ def move(
     keyword: KeywordArgument,
     new_parent: Annotated[str, typer.Argument(metavar="NEW_PARENT", show_default=False)],
     options: CallerOptions,
+    allow_duplicate: Annotated[
+        bool, typer.Option("--allow-duplicate", help="Also where another keyword of its name is.")
+    ] = False,
 ) -> None:
     """Move a keyword with everything below it to another parent."""
-    _change("moved", options, "move_keyword", {"new_parent_id": new_parent}, {"keyword_id": keyword})
+    values = {"new_parent_id": new_parent, "allow_duplicate": allow_duplicate}
+    _change("moved", options, "move_keyword", values, {"keyword_id": keyword})
 
 
 @app.command("merge")

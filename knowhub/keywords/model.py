@@ -6,7 +6,6 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.scopes import visibility_facets
 
 KEYWORDS = "keywords"
@@ -89,16 +88,6 @@ class Node:
 def make_facets(collection: str, audience: frozenset[str]) -> frozenset[str]:
     """Return what a search of keywords and infos filters by: the collection, and who sees the row."""
     return frozenset({collection, *visibility_facets(audience)})
-
-
-@dataclass(frozen=True, slots=True)
-class Info(OwnedSummary):
-    """The summary of an info; its text is on disk."""
-
-    @property
-    def facets(self) -> frozenset[str]:
-        """What a search filters by."""
-        return make_facets(INFOS, self.audience)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from typing import Protocol, TypeAlias
 
 from knowhub.core.operation import Store
 from knowhub.core.recall import SearchHits
-from knowhub.keywords.model import Info, Node
+from knowhub.keywords.info_summary import Info
+from knowhub.keywords.model import Node
 
 KeywordStore: TypeAlias = Store
 

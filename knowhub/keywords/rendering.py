@@ -14,13 +14,13 @@ from knowhub.core.operation import Row, View
 from knowhub.core.owned_rows import RowTextPage
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, tree
+from knowhub.keywords.info_summary import Info
 from knowhub.keywords.model import (
     INFOS,
     KEYWORDS,
     LINKS,
     RELATION_RANKS,
     ROOT_ID,
-    Info,
     InfoQuery,
     InfoSort,
     Node,

@@ -8,18 +8,8 @@ from knowhub.core import clock, scopes
 from knowhub.core.near_duplicates import digest, make_text_key
 from knowhub.core.operation import Row, View, is_live
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema
-from knowhub.keywords.model import (
-    INFOS,
-    KEYWORDS,
-    LINKS,
-    ROOT_ID,
-    Info,
-    InfoQuery,
-    InfoSort,
-    Link,
-    Node,
-    RelationType,
-)
+from knowhub.keywords.info_summary import Info
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, Link, Node, RelationType
 
 
 def get_searched_keyword(row: Row) -> int:

@@ -13,7 +13,8 @@ from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Embedder
 from knowhub.engine.searchable import SearchableRows
-from knowhub.keywords.model import Info, Node
+from knowhub.keywords.info_summary import Info
+from knowhub.keywords.model import Node
 from knowhub.keywords.tree import SEARCHED_TEXTS as TREE_TEXTS
 from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.knowledge.table import SEARCHED_TEXTS as RECORD_TEXTS

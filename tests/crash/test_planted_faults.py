@@ -210,8 +210,8 @@ FAULTS = (
     Fault(
         "go by the newer files of a copy that lacks them",
         "log/log_manifest.py",
-        "if files is not None and files.names <= there",
-        "if files is not None",
+        "files = next((files for files in sets if files.names <= there), manifest.files)",
+        "files = manifest.files",
         ["test_log_manifest.py::test_a_copy_with_the_new_manifest_and_only_the_old_files_opens_as_the_log_was"],
     ),
     Fault(

@@ -132,7 +132,11 @@ def test_an_unknown_name_is_refused_and_pinyin_is_not_a_name(cli: Cli) -> None:
 
 def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> None:
     before = cli("tree", "show", "--depth", "5").out
-    done = [cli.json("tree", "move", "爪哇岛", "编程语言"), cli.json("tree", "merge", "爪哇岛", "JDK")]
+    assert "allow_duplicate" in refused(cli("tree", "move", "爪哇岛", "编程语言"))
+    done = [
+        cli.json("tree", "move", "爪哇岛", "编程语言", "--allow-duplicate"),
+        cli.json("tree", "merge", "爪哇岛", "JDK"),
+    ]
     assert done[1]["aliases"] == ["JDK", "爪哇岛"]
     assert cli.json("tree", "info", "list", "JDK", "--sort", "relevance")["count"] == 2
     done.append(cli.json("tree", "alias", "JDK", "OpenJDK"))

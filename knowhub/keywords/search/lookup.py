@@ -10,11 +10,11 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.cache import EXACT_TTL_S, ResultCache
 from knowhub.keywords.decision_log import DecisionLog
+from knowhub.keywords.info_summary import Info
 from knowhub.keywords.missed import MissedQuery, make_note
 from knowhub.keywords.model import (
     INFOS,
     KEYWORDS,
-    Info,
     InfoQuery,
     KeywordSearchResult,
     Node,

@@ -9,7 +9,8 @@ from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import visibility_facets
 from knowhub.keywords import rendering
 from knowhub.keywords.cache import ANY_KEYWORD, ResultCache
-from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, Info, Node
+from knowhub.keywords.info_summary import Info
+from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText, TreeIndex
 from knowhub.keywords.search.candidates import OFFERED, find_word_candidates
 

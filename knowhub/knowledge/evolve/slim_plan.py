@@ -15,7 +15,6 @@ from knowhub.core.operation import (
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.evolve.merging import repeats_sentences
-from knowhub.knowledge.facts import find_missing_facts
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
@@ -29,8 +28,6 @@ LEAST_SHARED_WORDS = 0.3
 # With the packaged embedder paraphrases have 0.4 to 0.75, and texts on other things at most 0.47.
 LEAST_LIKENESS = 0.5
 _REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
-_DIFFERING = "they are nearly the same, but differ in "
-_FACTS_NAMED = 5
 _SUMMARIES_PER_TURN = 500
 _MATCHING_FIELDS = [item.name for item in RECORD_FIELDS if item.must_match]
 _NEIGHBOURS = MOST_ASKED_TOGETHER - 1
@@ -193,17 +190,11 @@ class MergeCandidates:
             joined = [into, *(other for other, _ in near)]
             if any(repeats_sentences(self.row(other), self.row(ref)) for other in joined):
                 self.apart.append(([into.id, ref.id], _REWORDED))
-            elif differing := self._find_differing_facts(into, ref):
-                self.apart.append(([into.id, ref.id], f"{_DIFFERING}{', '.join(differing[:_FACTS_NAMED])}"))
             else:
                 near.append((ref, near_copy.similarity))
                 self._used.update((cluster.kept, near_copy.number))
         for refs, similarity in _split_sources(near):
             yield Merge(into, refs, MergeReason.NEAR_DUPLICATE, similarity)
-
-    def _find_differing_facts(self, ref: RecordRef, other: RecordRef) -> list[str]:
-        text, other_text = join_text(self.row(ref)), join_text(self.row(other))
-        return find_missing_facts([text], other_text) + find_missing_facts([other_text], text)
 
     async def _find_group(self, index: KnowledgeIndex, find_like: FindLike | None, number: int) -> list[int]:
         row = self.row(self._refs[number])

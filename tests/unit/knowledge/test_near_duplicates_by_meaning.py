@@ -1,4 +1,4 @@
-"""What is offered to a model as one by meaning, and what is never joined without a model."""
+"""What is offered to a model as one by meaning, and what two texts must share to state the same."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,12 +33,6 @@ TEXT = (
     "Deploy the gateway in small steps. First drain the old nodes and watch the error rate on the dashboard. "
     "Then switch the load balancer over and keep the previous build ready for a rollback. "
 )
-ADDED = [
-    ("Keep the drained machines for thirty more minutes.", "Wait for port 8443 to answer."),
-    ("Keep the drained machines around for a while.", "Tell Marta Lindqvist when it is done."),
-    ("Keep the drained machines around for a while.", "Never restart during business hours."),
-    ("Keep the drained machines around for a while.", "Only operators may press the button."),
-]
 DIFFERENT = [
     ("the API allows 100 requests a minute", "the API allows 200 requests a minute"),
     ("Alice reviews each release of the gateway", "Bob reviews each release of the gateway"),
@@ -92,19 +86,7 @@ async def test_paraphrases_are_offered_to_a_model_together_and_nothing_else_is(h
     assert await find_groups(hub, by_meaning=True) == [set(ids[place : place + 2]) for place in (0, 2, 4)]
 
 
-@pytest.mark.parametrize(("first", "second"), ADDED)
-async def test_near_copies_that_differ_in_a_fact_stay_apart_without_a_model(hub: Hub, first: str, second: str) -> None:
-    body = TEXT * 2
-    ids = await save(hub, f"{body}{first}", f"{body}{first} {second}")
-
-    report = (await hub.knowledge.slimming.slim(local())).report
-
-    assert report["merged"] == []
-    assert [set(item["ids"]) for item in report["skipped"]] == [set(ids)]
-    assert "differ in" in report["skipped"][0]["reason"]
-
-
-async def test_near_copies_without_such_a_difference_are_joined(hub: Hub) -> None:
+async def test_near_copies_are_joined_without_a_model(hub: Hub) -> None:
     body = TEXT * 2
     await save(hub, body, f"{body}Afterwards write a short note for the team.")
 
