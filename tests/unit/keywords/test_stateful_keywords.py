@@ -23,7 +23,7 @@ from knowhub.core.errors import Conflict, KnowHubError
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, InfoPolicy, InfoQuery, InfoSort, TreeOptions, WrittenRow
 from knowhub.keywords.search.lookup import KeywordSearch
-from knowhub.keywords.search.text_search import NearKeywords
+from knowhub.keywords.search.text_search import NearKeywords, TreeTextSearch
 from knowhub.operations.model import UndoResult
 from knowhub.wiring.adapters import Overrides
 from tests.builders import caller, local, open_files
@@ -236,7 +236,9 @@ class KeywordMachine(TwoHubs):
     async def check_caches(self, hub: Hub) -> None:
         self.looked += 1
         options, text = TreeOptions(), PlainText()
-        search = KeywordSearch(hub.store, NearKeywords(text), hub.keywords.agent, options)
+        # Without the cache of the hub, whose answers must be the same.
+        near = NearKeywords(text, TreeTextSearch(hub.indexes.tree.index, hub.settings.relevance_floor))
+        search = KeywordSearch(hub.store, near, hub.keywords.agent, options)
         infos = InfoService(hub.store, text, self.ids, hub.keywords.agent, options)
         linked = sorted({keyword_id for _, keyword_id in self.model.links})
         for ctx in READERS:
