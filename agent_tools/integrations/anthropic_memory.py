@@ -42,7 +42,7 @@ class KnowHubMemoryTool(BetaAsyncAbstractMemoryTool):
         self._files = DocumentFolder("anthropic-memory", user_id)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return the lines of a file with their numbers, or the names and sizes of what is in a directory."""
+        """Return the lines of a file with their numbers, or the names and sizes of the files in a directory."""
         path = _parse(command.path)
         file = await self._find(path)
         if file is not None:

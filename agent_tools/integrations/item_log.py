@@ -14,7 +14,7 @@ TRIES: Final = 20
 class ItemLog:
     """A list of JSON items that grows at its end, in a folder below a path.
 
-    A batch of items is stored whole or not at all: readers leave out one that lacks a part. Several processes may
+    A batch of items is stored whole or not at all: readers leave out an incomplete batch. Several processes may
     append at the same time.
     """
 

@@ -1,4 +1,4 @@
-"""Sessions that the server learns from, and a search of what it has learnt, for frameworks with memories."""
+"""Sessions that the server learns from, and a search of the memories, for frameworks that have them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

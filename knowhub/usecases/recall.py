@@ -246,7 +246,10 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
     if found.status is SearchStatus.MATCHED and found.node is not None:
         path = " / ".join(row["name"] for row in map(_row, found.path) if row["id"] != "root")
         node, why = _row(found.node), f"{path}: named by the question, {found.reason}"
-        named = [(node, _keyword(node, _NAMED, why)), *((row, _linked_info(row)) for row in map(_row, found.infos))]
+        named = [
+            (node, _keyword(node, _NAMED, why)),
+            *((row, _make_linked_item(row)) for row in map(_row, found.infos)),
+        ]
     else:
         why, known = f"comes near: {found.status.value}", {row["id"]: relevance for _, relevance, row in hits}
         near = ((row, _share_words(question.text, row)) for row in map(_row, found.candidates))
@@ -283,7 +286,7 @@ def _keyword(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], title, text, read, relevance, why=why)
 
 
-def _linked_info(row: Mapping[str, Any]) -> RecallItem:
+def _make_linked_item(row: Mapping[str, Any]) -> RecallItem:
     why = f"hangs on that keyword, from {row['source']}" if row["source"] else "hangs on that keyword"
     return _info(row, _NAMED, why)
 

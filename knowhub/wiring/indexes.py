@@ -107,7 +107,7 @@ class Indexes:
         def tree(account: str) -> SearchableRows[Node | Info]:
             return SearchableRows(store.state(account), TREE_TEXTS)
 
-        def embedded_tree(account: str) -> SearchableRows[Node | Info]:
+        def list_embedded(account: str) -> SearchableRows[Node | Info]:
             return SearchableRows(store.state(account), TREE_TEXTS, MAX_EMBEDDED)
 
         forever = RetryPolicy(adapters.clock)
@@ -115,7 +115,7 @@ class Indexes:
         limited = RetryPolicy(adapters.clock, max_attempts=MAX_MEMORY_ATTEMPTS)
         family = _Family(memories, memories, ContextTexts())
         self.memories = _search_index(store, folder / "context", family, embedding, limited)
-        of_tree = _Family(tree, embedded_tree, TreeTexts(), _TREE_WAIT_S)
+        of_tree = _Family(tree, list_embedded, TreeTexts(), _TREE_WAIT_S)
         self.tree = _search_index(store, folder / "tree", of_tree, embedding, forever)
         self.outbox = Outbox(store, self.memories.vectors, adapters.clock)
 

@@ -2,7 +2,7 @@
 
 1. A statement weighs more than a question, an agent's acknowledgement and a tool's answer.
 2. A user's turn and the replies to it are one result. So are a memory and the messages that it was made of.
-3. A later statement that something changed comes before the earlier one that it is about. A replaced plan comes late.
+3. A later statement that something changed comes before the earlier one on the same thing. A replaced plan comes late.
 4. What shares only single characters with the question is no result, if nothing shares more.
 """
 
@@ -105,7 +105,7 @@ def fold_under_memories(said: Sequence[ScoredHit], extracted: Sequence[ScoredHit
 def lift_updates(
     turns: Sequence[ScoredHit], memories: Sequence[ScoredHit], match: Callable[[str, str], Sequence[str]]
 ) -> list[ScoredHit]:
-    """Return the turns, best first; a statement that something changed comes before the earlier one that it is about.
+    """Return the turns, best first; a statement that something changed comes before the one that it changes.
 
     `memories` are extracted ones that may be outdated, too. `match` returns the words that two texts share. A day
     counts as a whole, and a speaker updates only what they said themselves.
