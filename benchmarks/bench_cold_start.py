@@ -59,7 +59,7 @@ def main() -> None:
         size = rows.stat().st_size
         ratios = [opened["cpu_s"] / parsed["cpu_s"] for opened, parsed in rounds]
         opened, parsed = (
-            {name: median(one[side][name] for one in rounds) for name in rounds[0][side]} for side in (0, 1)
+            {name: median(measured[side][name] for measured in rounds) for name in rounds[0][side]} for side in (0, 1)
         )
         print(f"{NODES:,} keywords, {INFO_ROWS:,} infos, {LINK_ROWS:,} links: {size / 1e6:.0f} MB as rows")
         print(

@@ -123,7 +123,7 @@ async def _ask(client: httpx.AsyncClient, queries: Sequence[dict[str, Any]]) -> 
             asked = {"q": query["text"], "categories": "sessions", "top_k": str(TOP_K), "user_id": query["scope"]}
             answer = await client.get("/api/context/search", params=asked)
             answer.raise_for_status()
-            ids = [one for block in answer.json()["blocks"] for one in block["message_ids"]]
+            ids = [item for block in answer.json()["blocks"] for item in block["message_ids"]]
             ranked[query["id"]] = list(dict.fromkeys(ids))
 
     await asyncio.gather(*(work() for _ in range(CLIENTS)))

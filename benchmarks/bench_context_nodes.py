@@ -115,7 +115,7 @@ async def main() -> None:
     projection, bare = (statistics.median(times) for times in zip(*costs, strict=True))
     print(f"directories a commit: {nodes + 1}, messages: {_MESSAGES}")
     print(f"projection: {projection:.0f} µs a directory, bare files: {bare:.0f} µs a directory")
-    print(f"throughput: {ratio:.2f} of bare files ({', '.join(f'{one:.2f}' for one in ratios)}), target {TARGET}")
+    print(f"throughput: {ratio:.2f} of bare files ({', '.join(f'{item:.2f}' for item in ratios)}), target {TARGET}")
     if ratio < TARGET:
         sys.exit(1)
 

@@ -69,7 +69,7 @@ async def _compare(few: Server, many: Server, limit: Server) -> None:
 
 
 def _print(what: str, ours: Sequence[float], theirs: Sequence[float], limit: float) -> None:
-    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+    ratios = [our / other for our, other in zip(ours, theirs, strict=True)]
     rounds = " ".join(f"{ratio:.2f}" for ratio in ratios)
     print(
         f"{what}: {median(ratios):.2f} x ({median(ours):.0f} us of CPU against {median(theirs):.0f} us; "

@@ -78,7 +78,7 @@ async def main() -> None:
                             # Rows are looked up in a new base behind the answer: that is part of what may be felt.
                             await asyncio.sleep(BEHIND_S)
                         times += waited
-                    rounds = " ".join(f"{one:.2f}" for one in speeds)
+                    rounds = " ".join(f"{speed:.2f}" for speed in speeds)
                     print(f"{name}: {median(speeds):.2f} of a copy with fsync (rounds {rounds}; goal >= {SPEED_GOAL})")
                     _print_waits(f"during {name}", times, Waited.of(idle))
 
@@ -125,7 +125,7 @@ async def _clients(port: int) -> AsyncIterator[list[float]]:
     """Let clients search and save, with a pause between, until the block ends; gives the times of all requests."""
     times: list[float] = []
 
-    async def one(client: int) -> None:
+    async def first(client: int) -> None:
         number = 0
         while True:
             number += 1
@@ -136,7 +136,7 @@ async def _clients(port: int) -> AsyncIterator[list[float]]:
                 times.extend(await requests(port, 1, 1, _always(payload)))
                 await asyncio.sleep(PAUSE_S)
 
-    tasks = [asyncio.create_task(one(client)) for client in range(CLIENTS)]
+    tasks = [asyncio.create_task(first(client)) for client in range(CLIENTS)]
     try:
         yield times
     finally:

@@ -44,7 +44,7 @@ async def _compare(share: float, mask: "np.ndarray", stores: "tuple[Vectors, Mat
         values = matrix @ query
         values[~mask] = -np.inf
         best = np.argpartition(-values, TOP_K)[:TOP_K]
-        return [int(one) for one in best[np.argsort(-values[best])]]
+        return [int(item) for item in best[np.argsort(-values[best])]]
 
     async def ours(query: Matrix) -> Sequence[int]:
         likeness = await asyncio.to_thread(vectors.run_comparison, vectors.start_comparison(query, groups), TOP_K)
@@ -96,7 +96,7 @@ def _filled(matrix: Matrix, visible: "dict[float, np.ndarray]") -> Vectors:
 
 
 def _recall(found: "Sequence[set[int]]", exact: "Sequence[set[int]]") -> float:
-    return sum(len(one & right) for one, right in zip(found, exact, strict=True)) / sum(map(len, exact))
+    return sum(len(item & right) for item, right in zip(found, exact, strict=True)) / sum(map(len, exact))
 
 
 async def _timed(search: Callable[[Matrix], Awaitable[object]], query: Matrix) -> float:

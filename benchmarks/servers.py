@@ -68,7 +68,7 @@ async def requests(port: int, clients: int, each: int, payload: Callable[[int], 
     """Send `clients` × `each` requests over kept connections; return each one's time, in seconds."""
     times: list[float] = []
 
-    async def one(client: int) -> None:
+    async def repeat(client: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for number in range(each):
             started = time.perf_counter()
@@ -78,7 +78,7 @@ async def requests(port: int, clients: int, each: int, payload: Callable[[int], 
         writer.close()
         await writer.wait_closed()
 
-    await asyncio.gather(*(one(client) for client in range(clients)))
+    await asyncio.gather(*(repeat(client) for client in range(clients)))
     return times
 
 

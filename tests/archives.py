@@ -35,7 +35,7 @@ class Archive:
     def of(cls, path: Path) -> "Archive":
         """Read a whole one."""
         with tarfile.open(path) as archive:
-            read = {one.name: _content(archive, one) for one in archive.getmembers()}
+            read = {getmember.name: _content(archive, getmember) for getmember in archive.getmembers()}
         manifest = orjson.loads(read.pop(MANIFEST))
         return cls(manifest, [Piece(name, data) for name, data in read.items()])
 
@@ -45,7 +45,7 @@ class Archive:
 
     def with_pieces(self, *pieces: Piece) -> "Archive":
         """Return it with other members, of which the manifest says the truth."""
-        told = {one.name: {"bytes": len(one.data), "sha256": sha256(one.data).hexdigest()} for one in pieces}
+        told = {piece.name: {"bytes": len(piece.data), "sha256": sha256(piece.data).hexdigest()} for piece in pieces}
         return replace(self, manifest={**self.manifest, "members": told}, pieces=list(pieces))
 
     def and_pieces(self, *pieces: Piece) -> "Archive":
@@ -66,10 +66,10 @@ def packed(pieces: Sequence[Piece]) -> bytes:
     """Return a tar of members in their order, whatever they are."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for one in pieces:
-            member = tarfile.TarInfo(one.name)
-            member.type, member.linkname, member.size = one.kind, one.target, len(one.data)
-            archive.addfile(member, io.BytesIO(one.data))
+        for piece in pieces:
+            member = tarfile.TarInfo(piece.name)
+            member.type, member.linkname, member.size = piece.kind, piece.target, len(piece.data)
+            archive.addfile(member, io.BytesIO(piece.data))
     return file.getvalue()
 
 

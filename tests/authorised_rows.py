@@ -22,23 +22,23 @@ class Made:
         self._scopes = scopes
         self._count = 0
 
-    async def rows(self, path: str, one: Asked) -> dict[str, str]:
+    async def rows(self, path: str, row: Asked) -> dict[str, str]:
         """Make the rows that a request is about, each of them new."""
-        wanted = {name for name in _MADE if f"{{{name}" in path or name in one.uses}
+        wanted = {name for name in _MADE if f"{{{name}" in path or name in row.uses}
         ids: dict[str, str] = {}
         for name, make in _MADE.items():
             if name in wanted:
                 ids |= await make(self, ids)
         return ids
 
-    async def ask(self, method: str, path: str, one: Asked, ids: Ids, key: str | None) -> httpx.Response:
+    async def ask(self, method: str, path: str, row: Asked, ids: Ids, key: str | None) -> httpx.Response:
         """Send a request as it does what it is for, with a key or none."""
-        body = None if one.body is None else one.body(ids)
+        body = None if row.body is None else row.body(ids)
         lines = isinstance(body, bytes)
         url = path.replace(":path}", "}").format(**ids)
         return await self.api.request(
             method,
-            f"{url}?{one.query.format(**ids)}" if one.query else url,
+            f"{url}?{row.query.format(**ids)}" if row.query else url,
             json=None if lines else body,
             content=body if lines else None,
             headers=headers(key) | ({"Content-Type": "application/x-ndjson"} if lines else {}),

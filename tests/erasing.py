@@ -27,7 +27,7 @@ def indexes_with(folder: Path, text: str) -> list[str]:
     terms = [term for term in index_terms(text) if len(term) >= _LONG_TERM]
     builds = sorted((folder / "indexes" / "lexical").glob("*/build-*"))
     searchers = [(build, tantivy.Index.open(str(build)).searcher()) for build in builds]
-    return [build.name for build, one in searchers if any(one.doc_freq("terms", term) for term in terms)]
+    return [build.name for build, item in searchers if any(item.doc_freq("terms", term) for term in terms)]
 
 
 def _bytes(path: Path) -> bytes:

@@ -128,11 +128,11 @@ class Deeds:
     def create_batch(self, drawn: Sequence[tuple[Given, int | None]]) -> Deed:
         items = []
         for index, (new, above) in enumerate(drawn):
-            one = self._new(new)
+            first = self._new(new)
             # A parent among the earlier ones, and now and then one that comes later or is the keyword itself.
             parent_ref = None if above is None else f"ref-{above % (index + 1)}"
-            parent_id = one.parent_id if parent_ref is None else None
-            items.append(_with(one, parent_id=parent_id, parent_ref=parent_ref, ref=f"ref-{index}"))
+            parent_id = first.parent_id if parent_ref is None else None
+            items.append(_with(first, parent_id=parent_id, parent_ref=parent_ref, ref=f"ref-{index}"))
 
         def expect(model: TreeModel, answer: object) -> None:
             refused = [f"refused-{index}" for index in range(len(items))]
@@ -245,9 +245,9 @@ class Deeds:
 
     def _two_keywords(self, pick: int, other: int) -> tuple[str, str]:
         """Pick two, now and then one twice, and one that is missing."""
-        one = self._keyword(pick)
-        others = [keyword_id for keyword_id in sorted(self.model.keywords) if keyword_id != one or pick % 7 == 6]
-        return one, _picked(others, other)
+        first = self._keyword(pick)
+        others = [keyword_id for keyword_id in sorted(self.model.keywords) if keyword_id != first or pick % 7 == 6]
+        return first, _picked(others, other)
 
     def _info(self, pick: int) -> str:
         return _picked(sorted(self.model.infos), pick)
@@ -289,10 +289,10 @@ def steps_of(
         node = ref(pick)
         below = model.children(node["id"]) or ids
         chosen = [below[(other + more) % len(below)] for more in range(1 + other % 2)]
-        children = [{"id": one, "version": versions[one]} for one in chosen]
+        children = [{"id": item, "version": versions[item]} for item in chosen]
         return {"kind": "split", "node": node, "groups": [{"name": name, "children": children}]}
 
-    return [step(*one) for one in drawn]
+    return [step(*item) for item in drawn]
 
 
 def _picked(ids: Sequence[str], pick: int) -> str:

@@ -81,7 +81,7 @@ class TreeModel:
             if new.ref is not None:
                 by_ref[new.ref] = row_id
         for index, said in enumerate(saids):
-            names = {token(one["name"]) for other, one in enumerate(saids) if other != index}
+            names = {token(item["name"]) for other, item in enumerate(saids) if other != index}
             refuse(Conflict, when=names & set(map(token, said["aliases"])))
         for row_id, said, parent_id in zip(row_ids, saids, parents, strict=True):
             refuse(InvalidInput, when=parent_id not in self.keywords and parent_id not in row_ids)
@@ -97,7 +97,7 @@ class TreeModel:
             _check_name(changed["name"])
         if keyword_id != ROOT_ID and ("name" in patch or "aliases" in patch):
             changed["aliases"] = distinct(changed["name"], changed["aliases"], standing=said["aliases"])
-        self._check_aliases_free(keyword_id, [one for one in changed["aliases"] if one not in said["aliases"]])
+        self._check_aliases_free(keyword_id, [alias for alias in changed["aliases"] if alias not in said["aliases"]])
         said.update(changed)
 
     def move(self, keyword_id: str, parent_id: str) -> None:
@@ -130,8 +130,8 @@ class TreeModel:
         has_infos = any(keyword in doomed for _, keyword in self.links)
         refuse(Conflict, when=has_infos and policy is InfoPolicy.FORBID)
         self._hand_over(doomed, above if policy is InfoPolicy.REATTACH else None)
-        for one in doomed:
-            del self.keywords[one]
+        for item in doomed:
+            del self.keywords[item]
 
     def add_alias(self, keyword_id: str, alias: str) -> None:
         refuse(Conflict, when=keyword_id == ROOT_ID)
@@ -143,10 +143,10 @@ class TreeModel:
 
     def remove_alias(self, keyword_id: str, alias: str) -> None:
         said = self._there(keyword_id)
-        same = [one for one in said["aliases"] if token(one) == token(alias)]
+        same = [item for item in said["aliases"] if token(item) == token(alias)]
         doomed = [alias] if alias in said["aliases"] else same
         refuse(NotFound, when=not doomed)
-        said["aliases"] = [one for one in said["aliases"] if one not in doomed]
+        said["aliases"] = [item for item in said["aliases"] if item not in doomed]
 
     def create_info(self, row_id: str, new: NewInfo) -> None:
         refuse(InvalidInput, when=not new.content.strip())
@@ -198,12 +198,12 @@ class TreeModel:
         return upwards[::-1]
 
     def children(self, keyword_id: str) -> list[str]:
-        return [one for one, said in self.keywords.items() if said["parent_id"] == keyword_id]
+        return [keyword for keyword, said in self.keywords.items() if said["parent_id"] == keyword_id]
 
     def subtree(self, keyword_id: str) -> list[str]:
         found = [keyword_id]
-        for one in found:
-            found += self.children(one)
+        for item in found:
+            found += self.children(item)
         return found
 
     def fault(self) -> str | None:
@@ -238,7 +238,7 @@ class TreeModel:
         refuse(Conflict, when=any(said["parent_id"] != keyword_id for said in saids))
         _check_name(group["name"])
         refuse(Conflict, when=len(set(children)) < len(children))
-        seen_by = {one for said in saids for one in scopes.audience(said["scopes"], OWNER)}
+        seen_by = {item for said in saids for item in scopes.audience(said["scopes"], OWNER)}
         shown = ["public"] if "public" in seen_by else sorted(seen_by - {OWNER}) or [scopes.OWNER]
         self.keywords[row_id] = fresh(NewKeyword(group["name"], scopes=shown), keyword_id)
         for said in saids:
@@ -246,8 +246,8 @@ class TreeModel:
 
     def _hand_over(self, keyword_ids: Sequence[str], heir: str | None) -> None:
         """Unlink the infos of keywords, and link them to `heir`: of several links of one info the strongest goes on."""
-        of_them = [pair for one in keyword_ids for pair in self.links if pair[1] == one]
-        for pair in sorted(of_them, key=lambda one: _STRENGTH.index(self.links[one]["relation"])):
+        of_them = [pair for item in keyword_ids for pair in self.links if pair[1] == item]
+        for pair in sorted(of_them, key=lambda item: _STRENGTH.index(self.links[item]["relation"])):
             said = self.links.pop(pair)
             if heir is not None and (pair[0], heir) not in self.links:
                 self.links[pair[0], heir] = said

@@ -68,10 +68,10 @@ def _leaves(value: Any, where: str = "result") -> Iterator[tuple[str, Any]]:  # 
 def _difference(first: object, second: object) -> str | None:
     """Return where two results differ, but for the ids that were made."""
     made: dict[str, str] = {}
-    for (where, one), (_, two) in zip_longest(_leaves(first), _leaves(second), fillvalue=("", None)):
-        is_same = _is_same_text(one, two, made) if isinstance(one, str) and isinstance(two, str) else one == two
+    for (where, item), (_, two) in zip_longest(_leaves(first), _leaves(second), fillvalue=("", None)):
+        is_same = _is_same_text(item, two, made) if isinstance(item, str) and isinstance(two, str) else item == two
         if not is_same:
-            return f"{where}: {one!r} and then {two!r}"
+            return f"{where}: {item!r} and then {two!r}"
     return None
 
 
@@ -81,7 +81,7 @@ def _is_same_text(first: str, second: str, made: dict[str, str]) -> bool:
     if _MADE_ID.sub("ID", first) != _MADE_ID.sub("ID", second):
         return False
     pairs = zip(_MADE_ID.findall(first), _MADE_ID.findall(second), strict=True)
-    return all(made.setdefault(one, two) == two for one, two in pairs if one != two)
+    return all(made.setdefault(pair, two) == two for pair, two in pairs if pair != two)
 
 
 def _no_text(_segment: int, _start: int, _end: int) -> bytes:

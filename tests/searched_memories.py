@@ -74,7 +74,7 @@ class Memories:
     async def ids(self, question: str, **named: Any) -> list[str]:  # noqa: ANN401 -- what a search takes
         """Return the messages that a search among sessions names, best first."""
         blocks = await self.found(question, categories=[MemoryCategory.SESSIONS.value], **named)
-        return list(dict.fromkeys(one for block in blocks for one in block.message_ids))
+        return list(dict.fromkeys(item for block in blocks for item in block.message_ids))
 
 
 @asynccontextmanager

@@ -124,9 +124,9 @@ def _cascaded(changes: Sequence[Row]) -> set[tuple[str, str]]:
     """Return the rows that only followed one that was deleted, or that came back."""
     known = [change for change in changes if change["before"] is not None]
     turned = {
-        (one["collection"], one["id"])
-        for one in known
-        if bool(one["before"].get("deleted")) != bool(one["after"].get("deleted"))
+        (item["collection"], item["id"])
+        for item in known
+        if bool(item["before"].get("deleted")) != bool(item["after"].get("deleted"))
     }
     found = set()
     for change in known:
@@ -138,15 +138,15 @@ def _cascaded(changes: Sequence[Row]) -> set[tuple[str, str]]:
                 found.add((KEYWORDS, change["id"]))
     links = [change for change in changes if change["collection"] == LINKS]
     infos = {
-        one["after"]["info_id"]
-        for one in links
-        if {(KEYWORDS, one["after"]["keyword_id"]), (INFOS, one["after"]["info_id"])} & turned
+        link["after"]["info_id"]
+        for link in links
+        if {(KEYWORDS, link["after"]["keyword_id"]), (INFOS, link["after"]["info_id"])} & turned
     }
-    return found | {(LINKS, one["id"]) for one in links if one["after"]["info_id"] in infos}
+    return found | {(LINKS, link["id"]) for link in links if link["after"]["info_id"] in infos}
 
 
 def _is_gone(changes: Sequence[Row], keyword_id: str) -> bool:
-    (after,) = [one["after"] for one in changes if (one["collection"], one["id"]) == (KEYWORDS, keyword_id)]
+    (after,) = [change["after"] for change in changes if (change["collection"], change["id"]) == (KEYWORDS, keyword_id)]
     return bool(after.get("deleted"))
 
 
@@ -247,7 +247,7 @@ def _check_links(view: View, rows: Rows) -> None:
         assert sorted((link.keyword_id, link.relation) for link in list_links_of_info(view, info_id)) == sorted(of_info)
     for keyword_id in {ROOT_ID, *(row_id for held, row_id in rows if held == KEYWORDS)}:
         relations = {link["info_id"]: link["relation"] for link in links if link["keyword_id"] == keyword_id}
-        oldest_first = [(one, relations[one]) for one in infos if one in relations]
+        oldest_first = [(info, relations[info]) for info in infos if info in relations]
         assert [(link.info_id, link.relation) for link in list_links_of_keyword(view, keyword_id)] == oldest_first
         for relation in (None, *RelationType):
             for sort in InfoSort:
@@ -258,9 +258,9 @@ def _check_links(view: View, rows: Rows) -> None:
 
 
 def _page(newest_first: Sequence[tuple[str, str]], relation: RelationType | None, sort: InfoSort) -> list[str]:
-    chosen = [one for one in newest_first if relation is None or one[1] == relation]
+    chosen = [item for item in newest_first if relation is None or item[1] == relation]
     if sort is InfoSort.RELEVANCE:
-        chosen.sort(key=lambda one: list(RelationType).index(RelationType(one[1])))
+        chosen.sort(key=lambda item: list(RelationType).index(RelationType(item[1])))
     return [info_id for info_id, _ in chosen]
 
 

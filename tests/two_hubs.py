@@ -52,7 +52,7 @@ class TwoHubs(RuleBasedStateMachine):
 
     def problems(self) -> Sequence[object]:
         """Say what is wrong with the directory when both have left it."""
-        return [one for one in check_directory(self.settings) if one.severity is Severity.PROBLEM]
+        return [item for item in check_directory(self.settings) if item.severity is Severity.PROBLEM]
 
     def world(self) -> Overrides:
         """Return what each of the two is opened with."""

@@ -21,7 +21,13 @@ SIZES = {KNOWLEDGE: 70, KEYWORDS: 45, INFOS: 45, RESOURCES: 30}
 NAMES = tuple(f"主题{letter}" for letter in "甲乙丙丁戊己庚辛壬癸")
 _USERS, _AGENTS = tuple("abcde"), tuple("xyz")
 _GROUPS = ("project:p1", "project:p2", "project:p3", "team:t1", "team:t2", "org:o1")
-_SCOPES = (*(f"user:{one}" for one in _USERS), *(f"agent:{one}" for one in _AGENTS), *_GROUPS, "public", "user:owner")
+_SCOPES = (
+    *(f"user:{item}" for item in _USERS),
+    *(f"agent:{item}" for item in _AGENTS),
+    *_GROUPS,
+    "public",
+    "user:owner",
+)
 _TRIES = 20
 
 
@@ -93,16 +99,16 @@ class VisibleWorld:
         while above is not None and above != ROOT_ID:
             upwards.append(above)
             above = self.rows[KEYWORDS][above].above
-        return [ROOT_ID, *(one for one in reversed(upwards) if asker.may_see(self.rows[KEYWORDS][one]))]
+        return [ROOT_ID, *(upward for upward in reversed(upwards) if asker.may_see(self.rows[KEYWORDS][upward]))]
 
     def children(self, asker: Asker, keyword_id: str) -> set[str]:
         """Return the keywords directly below one that a caller may see."""
-        return {one for one in self.seen(asker, KEYWORDS) if self.rows[KEYWORDS][one].above == keyword_id}
+        return {item for item in self.seen(asker, KEYWORDS) if self.rows[KEYWORDS][item].above == keyword_id}
 
     def below(self, asker: Asker, keyword_id: str) -> set[str]:
         """Return the keywords that a caller reaches from one step by step, without it."""
         near = self.children(asker, keyword_id)
-        return near.union(*(self.below(asker, one) for one in near))
+        return near.union(*(self.below(asker, item) for item in near))
 
     async def _make(self, kind: str, number: int) -> None:
         owner, scopes = self._owner(), self._scopes()
@@ -158,13 +164,15 @@ class VisibleWorld:
         return hangs or any(keyword_id in row.linked for row in self.rows[INFOS].values())
 
     def _owner(self) -> str:
-        return self.dice.choice((*(f"user:{one}" for one in _USERS), *(f"agent:{one}" for one in _AGENTS)))
+        return self.dice.choice((*(f"user:{user}" for user in _USERS), *(f"agent:{agent}" for agent in _AGENTS)))
 
     def _scopes(self) -> tuple[str, ...]:
         # A fifth is for everybody; of the rest most have one scope, and some several.
         if self.dice.randrange(5) == 0:
             return ("public", *self.dice.sample(_GROUPS, self.dice.randrange(2)))
-        return tuple(self.dice.sample([one for one in _SCOPES if one != "public"], self.dice.choice((1, 1, 1, 2, 3))))
+        return tuple(
+            self.dice.sample([scope for scope in _SCOPES if scope != "public"], self.dice.choice((1, 1, 1, 2, 3)))
+        )
 
 
 def askers(dice: random.Random, many: int) -> Sequence[Asker]:
@@ -174,23 +182,25 @@ def askers(dice: random.Random, many: int) -> Sequence[Asker]:
 
 def _asker(dice: random.Random, number: int) -> Asker:
     user, agent = dice.choice((*_USERS, "stranger")), dice.choice((*_AGENTS, None))
-    groups = {kind: [one for one in _GROUPS if one.startswith(kind) and dice.randrange(3) == 0] for kind in _KINDS}
+    groups = {
+        kind: [group for group in _GROUPS if group.startswith(kind) and dice.randrange(3) == 0] for kind in _KINDS
+    }
     if number % 4 == 3:
         ids = {"user_id": user} | {f"{kind}_id": held[0].partition(":")[2] for kind, held in groups.items() if held}
         return Asker(caller_context(ids, "user:local"), _scopes_of(ids))
     role = (Role.WRITER, Role.READER, Role.WRITER, Role.ADMIN)[number // 4 % 4]
-    names = {f"{kind}_ids": tuple(one.partition(":")[2] for one in held) for kind, held in groups.items()}
+    names = {f"{kind}_ids": tuple(item.partition(":")[2] for item in held) for kind, held in groups.items()}
     key = key_of("default", new_row(NewKey(KeyHolder(user, agent, **names), role), f"key-{number}", "hash", START))
-    named = next((one for one in groups["project"] if dice.randrange(2)), None)
+    named = next((item for item in groups["project"] if dice.randrange(2)), None)
     narrowing = {} if named is None else {"project_id": named.partition(":")[2]}
-    held = [one for kind, some in groups.items() for one in ([named] if kind == "project" and named else some)]
+    held = [item for kind, some in groups.items() for item in ([named] if kind == "project" and named else some)]
     own = {f"user:{user}", *((f"agent:{agent}",) if agent else ())}
     sees = None if role is Role.ADMIN else frozenset({*own, *held, "public"})
     return Asker(context_for(key.caller, narrowing, None), sees)
 
 
 def _scopes_of(ids: Mapping[str, str]) -> frozenset[str]:
-    return frozenset({*(f"{name.removesuffix('_id')}:{one}" for name, one in ids.items()), "public"})
+    return frozenset({*(f"{name.removesuffix('_id')}:{item}" for name, item in ids.items()), "public"})
 
 
 _KINDS = ("project", "team", "org")

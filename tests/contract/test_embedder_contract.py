@@ -53,8 +53,8 @@ def without_format(asked: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in asked.items() if name != "encoding_format"}
 
 
-def likeness(one: Vector, other: Vector) -> float:
-    return sum(a * b for a, b in zip(one, other, strict=True))
+def likeness(first: Vector, other: Vector) -> float:
+    return sum(a * b for a, b in zip(first, other, strict=True))
 
 
 async def test_each_text_has_a_vector_of_length_1_and_all_have_one_dimension(embedder: CountedEmbedder) -> None:
@@ -72,7 +72,7 @@ async def test_vectors_come_in_the_order_of_their_texts_and_do_not_depend_on_the
     together = await embedder.embed(TEXTS, 30)
     alone = [(await embedder.embed([text], 30))[0] for text in TEXTS]
 
-    assert all(likeness(one, other) > 0.9999 for one, other in zip(together, alone, strict=True))
+    assert all(likeness(item, other) > 0.9999 for item, other in zip(together, alone, strict=True))
 
 
 async def test_texts_with_words_in_common_lie_closer_than_others(embedder: CountedEmbedder) -> None:
@@ -107,7 +107,9 @@ async def test_no_text_breaks_it(embedder: CountedEmbedder, text: str) -> None:
 async def test_batches_may_be_asked_for_side_by_side_and_are_counted(embedder: CountedEmbedder) -> None:
     answers = await asyncio.gather(*(embedder.embed(TEXTS, 60, query=at % 2 == 0) for at in range(6)))
 
-    assert all(likeness(one, other) > 0.9999 for found in answers for one, other in zip(found, answers[0], strict=True))
+    assert all(
+        likeness(item, other) > 0.9999 for found in answers for item, other in zip(found, answers[0], strict=True)
+    )
     assert (embedder.usage.calls, embedder.usage.failures) == (6, 0)
     assert embedder.usage.prompt_tokens > 0
     assert not embedder.is_open

@@ -286,7 +286,7 @@ async def test_a_check_names_what_was_altered_and_a_rebuild_makes_it_right(
         found = bench.check()
 
         where = str(Path(FOLDERS[name], path))
-        assert not found.fits or [one for one in found.differences if where.startswith(one)], path
+        assert not found.fits or [difference for difference in found.differences if where.startswith(difference)], path
         bench.checked.discard()
         await bench.catch_up()
         await bench.store.close()

@@ -374,7 +374,7 @@ async def test_a_decision_reads_what_those_before_it_in_its_group_noted(store: S
 
     answers = await store.commit_group(ACCOUNT, ACTOR, [decide] * 3)
 
-    assert [None if isinstance(one, Unchanged) else one.operation.reply for one in answers] == [
+    assert [None if isinstance(answer, Unchanged) else answer.operation.reply for answer in answers] == [
         {"notes": []},
         None,
         {"notes": [0, "nothing"]},
@@ -430,13 +430,13 @@ async def test_a_retry_key_outlives_a_restart(tmp_path: Path) -> None:
 
 async def test_another_process_knows_what_a_retry_would_answer_and_for_as_long(tmp_path: Path) -> None:
     clock = FakeClock()
-    one, other = open_files(tmp_path, clock=clock), open_files(tmp_path, clock=clock)
-    first = await committed(one, saving("a"), idempotency=retry_key())
+    left, other = open_files(tmp_path, clock=clock), open_files(tmp_path, clock=clock)
+    first = await committed(left, saving("a"), idempotency=retry_key())
 
     known = await other.find_replay(ACCOUNT, retry_key())
     clock.advance(24 * 3600 + 1)
     later = await other.find_replay(ACCOUNT, retry_key(body="another"))
-    await one.close()
+    await left.close()
     await other.close()
 
     assert known is not None

@@ -52,7 +52,7 @@ def found(folder: Path) -> list[Finding]:
 
 
 def problems(folder: Path) -> list[str]:
-    return [f"{one.subject}: {one.detail}" for one in found(folder) if one.severity is Severity.PROBLEM]
+    return [f"{item.subject}: {item.detail}" for item in found(folder) if item.severity is Severity.PROBLEM]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

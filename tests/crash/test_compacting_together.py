@@ -25,10 +25,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    async with opened(tmp_path) as one, opened(tmp_path) as other:
-        known = await fill(one)
+    async with opened(tmp_path) as first, opened(tmp_path) as other:
+        known = await fill(first)
         await other.refresh()
-        before, seen = state_of(one, known), list[Sequence[str]]()
+        before, seen = state_of(first, known), list[Sequence[str]]()
 
         async def looked_at(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             await asyncio.sleep(0.2)
@@ -36,11 +36,11 @@ async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: 
             seen.append(unpublished(tmp_path))
             return made
 
-        await asyncio.gather(one.compact(0.0, looked_at), other.compact(0.0, looked_at))
+        await asyncio.gather(first.compact(0.0, looked_at), other.compact(0.0, looked_at))
 
         assert [len(names) for names in seen] in ([1], [1, 1])
-        assert (one.status().writable, other.status().writable) == (True, True)
-        assert state_of(one, known) == state_of(other, known) == before
+        assert (first.status().writable, other.status().writable) == (True, True)
+        assert state_of(first, known) == state_of(other, known) == before
     async with opened(tmp_path) as store:
         assert (state_of(store, known), store.status().damage) == (before, [])
 

@@ -59,7 +59,7 @@ async def answers_of(hub: Hub) -> Answers:
     found = await hub.knowledge.search.search(local(), SearchQuery("zebra"))
     keyword = await hub.keywords.search.search(local(), "python")
     infos = [head.id for head in list_newest_infos(hub.store.view("default"))]
-    return Answers([str(one["id"]) for one in found.records], keyword, infos)
+    return Answers([str(record["id"]) for record in found.records], keyword, infos)
 
 
 async def written_on(hub: Hub, name: str) -> str:
@@ -90,7 +90,7 @@ async def holds(source: Path, path: Path, data: bytes, expected: Answers, *, men
 async def mended(folder: Path, lion: str, expected: Answers) -> None:
     async with hub_on(folder) as hub:
         found = await hub.knowledge.search.search(local(), SearchQuery("lion"))
-        assert [one["id"] for one in found.records] == [lion]
+        assert [record["id"] for record in found.records] == [lion]
         assert (await answers_of(hub)).found == expected.found
         assert (await hub.keywords.search.search(local(), "later")).status is SearchStatus.MATCHED
     assert record_files(folder) == rows_in_log(folder)

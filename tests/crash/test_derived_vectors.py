@@ -46,9 +46,9 @@ class Right:
 
 async def answers_of(hub: Hub) -> Answers:
     asked = [SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True, min_relevance=0.0) for text in QUERIES]
-    answered = [await hub.knowledge.search.search(local(), one) for one in asked]
-    assert {tuple(one.degraded) for one in answered} == {()}
-    found = [[(row["id"], row["why"]["stages"]) for row in one.records] for one in answered]
+    answered = [await hub.knowledge.search.search(local(), item) for item in asked]
+    assert {tuple(item.degraded) for item in answered} == {()}
+    found = [[(row["id"], row["why"]["stages"]) for row in item.records] for item in answered]
     return Answers(found, answered[0].index_lag)
 
 
@@ -92,7 +92,7 @@ def rows_of(folder: Path) -> frozenset[bytes]:
 
 
 def problems(folder: Path) -> list[str]:
-    return [one.subject for one in check_directory(Settings(data_dir=folder)) if one.severity == "problem"]
+    return [item.subject for item in check_directory(Settings(data_dir=folder)) if item.severity == "problem"]
 
 
 async def holds(source: Path, kind: str, data: bytes, right: Right, *, mends: bool = True) -> Answers:

@@ -44,7 +44,7 @@ class Prepared:
 async def prepare(folder: Path) -> Prepared:
     async with opened(folder) as hub:
         batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("other")])
-        secret, other = (str(one.record["id"]) for one in batch.records)
+        secret, other = (str(item.record["id"]) for item in batch.records)
         await hub.knowledge.records.patch(local(), secret, {"content": f"{SECRET}, they say"})
         await hub.knowledge.records.delete(local(), secret)
     (folder / "quarantine").mkdir()
@@ -278,9 +278,9 @@ async def test_nothing_is_erased_while_the_log_is_compacted_and_all_of_it_afterw
     async with opened(tmp_path, options=options) as hub, opened(tmp_path, options=options) as other:
 
         async def while_others_erase(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            for one in (hub, other):
+            for item in (hub, other):
                 with pytest.raises(Conflict, match="being compacted"):
-                    await erase(one, known)
+                    await erase(item, known)
             return await run_in_process(RealFileSystem())(name, root, arguments)
 
         await hub.store.compact(0.0, while_others_erase)

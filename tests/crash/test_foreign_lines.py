@@ -225,7 +225,7 @@ async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Spoi
     assert problems(tmp_path) == []
     async with opened(tmp_path) as hub:
         assert hub.store.status().damage == []
-        assert [one.seq async for one in hub.store.operations("default") if one.changes] == [3, 1]
+        assert [item.seq async for item in hub.store.operations("default") if item.changes] == [3, 1]
         await hub.knowledge.records.save(local(), new_knowledge("fourth"))
 
 
@@ -282,7 +282,7 @@ async def test_the_header_of_a_segment_that_another_program_wrote_is_named(tmp_p
         damage = hub.store.status().damage
     named = problems(tmp_path)
 
-    assert [(one.offset, one.reason) for one in damage] == [(0, "the segment's header is damaged")]
+    assert [(item.offset, item.reason) for item in damage] == [(0, "the segment's header is damaged")]
     assert any("the segment's header is damaged" in problem for problem in named)
 
 
@@ -299,7 +299,7 @@ async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Pat
         version = (await hub.knowledge.records.get(local(), kept)).version
     named = problems(tmp_path)
 
-    assert [(Path(one.path).name, one.offset) for one in damage] == [(base.name, offset)]
+    assert [(Path(item.path).name, item.offset) for item in damage] == [(base.name, offset)]
     assert version == 1
     assert any(f"{base.name}: offset {offset}" in problem for problem in named)
 

@@ -49,7 +49,7 @@ async def test_servers_that_are_killed_while_they_embed_leave_an_index_that_a_re
         assert waiting > 0
         assert seen == sorted(seen)
         assert (status.pending, status.failed, status.dead) == (0, 0, kills)
-        assert {letter.uri for letter in status.dead_letters} == {live_heads(hub)[one].uri for one in poisoned}
+        assert {letter.uri for letter in status.dead_letters} == {live_heads(hub)[item].uri for item in poisoned}
         assert len(embedded) == kills * MESSAGES
         assert set(live_heads(hub)) - set(embedded) == poisoned
         assert embedded == await rebuilt(hub, tmp_path)

@@ -186,8 +186,8 @@ def test_of_two_that_make_a_lock_at_once_neither_wipes_what_the_other_says(tmp_p
 
     lock = LockFile(Overtaken(make_another), path)
     read = lock.read()
-    for one in (lock, *others):
-        one.close()
+    for item in (lock, *others):
+        item.close()
 
     assert read is not None
     assert read[1] == said_there

@@ -48,7 +48,7 @@ async def test_after_a_flipped_bit_all_else_is_there_and_writing_works(tmp_path:
     assert kept.read_bytes() == bad
     assert kept.name.startswith(f"segment-00000001-at-{offset}-damaged-")
     what = f"{len(bad)} bytes were damaged and lie in quarantine/{kept.name}"
-    assert [one.detail for one in done] == [
+    assert [item.detail for item in done] == [
         f"offset {offset}: {what}; they told of notes note-{line - 1}",
         f"written again from its good lines; operations {line} are lost",
     ]
@@ -69,10 +69,10 @@ async def test_the_doctor_says_afterwards_what_is_lost_and_what_is_kept(tmp_path
 
     mended(folder)
 
-    details = [one.detail for one in found(folder)]
+    details = [item.detail for item in found(folder)]
     assert "operations 2, 5 were lost to damage; what was left of them is in quarantine/" in details
     assert (
-        sum("of acknowledged operations that `knowhub doctor --repair` took out of the log" in one for one in details)
+        sum("of acknowledged operations that `knowhub doctor --repair` took out of the log" in item for item in details)
         == 2
     )
 
@@ -175,7 +175,7 @@ async def test_acknowledged_bytes_that_are_gone_cost_what_stood_there(tmp_path: 
     assert after.notes == names(*whole)
     # No number is given twice.
     assert after.last_seq >= COUNT
-    assert any("are lost" in one.detail for one in done)
+    assert any("are lost" in item.detail for item in done)
 
 
 @pytest.mark.parametrize("size", [1, 100, 512, 1024])
@@ -251,7 +251,7 @@ async def test_a_segment_that_is_gone_costs_what_stood_in_it(tmp_path: Path, num
 
     assert held
     assert problems(folder) == []
-    assert any("lost" in one.detail for one in done)
+    assert any("lost" in item.detail for item in done)
     after = await reopened(folder)
     assert after.notes == ALL - held
     assert after.last_seq >= COUNT
@@ -312,8 +312,8 @@ async def test_concurrent_repairs_do_not_meet(tmp_path: Path) -> None:
 
     done = await asyncio.gather(*(asyncio.to_thread(mended, folder) for _ in range(4)), return_exceptions=True)
 
-    assert sum(isinstance(one, list) and one != [] for one in done) == 1
-    assert all(isinstance(one, list | Conflict) for one in done)
+    assert sum(isinstance(item, list) and item != [] for item in done) == 1
+    assert all(isinstance(item, list | Conflict) for item in done)
     assert (await reopened(folder)).notes == ALL - names(2)
 
 
@@ -326,7 +326,7 @@ async def test_the_lines_of_a_segment_without_header_tell_what_is_lost_with_the_
     done = mended(folder)
 
     assert "operations 3-4 are lost" in done[-1].detail
-    assert "was missing" in [one.detail for one in done if one.subject == str(gone)]
+    assert "was missing" in [item.detail for item in done if item.subject == str(gone)]
     assert problems(folder) == []
     assert (await reopened(folder)).notes == ALL - names(2, 3)
 

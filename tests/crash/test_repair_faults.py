@@ -146,7 +146,7 @@ async def test_a_damaged_base_keeps_every_line_that_is_whole(tmp_path: Path, lin
     assert after.notes == (everything - held if line == "rows" else everything)
     assert after.last_seq == COUNT + 2
     assert mended(tmp_path) == []
-    assert any("rows of it are kept" in one.detail for one in done)
+    assert any("rows of it are kept" in item.detail for item in done)
 
 
 async def test_a_base_that_is_gone_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ async def test_a_base_that_is_gone_is_named_and_the_rest_goes_on(tmp_path: Path)
     done = mended(tmp_path)
 
     assert problems(tmp_path) == []
-    assert any("are lost" in one.detail for one in done)
+    assert any("are lost" in item.detail for item in done)
     after = await reopened(tmp_path)
     assert names(COUNT, COUNT + 1) <= after.notes
     assert after.last_seq == COUNT + 2
@@ -174,4 +174,4 @@ async def test_the_record_files_of_a_damaged_log_are_kept(tmp_path: Path) -> Non
     kept = {path.name: path.read_bytes() for path in (folder / "quarantine").glob("records-*")}
     assert kept == {"records-1-notes.jsonl": b"what it was\n", "records-1-accounts%2Fa%2Fnotes.jsonl": b"elsewhere\n"}
     assert not list((folder / "records").rglob("*.jsonl"))
-    assert sum("it may tell of what is lost" in one.detail for one in found(folder)) == 2
+    assert sum("it may tell of what is lost" in item.detail for item in found(folder)) == 2

@@ -63,10 +63,10 @@ async def test_what_was_erased_by_a_process_that_died_is_shut_by_the_next(tmp_pa
     async with hub_at(tmp_path) as hub:
         await hub.maintenance.tick()
 
-    assert [one.destroyed_at for one in left.values()] == [None]
+    assert [item.destroyed_at for item in left.values()] == [None]
     keys = keyring_of((tmp_path / KEYRING).read_bytes())
     assert keys.keys() == left.keys()
-    assert all(one.destroyed_at is not None and not one.data for one in keys.values())
+    assert all(key.destroyed_at is not None and not key.data for key in keys.values())
     assert files_that_say(tmp_path, ['"nonce"', '"wrapped"']) == []
 
 
@@ -110,6 +110,6 @@ async def test_keys_that_cannot_be_destroyed_now_are_named_and_destroyed_later(t
         await hub.maintenance.tick()
 
         assert erased.pending == ["keys"]
-        assert all(one.destroyed_at is not None for one in keyring_of(ring.read_bytes()).values())
+        assert all(item.destroyed_at is not None for item in keyring_of(ring.read_bytes()).values())
         with pytest.raises(KnowHubError):
             await hub.resources.reveal(local(), ID)

@@ -66,8 +66,8 @@ async def written_then_reopened(folder: Path, found: State) -> None:
         await hub.knowledge.records.save(local(), new_knowledge("written after the crash"))
         await snapshots.restore(local(), entry.ts)
         assert state_of(hub.store) == found
-        for one in await snapshots.entries():
-            check_snapshot(RealFileSystem(), Path(one.path), MANY)
+        for item in await snapshots.entries():
+            check_snapshot(RealFileSystem(), Path(item.path), MANY)
         assert not any(name.startswith(".") or name.endswith(".tmp") for name in members_of(folder / "snapshots"))
 
 

@@ -177,14 +177,14 @@ async def test_a_writer_settles_what_another_left_that_died_while_it_published(t
 
 async def test_two_processes_that_rotate_segments_follow_each_other(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
-    async with opened(tmp_path, None, options) as one, opened(tmp_path, None, options) as other:
+    async with opened(tmp_path, None, options) as first, opened(tmp_path, None, options) as other:
         ids = []
         for number in range(10):
-            ids.append(await said(one, f"one {number}"))
+            ids.append(await said(first, f"one {number}"))
             ids.append(await said(other, f"other {number}"))
-        await one.store.refresh()
+        await first.store.refresh()
 
-        assert list(rows_of(one.store)) == list(rows_of(other.store)) == ids
+        assert list(rows_of(first.store)) == list(rows_of(other.store)) == ids
 
 
 async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class ScriptedLLM:
     async def requests(self, path: str = "chat/completions") -> list[dict[str, Any]]:
         """Return what was asked there: `{"path", "body", "authorization", "broken_off"}` each, the oldest first."""
         answer: list[dict[str, Any]] = (await self.http.get("/requests")).raise_for_status().json()
-        return [one for one in answer if one["path"] == path]
+        return [item for item in answer if item["path"] == path]
 
 
 @asynccontextmanager
@@ -233,12 +233,12 @@ def _decision(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _ids_of(words: Sequence[str], messages: Sequence[Mapping[str, str]]) -> list[str]:
     shown = json.loads(messages[-1]["content"].split("\n")[1])["candidates"]
-    return [one["id"] for word in words for one in shown if word in one["task"]]
+    return [item["id"] for word in words for item in shown if word in item["task"]]
 
 
 def _schema_of(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     # The schema is the last line of the system prompt in every output mode.
-    told: str = next(one["content"] for one in asked["messages"] if one["role"] == "system")
+    told: str = next(message["content"] for message in asked["messages"] if message["role"] == "system")
     schema: Mapping[str, Any] = json.loads(told[told.rindex("\n") + 1 :])
     return schema
 

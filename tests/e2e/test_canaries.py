@@ -178,7 +178,7 @@ async def check(tmp_path: Path, count: int) -> None:
                 # The keeper writes what is derived a second later.
                 await asyncio.sleep(1.5)
                 alive = written_under(data)
-        prompts = {f"prompt {number}": repr(one).encode() for number, one in enumerate(await llm.requests())}
+        prompts = {f"prompt {number}": repr(request).encode() for number, request in enumerate(await llm.requests())}
 
     files = written_under(data) | {f"{name}, while it ran": text for name, text in alive.items()}
     places = {"log": log.read_bytes()} | files | call.answers | prompts

@@ -222,7 +222,7 @@ def test_the_doctor_finds_a_damaged_line_and_ends_with_1(cli: Cli) -> None:
     ill = cli("doctor", "--json")
 
     assert ill.code == 1
-    (problem,) = [one for one in ill.json["results"] if one["severity"] == "problem"]
+    (problem,) = [result for result in ill.json["results"] if result["severity"] == "problem"]
     assert problem["subject"].endswith(SEGMENT)
     assert f"offset {offset}" in problem["detail"]
     # What is good is still read, and nothing is written on top of it.
@@ -240,7 +240,7 @@ def test_a_damaged_log_is_repaired_and_written_again(cli: Cli) -> None:
     told = cli("doctor")
 
     assert (repaired.code, repaired.json["problems"]) == (0, 0)
-    assert any("operations 2 are lost" in one["detail"] for one in repaired.json["repaired"])
+    assert any("operations 2 are lost" in item["detail"] for item in repaired.json["repaired"])
     assert told.code == 0
     assert "lost to damage" in told.out
     assert len(list((cli.data / "quarantine").glob("*-damaged-*.bytes"))) == 1

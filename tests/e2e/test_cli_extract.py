@@ -15,7 +15,7 @@ MESSAGES = [
 
 
 def forms() -> list[Any]:
-    lines = "\n".join(json.dumps(one) for one in MESSAGES)
+    lines = "\n".join(json.dumps(message) for message in MESSAGES)
     pretty, wrapped = json.dumps(MESSAGES, indent=2), json.dumps({"messages": MESSAGES}, indent=2)
     return [lines, json.dumps(MESSAGES), pretty, wrapped, json.dumps({"messages": MESSAGES})]
 
@@ -27,7 +27,7 @@ def test_a_conversation_is_read_in_every_form(cli: Cli, tmp_path: Path, text: st
 
     told = cli.json("extract", str(file), "--user-id", "li")
 
-    assert [(one["status"], one["category"]) for one in told["candidates"]] == [("new", "preference")]
+    assert [(candidate["status"], candidate["category"]) for candidate in told["candidates"]] == [("new", "preference")]
     assert told["saved"][0]["owner"] == "user:li"
     assert told["messages_read"] == 2
 

@@ -35,14 +35,14 @@ def test_a_key_is_made_listed_replaced_and_ended_beside_a_running_server(cli: Cl
         assert cli("keys", "revoke", new["key_id"]).out == f"revoked {new['key_id']}\n"
         assert cli("keys", "revoke", new["key_id"]).out == f"{new['key_id']} was revoked before\n"
         assert status(server.url, new["key"]) == 401
-    assert [one["replaced_by"] for one in cli.json("keys", "list")["results"]] == [new["key_id"], None]
+    assert [result["replaced_by"] for result in cli.json("keys", "list")["results"]] == [new["key_id"], None]
 
 
 def test_keys_are_made_before_there_is_a_directory_and_listed_by_account(cli: Cli) -> None:
     made = cli.json("keys", "create", "--user-id", "li", "--account", "acme", "--role", "reader")
 
     assert (made["account"], made["role"], made["replaces"]) == ("acme", "reader", None)
-    assert [one["key_id"] for one in cli.json("keys", "list")["results"]] == [made["key_id"]]
+    assert [result["key_id"] for result in cli.json("keys", "list")["results"]] == [made["key_id"]]
     assert cli.json("keys", "list", "--account", "default")["count"] == 0
 
 

@@ -25,7 +25,7 @@ def test_a_secret_is_read_from_stdin_sealed_revealed_and_erased(cli: Cli) -> Non
     assert "master_key_made" in made.err
     assert (read["metadata"], read["expired"], "secure_body" in read) == ({"acquired_at": "2026-03-06"}, True, False)
     assert shown["secure_body"] == SECRET
-    assert [one["id"] for one in listed["results"]] == [ID]
+    assert [result["id"] for result in listed["results"]] == [ID]
     assert ID in table.out
     assert "(expired)" in table.out
     assert "SecurePass" not in made.out + table.out

@@ -12,7 +12,7 @@ def test_copies_are_shown_merged_and_brought_back(cli: Cli) -> None:
     done = cli.json("slim")
 
     assert (shown.code, "2 records would become 1" in shown.out) == (0, True)
-    assert [(one["into"], one["sources"]) for one in planned["merged"]] == [("a", ["b"])]
+    assert [(item["into"], item["sources"]) for item in planned["merged"]] == [("a", ["b"])]
     assert (planned["slim_id"], done["records_after"]) == (None, 1)
     assert [row["id"] for row in cli.json("list")["results"]] == ["a"]
     assert cli("undo", done["slim_id"]).code == 0

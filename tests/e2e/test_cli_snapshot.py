@@ -24,8 +24,8 @@ def test_a_snapshot_is_made_listed_restored_undone_and_deleted(cli: Cli) -> None
     assert after_restore == {"as it was"}
     assert contents(cli) == {"as it was", "written since"}
     listed = cli.json("snapshot", "list")["results"]
-    assert [one["ts"] for one in listed] == [restored["safety_snapshot"], made["ts"]]
-    assert [one["reason"] for one in listed] == ["before_restore", "demand"]
+    assert [item["ts"] for item in listed] == [restored["safety_snapshot"], made["ts"]]
+    assert [item["reason"] for item in listed] == ["before_restore", "demand"]
     assert cli.json("snapshot", "delete", made["ts"]) == {"ts": made["ts"], "deleted": True}
     shown = cli("snapshot", "list").out
     assert restored["safety_snapshot"] in shown

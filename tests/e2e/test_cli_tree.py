@@ -74,7 +74,7 @@ def test_the_example_is_loaded_and_found_in_every_spelling(tmp_path: Path) -> No
         metrics = httpx.get(f"{url}/api/keywords/metrics").json()
         assert cli.json("tree", "metrics") == metrics
         assert (metrics["nodes"], metrics["links"], metrics["orphan_info_count"]) == (493, 380, 0)
-        named = {one["token"] for one in metrics["duplicates"]}
+        named = {duplicate["token"] for duplicate in metrics["duplicates"]}
         assert named == {"java", "python", "swift", "token", "会话", "苹果", "亚马逊"}
 
 
@@ -145,8 +145,8 @@ def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> Non
     done.append(cli.json("tree", "rm", "编程语言", "--cascade", "--infos", "detach"))
     assert [child["name"] for child in cli.json("tree", "show")["children_nodes"]] == ["地方"]
 
-    for one in reversed(done):
-        cli.json("undo", one["operation_id"])
+    for item in reversed(done):
+        cli.json("undo", item["operation_id"])
 
     assert cli("tree", "show", "--depth", "5").out == before
 

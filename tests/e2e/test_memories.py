@@ -36,9 +36,9 @@ async def test_an_agent_keeps_its_session_and_comes_back_to_what_it_said(
 
     assert [kept.error, again.error, found.error, others.error, read.error] == [None] * 5
     assert (kept.metadata["status"], again.metadata["status"]) == ("committed", "unchanged")
-    assert any("等待 2 秒" in one["abstract"] for one in found.metadata["items"])
+    assert any("等待 2 秒" in item["abstract"] for item in found.metadata["items"])
     assert len(others) == 0
-    assert all(one["content"] in read.metadata["items"][0]["content"] for one in sent["messages"])
+    assert all(message["content"] in read.metadata["items"][0]["content"] for message in sent["messages"])
 
 
 def test_what_a_killed_server_acknowledged_is_there_whole(tmp_path: Path) -> None:
@@ -54,12 +54,13 @@ def test_what_a_killed_server_acknowledged_is_there_whole(tmp_path: Path) -> Non
     with serving(data) as second:
         client = httpx.Client(base_url=second.url, trust_env=False, timeout=60)
         nodes = [
-            client.get("/api/context/nodes", params={"uri": one["uri"], **CHEN}) for one in told.json()["write_results"]
+            client.get("/api/context/nodes", params={"uri": result["uri"], **CHEN})
+            for result in told.json()["write_results"]
         ]
         blocks = client.get("/api/context/search", params={"q": ASKED, **CHEN}).json()["blocks"]
         client.close()
 
-    assert [one.status_code for one in nodes] == [200] * len(nodes)
+    assert [node.status_code for node in nodes] == [200] * len(nodes)
     assert blocks != []
 
 
@@ -80,13 +81,13 @@ def test_the_command_and_a_server_see_each_others_memories(tmp_path: Path) -> No
 
     assert over_http.json()["content"].count("验证码") >= 4
     assert distilled.json()["count"] >= 1
-    assert any("验证码" in one["abstract"] for one in beside["blocks"])
+    assert any("验证码" in block["abstract"] for block in beside["blocks"])
 
 
 def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data")
     words = ("--user-id", "chen", "--agent-id", "crawler")
-    lines = "\n".join(json.dumps(one) for one in json.loads(TRANSCRIPT.read_text(encoding="utf-8"))["messages"])
+    lines = "\n".join(json.dumps(message) for message in json.loads(TRANSCRIPT.read_text(encoding="utf-8"))["messages"])
 
     committed = cli.json("context", "commit", "-", "--session-id", "s", "--no-extract", *words, stdin=lines.encode())
     uri = committed["archive"]["archive_uri"]
@@ -95,9 +96,9 @@ def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None
     read = cli.json("context", "read", uri, "--level", "L0", "--relations", *words)
     outbox = cli.json("context", "outbox", *words)
 
-    assert [one["uri"] for one in committed["write_results"]] == [uri]
+    assert [result["uri"] for result in committed["write_results"]] == [uri]
     assert listed["count"] == 30
-    assert {uri, f"{uri}/zh-01"} <= {one["uri"] for one in tree["results"]}
+    assert {uri, f"{uri}/zh-01"} <= {result["uri"] for result in tree["results"]}
     assert (read["level_hit"], read["content"]) == ("L0", None)
     assert (outbox["pending"], outbox["dead_letters"]) == (0, [])
 

@@ -60,8 +60,8 @@ async def test_the_model_is_sent_id_types_and_task_of_each_and_no_content(server
 
     body = (await llm.requests())[before]["body"]
     shown = json.loads(body["messages"][-1]["content"].split("\n")[1])
-    assert sorted(one["task"] for one in shown["candidates"]) == sorted(TASKS)
-    assert {frozenset(one) for one in shown["candidates"]} == {frozenset({"id", "types", "task"})}
+    assert sorted(candidate["task"] for candidate in shown["candidates"]) == sorted(TASKS)
+    assert {frozenset(candidate) for candidate in shown["candidates"]} == {frozenset({"id", "types", "task"})}
     assert "never told" not in json.dumps(body)
 
 

@@ -39,7 +39,7 @@ async def test_vectors_are_those_of_the_hashing_embedder(llm: ScriptedLLM, embed
     vectors = await embedder().embed(TEXTS, ENOUGH_S)
 
     assert vectors == [hashed_vector(text) for text in TEXTS]
-    assert [list(one["body"]) for one in (await llm.requests("embeddings"))[asked_before:]] == [
+    assert [list(request["body"]) for request in (await llm.requests("embeddings"))[asked_before:]] == [
         ["model", "input", "encoding_format"],
         ["model", "input"],
     ]

@@ -142,18 +142,18 @@ def test_an_id_with_a_slash_is_reached_over_a_socket(url: str) -> None:
 
 
 def test_two_servers_lose_no_vote_and_let_one_of_two_changes_win(tmp_path: Path) -> None:
-    with serving(tmp_path / "data") as one, serving(tmp_path / "data") as two:
-        record = httpx.post(f"{one.url}/api/knowledge", json={"content": "voted on"}).json()
+    with serving(tmp_path / "data") as first, serving(tmp_path / "data") as two:
+        record = httpx.post(f"{first.url}/api/knowledge", json={"content": "voted on"}).json()
         path = f"/api/knowledge/{record['id']}"
         for _ in range(10):
-            for server in (one, two):
+            for server in (first, two):
                 assert httpx.put(server.url + path, json={"add_helpful_case": {}}).is_success
         version = httpx.get(two.url + path).json()["version"]
 
         body = {"content": "changed", "version": version}
-        statuses = [httpx.patch(server.url + path, json=body).status_code for server in (one, two)]
+        statuses = [httpx.patch(server.url + path, json=body).status_code for server in (first, two)]
 
-        assert httpx.get(one.url + path).json()["eval"]["helpful"] == 21
+        assert httpx.get(first.url + path).json()["eval"]["helpful"] == 21
         assert statuses == [200, 409]
 
 

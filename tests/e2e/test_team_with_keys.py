@@ -153,7 +153,7 @@ def check_sharing(team: Follower) -> None:
     saved, found = team.send("Share a record")
 
     assert saved.status_code == 201, saved.text
-    assert [(one["id"], one["owner"]) for one in results(found)] == [(saved.json()["id"], "user:li")]
+    assert [(result["id"], result["owner"]) for result in results(found)] == [(saved.json()["id"], "user:li")]
     elsewhere = {"content": "x", "scopes": ["team:finance"]}
     key = {"X-API-Key": team.variables["CRAWLER"]}
     refused = httpx.post(f"{team.variables['HUB']}/api/knowledge", json=elsewhere, headers=key, trust_env=False)
@@ -164,11 +164,11 @@ def check_privacy(team: Follower) -> None:
     saved, own, others = team.send("Keep a record private")
 
     assert (saved.status_code, saved.json()["owner"]) == (201, "user:wang")
-    assert ([one["id"] for one in results(own)], results(others)) == ([saved.json()["id"]], [])
+    assert ([result["id"] for result in results(own)], results(others)) == ([saved.json()["id"]], [])
     key = {"X-API-Key": team.variables["CRAWLER"]}
     by_id = [
-        httpx.get(f"{team.variables['HUB']}/api/knowledge/{one}", headers=key, trust_env=False)
-        for one in (saved.json()["id"], "knowledge-20200101-0000")
+        httpx.get(f"{team.variables['HUB']}/api/knowledge/{item}", headers=key, trust_env=False)
+        for item in (saved.json()["id"], "knowledge-20200101-0000")
     ]
     assert [answer.status_code for answer in by_id] == [404, 404]
 
@@ -185,7 +185,7 @@ def check_credential(team: Follower) -> None:
 def check_audit(team: Follower) -> None:
     (told,) = team.send("See who did what")
 
-    assert [(one["op"], one["actor"]) for one in results(told)] == [
+    assert [(result["op"], result["actor"]) for result in results(told)] == [
         ("reveal_resource", "agent:crawler"),
         ("save_resource", "agent:crawler"),
     ]

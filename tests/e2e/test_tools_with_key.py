@@ -39,14 +39,14 @@ async def test_with_a_key_a_record_is_the_users_that_the_key_names(url: str, mon
 
     assert (plain.error, shared.error) == (None, None)
     async with httpx.AsyncClient(base_url=url, headers=ROOT) as client:
-        records = [(await client.get(f"/api/knowledge/{one.metadata['id']}")).json() for one in (plain, shared)]
-    assert [one["owner"] for one in records] == ["user:li"] * 2
-    assert [one["scopes"] for one in records] == [["user:owner"], ["team:web"]]
+        records = [(await client.get(f"/api/knowledge/{item.metadata['id']}")).json() for item in (plain, shared)]
+    assert [record["owner"] for record in records] == ["user:li"] * 2
+    assert [record["scopes"] for record in records] == [["user:owner"], ["team:web"]]
 
 
 async def test_two_agents_find_what_is_shared_and_their_own(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = [await key_for(url, agent_id=name, project_ids=["atlas"]) for name in ("one", "other")]
-    monkeypatch.setenv("KNOWHUB_API_KEY", one)
+    first, other = [await key_for(url, agent_id=name, project_ids=["atlas"]) for name in ("one", "other")]
+    monkeypatch.setenv("KNOWHUB_API_KEY", first)
     await knowledge_save(task="deploy", content="mine alone", types=["tool"])
     await knowledge_save(task="deploy", content="for both", types=["tool"], scopes=["project:atlas"])
     await aclose_client()

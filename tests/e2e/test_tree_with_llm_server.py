@@ -137,11 +137,11 @@ async def test_a_search_jumps_twice_and_matches(caller: Caller) -> None:
     found = await caller.search("那门蛇一样的语言", {"jump": "技术"}, {"jump": "编程语言"}, {"match": "Python"})
 
     assert (found["status"], found["node"]["id"], found["reason"]) == ("matched", tree["Python"], "scripted")
-    assert [one["name"] for one in found["path"]] == ["root", "技术", "编程语言", "Python"]
-    assert [one["content"] for one in found["infos"]] == ["GIL"]
+    assert [item["name"] for item in found["path"]] == ["root", "技术", "编程语言", "Python"]
+    assert [info["content"] for info in found["infos"]] == ["GIL"]
     shown = [fenced(body) for body in await caller.bodies(before)]
-    assert [one["current_path"] for one in shown] == [[], ["技术"], ["技术", "编程语言"]]
-    assert [[each["name"] for each in one["candidates"]] for one in shown] == [
+    assert [item["current_path"] for item in shown] == [[], ["技术"], ["技术", "编程语言"]]
+    assert [[each["name"] for each in item["candidates"]] for item in shown] == [
         ["编程语言", "技术", "生活", "Python"],
         ["编程语言", "Python"],
         ["Python"],
@@ -166,8 +166,8 @@ async def test_prompts_hold_no_id_and_nothing_of_others_and_fence_what_was_store
     shown = fenced(body)
     assert shown["query"] == query
     assert len(shown["candidates"]) == 50
-    assert {tuple(one) for one in shown["candidates"]} == {("idx", "name", "path")}
-    assert [one["name"] for one in shown["candidates"]][:2] == names[:2]
+    assert {tuple(candidate) for candidate in shown["candidates"]} == {("idx", "name", "path")}
+    assert [candidate["name"] for candidate in shown["candidates"]][:2] == names[:2]
     text = json.dumps(body, ensure_ascii=False)
     assert not UUID.search(text)
     assert "somebody else's" not in text
@@ -225,7 +225,7 @@ async def test_a_plan_is_proposed_applied_and_undone(caller: Caller) -> None:
     await caller.post(f"/api/operations/{applied['operation_id']}/undo")
 
     (body,) = await caller.bodies(before)
-    assert [one["name"] for one in fenced(body)["nodes"]] == ["技术", "编程语言", "杂项", "Python", "Kotlin"]
+    assert [node["name"] for node in fenced(body)["nodes"]] == ["技术", "编程语言", "杂项", "Python", "Kotlin"]
     assert not UUID.search(json.dumps(body))
     assert plan["degraded"] == []
     assert moved["parent_id"] == tree["编程语言"]
@@ -263,7 +263,7 @@ async def test_a_search_survives_what_the_model_does_within_its_budget(
     assert time.monotonic() - began < BUDGET_S + SLACK_S
     assert memory.growth() < A_FEW_MEGABYTES
     assert (found["status"], found["reason"], found["degraded"]) == ("not_found", reason, ["llm"])
-    assert [one["id"] for one in found["candidates"]] == [python]
+    assert [candidate["id"] for candidate in found["candidates"]] == [python]
     # It was no answer, and nothing of it is kept.
     assert (await caller.search("the language with the GIL", {"match": "Python"}))["status"] == "matched"
 
@@ -361,15 +361,15 @@ async def test_a_server_that_refuses_ways_to_ask_is_asked_another_way_and_nothin
             listed = (await http.get("/api/operations", params={"limit": 1000})).json()["results"]
 
     assert [first["status"], second["status"]] == ["matched", "matched"]
-    assert [one.get("response_format", {}).get("type") for one in bodies] == [
+    assert [body.get("response_format", {}).get("type") for body in bodies] == [
         "json_schema",
         "json_object",
         None,
         None,
         None,
     ]
-    assert ["tools" in one for one in bodies] == [False, False, True, False, False]
-    assert {one["op"] for one in listed} == {"create_root", "create_keyword"}
+    assert ["tools" in body for body in bodies] == [False, False, True, False, False]
+    assert {item["op"] for item in listed} == {"create_root", "create_keyword"}
 
 
 class _PeakMemory:

@@ -37,7 +37,7 @@ class Writer:
             unique = "".join(self.rng.choices("bcdfghjk", k=16))
             record = await self.asked("POST", "/api/knowledge", {"content": f"{words} {unique}"})
             found = await self.there.get("/api/knowledge/search", params={"q": unique, "top_k": 1})
-            assert [one["id"] for one in found.json()["results"]] == [record["id"]]
+            assert [result["id"] for result in found.json()["results"]] == [record["id"]]
             path = f"/api/knowledge/{record['id']}"
             changed = await self.asked("PATCH", path, {"task": words, "version": 1})
             voted = (await self.there.put(path, json={"add_helpful_case": {}})).raise_for_status().json()
@@ -81,8 +81,8 @@ async def told_by(client: httpx.AsyncClient) -> dict[str, Any]:
 )
 async def test_two_servers_under_load_answer_the_same(tmp_path: Path, times: int) -> None:
     data, options = tmp_path / "data", {"KNOWHUB_SEGMENT_BYTES": SMALL_SEGMENTS}
-    with serving(data, **options) as one, serving(data, **options) as other:
-        async with client_of(one) as first, client_of(other) as second:
+    with serving(data, **options) as left, serving(data, **options) as other:
+        async with client_of(left) as first, client_of(other) as second:
             pairs = [(first, second), (second, first)] * (WRITERS // 2)
 
             await asyncio.gather(

@@ -12,8 +12,8 @@ from tests.e2e.wire import Wire
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("typed")) as one:
-        yield one
+    with serving(tmp_path_factory.mktemp("typed")) as first:
+        yield first
 
 
 def created(server: Server, name: str) -> None:

@@ -121,7 +121,7 @@ class HostileAnswers:
         )
 
     def _flood(self) -> object:
-        return self._random.choice(["x" * 10_000, list(range(3_000)), {str(one): one for one in range(2_000)}])
+        return self._random.choice(["x" * 10_000, list(range(3_000)), {str(item): item for item in range(2_000)}])
 
     def _deep(self) -> object:
         deep: object = self._random.choice(INJECTIONS)

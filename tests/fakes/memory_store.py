@@ -73,18 +73,18 @@ class MemoryStore:
         _, answer = batch.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        for one in batch.decided:
-            self._operations.append(one.operation)
-            self._retries.remember(one.operation, now)
-            self._lines.append(one.line)
-            line = LogLine(one.operation.seq, 0, one.line)
+        for item in batch.decided:
+            self._operations.append(item.operation)
+            self._retries.remember(item.operation, now)
+            self._lines.append(item.line)
+            line = LogLine(item.operation.seq, 0, item.line)
             state = self.state(account)
             state.apply(
-                one.operation.seq, one.changes, state.place(one.changes, line), batch.overlay(account).find_decided
+                item.operation.seq, item.changes, state.place(item.changes, line), batch.overlay(account).find_decided
             )
-            self.state(account).note_undo(one.operation.undo_of, one.operation.operation_id)
+            self.state(account).note_undo(item.operation.undo_of, item.operation.operation_id)
             for subscription in self._subscriptions:
-                subscription.tell(one.operation)
+                subscription.tell(item.operation)
         return answer
 
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
@@ -93,20 +93,20 @@ class MemoryStore:
         return Committed(self._siblings(seq)[0], replayed=True) if seq is not None else None
 
     async def operation(self, account: str, operation_id: str) -> Operation | None:
-        return next((one for one in self._of(account) if one.operation_id == operation_id), None)
+        return next((item for item in self._of(account) if item.operation_id == operation_id), None)
 
     async def group(self, account: str, group_id: str) -> Sequence[Operation]:
-        return [one for one in self._of(account) if one.group is not None and one.group.id == group_id]
+        return [item for item in self._of(account) if item.group is not None and item.group.id == group_id]
 
     async def operations(self, account: str, before_seq: int | None = None) -> AsyncIterator[Operation]:
-        for one in reversed(self._of(account)):
-            if before_seq is None or one.seq < before_seq:
-                yield one
+        for item in reversed(self._of(account)):
+            if before_seq is None or item.seq < before_seq:
+                yield item
 
     async def operations_on(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
-        for one in reversed(self._of(account)):
-            if any(change.id == row_id and collection in (None, change.collection) for change in one.changes):
-                yield one
+        for item in reversed(self._of(account)):
+            if any(change.id == row_id and collection in (None, change.collection) for change in item.changes):
+                yield item
 
     def last_seq_of(self, account: str) -> int:
         return max((operation.seq for operation in self._of(account)), default=0)
@@ -121,10 +121,10 @@ class MemoryStore:
         return self._lines[segment - 1][start:end]
 
     def _of(self, account: str) -> list[Operation]:
-        return [one for one in self._operations if one.account == account]
+        return [item for item in self._operations if item.account == account]
 
     def _siblings(self, seq: int) -> list[Operation]:
         first = self._operations[seq - 1]
         if first.group is None:
             return [first]
-        return [one for one in self._of(first.account) if one.group is not None and one.group.id == first.group.id]
+        return [item for item in self._of(first.account) if item.group is not None and item.group.id == first.group.id]

@@ -41,7 +41,7 @@ class ObeyingChat:
         self.answers = []
 
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
-        self.prompts.append(json.dumps([dict(one) for one in question.messages], ensure_ascii=False))
+        self.prompts.append(json.dumps([dict(message) for message in question.messages], ensure_ascii=False))
         shown = fenced_data(question)
         answer: Mapping[str, Any] = _NOTHING[question.function]
         if any(self._text[:_SHOWN_CHARS] in text for text in _texts(shown)):
@@ -56,7 +56,7 @@ class ObeyingChat:
         claimed = _CLAIMED.get(self._aim, {})
         for value in said.values():
             if isinstance(value, list):
-                value[:] = [{**claimed, **one} if isinstance(one, dict) else one for one in value]
+                value[:] = [{**claimed, **item} if isinstance(item, dict) else item for item in value]
         return {**claimed, **said, "reason": self._words(shown)}
 
     def _answer_of(self, function: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
@@ -73,7 +73,7 @@ class ObeyingChat:
         }[function]
 
     def _pointers(self, shown: Mapping[str, Any]) -> list[Any]:
-        listed = [one.get("id", one.get("idx")) for name in _LISTS for one in shown.get(name, ())]
+        listed = [item.get("id", item.get("idx")) for name in _LISTS for item in shown.get(name, ())]
         match self._aim:
             case "reach":
                 return list(self._hidden)
@@ -104,15 +104,15 @@ class ObeyingChat:
         return {**self._pick(shown), "action": "merge" if self._aim == "join" else "alias_of"}
 
     def _links(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        links = [{"keyword_id": one, "relation": "PRIMARY"} for one in self._pointers(shown)]
+        links = [{"keyword_id": pointer, "relation": "PRIMARY"} for pointer in self._pointers(shown)]
         return {"links": links, "suggested_names": [self._words(shown)]}
 
     def _plan(self, shown: Mapping[str, Any]) -> dict[str, Any]:
         pointers = self._pointers(shown)
         return {
-            "moves": [{"node_id": one, "new_parent_id": pointers[0]} for one in pointers],
-            "merges": [{"node_id": one, "into_id": pointers[0]} for one in pointers[1:]],
-            "descriptions": [{"node_id": one, "description": self._words(shown)} for one in pointers],
+            "moves": [{"node_id": pointer, "new_parent_id": pointers[0]} for pointer in pointers],
+            "merges": [{"node_id": pointer, "into_id": pointers[0]} for pointer in pointers[1:]],
+            "descriptions": [{"node_id": pointer, "description": self._words(shown)} for pointer in pointers],
             "splits": [{"node_id": pointers[0], "groups": [{"name": "all", "node_ids": pointers}]}],
         }
 
@@ -125,15 +125,15 @@ class ObeyingChat:
 
     def _merged(self, shown: Mapping[str, Any]) -> dict[str, Any]:
         # Every fact is kept: a text that drops one is refused for that, and would prove nothing here.
-        texts = [f"{one['task']} {one['content']}" for one in shown["records"]]
+        texts = [f"{record['task']} {record['content']}" for record in shown["records"]]
         return {"same": self._pointers(shown), "into": self._hidden[0], "task": self._text, "content": "\n".join(texts)}
 
     def _candidates(self, shown: Mapping[str, Any]) -> dict[str, Any]:
         pointers = self._pointers(shown)
-        cited = [one["idx"] for one in shown["messages"]]
+        cited = [message["idx"] for message in shown["messages"]]
         said = {"type": "user_profile", "category": "preference", "task": self._text, "content": self._text}
         pointed = {"id": self._hidden[0], "same_as": pointers[0] if pointers else None}
-        against = [{**said, "messages": cited, "against": one} for one in pointers]
+        against = [{**said, "messages": cited, "against": pointer} for pointer in pointers]
         return {"candidates": [{**said, **pointed, "messages": cited}, *against]}
 
 
@@ -156,8 +156,8 @@ def _texts(value: object) -> list[str]:
         case str():
             return [value]
         case list():
-            return [text for one in value for text in _texts(one)]
+            return [text for item in value for text in _texts(item)]
         case dict():
-            return [text for one in value.values() for text in _texts(one)]
+            return [text for item in value.values() for text in _texts(item)]
         case _:
             return []

@@ -64,7 +64,7 @@ def _attribute(name: str, value: Attribute) -> bytes:
         return _text(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, _FLOAT_ATTRIBUTE)
     if isinstance(value, int):
         return _text(1, name) + _number(3, value) + _number(20, _INT_ATTRIBUTE)
-    return _text(1, name) + b"".join(_number(8, one) for one in value) + _number(20, _INTS_ATTRIBUTE)
+    return _text(1, name) + b"".join(_number(8, item) for item in value) + _number(20, _INTS_ATTRIBUTE)
 
 
 def _text(number: int, text: str) -> bytes:

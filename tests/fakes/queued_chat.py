@@ -45,7 +45,7 @@ class QueuedChat:
 
     def names(self, number: int = -1) -> list[str]:
         """Return the names of the candidates of a call, in their order."""
-        return [one["name"] for one in self.shown(number)["candidates"]]
+        return [candidate["name"] for candidate in self.shown(number)["candidates"]]
 
 
 def fenced_data(question: ChatRequest) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def pointing(name: str, action: str = "match", **fields: object) -> Callable[[Ch
     """Answer with the candidate of this name: `pointing("Python", "jump")`."""
 
     def answer(question: ChatRequest) -> object:
-        idx = next(one["idx"] for one in fenced_data(question)["candidates"] if one["name"] == name)
+        idx = next(candidate["idx"] for candidate in fenced_data(question)["candidates"] if candidate["name"] == name)
         return {"action": action, "node_id": idx} | fields
 
     return answer
@@ -76,7 +76,7 @@ def pointing_at(
     wanted = list(names)
 
     def answer(question: ChatRequest) -> object:
-        by_name = {one["name"]: one["idx"] for one in fenced_data(question)["candidates"]}
+        by_name = {candidate["name"]: candidate["idx"] for candidate in fenced_data(question)["candidates"]}
         return {"action": action, field: [by_name[name] for name in wanted]}
 
     return answer

@@ -116,7 +116,7 @@ def candidates_in(messages: Sequence[Mapping[str, str]]) -> list[Candidate]:
     """Find every JSON object with `idx` and `name` in what the user says, wherever it stands."""
     found = []
     decoder = json.JSONDecoder()
-    for text in (one["content"] for one in messages if one["role"] == "user"):
+    for text in (message["content"] for message in messages if message["role"] == "user"):
         at = text.find("{")
         while at >= 0:
             try:
@@ -139,10 +139,10 @@ def fitted(answer: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, An
 
 
 def _number_of(name: str, candidates: Sequence[Candidate]) -> int:
-    for one in candidates:
-        if name in {one.name, one.path}:
-            return one.idx
-    raise AssertionError(f"{name!r} is not among the candidates {[one.name for one in candidates]}")
+    for candidate in candidates:
+        if name in {candidate.name, candidate.path}:
+            return candidate.idx
+    raise AssertionError(f"{name!r} is not among the candidates {[candidate.name for candidate in candidates]}")
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:

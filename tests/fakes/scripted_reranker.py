@@ -55,7 +55,7 @@ class ScriptedReranker:
 def by_likeness(query: str, texts: Sequence[str]) -> Sequence[float]:
     """Score a text by how alike it and the query are to the hashing embedder."""
     wanted = hashed_vector(query)
-    return [sum(one * other for one, other in zip(wanted, hashed_vector(text), strict=True)) for text in texts]
+    return [sum(item * other for item, other in zip(wanted, hashed_vector(text), strict=True)) for text in texts]
 
 
 def longest_first(_query: str, texts: Sequence[str]) -> Sequence[float]:

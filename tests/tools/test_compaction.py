@@ -65,7 +65,7 @@ async def test_messages_in_the_forms_of_hosts_are_accepted(hub: respx.MockRouter
     )
 
     messages = sent(route)["messages"]
-    assert [one["role"] for one in messages] == ["user", "tool"]
+    assert [message["role"] for message in messages] == ["user", "tool"]
     assert messages[0] == {"role": "user", "content": "I prefer tabs", "message_id": "7"}
     assert set(messages[1]) == {"role", "content", "name", "message_id"}
 

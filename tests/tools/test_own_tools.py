@@ -11,7 +11,9 @@ MODULES = (compaction, goal, keywords, knowledge, memory, resources)
 
 def test_every_tool_of_knowhub_is_recognized() -> None:
     # By module: other tests register tools of their own.
-    names = [name for name, tool in registered_tools().items() if any(tool in vars(one).values() for one in MODULES)]
+    names = [
+        name for name, tool in registered_tools().items() if any(tool in vars(module).values() for module in MODULES)
+    ]
 
     assert {"search_memory", "goal", "info_save", "resource_get", "knowledge_extract"} <= set(names)
     assert [name for name in names if not is_own_tool(name)] == []

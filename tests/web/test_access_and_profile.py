@@ -15,7 +15,7 @@ EVERYTHING = ["read", "add_evidence", "edit", "set_score", "evolve", "delete", "
 async def profile(api: httpx.AsyncClient, **params: str | int) -> list[str]:
     answer = (await api.get("/api/knowledge/profile", params=params)).json()
     assert (answer["count"], answer["next_cursor"]) == (len(answer["results"]), None)
-    return [one["content"] for one in answer["results"]]
+    return [result["content"] for result in answer["results"]]
 
 
 async def imported(api: httpx.AsyncClient, content: str, **fields: Any) -> None:  # noqa: ANN401 -- any field of a line

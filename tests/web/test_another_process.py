@@ -111,7 +111,7 @@ async def test_infos_are_linked_to_what_the_other_process_named(
 
     linked = [(await api.get(f"/api/infos/{info['id']}/keywords")).json() for info in (alone, batch["results"][0])]
 
-    assert [[one["id"] for one in answer["results"]] for answer in linked] == [[keyword["id"]], [later["id"]]]
+    assert [[result["id"] for result in answer["results"]] for answer in linked] == [[keyword["id"]], [later["id"]]]
 
 
 async def _made(api: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> dict[str, Any]:

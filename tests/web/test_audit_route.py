@@ -109,6 +109,6 @@ async def test_what_cannot_be_asked_is_named(api: httpx.AsyncClient, params: dic
 async def test_the_document_lists_the_kinds(api: httpx.AsyncClient) -> None:
     described = (await api.get("/openapi.json")).json()["paths"][PATH]["get"]["parameters"]
 
-    kinds = next(one for one in described if one["name"] == "kinds")
+    kinds = next(item for item in described if item["name"] == "kinds")
 
     assert kinds["schema"]["items"] == {"enum": [kind.value for kind in FindingKind], "type": "string"}

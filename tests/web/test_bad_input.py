@@ -102,7 +102,7 @@ async def test_a_record_that_cannot_be_saved_is_refused_by_field(
 
     assert response.status_code == 422
     named = [error["field"] for error in response.json()["errors"]]
-    assert any(one == field or one.startswith(f"{field}.") for one in named), named
+    assert any(item == field or item.startswith(f"{field}.") for item in named), named
     assert await nothing_written(api)
 
 
@@ -212,7 +212,7 @@ async def test_a_list_may_come_in_several_parameters(api: httpx.AsyncClient, sav
 
     found = await api.get("/api/knowledge?types=tool&types=plan,definition")
 
-    assert [one["types"] for one in found.json()["results"]] == [["definition"], ["plan"], ["tool"]]
+    assert [result["types"] for result in found.json()["results"]] == [["definition"], ["plan"], ["tool"]]
 
 
 @pytest.mark.parametrize("query", ["q=%ff", "q=x&%ff=1", "q=%ed%a0%80"])

@@ -76,7 +76,7 @@ async def test_a_failure_of_the_server_carries_the_same(settings: Settings, hub:
 
 async def test_the_docs_page_may_run_its_own_scripts_and_stands_in_no_frame(api: httpx.AsyncClient) -> None:
     page = await api.get("/docs")
-    policy = dict(one.split(" ", 1) for one in page.headers["content-security-policy"].split("; "))
+    policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
 
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
     assert page.headers["x-frame-options"] == "DENY"

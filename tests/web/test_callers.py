@@ -53,14 +53,14 @@ async def test_a_caller_sees_its_scopes_its_own_and_what_is_public_on_every_rout
     listed = (await api.get("/api/knowledge", params=caller | {"limit": 100})).json()
     found = (await api.get("/api/knowledge/search", params=caller | {"q": "wait", "top_k": 100})).json()
     exported = (await api.get("/api/knowledge/export", params=caller)).text
-    read = [(one, await api.get(f"/api/knowledge/{one['id']}", params=caller)) for one in everything]
-    histories = [(one, await api.get(f"/api/knowledge/{one['id']}/history", params=caller)) for one in everything]
+    read = [(item, await api.get(f"/api/knowledge/{item['id']}", params=caller)) for item in everything]
+    histories = [(item, await api.get(f"/api/knowledge/{item['id']}/history", params=caller)) for item in everything]
 
-    assert {one["content"].split()[1] for one in listed["results"]} == seen
-    assert {one["content"].split()[1] for one in found["results"]} == seen
+    assert {result["content"].split()[1] for result in listed["results"]} == seen
+    assert {result["content"].split()[1] for result in found["results"]} == seen
     assert exported.count("\n") == len(seen)
-    for one, response in (*read, *histories):
-        assert response.status_code == (200 if one["content"].split()[1] in seen else 404)
+    for item, response in (*read, *histories):
+        assert response.status_code == (200 if item["content"].split()[1] in seen else 404)
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "PUT", "DELETE"])
@@ -114,7 +114,7 @@ async def test_an_agent_that_names_its_user_may_change_what_is_that_users(api: h
 
     assert response.status_code == 200
     told = (await api.get("/api/operations", params={"subject": record["id"]})).json()
-    assert [one["actor"] for one in told["results"]] == ["agent:bot", "user:li"]
+    assert [result["actor"] for result in told["results"]] == ["agent:bot", "user:li"]
 
 
 @pytest.mark.parametrize(

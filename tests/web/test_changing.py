@@ -265,8 +265,8 @@ async def test_batch_feedback_names_unknown_ids_and_applies_the_rest(api: httpx.
     response = await api.post("/api/knowledge/batch_update", json={"feedback_list": votes})
     answer = response.json()
 
-    assert [one["status"] for one in answer["results"]] == ["applied", "unknown", "applied", "unknown", "applied"]
-    assert [one["knowledge_id"] for one in answer["results"]] == [vote["knowledge_id"] for vote in votes]
+    assert [result["status"] for result in answer["results"]] == ["applied", "unknown", "applied", "unknown", "applied"]
+    assert [result["knowledge_id"] for result in answer["results"]] == [vote["knowledge_id"] for vote in votes]
     assert (answer["count"], answer["operation_id"]) == (5, response.headers["x-operation-id"])
     first = (await api.get(f"/api/knowledge/{good['id']}")).json()
     second = (await api.get(f"/api/knowledge/{bad['id']}")).json()

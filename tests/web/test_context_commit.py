@@ -29,7 +29,7 @@ async def test_a_commit_answers_what_was_written_and_the_operation_that_wrote_it
     assert told["operation_id"] == response.headers["X-Operation-Id"]
     assert told["archive"]["archive_uri"] == SESSION
     assert (await api.get(response.headers["Location"])).json()["uri"] == SESSION
-    written = {one["uri"]: one for one in told["write_results"]}
+    written = {result["uri"]: result for result in told["write_results"]}
     assert (written[SESSION]["action"], written[SESSION]["created"]) == ("create", True)
     assert any("/memories/preferences/" in uri for uri in written), written
     assert told["outbox_events"] != []
@@ -81,9 +81,9 @@ async def test_the_transcript_is_kept_word_for_word_in_its_order(api: httpx.Asyn
 
     kept = [await node(api, f"{SESSION}/m-{number}") for number in range(1, len(texts) + 1)]
 
-    assert [one["content"] for one in kept] == list(texts)
-    assert [one["metadata"]["number"] for one in kept] == [0, 1, 2, 3]
-    assert [one["metadata"]["message_id"] for one in kept] == ["m-1", "m-2", "m-3", "m-4"]
+    assert [item["content"] for item in kept] == list(texts)
+    assert [item["metadata"]["number"] for item in kept] == [0, 1, 2, 3]
+    assert [item["metadata"]["message_id"] for item in kept] == ["m-1", "m-2", "m-3", "m-4"]
 
 
 async def test_a_message_that_says_nothing_is_counted_and_not_kept(api: httpx.AsyncClient) -> None:
@@ -133,7 +133,7 @@ async def test_committing_again_adds_what_is_new_and_nothing_else(api: httpx.Asy
     await commit(api, "s-1", "one", "two", "three")
 
     listed = (await api.get("/api/context/children", params={"uri": SESSION})).json()
-    assert [one["name"] for one in listed["results"]] == ["m-1", "m-2", "m-3"]
+    assert [result["name"] for result in listed["results"]] == ["m-1", "m-2", "m-3"]
     assert (await node(api, SESSION))["metadata"]["message_count"] == 3
 
 
@@ -175,12 +175,12 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: httpx.AsyncClien
 async def test_without_extraction_the_transcript_alone_is_kept(api: httpx.AsyncClient) -> None:
     told = await commit(api, "s-1", "请以后都用中文回答我。", options={"extract": False})
 
-    assert [one["uri"] for one in told["write_results"]] == [SESSION]
+    assert [result["uri"] for result in told["write_results"]] == [SESSION]
 
 
 async def test_one_undo_takes_a_commit_back_and_committing_again_brings_it_back(api: httpx.AsyncClient) -> None:
     told = await commit(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
-    uris = [one["uri"] for one in told["write_results"]]
+    uris = [result["uri"] for result in told["write_results"]]
 
     undone = await api.post(f"/api/operations/{told['operation_id']}/undo")
 
@@ -189,7 +189,7 @@ async def test_one_undo_takes_a_commit_back_and_committing_again_brings_it_back(
         assert (await api.get("/api/context/nodes", params={"uri": uri})).status_code == 404
     assert await found(api, "划船") == []
     again = await commit(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
-    assert sorted(one["uri"] for one in again["write_results"]) == sorted(uris)
+    assert sorted(result["uri"] for result in again["write_results"]) == sorted(uris)
     assert (await found(api, "划船", categories="sessions"))[0]["message_ids"][0] == "m-2"
 
 
@@ -215,9 +215,9 @@ async def test_two_commits_of_one_session_at_once_lose_nothing(api: httpx.AsyncC
 
     answers = await asyncio.gather(*(api.post(COMMIT, json=body) for body in bodies))
 
-    assert {one.status_code for one in answers} == {201}
+    assert {answer.status_code for answer in answers} == {201}
     listed = (await api.get("/api/context/children", params={"uri": SESSION})).json()
-    assert {one["name"] for one in listed["results"]} == {f"{who}-{n}" for who in "abcd" for n in (1, 2)}
+    assert {result["name"] for result in listed["results"]} == {f"{who}-{n}" for who in "abcd" for n in (1, 2)}
     assert (await node(api, SESSION))["metadata"]["message_count"] == 8
 
 
@@ -226,7 +226,7 @@ async def test_the_same_commit_twice_at_once_is_kept_once(api: httpx.AsyncClient
 
     answers = await asyncio.gather(*(api.post(COMMIT, json=body) for _ in range(3)))
 
-    assert sorted(one.status_code for one in answers) == [200, 200, 201]
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 201]
     assert (await api.get("/api/context/children", params={"uri": SESSION})).json()["count"] == 2
 
 
@@ -250,7 +250,7 @@ async def test_calls_of_tools_feed_their_statistics(api: httpx.AsyncClient) -> N
 async def test_what_was_recalled_into_the_session_is_not_learnt_again(api: httpx.AsyncClient) -> None:
     told = await commit(api, "s-1", "请以后都用中文回答我。", used_contexts=["请以后都用中文回答我。"])
 
-    assert not any("/preferences/" in one["uri"] for one in told["write_results"])
+    assert not any("/preferences/" in result["uri"] for result in told["write_results"])
 
 
 async def test_each_callers_session_is_their_own(api: httpx.AsyncClient) -> None:
@@ -318,7 +318,7 @@ async def test_what_is_wrong_with_a_session_is_named(
     response = await api.post(COMMIT, json=GOOD | changed)
 
     assert response.status_code == 422, response.text
-    assert any(one["field"].startswith(field) for one in response.json()["errors"]), response.text
+    assert any(error["field"].startswith(field) for error in response.json()["errors"]), response.text
     assert hub.store.last_seq == before
 
 

@@ -27,16 +27,16 @@ async def test_what_a_session_taught_becomes_records_that_name_it(api: httpx.Asy
     told = response.json()
     assert (response.status_code, told["count"]) == (200, len(told["saved"]))
     assert told["operation_id"] == response.headers["X-Operation-Id"]
-    by_category = {one["category"]: one for one in told["results"]}
+    by_category = {result["category"]: result for result in told["results"]}
     assert by_category["preferences"]["types"] == ["user_profile"]
     assert by_category["tools"]["types"] == ["tool"]
-    preference = next(one for one in told["saved"] if one["types"] == ["user_profile"])
+    preference = next(item for item in told["saved"] if item["types"] == ["user_profile"])
     assert preference["source"]["urls"] == [
         "ctx://default/users/li/sessions/s-1",
         by_category["preferences"]["uri"],
     ]
     found = await api.get("/api/knowledge/search", params={"q": "中文", **LI})
-    assert preference["id"] in [one["id"] for one in found.json()["results"]]
+    assert preference["id"] in [result["id"] for result in found.json()["results"]]
 
 
 @pytest.mark.usefixtures("kept")
@@ -47,7 +47,7 @@ async def test_distilling_again_saves_no_duplicates(api: httpx.AsyncClient, hub:
     again = await api.post(DISTILL, json=LI)
 
     assert (again.status_code, again.json()["operation_id"], again.json()["saved"]) == (200, None, [])
-    assert {one["status"] for one in again.json()["results"]} == {"known"}
+    assert {result["status"] for result in again.json()["results"]} == {"known"}
     assert hub.store.last_seq == before
 
 
@@ -59,7 +59,7 @@ async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient,
     nobody = await api.post("/api/context/sessions/none/distill")
 
     assert (look.status_code, look.json()["dry_run"], look.json()["count"]) == (200, True, 0)
-    assert {one["status"] for one in look.json()["results"]} == {"new"}
+    assert {result["status"] for result in look.json()["results"]} == {"new"}
     assert nobody.status_code == 404
     assert hub.store.last_seq == before
 
@@ -85,29 +85,29 @@ async def test_what_was_undone_can_be_distilled_again_and_what_was_deleted_stays
         assert (await api.delete(f"/api/knowledge/{record['id']}", params=LI)).status_code == 200
     gone = (await api.post(DISTILL, json=LI)).json()
 
-    assert {one["status"] for one in again["results"]} == {"new"}
-    assert ({one["status"] for one in gone["results"]}, gone["saved"]) == ({"forgotten"}, [])
+    assert {result["status"] for result in again["results"]} == {"new"}
+    assert ({result["status"] for result in gone["results"]}, gone["saved"]) == ({"forgotten"}, [])
 
 
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("version", ["1", "0"])
 async def test_nobody_else_suppresses_or_blocks_it_by_a_tag(api: httpx.AsyncClient, version: str) -> None:
     look = (await api.post(DISTILL, json={"dry_run": True, **LI})).json()
-    for one in look["results"]:
+    for result in look["results"]:
         bait = {
             "task": "bait",
-            "content": f"bait {one['uri']}",
-            "types": one["types"],
+            "content": f"bait {result['uri']}",
+            "types": result["types"],
             "scopes": ["public"],
-            "tags": {"memory": one["uri"], "memory_version": version},
-            "source": {"urls": [one["uri"]]},
+            "tags": {"memory": result["uri"], "memory_version": version},
+            "source": {"urls": [result["uri"]]},
             "user_id": "eve",
         }
         assert (await api.post("/api/knowledge", json=bait)).status_code == 201
 
     told = await api.post(DISTILL, json=LI)
 
-    assert (told.status_code, {one["status"] for one in told.json()["results"]}) == (200, {"new"})
+    assert (told.status_code, {result["status"] for result in told.json()["results"]}) == (200, {"new"})
     assert len(told.json()["saved"]) == len(look["results"])
 
 
@@ -153,5 +153,5 @@ async def test_a_memory_that_grew_since_supersedes_its_record(api: httpx.AsyncCl
 
     told = (await api.post(DISTILL, json=LI)).json()
 
-    assert [one["status"] for one in told["results"]] == ["changed"]
+    assert [result["status"] for result in told["results"]] == ["changed"]
     assert told["saved"][0]["supersedes"] == first["id"]

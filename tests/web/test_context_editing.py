@@ -25,7 +25,7 @@ SECRET = "the heron stands in the third pond"
 async def preference(api: httpx.AsyncClient) -> str:
     """Return the URI of what was learnt from a session of li's."""
     told = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
-    return next(str(one["uri"]) for one in told["write_results"] if "/preferences/" in one["uri"])
+    return next(str(result["uri"]) for result in told["write_results"] if "/preferences/" in result["uri"])
 
 
 async def test_a_correction_is_a_new_version_that_search_knows_at_once(api: httpx.AsyncClient, preference: str) -> None:
@@ -35,7 +35,7 @@ async def test_a_correction_is_a_new_version_that_search_knows_at_once(api: http
     assert (response.status_code, told["abstract"], told["version"]) == (200, "用粤语回答", 2)
     assert response.headers["ETag"] == '"2"'
     assert told["operation_id"] == response.headers["X-Operation-Id"]
-    assert preference in [one["uri"] for one in await found(api, "粤语", **LI)]
+    assert preference in [item["uri"] for item in await found(api, "粤语", **LI)]
 
 
 async def test_what_is_corrected_away_in_a_content_is_gone_from_every_layer_and_from_what_is_distilled(
@@ -50,7 +50,7 @@ async def test_what_is_corrected_away_in_a_content_is_gone_from_every_layer_and_
     assert (told.status_code, "上海" in content) == (200, True)
     stands = await node(api, profile, **LI)
     assert all("北京" in stands[layer] and "上海" not in stands[layer] for layer in ("abstract", "overview", "content"))
-    assert [one["uri"] for one in await found(api, "北京", categories="profile", **LI)] == [profile]
+    assert [item["uri"] for item in await found(api, "北京", categories="profile", **LI)] == [profile]
     assert await found(api, "上海", categories="profile", **LI) == []
     overview = (await api.get("/api/context/read", params={"uri": profile, "level": "L1", **LI})).json()["overview"]
     assert ("北京" in overview, "上海" in overview) == (True, False)
@@ -107,7 +107,7 @@ async def test_a_memory_that_was_emptied_is_found_by_nothing_and_keeps_no_sessio
 
     assert (emptied["abstract"], emptied["overview"]) == ("", "")
     assert await found(api, "中文", categories="preferences", **LI) == []
-    assert (told.status_code, preference in [one["uri"] for one in told.json()["results"]]) == (200, False)
+    assert (told.status_code, preference in [result["uri"] for result in told.json()["results"]]) == (200, False)
 
 
 async def test_a_correction_that_changes_nothing_makes_no_operation(api: httpx.AsyncClient, preference: str) -> None:
@@ -148,7 +148,7 @@ async def test_what_was_said_stays_as_it_was_said(api: httpx.AsyncClient, prefer
 
     assert preference
     assert (message.status_code, transcript.status_code, summary.status_code) == (422, 422, 200)
-    assert [one.json()["errors"][0]["field"] for one in (message, transcript)] == ["uri", "content"]
+    assert [item.json()["errors"][0]["field"] for item in (message, transcript)] == ["uri", "content"]
 
 
 async def test_a_forgotten_memory_is_gone_and_an_undo_brings_it_back(api: httpx.AsyncClient, preference: str) -> None:
@@ -160,7 +160,7 @@ async def test_a_forgotten_memory_is_gone_and_an_undo_brings_it_back(api: httpx.
     assert (deleted.status_code, gone.status_code, unseen) == (200, 404, [])
     assert undone.status_code == 200
     assert (await node(api, preference, **LI))["version"] == 3
-    assert preference in [one["uri"] for one in await found(api, "中文", categories="preferences", **LI)]
+    assert preference in [item["uri"] for item in await found(api, "中文", categories="preferences", **LI)]
 
 
 async def test_what_was_forgotten_stays_so_when_the_session_is_committed_again(
@@ -223,11 +223,11 @@ async def test_no_short_sentence_of_an_erased_message_stays_in_what_its_session_
     messages = [{"role": "user", "content": text, "message_id": f"m{at}"} for at, text in enumerate(texts)]
     body = {"session_id": "s-1", "messages": messages, **LI}
     await api.post("/api/context/sessions/commit", json=body)
-    others = [one for one in await found(api, word, **LI) if "/memories/" in one["uri"]]
+    others = [item for item in await found(api, word, **LI) if "/memories/" in item["uri"]]
 
     await api.delete(NODES, params={"uri": f"{SESSION}/m1", "erase": "true", **LI})
-    for one in others:
-        await api.delete(NODES, params={"uri": one["uri"], "erase": "true", **LI})
+    for other in others:
+        await api.delete(NODES, params={"uri": other["uri"], "erase": "true", **LI})
 
     session = await node(api, SESSION, **LI)
     assert word not in f"{session['abstract']}{session['overview']}"
@@ -241,7 +241,7 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
     settings = Settings(data_dir=tmp_path / "data", owner="user:local")
     async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
         told = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
-        memory = next(str(one["uri"]) for one in told["write_results"] if "/preferences/" in one["uri"])
+        memory = next(str(result["uri"]) for result in told["write_results"] if "/preferences/" in result["uri"])
         # Corrected before: the log then tells of several versions, each of them a stub from now on.
         await api.patch(NODES, params={"uri": memory}, json={"abstract": "用粤语回答", **LI})
         await commit(api, "s-2", "the ibis too", **LI)
@@ -259,7 +259,7 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
         still = [bool(await found(api, text, **LI)) for text in ("heron", "ibis")]
 
     for findings in (examined, repaired):
-        assert [one for one in findings if one.severity is Severity.PROBLEM] == []
+        assert [finding for finding in findings if finding.severity is Severity.PROBLEM] == []
     assert still == [what == "memory", True]
 
 
@@ -328,8 +328,8 @@ async def test_nobody_else_corrects_or_forgets(api: httpx.AsyncClient, hub: Hub,
         await api.delete(NODES, params={"uri": preference, "erase": "true", "user_id": "zhou"}),
     ]
 
-    assert [one.status_code for one in answers] == [404] * 3
-    assert len({one.json()["detail"] for one in answers}) == 1
+    assert [answer.status_code for answer in answers] == [404] * 3
+    assert len({answer.json()["detail"] for answer in answers}) == 1
     assert hub.store.last_seq == before
 
 
@@ -351,7 +351,7 @@ async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_e
     api: httpx.AsyncClient, hub: Hub, tmp_path: Path, said: str, word: str
 ) -> None:
     told = await commit(api, "s-9", said, **LI)
-    written = [one["uri"] for one in told["write_results"]]
+    written = [result["uri"] for result in told["write_results"]]
     before = files_with(tmp_path / "data", word)
 
     erased = [await api.delete(NODES, params={"uri": uri, "erase": "true", **LI}) for uri in written]
@@ -359,7 +359,7 @@ async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_e
 
     assert before != []
     assert len(written) > 1
-    assert [one.status_code for one in erased] == [200] * len(written)
+    assert [item.status_code for item in erased] == [200] * len(written)
     assert files_with(tmp_path / "data", word) == []
 
 
@@ -368,7 +368,7 @@ async def test_a_list_says_under_which_words_something_is_remembered(api: httpx.
 
     listed = await api.get("/api/context/children", params={"uri": "ctx://default/users/li/memories/preferences", **LI})
 
-    names = {one["name"]: one["uri"] for one in listed.json()["results"]}
+    names = {result["name"]: result["uri"] for result in listed.json()["results"]}
     assert names.keys() == {"i-like-elderflower-soup", "i-prefer-green-tea"}
     assert "elderflower" not in names["i-like-elderflower-soup"]
 
@@ -386,10 +386,10 @@ async def test_a_credential_stands_where_it_was_said_and_nowhere_else(
 ) -> None:
     told = await commit(api, "s-9", said, "I prefer green tea.", **LI)
 
-    others = [one["uri"] for one in told["write_results"]]
+    others = [result["uri"] for result in told["write_results"]]
     nodes = [await node(api, uri, **LI) for uri in others]
-    session = next(one for one in nodes if one["category"] == "sessions")
+    session = next(item for item in nodes if item["category"] == "sessions")
     assert secret in session["content"]
     assert secret not in f"{session['abstract']}{session['overview']}"
-    assert [one["category"] for one in nodes if one is not session] == ["preferences"]
-    assert secret not in str([others, [one for one in nodes if one is not session], told["archive"]["summary"]])
+    assert [item["category"] for item in nodes if item is not session] == ["preferences"]
+    assert secret not in str([others, [item for item in nodes if item is not session], told["archive"]["summary"]])

@@ -65,7 +65,7 @@ async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_v
     await vectors_of(scene.hub).embed_pending()
     after = await scene.outbox(**LI)
 
-    assert {one["event_type"] for one in told["outbox_events"]} == {"UPSERT_CONTEXT"}
+    assert {event["event_type"] for event in told["outbox_events"]} == {"UPSERT_CONTEXT"}
     assert (before["pending"], before["lag_s"]) == (len(told["outbox_events"]), 5.0)
     assert (hidden["pending"], hidden["lag_s"]) == (0, 0.0)
     assert (after["pending"], after["lag_s"]) == (0, 0.0)
@@ -92,7 +92,7 @@ async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_conc
     assert (retried.status_code, retried.json()["status"], retried.json()["operation_id"]) == (200, "pending", None)
     again = await scene.outbox(**LI)
     assert again["dead"] == told["dead"] - 1
-    assert letter["event_id"] not in [one["event_id"] for one in again["dead_letters"]]
+    assert letter["event_id"] not in [item["event_id"] for item in again["dead_letters"]]
 
 
 async def test_what_has_no_vector_is_found_by_its_words(scene: Scene) -> None:

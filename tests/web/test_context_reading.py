@@ -78,7 +78,7 @@ async def test_a_search_explains_how_each_block_was_found(api: httpx.AsyncClient
 async def test_what_was_extracted_names_the_messages_that_it_came_from(api: httpx.AsyncClient) -> None:
     blocks = await found(api, "用中文回答", categories="preferences")
 
-    assert [one["category"] for one in blocks] == ["preferences"]
+    assert [block["category"] for block in blocks] == ["preferences"]
     assert blocks[0]["message_ids"] == ["m-1"]
 
 
@@ -143,8 +143,8 @@ async def test_a_target_narrows_the_search_to_what_stands_below_it(api: httpx.As
     everywhere = await found(api, "划船", categories="sessions")
     below = await found(api, "划船", categories="sessions", target_uri="ctx://default/users/local/sessions/s-2")
 
-    assert {one["uri"].split("/")[-2] for one in everywhere} == {"s-1", "s-2"}
-    assert {one["uri"].split("/")[-2] for one in below} == {"s-2"}
+    assert {item["uri"].split("/")[-2] for item in everywhere} == {"s-1", "s-2"}
+    assert {item["uri"].split("/")[-2] for item in below} == {"s-2"}
 
 
 @pytest.mark.usefixtures("kept")
@@ -170,11 +170,11 @@ async def test_children_are_listed_level_by_level_and_messages_as_they_were_said
     two_down = (await api.get(CHILDREN, params={"depth": 2})).json()
     whole = (await api.get(CHILDREN, params={"recursive": "true"})).json()
 
-    assert [one["uri"] for one in top["results"]] == ["ctx://default/users"]
-    assert [one["name"] for one in messages["results"]] == ["m-1", "m-2", "m-3"]
-    assert not any(one["is_dir"] for one in messages["results"])
-    assert [one["uri"] for one in two_down["results"]] == ["ctx://default/users", "ctx://default/users/local"]
-    assert {SESSION, f"{SESSION}/m-1"} <= {one["uri"] for one in whole["results"]}
+    assert [result["uri"] for result in top["results"]] == ["ctx://default/users"]
+    assert [result["name"] for result in messages["results"]] == ["m-1", "m-2", "m-3"]
+    assert not any(result["is_dir"] for result in messages["results"])
+    assert [result["uri"] for result in two_down["results"]] == ["ctx://default/users", "ctx://default/users/local"]
+    assert {SESSION, f"{SESSION}/m-1"} <= {result["uri"] for result in whole["results"]}
     assert (whole["count"], whole["next_cursor"], whole["truncated"]) == (len(whole["results"]), None, False)
 
 
@@ -217,7 +217,7 @@ async def test_what_is_hidden_is_missing_in_the_same_bytes(api: httpx.AsyncClien
 
     for path in (READ, NODES, CHILDREN):
         answers = [await api.get(path, params={"uri": uri, "user_id": "zhou"}) for uri in (there, nothing)]
-        assert [one.status_code for one in answers] == [404, 404], path
+        assert [answer.status_code for answer in answers] == [404, 404], path
         assert answers[0].text.replace(there, "X") == answers[1].text.replace(nothing, "X")
     assert await found(api, "li", user_id="zhou") == []
     listed = (await api.get(CHILDREN, params={"user_id": "zhou", "recursive": "true"})).json()
@@ -231,7 +231,7 @@ async def test_an_unknown_parameter_is_refused(api: httpx.AsyncClient, path: str
     response = await api.get(path, params={"q": "x", "limit": 5, **place})
 
     assert response.status_code == 422
-    assert "limit" in [one["field"] for one in response.json()["errors"]]
+    assert "limit" in [error["field"] for error in response.json()["errors"]]
 
 
 @pytest.mark.usefixtures("kept")

@@ -96,7 +96,7 @@ async def callers(api: httpx.AsyncClient, hub: Hub, has_keys: bool) -> tuple[Cal
 async def learnt(who: Caller) -> list[str]:
     """Return the URIs of all that the agent has learnt, as a caller is shown them."""
     listed = (await who.ask("GET", "/api/context/children", recursive="true")).json()["results"]
-    return [one["uri"] for one in listed if f"/agents/{AGENT}/" in one["uri"] and one["category"]]
+    return [item["uri"] for item in listed if f"/agents/{AGENT}/" in item["uri"] and item["category"]]
 
 
 async def look_at_all(who: Caller, uris: list[str]) -> None:
@@ -112,9 +112,9 @@ async def look_at_all(who: Caller, uris: list[str]) -> None:
 
 async def look_at_operations(who: Caller, **filters: Any) -> None:  # noqa: ANN401 -- any value
     listed = (await who.ask("GET", "/api/operations", limit=100, **filters)).json()["results"]
-    for one in listed:
-        await who.ask("GET", f"/api/operations/{one['operation_id']}")
-        await who.ask("POST", f"/api/operations/{one['operation_id']}/undo", {"dry_run": True})
+    for item in listed:
+        await who.ask("GET", f"/api/operations/{item['operation_id']}")
+        await who.ask("POST", f"/api/operations/{item['operation_id']}/undo", {"dry_run": True})
 
 
 async def test_who_shares_an_agent_is_told_of_its_tools_and_nothing_of_whose_session_it_came_from(
@@ -243,13 +243,13 @@ async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[Caller
 
     nodes = [(await li.ask("GET", NODES, uri=uri)).json() for uri in await learnt(li)]
     theirs = [(await wang.ask("GET", NODES, uri=uri)).json() for uri in await learnt(wang)]
-    psql = next(one for one in nodes if one["uri"].endswith("/tools/psql"))
+    psql = next(node for node in nodes if node["uri"].endswith("/tools/psql"))
 
     assert psql["metadata"]["sessions"] == ["li-talk"]
     assert psql["metadata"]["message_ids"] == ["li-msg-1", "li-msg-3"]
     assert [edge["to_uri"].split("/")[-1] for edge in psql["relations"]] == ["li-talk"]
-    assert all(ref.split("/")[-2] == "li-talk" for one in nodes for ref in one["metadata"]["source_refs"])
-    assert ["wang-talk"] in [one["metadata"]["sessions"] for one in theirs]
+    assert all(ref.split("/")[-2] == "li-talk" for node in nodes for ref in node["metadata"]["source_refs"])
+    assert ["wang-talk"] in [their["metadata"]["sessions"] for their in theirs]
 
 
 async def test_an_undo_that_meets_what_another_user_erased_names_none_of_it(

@@ -87,7 +87,7 @@ async def test_an_info_is_erased_with_its_links(api: httpx.AsyncClient, folder: 
     assert answer["erased"] is True
     assert files_with(folder, SECRET) == []
     listed = (await api.get("/api/infos", params={"keyword_id": parent["id"]})).json()["results"]
-    assert [one["id"] for one in listed] == [kept["id"]]
+    assert [item["id"] for item in listed] == [kept["id"]]
     assert (await api.get(f"/api/infos/{secret['id']}")).status_code == 404
 
 
@@ -191,7 +191,7 @@ async def merged(api: httpx.AsyncClient, *contents: str) -> list[str]:
     bodies = ({"content": content, "task": "vault", "dedup": False} for content in contents)
     ids = [(await api.post("/api/knowledge", json=body)).json()["id"] for body in bodies]
     report = (await api.post("/api/knowledge/slim", json={})).json()
-    assert [(one["into"], one["sources"]) for one in report["merged"]] == [(ids[0], ids[1:])]
+    assert [(item["into"], item["sources"]) for item in report["merged"]] == [(ids[0], ids[1:])]
     return ids
 
 

@@ -74,7 +74,7 @@ async def test_an_export_comes_back_the_same_in_another_hub(
         again = await other.get("/api/knowledge/export")
 
     assert exported.headers["content-type"] == "application/x-ndjson"
-    mine, theirs = ([json.loads(line) for line in one.content.splitlines()] for one in (exported, again))
+    mine, theirs = ([json.loads(line) for line in item.content.splitlines()] for item in (exported, again))
     assert [record["content"] for record in mine] == ["一", "two"]
     apart: dict[str, Any] = {"updated_at": None, "version": None}
     assert [record | apart for record in theirs] == [record | apart for record in mine]
@@ -239,11 +239,11 @@ async def test_an_id_twice_in_one_import_is_refused(api: httpx.AsyncClient) -> N
 
 async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> None:
     ids = ["a/b", "a?b#c", "中文 id", "..", "50%", "%2F", "a&b=c"]
-    await imported(api, *({"id": one, "content": one} for one in ids))
+    await imported(api, *({"id": item, "content": item} for item in ids))
 
-    for one in ids:
-        path = "/api/knowledge/" + "".join(f"%{byte:02X}" for byte in one.encode())
-        assert (await api.get(path)).json()["content"] == one
+    for item in ids:
+        path = "/api/knowledge/" + "".join(f"%{byte:02X}" for byte in item.encode())
+        assert (await api.get(path)).json()["content"] == item
         assert (await api.get(f"{path}/history")).json()["count"] == 1
         assert (await api.put(path, json={"update_score": 5})).json()["version"] == 2
 
@@ -260,7 +260,7 @@ async def test_a_caller_imports_neither_over_nor_against_what_others_own(api: ht
     given = await imported(api, mine | {"owner": "user:li"}, user_id="chen")
     own = await imported(api, mine | {"id": "mine"}, user_id="chen")
 
-    assert [one.status_code for one in (taken, revived, hiding, given, own)] == [409, 409, 403, 403, 200]
+    assert [item.status_code for item in (taken, revived, hiding, given, own)] == [409, 409, 403, 403, 200]
     assert (await api.get(f"/api/knowledge/{theirs['id']}")).json()["content"] == "hers"
     assert (await api.get("/api/knowledge/mine")).json()["owner"] == "user:chen"
 

@@ -23,9 +23,9 @@ async def test_what_was_learnt_is_found_by_its_user_and_by_nobody_else(api: http
     told = answer.json()
     assert answer.status_code == 200
     assert answer.headers["X-Operation-Id"] == told["operation_id"]
-    assert [one["status"] for one in told["candidates"]] == ["new"]
+    assert [candidate["status"] for candidate in told["candidates"]] == ["new"]
     assert told["count"] == 1
-    assert [one["id"] for one in found.json()["results"]] == [told["saved"][0]["id"]]
+    assert [result["id"] for result in found.json()["results"]] == [told["saved"][0]["id"]]
     assert others.json()["count"] == 0
 
 
@@ -38,9 +38,9 @@ async def test_what_contradicts_leaves_only_the_newer_one_in_search_until_it_is_
     undone = await api.post(f"/api/operations/{second.json()['operation_id']}/undo", json={"user_id": "li"})
     before = await api.get("/api/knowledge/search", params=query)
 
-    assert [one["id"] for one in after.json()["results"]] == [second.json()["saved"][0]["id"]]
+    assert [result["id"] for result in after.json()["results"]] == [second.json()["saved"][0]["id"]]
     assert undone.status_code == 200
-    assert [one["id"] for one in before.json()["results"]] == [first.json()["saved"][0]["id"]]
+    assert [result["id"] for result in before.json()["results"]] == [first.json()["saved"][0]["id"]]
 
 
 async def test_a_conversation_that_says_nothing_is_answered_so(api: httpx.AsyncClient) -> None:
@@ -86,7 +86,7 @@ async def test_what_cannot_be_read_is_named(api: httpx.AsyncClient, body: dict[s
     answer = await api.post(URL, json=body)
 
     assert answer.status_code == 422
-    assert [one["field"] for one in answer.json()["errors"]] == [field]
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
 async def test_a_message_without_text_says_nothing(api: httpx.AsyncClient) -> None:
@@ -95,7 +95,7 @@ async def test_a_message_without_text_says_nothing(api: httpx.AsyncClient) -> No
     answer = await api.post(URL, json={"messages": [silent, *said("I prefer tabs")]})
 
     assert answer.status_code == 200
-    assert [one["messages"] for one in answer.json()["candidates"]] == [[1]]
+    assert [candidate["messages"] for candidate in answer.json()["candidates"]] == [[1]]
 
 
 async def test_what_is_said_in_private_is_read_in_no_project(api: httpx.AsyncClient) -> None:
@@ -110,7 +110,7 @@ async def test_what_is_said_in_private_is_read_in_no_project(api: httpx.AsyncCli
 
     read = await api.get("/api/knowledge", params={"project_id": "web"})
 
-    texts = [one["content"] for one in read.json()["results"]]
+    texts = [result["content"] for result in read.json()["results"]]
     assert sorted(texts) == ["The user said: I prefer tabs over spaces", "用户说：我喜欢深色主题。"]
     assert "青光眼" not in read.text
     assert "surgery" not in read.text

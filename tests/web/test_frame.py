@@ -94,7 +94,7 @@ async def test_a_foreign_page_that_names_no_origin_leaves_no_line_in_the_log(
     ]
 
     assert saved.status_code == 201
-    assert [one.status_code for one in answers] == [403] * 3
+    assert [answer.status_code for answer in answers] == [403] * 3
     assert "canary" not in answers[0].text
     assert hub.store.last_seq == before
 
@@ -324,6 +324,6 @@ async def test_a_job_of_another_account_and_an_unknown_one_are_missing(api: http
     started = (await api.post("/api/maintenance/reindex", params={"wait": "false"})).json()
     path = f"/api/jobs/{started['job_id']}"
 
-    for one, params in ((path, {"account": "other"}), ("/api/jobs/none", {})):
-        assert (await api.get(one, params=params)).status_code == 404
-        assert (await api.delete(one, params=params)).status_code == 404
+    for item, params in ((path, {"account": "other"}), ("/api/jobs/none", {})):
+        assert (await api.get(item, params=params)).status_code == 404
+        assert (await api.delete(item, params=params)).status_code == 404

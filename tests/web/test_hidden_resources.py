@@ -228,11 +228,11 @@ async def test_a_reader_is_shown_the_references_as_they_were_written(
     await api.post("/api/resource", json={"id": ASKED, "user_id": "li", "scopes": scopes})
     record = await saved("Shared.", user_id="li", scopes=["public"], resource_ids=[ASKED, "none/such"])
 
-    one = (await api.get(f"/api/knowledge/{record['id']}", params={"user_id": "wang"})).json()
+    seen = (await api.get(f"/api/knowledge/{record['id']}", params={"user_id": "wang"})).json()
     page = (await api.get("/api/knowledge", params={"user_id": "wang"})).json()["results"][0]
     found = (await api.get("/api/knowledge/search", params={"user_id": "wang", "q": "shared"})).json()["results"][0]
 
     assert record["missing_resource_ids"] == ["none/such"]
-    for shown in (one, page, found):
+    for shown in (seen, page, found):
         assert shown["resource_ids"] == [ASKED, "none/such"]
         assert "missing_resource_ids" not in shown

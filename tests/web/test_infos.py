@@ -90,9 +90,9 @@ async def test_a_pair_has_one_link_whose_relation_can_change(api: httpx.AsyncCli
 
     page = f"/api/keywords/{python['id']}/infos"
     assert changed["version"] == 2
-    assert [await names(api, page, relation=one) for one in ("PRIMARY", "EXAMPLE")] == [[], ["an example"]]
+    assert [await names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [[], ["an example"]]
     assert (await undo(api, changed["operation_id"])).status_code == 200
-    assert [await names(api, page, relation=one) for one in ("PRIMARY", "EXAMPLE")] == [["an example"], []]
+    assert [await names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [["an example"], []]
 
 
 async def test_a_link_is_taken_away_and_both_ends_stay(api: httpx.AsyncClient) -> None:
@@ -114,8 +114,8 @@ async def test_a_link_is_taken_away_and_both_ends_stay(api: httpx.AsyncClient) -
 async def test_the_infos_of_a_keyword_are_paged_and_sorted(api: httpx.AsyncClient) -> None:
     python = await keyword(api, "Python")
     made = [await info(api, f"number {number}") for number in range(4)]
-    for one, relation in zip(made, ("RELATED", "SOURCE", "EXAMPLE", "PRIMARY"), strict=True):
-        await api.put(f"/api/infos/{one['id']}/keywords/{python['id']}", json={"relation": relation})
+    for item, relation in zip(made, ("RELATED", "SOURCE", "EXAMPLE", "PRIMARY"), strict=True):
+        await api.put(f"/api/infos/{item['id']}/keywords/{python['id']}", json={"relation": relation})
     late = await info(api, "late", python["id"])
     path = f"/api/keywords/{python['id']}/infos"
 
@@ -141,12 +141,12 @@ async def test_infos_are_listed_newest_first_page_by_page(api: httpx.AsyncClient
     second = (await api.get("/api/infos", params={"limit": 2, "cursor": first["next_cursor"]})).json()
     third = (await api.get("/api/infos", params={"limit": 2, "cursor": second["next_cursor"]})).json()
 
-    listed = [one["content"] for page in (first, second, third) for one in page["results"]]
+    listed = [result["content"] for page in (first, second, third) for result in page["results"]]
     assert listed == ["number 4", "number 3", "number 2", "number 1", "number 0"]
     assert (first["count"], third["count"], third["next_cursor"]) == (2, 1, None)
     of_python = (await api.get("/api/infos", params={"keyword_id": python["id"], "limit": 2})).json()
     rest = {"keyword_id": python["id"], "cursor": of_python["next_cursor"]}
-    assert [one["content"] for one in of_python["results"]] == ["number 4", "number 2"]
+    assert [result["content"] for result in of_python["results"]] == ["number 4", "number 2"]
     assert await names(api, "/api/infos", **rest) == ["number 0"]
 
 
@@ -172,7 +172,7 @@ async def test_a_deleted_info_is_gone_with_its_links_and_undo_brings_both_back(a
     deleted = await api.delete(path)
 
     assert deleted.json() == {"operation_id": deleted.headers["x-operation-id"]}
-    assert [(await api.get(one)).status_code for one in (path, f"{path}/keywords")] == [404, 404]
+    assert [(await api.get(item)).status_code for item in (path, f"{path}/keywords")] == [404, 404]
     assert await names(api, f"/api/keywords/{python['id']}/infos") == []
     assert (await undo(api, deleted.json()["operation_id"])).status_code == 200
     assert await names(api, f"/api/keywords/{python['id']}/infos") == ["gone"]
@@ -191,7 +191,7 @@ async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_sta
     by_header = await api.request(method, path, json=body, headers={"If-Match": '"1"'})
     by_body = await api.request(method, path, json=body | {"version": 1})
 
-    assert [(one.status_code, one.json()["current_version"]) for one in (by_header, by_body)] == [(409, 2)] * 2
+    assert [(item.status_code, item.json()["current_version"]) for item in (by_header, by_body)] == [(409, 2)] * 2
     assert await everything(api) == before
     assert (await api.request(method, path, json=body | {"version": 2})).status_code == 200
 
@@ -209,7 +209,7 @@ async def test_a_batch_is_one_operation(api: httpx.AsyncClient) -> None:
 
     answer = response.json()
     assert (response.status_code, answer["count"], answer["degraded"]) == (201, 3, [])
-    assert [one["content"][:3] for one in answer["results"]] == ["one", "two", "xxx"]
+    assert [result["content"][:3] for result in answer["results"]] == ["one", "two", "xxx"]
     assert again.json() == answer
     (linked,) = (await api.get(f"/api/infos/{answer['results'][0]['id']}/keywords")).json()["results"]
     assert linked["created_by"] == "crawler-7"
@@ -235,7 +235,7 @@ async def test_what_a_caller_does_not_see_is_missing_and_only_the_owner_changes_
             await api.delete(link, params=chen),
             await api.delete(path, params=chen),
         ]
-        return [one.status_code for one in answers]
+        return [answer.status_code for answer in answers]
 
     before = await everything(api)
     assert await statuses(hidden) == [404] * 4
@@ -267,7 +267,7 @@ async def test_an_unknown_info_is_404_on_every_route(api: httpx.AsyncClient, unk
         await api.get("/api/infos", params={"keyword_id": "x"}),
     ]
 
-    assert [one.status_code for one in answers] == [404] * 9
+    assert [answer.status_code for answer in answers] == [404] * 9
 
 
 async def test_an_equal_info_is_answered_and_linked_once_more(api: httpx.AsyncClient) -> None:

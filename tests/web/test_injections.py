@@ -36,8 +36,8 @@ INJECTIONS = [
     for line in (Path(__file__).parents[1] / "data" / "injections.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 GROUPS = {
-    f"{aim}-{language}": [one["text"] for one in ones]
-    for (aim, language), ones in groupby(INJECTIONS, lambda one: (one["aim"], one["language"]))
+    f"{aim}-{language}": [item["text"] for item in ones]
+    for (aim, language), ones in groupby(INJECTIONS, lambda item: (item["aim"], item["language"]))
 }
 FIXED = ("id", "owner", "scopes", "visibility", "created_at", "merged_into", "deleted")
 
@@ -120,7 +120,7 @@ async def victim(folder: Path) -> AsyncIterator[Victim]:
 
 
 def test_the_orders_are_many_and_as_many_in_each_language() -> None:
-    assert len({one["text"] for one in INJECTIONS}) == len(INJECTIONS) >= 150
+    assert len({injection["text"] for injection in INJECTIONS}) == len(INJECTIONS) >= 150
     assert {len(texts) for texts in GROUPS.values()} == {12}
     assert {name.partition("-")[2] for name in GROUPS} == {"zh", "en"}
 
@@ -193,7 +193,7 @@ async def searching(ann: Victim, order: str) -> None:
 
     found = await ann.search("/api/knowledge/search", q=order, top_k="1", min_score="1")
 
-    assert {one["id"] for one in found["results"]} <= visible
+    assert {result["id"] for result in found["results"]} <= visible
     assert ann.changes() == []
 
 
@@ -231,14 +231,14 @@ async def slimming(ann: Victim, order: str) -> None:
     done = await ann.post("/api/knowledge/slim", {})
 
     ann.unharmed(frozenset({"merged_into"}))
-    for one in pair:
-        read = await ann.search(f"/api/knowledge/{one['id']}")
-        assert (read["owner"], read["scopes"]) == ("user:ann", one["scopes"])
+    for item in pair:
+        read = await ann.search(f"/api/knowledge/{item['id']}")
+        assert (read["owner"], read["scopes"]) == ("user:ann", item["scopes"])
         assert "等待元素出现" in read["content"]
     if done["operation_ids"]:
         await ann.post(f"/api/operations/{done['slim_id']}/undo", {})
-    for one in pair:
-        await ann.api.delete(f"/api/knowledge/{one['id']}", params=ANN)
+    for item in pair:
+        await ann.api.delete(f"/api/knowledge/{item['id']}", params=ANN)
     ann.changes()
 
 
@@ -246,7 +246,7 @@ async def descending(ann: Victim, number: int) -> None:
     found = await ann.search("/api/keywords/search", q=f"那个东西 {number}")
 
     shown = [found["node"]] if found["node"] else found["candidates"]
-    assert {one["owner"] for one in shown} <= {"user:ann", "user:eve"}
+    assert {item["owner"] for item in shown} <= {"user:ann", "user:eve"}
     assert ann.changes() == []
 
 
@@ -262,7 +262,7 @@ async def naming(ann: Victim, order: str, number: int) -> None:
     ]
 
     ann.unharmed()
-    assert {one["owner"] for one in made} == {"user:ann"}
+    assert {item["owner"] for item in made} == {"user:ann"}
 
 
 async def tidying(ann: Victim) -> None:
@@ -286,8 +286,8 @@ def _ids(value: object) -> list[str]:
     match value:
         case dict():
             own = [value["id"]] if isinstance(value.get("id"), str) else []
-            return [*own, *(one for inner in value.values() for one in _ids(inner))]
+            return [*own, *(item for inner in value.values() for item in _ids(inner))]
         case list():
-            return [one for inner in value for one in _ids(inner)]
+            return [item for inner in value for item in _ids(inner)]
         case _:
             return []

@@ -67,7 +67,7 @@ async def test_what_a_caller_does_not_see_is_missing_everywhere(api: httpx.Async
     paths = ["", "/children", "/path", "/subtree", "/infos"]
 
     assert (read["children"], read["child_count"]) == ([], 0)
-    assert [(await api.get(f"/api/keywords/{hidden['id']}{one}", params=chen)).status_code for one in paths] == [
+    assert [(await api.get(f"/api/keywords/{hidden['id']}{path}", params=chen)).status_code for path in paths] == [
         404
     ] * 5
     assert await names(api, f"/api/keywords/{below['id']}/path", **chen) == ["root", "top", "below"]
@@ -99,9 +99,11 @@ async def test_accounts_are_walls(api: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("unknown", ["x", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "%00", "a%2Fb", "search%2F"])
 async def test_an_unknown_keyword_is_404_on_every_route(api: httpx.AsyncClient, unknown: str) -> None:
     made = {"id": unknown}
-    reads = [await api.get(f"/api/keywords/{unknown}{one}") for one in ("", "/children", "/path", "/subtree", "/infos")]
+    reads = [
+        await api.get(f"/api/keywords/{unknown}{item}") for item in ("", "/children", "/path", "/subtree", "/infos")
+    ]
 
     writes = [await api.request(**asked) for asked in await changes(api, made, await keyword(api, "other"))]
 
-    assert [one.status_code for one in reads] == [404] * 5
-    assert [one.status_code for one in writes] == [404] * 6
+    assert [read.status_code for read in reads] == [404] * 5
+    assert [write.status_code for write in writes] == [404] * 6

@@ -42,7 +42,7 @@ async def test_a_name_is_answered_with_its_node_path_and_infos(api: httpx.AsyncC
     assert found.keys() == FIELDS
     assert (found["status"], found["reason"], found["degraded"]) == ("matched", "exact", [])
     assert found["node"] == stored(python) | {"children": [child["id"]], "child_count": 1}
-    assert [(one["name"], one["level"]) for one in found["path"]] == [("root", 0), ("编程语言", 1), ("Python", 2)]
+    assert [(item["name"], item["level"]) for item in found["path"]] == [("root", 0), ("编程语言", 1), ("Python", 2)]
     assert "children" not in found["path"][2]
     assert found["infos"] == [stored(newer), stored(older)]
     assert (found["candidates"], found["suggested_parent_id"], found["suggested_name"]) == ([], None, None)
@@ -66,8 +66,8 @@ async def test_several_keywords_of_one_name_are_ambiguous(api: httpx.AsyncClient
     found = await search(api, "苹果")
 
     assert (found["status"], found["node"], found["path"], found["infos"]) == ("ambiguous", None, [], [])
-    assert [one["id"] for one in found["candidates"]] == [one["id"] for one in apples]
-    assert all("children" not in one for one in found["candidates"])
+    assert [candidate["id"] for candidate in found["candidates"]] == [apple["id"] for apple in apples]
+    assert all("children" not in candidate for candidate in found["candidates"])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_what_is_not_there_is_an_answer_too_and_degrades_nothing(
     found = await search(api, "asyncio loops", **params)
 
     assert (found["status"], found["reason"], found["degraded"]) == ("not_found", reason, [])
-    assert [one["id"] for one in found["candidates"]] == [near["id"]]
+    assert [candidate["id"] for candidate in found["candidates"]] == [near["id"]]
 
 
 @pytest.mark.parametrize("q", ["!!!", "。", "\u3000-\u3000"])
@@ -111,7 +111,7 @@ async def test_a_search_sees_each_write_at_once_here_and_in_another_process(
         assert (await search(other, "Python"))["status"] == "not_found"
         assert (await search(other, "rust"))["node"]["version"] == 2
         saved = await info(api, "borrow checker", made["id"])
-        assert [one["id"] for one in (await search(other, "rust"))["infos"]] == [saved["id"]]
+        assert [item["id"] for item in (await search(other, "rust"))["infos"]] == [saved["id"]]
         await api.delete(f"/api/infos/{saved['id']}")
         assert (await search(other, "rust"))["infos"] == []
 
@@ -122,4 +122,4 @@ async def test_infos_that_the_caller_does_not_see_are_left_out(api: httpx.AsyncC
 
     hers, his = await search(api, "python", user_id="li"), await search(api, "python", user_id="chen")
 
-    assert ([one["content"] for one in hers["infos"]], his["infos"]) == (["secret"], [])
+    assert ([item["content"] for item in hers["infos"]], his["infos"]) == (["secret"], [])

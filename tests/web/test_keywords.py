@@ -76,7 +76,11 @@ async def test_the_root_is_made_once(api: httpx.AsyncClient, another: Opened) ->
         await keyword(later, "two")
 
     operations = (await api.get("/api/operations")).json()["results"]
-    assert [one["op"] for one in reversed(operations)] == ["create_root", "create_keyword", "create_keyword"]
+    assert [operation["op"] for operation in reversed(operations)] == [
+        "create_root",
+        "create_keyword",
+        "create_keyword",
+    ]
 
 
 async def test_a_keyword_without_parent_hangs_below_the_root(api: httpx.AsyncClient) -> None:
@@ -94,10 +98,10 @@ async def test_children_and_path_are_lists_in_order(api: httpx.AsyncClient) -> N
     children = (await api.get(f"/api/keywords/{languages['id']}/children")).json()
     path = (await api.get(f"/api/keywords/{asyncio['id']}/path")).json()
 
-    assert [one["name"] for one in children["results"]] == ["Python", "C#"]
+    assert [result["name"] for result in children["results"]] == ["Python", "C#"]
     assert (children["count"], children["next_cursor"]) == (2, None)
     assert children["results"][0] == stored(python) | {"children": [asyncio["id"]], "child_count": 1}
-    assert [(one["name"], one["level"], one["child_count"]) for one in path["results"]] == [
+    assert [(result["name"], result["level"], result["child_count"]) for result in path["results"]] == [
         ("root", 0, 1),
         ("languages", 1, 2),
         ("Python", 2, 1),
@@ -115,11 +119,11 @@ async def test_a_subtree_is_nested_as_deep_as_it_is_asked_for(api: httpx.AsyncCl
         answer: dict[str, Any] = (await api.get(f"/api/keywords/{top['id']}/subtree", params=params)).json()
         return answer
 
-    whole, one, none = await subtree(), await subtree(depth="1"), await subtree(depth="0")
+    whole, shallow, none = await subtree(), await subtree(depth="1"), await subtree(depth="0")
 
     assert whole["children_nodes"][0]["children_nodes"][0] == stored(leaf) | {"children_nodes": []}
-    assert (one["children_nodes"][0]["id"], one["children_nodes"][0]["children_nodes"]) == (middle["id"], [])
-    assert one["children_nodes"][0]["children"] == [leaf["id"]]
+    assert (shallow["children_nodes"][0]["id"], shallow["children_nodes"][0]["children_nodes"]) == (middle["id"], [])
+    assert shallow["children_nodes"][0]["children"] == [leaf["id"]]
     assert (none["children_nodes"], none["child_count"]) == ([], 1)
 
 
@@ -201,7 +205,7 @@ async def test_a_merge_hands_over_names_infos_and_children(api: httpx.AsyncClien
     assert (await undo(api, merged["operation_id"])).status_code == 200
     after = await everything(api)
     assert await names(api, f"/api/keywords/{gone['id']}/children") == ["asyncio"]
-    assert [one["count"] for one in after["links"]] == [one["count"] for one in before["links"]]
+    assert [link["count"] for link in after["links"]] == [link["count"] for link in before["links"]]
 
 
 async def test_a_cascade_takes_the_branch_and_undo_brings_it_back(api: httpx.AsyncClient) -> None:
@@ -215,7 +219,7 @@ async def test_a_cascade_takes_the_branch_and_undo_brings_it_back(api: httpx.Asy
 
     assert refused.status_code == 409
     assert deleted.json() == {"operation_id": deleted.headers["x-operation-id"]}
-    assert [(await api.get(f"/api/keywords/{one['id']}")).status_code for one in (top, leaf)] == [404, 404]
+    assert [(await api.get(f"/api/keywords/{item['id']}")).status_code for item in (top, leaf)] == [404, 404]
     assert await names(api, f"/api/infos/{kept['id']}/keywords") == ["root"]
     assert (await undo(api, deleted.json()["operation_id"])).status_code == 200
     assert await names(api, f"/api/infos/{kept['id']}/keywords") == ["leaf"]
@@ -268,8 +272,8 @@ async def test_a_batch_is_one_operation_and_hangs_later_ones_below_earlier_ones(
 
     answer = response.json()
     assert (response.status_code, answer["count"], answer["degraded"]) == (201, 4, [])
-    assert [one["name"] for one in answer["results"]] == ["编程语言", "Python", "asyncio", "top"]
-    assert [one["level"] for one in answer["results"]] == [1, 2, 3, 1]
+    assert [result["name"] for result in answer["results"]] == ["编程语言", "Python", "asyncio", "top"]
+    assert [result["level"] for result in answer["results"]] == [1, 2, 3, 1]
     assert await names(api, f"/api/keywords/{answer['results'][2]['id']}/path") == [
         "root",
         "编程语言",
@@ -407,7 +411,7 @@ async def test_candidates_have_path_counts_and_on_request_infos(api: httpx.Async
 
     shown = [(row["path"], row["children_count"], row["infos_count"]) for row in plain["candidates"]]
     assert shown == [("水果/苹果", 1, 1), ("公司/苹果", 0, 0)]
-    assert [[one["content"] for one in row["infos"]] for row in expanded["candidates"]] == [["泡盐水"], []]
+    assert [[item["content"] for item in row["infos"]] for row in expanded["candidates"]] == [["泡盐水"], []]
     assert (by_id["node"]["id"], by_id["reason"]) == (other["id"], "id")
     assert (by_path["node"]["id"], by_path["reason"]) == (apple["id"], "path")
 

@@ -187,7 +187,7 @@ async def test_who_calls_as_the_same_agent_as_somebody_else_is_not_kept_from_bei
             for number in (0, 1, 0, 1, 2)
         ]
 
-    assert [one.status_code < 300 for one in answers] == [True, True, True, False, True]
+    assert [answer.status_code < 300 for answer in answers] == [True, True, True, False, True]
     assert answers[3].status_code == 429
 
 
@@ -206,7 +206,7 @@ async def test_more_requests_at_once_than_there_is_room_for_are_sent_away(settin
         refused = await client.get("/api/knowledge")
         watched = asyncio.create_task(client.get("/health"))
         go.set()
-        answered = [(await one).status_code for one in (first, watched)]
+        answered = [(await item).status_code for item in (first, watched)]
         again = await client.get("/api/knowledge")
 
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")

@@ -38,7 +38,7 @@ async def test_a_link_that_has_moved_on_is_409_and_names_the_version_that_stands
     by_header = await api.request(method, path, json=body, headers={"If-Match": '"1"'})
     by_body = await api.request(method, path, json=body | {"version": 1})
 
-    assert [(one.status_code, one.json()["current_version"]) for one in (by_header, by_body)] == [(409, 2)] * 2
+    assert [(item.status_code, item.json()["current_version"]) for item in (by_header, by_body)] == [(409, 2)] * 2
     assert await everything(api) == before
     assert (await api.request(method, path, json=body, headers={"If-Match": '"2"'})).status_code == 200
 

@@ -169,7 +169,7 @@ async def test_every_parameter_of_a_path_and_query_has_a_schema(document: dict[s
 
 
 async def test_every_route_with_a_body_shows_an_example(document: dict[str, Any]) -> None:
-    with_body = [(method, path) for method, path, one in operations(document) if "requestBody" in one]
+    with_body = [(method, path) for method, path, operation in operations(document) if "requestBody" in operation]
 
     assert {(method, path) for method, path, _ in examples(document)} == set(with_body)
     assert len(with_body) == 36

@@ -43,7 +43,7 @@ async def test_operations_are_filtered_by_kind_actor_row_and_time(api: httpx.Asy
     (_, middle, _) = (await api.get("/api/operations")).json()["results"]
 
     async def seqs(**params: str) -> list[int]:
-        return [one["seq"] for one in (await api.get("/api/operations", params=params)).json()["results"]]
+        return [result["seq"] for result in (await api.get("/api/operations", params=params)).json()["results"]]
 
     assert await seqs() == [3, 2, 1]
     assert await seqs(op="save_knowledge") == [2, 1]
@@ -65,7 +65,7 @@ async def test_a_list_of_operations_goes_on_to_its_end(api: httpx.AsyncClient, s
     second = (await api.get("/api/operations", params={"limit": 2, "cursor": first["next_cursor"]})).json()
     third = (await api.get("/api/operations", params={"limit": 2, "cursor": second["next_cursor"]})).json()
 
-    assert [one["seq"] for page in (first, second, third) for one in page["results"]] == [5, 4, 3, 2, 1]
+    assert [result["seq"] for page in (first, second, third) for result in page["results"]] == [5, 4, 3, 2, 1]
     assert (first["count"], third["count"], third["next_cursor"]) == (2, 1, None)
 
 
@@ -107,7 +107,7 @@ async def test_every_change_of_a_record_is_undone_one_by_one_after_a_restart(
     api: httpx.AsyncClient, saved: Saved, another: Opened
 ) -> None:
     record = await saved("old", types=["tool"])
-    operation_ids = [one.json()["operation_id"] for one in await changed_in_every_way(api, record)]
+    operation_ids = [item.json()["operation_id"] for item in await changed_in_every_way(api, record)]
 
     async with another() as later:
         for operation_id in reversed(operation_ids):
@@ -118,7 +118,7 @@ async def test_every_change_of_a_record_is_undone_one_by_one_after_a_restart(
     assert restored | apart == record | apart
     assert restored["version"] == 11
     found = (await api.get("/api/knowledge/search", params={"q": "old"})).json()
-    assert [one["id"] for one in found["results"]] == [record["id"]]
+    assert [result["id"] for result in found["results"]] == [record["id"]]
 
 
 async def test_a_dry_run_tells_what_an_undo_would_write_and_writes_nothing(
@@ -180,13 +180,13 @@ async def test_an_undo_is_undone_and_an_operation_only_once(api: httpx.AsyncClie
     assert redone.status_code == 200
     assert (await api.get(path)).json()["version"] == 3
     told = (await api.get("/api/operations", params={"subject": record["id"]})).json()["results"]
-    assert [(one["op"], one["undo_of"]) for one in told] == [
+    assert [(item["op"], item["undo_of"]) for item in told] == [
         ("undo_operation", first["operation_id"]),
         ("undo_operation", record["operation_id"]),
         ("save_knowledge", None),
     ]
     # Undone and redone, it stands as it was: neither is it undone now, nor is its undo.
-    assert [(one["undone_by"], one["undoable"]) for one in told] == [
+    assert [(item["undone_by"], item["undoable"]) for item in told] == [
         (None, True),
         (redone.json()["operation_id"], False),
         (None, True),
@@ -212,6 +212,6 @@ async def test_operations_of_hidden_rows_are_missing(api: httpx.AsyncClient, sav
 
     for caller in ({"user_id": "chen"}, {"project_id": "atlas"}):
         seen = (await api.get("/api/operations", params=caller)).json()
-        assert [one["operation_id"] for one in seen["results"]] == [public["operation_id"]]
-        for one in (hidden, local):
-            assert (await api.get(f"/api/operations/{one['operation_id']}", params=caller)).status_code == 404
+        assert [result["operation_id"] for result in seen["results"]] == [public["operation_id"]]
+        for item in (hidden, local):
+            assert (await api.get(f"/api/operations/{item['operation_id']}", params=caller)).status_code == 404

@@ -28,6 +28,6 @@ async def test_dead_letters_are_counted_named_as_degraded_and_shown_to_whom_they
         assert 'knowhub_outbox_events{status="failed"} 0.0' in metrics
         assert (ready["index_lag"], "memory_vectors" in ready["degraded"]) == (0, True)
         assert POISON not in str(ready)
-        assert [(one["dead"], len(one["dead_letters"])) for one in (mine, others)] == [(1, 1), (0, 0)]
+        assert [(item["dead"], len(item["dead_letters"])) for item in (mine, others)] == [(1, 1), (0, 0)]
         assert mine["dead_letters"][0]["event_id"] == dead.event_id
         assert (retried.status_code, retried.json()["status"]) == (200, "pending")

@@ -106,8 +106,8 @@ async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path
     assert {name for name, value in told.items() if value is not None} >= FIGURES
     assert (told["last_seq"], told["index_lag"]) == (5, 3)
     assert before == after
-    assert all(one | dict.fromkeys(FIGURES) == one for one in after)
-    assert [(one["status"], one["degraded"]) for one in after] == [("ready", [])] * 5
+    assert all(item | dict.fromkeys(FIGURES) == item for item in after)
+    assert [(item["status"], item["degraded"]) for item in after] == [("ready", [])] * 5
 
 
 async def test_where_keys_are_asked_for_strangers_are_told_no_path(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ async def test_a_list_shows_the_newest_first_and_goes_on_to_its_end(api: httpx.A
             break
 
     assert [len(page) for page in pages] == [10, 10, 5]
-    assert [one for page in pages for one in page] == ids[::-1]
+    assert [item for page in pages for item in page] == ids[::-1]
 
 
 async def test_a_cursor_stays_where_it_is_while_records_come_and_go(api: httpx.AsyncClient, saved: Saved) -> None:

@@ -32,8 +32,8 @@ async def test_every_source_answers_and_each_item_says_where_it_is_from(
 
     told = response.json()
     assert response.status_code == 200
-    assert [one["source"] for one in told["results"][:3]] == ["knowledge", "keywords", "memory"]
-    by_kind = {one["kind"]: one for one in told["results"]}
+    assert [result["source"] for result in told["results"][:3]] == ["knowledge", "keywords", "memory"]
+    by_kind = {result["kind"]: result for result in told["results"]}
     assert {kind: by_kind[kind]["id"] for kind in ("record", "keyword", "info")} == everything
     assert by_kind["sessions"]["message_ids"] == ["m-1"]
     assert (told["count"], told["degraded"]) == (len(told["results"]), [])
@@ -68,21 +68,21 @@ async def test_what_an_item_names_can_be_read(api: httpx.AsyncClient) -> None:
 async def test_sources_and_filters_narrow_it(api: httpx.AsyncClient, params: dict[str, str], sources: set[str]) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio", **params})).json()
 
-    assert {one["source"] for one in told["results"]} == sources
+    assert {result["source"] for result in told["results"]} == sources
 
 
 @pytest.mark.usefixtures("everything")
 async def test_top_k_bounds_all_sources_together(api: httpx.AsyncClient) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio", "top_k": 2})).json()
 
-    assert [one["source"] for one in told["results"]] == ["knowledge", "keywords"]
+    assert [result["source"] for result in told["results"]] == ["knowledge", "keywords"]
 
 
 @pytest.mark.usefixtures("everything")
 async def test_nobody_is_told_of_what_they_do_not_see(api: httpx.AsyncClient) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio", "user_id": "zhou"})).json()
 
-    assert {one["source"] for one in told["results"]} == {"keywords"}
+    assert {result["source"] for result in told["results"]} == {"keywords"}
 
 
 @pytest.mark.parametrize("path", ["/api/recall", "/api/context/search", "/api/knowledge/search"])

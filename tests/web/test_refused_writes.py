@@ -101,7 +101,7 @@ async def test_the_tree_is_read_but_not_written_while_the_disk_fails(
     assert [answer.status_code for answer in refused] == [status] * 13
     assert await everything(api) == before
     disk.begin(Plan())
-    assert {one.status_code for one in await every_write_of_the_tree(api, made["id"], on_it["id"])} == afterwards
+    assert {item.status_code for item in await every_write_of_the_tree(api, made["id"], on_it["id"])} == afterwards
 
 
 async def test_after_a_failed_sync_every_write_is_503_and_reads_go_on(

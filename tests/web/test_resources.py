@@ -158,7 +158,7 @@ async def test_a_reveal_names_its_line_in_the_log(api: httpx.AsyncClient) -> Non
         False,
     )
     listed = await api.get("/api/operations", params={"subject": ID, "op": "reveal_resource", "user_id": "li"})
-    assert [one["operation_id"] for one in listed.json()["results"]] == [operation_id]
+    assert [result["operation_id"] for result in listed.json()["results"]] == [operation_id]
     assert (await api.post(f"/api/operations/{operation_id}/undo")).status_code == 409
 
 
@@ -180,7 +180,7 @@ async def test_too_many_reveals_are_429_with_the_seconds_to_wait(tmp_path: Path)
 
         answers = [await api.get(PATH, params={"reveal": "true"}) for _ in range(3)]
 
-    assert [one.status_code for one in answers] == [200, 200, 429]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert 1700 < int(answers[2].headers["retry-after"]) <= 1800
 
 
@@ -188,7 +188,7 @@ async def test_history_and_undo_bring_back_what_was_sealed_and_show_none_of_it(a
     first = await stored(api)
     changed = (await api.patch(PATH, json={"secure_body": "another", "title": "t"})).json()
 
-    details = [await api.get(f"/api/operations/{one['operation_id']}") for one in (first, changed)]
+    details = [await api.get(f"/api/operations/{item['operation_id']}") for item in (first, changed)]
     planned = await api.post(f"/api/operations/{changed['operation_id']}/undo", json={"dry_run": True})
     undone = await api.post(f"/api/operations/{changed['operation_id']}/undo")
 
@@ -261,7 +261,7 @@ async def test_a_retry_is_answered_as_the_first_time_after_the_master_key_was_ro
     differs = await api.request(method, path, json={**body, "secure_body": "another"}, headers=headers)
 
     assert first.status_code in {200, 201}
-    assert [(one.status_code, one.content) for one in again] == [(first.status_code, first.content)] * 3
+    assert [(item.status_code, item.content) for item in again] == [(first.status_code, first.content)] * 3
     assert differs.status_code == 422
 
 
@@ -324,7 +324,7 @@ async def test_parameters_that_are_none_are_refused(api: httpx.AsyncClient) -> N
         await api.get(PATH, params={"reveal": "perhaps"}),
     ]
 
-    assert [one.status_code for one in answers] == [422] * 4
+    assert [answer.status_code for answer in answers] == [422] * 4
 
 
 async def test_no_key_no_sealed_body_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ async def test_no_key_no_sealed_body_and_the_rest_goes_on(tmp_path: Path) -> Non
         patched = await api.patch("/api/resource/code/x", json={"secure_body": SECRET})
         read = await api.get("/api/resource/code/x", params={"reveal": "true"})
 
-    assert [one.status_code for one in (sealed, plain, patched, read)] == [503, 201, 503, 200]
+    assert [item.status_code for item in (sealed, plain, patched, read)] == [503, 201, 503, 200]
     assert "KNOWHUB_SECRET_KEY" in sealed.json()["detail"]
     assert not (settings.data_dir / "keys" / "master.key").exists()
 
@@ -353,5 +353,5 @@ async def test_a_lost_master_key_shuts_sealed_bodies_only(hub: Hub, api: httpx.A
     key.write_bytes(kept)
     opened = await api.get(PATH, params={"reveal": "true"})
 
-    assert [one.status_code for one in (shut, other, read, opened)] == [503, 503, 200, 200]
-    assert [one.op async for one in hub.store.operations("default")] == ["reveal_resource", "save_resource"]
+    assert [item.status_code for item in (shut, other, read, opened)] == [503, 503, 200, 200]
+    assert [operation.op async for operation in hub.store.operations("default")] == ["reveal_resource", "save_resource"]

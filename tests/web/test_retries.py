@@ -91,7 +91,7 @@ async def test_a_key_stands_for_one_caller_one_account_and_one_place(api: httpx.
     body = {"content": "fresh", "dedup": False}
     first = (await saved(**body, account="default"))["id"]
     bodies = [body, body | {"user_id": "li"}, body | {"account": "other"}]
-    ids = [(await api.post("/api/knowledge", json=one, headers=KEY)).json()["id"] for one in bodies]
+    ids = [(await api.post("/api/knowledge", json=item, headers=KEY)).json()["id"] for item in bodies]
     patched = await api.patch(f"/api/knowledge/{first}", json={"content": "x"}, headers=KEY)
     other = await api.patch(f"/api/knowledge/{ids[0]}", json={"content": "x"}, headers=KEY)
 

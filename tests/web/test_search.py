@@ -83,8 +83,8 @@ async def test_a_record_that_is_voted_down_stays_reachable_with_a_warning(api: h
 
     answer = (await api.get("/api/knowledge/search", params={"q": "wait"})).json()["results"]
 
-    assert {one["content"]: "warning" in one for one in answer} == {"wait bad": True, "wait fine": False}
-    assert [one["quality_score"] for one in answer if "warning" in one] == [-4.0]
+    assert {item["content"]: "warning" in item for item in answer} == {"wait bad": True, "wait fine": False}
+    assert [item["quality_score"] for item in answer if "warning" in item] == [-4.0]
     assert await found(api, "bad") == ["bad"]
 
 
@@ -183,8 +183,8 @@ async def test_relevance_comes_first_and_quality_on_request(api: httpx.AsyncClie
     by_relevance = (await api.get("/api/knowledge/search", params={"q": "wait element"})).json()
     by_quality = (await api.get("/api/knowledge/search", params={"q": "wait element", "order": "quality"})).json()
 
-    assert [one["eval"]["score"] for one in by_relevance["results"]] == [3, 5]
-    assert [one["eval"]["score"] for one in by_quality["results"]] == [5, 3]
+    assert [result["eval"]["score"] for result in by_relevance["results"]] == [3, 5]
+    assert [result["eval"]["score"] for result in by_quality["results"]] == [5, 3]
 
 
 async def test_profiles_and_near_scopes_come_first_among_equals(api: httpx.AsyncClient, saved: Saved) -> None:
@@ -214,7 +214,7 @@ async def test_an_explanation_says_why_each_is_there_and_what_was_left_out(
     params = {"q": "wait for", "explain": "true", "team_id": "web"}
     answer = (await api.get("/api/knowledge/search", params=params)).json()
 
-    why = next(one["why"] for one in answer["results"] if one["id"] == kept["id"])
+    why = next(result["why"] for result in answer["results"] if result["id"] == kept["id"])
     assert why["recall"]["stage"] == "lexical"
     assert (why["recall"]["rank"] in (1, 2), why["recall"]["score"] > 0) == (True, True)
     assert why["recall"]["matched"] == ["wait"]
@@ -222,7 +222,7 @@ async def test_an_explanation_says_why_each_is_there_and_what_was_left_out(
     assert why["ranking"]["worth"] == pytest.approx(why["ranking"]["relevance"] * why["ranking"]["newer"], rel=0.01)
     assert why["scope"] == {"seen_by": "team:web", "rank": 3}
     assert why["order"] == "auto"
-    assert {one["id"]: one["rule"] for one in answer["explanation"]["filtered"]} == {
+    assert {item["id"]: item["rule"] for item in answer["explanation"]["filtered"]} == {
         low["id"]: "score_below_min_score",
         gone["id"]: "no_longer_valid",
         old["id"]: "superseded",

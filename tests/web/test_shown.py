@@ -14,13 +14,13 @@ pytestmark = pytest.mark.anyio
 async def search(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> dict[str, bool | None]:
     """Return the content of each result, with what it says of having been shown."""
     answer = (await api.get("/api/knowledge/search", params={"q": q, **params})).json()
-    return {one["content"]: one.get("shown") for one in answer["results"]}
+    return {result["content"]: result.get("shown") for result in answer["results"]}
 
 
 async def tags_of(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> dict[str, str]:
     """Return the tag of each result by its id, best first."""
     answer = (await api.get("/api/knowledge/search", params={"q": q, **params})).json()
-    return {one["id"]: one["tag"] for one in answer["results"]}
+    return {result["id"]: result["tag"] for result in answer["results"]}
 
 
 async def outcome(api: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the body
@@ -113,7 +113,7 @@ async def test_what_is_shown_is_seen_by_its_caller_alone(api: httpx.AsyncClient,
     assert await search(api, session_id="s", **li) == {"wait a": True}
     assert (await outcome(api, session_id="s", **wang))["results"] == []
     ops = [(await api.get("/api/operations", params={"op": "note_showing", **who})).json() for who in (li, wang)]
-    assert [one["count"] for one in ops] == [1, 0]
+    assert [item["count"] for item in ops] == [1, 0]
     assert ops[0]["results"][0]["undoable"] is False
 
 
@@ -131,7 +131,7 @@ async def test_what_was_shown_already_is_not_written_again(api: httpx.AsyncClien
 
 
 def statuses(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    return {one["knowledge_id"]: (one["status"], one["evidence"]) for one in answer["results"]}
+    return {result["knowledge_id"]: (result["status"], result["evidence"]) for result in answer["results"]}
 
 
 async def read_eval(api: httpx.AsyncClient, record: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ async def test_evidence_goes_to_what_was_used_and_counts_against_what_was_passed
     told = await outcome(api, **goal, used=["b"], case={"task": "t", "outcome": "成功"})
 
     assert statuses(told) == {used["id"]: ("applied", "helpful"), above["id"]: ("applied", "passed_over")}
-    assert [await evidence(api, one) for one in (above, used, below)] == [(1, 0), (2, 0), (1, 0)]
+    assert [await evidence(api, item) for item in (above, used, below)] == [(1, 0), (2, 0), (1, 0)]
     assert [case["outcome"] for case in (await read_eval(api, used))["helpful_history"]] == ["成功"]
     assert "votes" not in await read_eval(api, below)
 
@@ -206,7 +206,7 @@ async def test_a_failure_blames_only_what_was_said_to_be_wrong_or_no_help(api: h
         wrong: ("applied", "harmful"),
         useless: ("applied", "harmful"),
     }
-    assert [await evidence(api, {"id": one}) for one in (used, wrong, useless)] == [(1, 0), (1, 1), (1, 1)]
+    assert [await evidence(api, {"id": item}) for item in (used, wrong, useless)] == [(1, 0), (1, 1), (1, 1)]
     assert (await read_eval(api, {"id": wrong}))["harmful_history"][0]["reason"] == "the button has moved"
 
 
@@ -250,7 +250,7 @@ async def test_unknown_foreign_and_repeated_names_are_answered_and_the_others_co
         "knowledge-0": ("unknown", "none"),
         elsewhere["id"]: ("applied", "helpful"),
     }
-    assert [await evidence(api, one) for one in (record, hidden, elsewhere)] == [(2, 0), (1, 0), (2, 0)]
+    assert [await evidence(api, item) for item in (record, hidden, elsewhere)] == [(2, 0), (1, 0), (2, 0)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 async def similar(api: httpx.AsyncClient, row_id: str, **params: str) -> list[tuple[str, float]]:
     answer = (await api.get(f"/api/knowledge/{row_id}", params=params)).json()
-    return [(one["id"], one["similarity"]) for one in answer["similar"]]
+    return [(item["id"], item["similarity"]) for item in answer["similar"]]
 
 
 async def test_two_records_that_nearly_say_the_same_name_each_other(api: httpx.AsyncClient, saved: Saved) -> None:
@@ -37,9 +37,9 @@ async def test_they_are_found_again_after_a_restart_and_in_another_process(
     first, second = (await saved(LONG))["id"], (await saved(LONGER))["id"]
 
     async with another() as later:
-        assert [one for one, _ in await similar(later, first)] == [second]
+        assert [item for item, _ in await similar(later, first)] == [second]
         third = (await later.post("/api/knowledge", json={"content": LONG, "dedup": False})).json()["id"]
-        assert [one for one, _ in await similar(later, third)] == [first, second]
+        assert [item for item, _ in await similar(later, third)] == [first, second]
 
 
 async def test_what_changes_goes_or_becomes_part_of_another_is_named_no_more(
@@ -50,7 +50,7 @@ async def test_what_changes_goes_or_becomes_part_of_another_is_named_no_more(
 
     await api.patch(f"/api/knowledge/{second}", json={"content": "Use pnpm here, and never npm or yarn."})
     await api.delete(f"/api/knowledge/{third}")
-    assert [one for one, _ in before] == sorted([second, third])
+    assert [item for item, _ in before] == sorted([second, third])
     assert await similar(api, first) == []
     assert await similar(api, second) == []
     fourth = (await saved(LONG, dedup=False))["id"]
@@ -66,7 +66,7 @@ async def test_only_what_the_caller_sees_is_named(api: httpx.AsyncClient, saved:
     seen = (await saved(LONGER, scopes=["team:web"], owner="user:wang"))["id"]
     named = await similar(api, shared, user_id="li", team_id="web")
 
-    assert [one for one, _ in named] == [seen]
+    assert [item for item, _ in named] == [seen]
     assert len(await similar(api, shared)) == 2
 
 
@@ -79,7 +79,7 @@ async def test_what_the_caller_does_not_see_leaves_no_trace_in_the_answer(
     for number in range(30):
         await saved(f"{LONG} {number}", owner="user:wang")
     second = (await saved(f"{LONG} Two.", owner="user:li"))["id"]
-    named = [[one for one, _ in await similar(api, row_id, user_id="li")] for row_id in (first, second)]
+    named = [[item for item, _ in await similar(api, row_id, user_id="li")] for row_id in (first, second)]
 
     assert before == []
     assert named == [[second], [first]]
@@ -96,7 +96,7 @@ async def test_a_record_that_is_shown_to_the_caller_later_is_named_from_then_on(
         await api.patch(f"/api/knowledge/{second}", json={"scopes": scopes})
         named.append(await similar(api, first, user_id="li"))
 
-    assert [len(one) for one in named] == [0, 1, 0, 1]
+    assert [len(item) for item in named] == [0, 1, 0, 1]
 
 
 async def test_lists_and_saves_do_not_carry_it(api: httpx.AsyncClient, saved: Saved) -> None:

@@ -28,7 +28,7 @@ async def slim(api: httpx.AsyncClient, **body: object) -> dict[str, Any]:
 
 
 async def listed(api: httpx.AsyncClient) -> list[str]:
-    return [one["id"] for one in (await api.get("/api/knowledge", params={"limit": 1000})).json()["results"]]
+    return [result["id"] for result in (await api.get("/api/knowledge", params={"limit": 1000})).json()["results"]]
 
 
 async def read(api: httpx.AsyncClient, row_id: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ async def read(api: httpx.AsyncClient, row_id: str) -> dict[str, Any]:
 
 async def found(api: httpx.AsyncClient, q: str) -> list[str]:
     answer = (await api.get("/api/knowledge/search", params={"q": q, "min_score": 1})).json()
-    return [one["id"] for one in answer["results"]]
+    return [result["id"] for result in answer["results"]]
 
 
 async def vote(api: httpx.AsyncClient, row_id: str, *cases: Mapping[str, Any], harmful: bool = False) -> None:
@@ -95,7 +95,7 @@ async def test_near_copies_become_one_that_says_all_that_one_of_them_said(api: h
 
     done = await slim(api)
 
-    assert [(one["into"], one["sources"], one["how"]) for one in done["merged"]] == [
+    assert [(item["into"], item["sources"], item["how"]) for item in done["merged"]] == [
         (first["id"], [second["id"]], "near_duplicate")
     ]
     assert 0.8 <= done["merged"][0]["similarity"] < 1
@@ -152,7 +152,7 @@ async def test_no_record_is_lost_and_one_undo_brings_all_of_them_back(api: httpx
 
     done = await slim(api)
 
-    sources = {one for merge in done["merged"] for one in merge["sources"]}
+    sources = {source for merge in done["merged"] for source in merge["sources"]}
     assert (done["records_after"], len(sources)) == (21, 41)
     assert set(await listed(api)) | sources == set(ids)
     for row_id in ids:
@@ -211,7 +211,7 @@ async def test_copies_that_no_one_record_can_hold_stay_apart_and_are_named(
     planned, done = await slim(api, dry_run=True), await slim(api)
 
     assert done == planned | {"dry_run": False}
-    assert [one["ids"] for one in done["skipped"]] == [[row["id"] for row in pair]]
+    assert [item["ids"] for item in done["skipped"]] == [[row["id"] for row in pair]]
     assert f"the merged record is not valid: {reason}" in done["skipped"][0]["reason"]
     assert (done["merged"], done["operation_id"], len(await listed(api))) == ([], None, 2)
 
@@ -227,9 +227,9 @@ async def test_records_of_different_owners_readers_types_or_times_stay_apart(
         {"type": "tool"},
         {"valid_to": "2099-01-01T00:00:00Z"},
     ]
-    for one in fields:
-        await saved(LONG, dedup=False, **one)
-        await saved(LONGER, dedup=False, **one)
+    for field in fields:
+        await saved(LONG, dedup=False, **field)
+        await saved(LONGER, dedup=False, **field)
 
     done = await slim(api)
 
@@ -278,7 +278,7 @@ async def test_evidence_on_what_was_merged_goes_where_it_went(api: httpx.AsyncCl
     batch = await api.post("/api/knowledge/batch_update", json={"feedback_list": feedback})
 
     assert (put.status_code, put.json()["id"]) == (200, first["id"])
-    assert [one["status"] for one in batch.json()["results"]] == ["applied", "applied"]
+    assert [result["status"] for result in batch.json()["results"]] == ["applied", "applied"]
     assert (await read(api, first["id"]))["eval"]["helpful"] == 4
     assert (await read(api, second["id"]))["eval"]["helpful"] == 1
 

@@ -17,7 +17,7 @@ async def search(api: httpx.AsyncClient, **params: str | int) -> dict[str, Any]:
 
 
 def cost(answer: dict[str, Any]) -> int:
-    return sum(estimate_tokens(one["task"]) + estimate_tokens(one["content"]) for one in answer["results"])
+    return sum(estimate_tokens(result["task"]) + estimate_tokens(result["content"]) for result in answer["results"])
 
 
 @pytest.mark.parametrize("budget", [1, 5, 30, 100, 400, 100_000])
@@ -40,8 +40,8 @@ async def test_the_best_records_are_kept_whole_whoever_is_shown_first(api: httpx
 
     answer = await search(api, user_id="li", team_id="web", budget_tokens=30)
 
-    assert [one["owner"] for one in answer["results"]] == ["user:chen"]
-    assert [one["truncated"] for one in answer["results"]] == [False]
+    assert [result["owner"] for result in answer["results"]] == ["user:chen"]
+    assert [result["truncated"] for result in answer["results"]] == [False]
 
 
 async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncClient, saved: Saved) -> None:
@@ -51,7 +51,7 @@ async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncC
 
     answer = await search(api, budget_tokens=20, explain="true")
 
-    assert [one["content"] for one in answer["results"]] == ["wait wait wait", "wait at last"]
+    assert [result["content"] for result in answer["results"]] == ["wait wait wait", "wait at last"]
     assert answer["explanation"]["filtered"] == [{"id": long["id"], "rule": "over_budget"}]
 
 

@@ -27,7 +27,7 @@ async def names(api: httpx.AsyncClient, path: str, **params: str) -> list[str]:
     """Return the names, or the contents, of a list's rows in order."""
     response = await api.get(path, params=params)
     assert response.status_code == 200, response.text
-    return [one.get("name") or one["content"] for one in response.json()["results"]]
+    return [result.get("name") or result["content"] for result in response.json()["results"]]
 
 
 async def everything(api: httpx.AsyncClient) -> dict[str, Any]:
@@ -37,7 +37,7 @@ async def everything(api: httpx.AsyncClient) -> dict[str, Any]:
         "operations": (await api.get("/api/operations", params={"limit": 1000})).json()["results"],
         "tree": (await api.get("/api/keywords/root/subtree")).json(),
         "infos": infos,
-        "links": [(await api.get(f"/api/infos/{one['id']}/keywords")).json() for one in infos],
+        "links": [(await api.get(f"/api/infos/{item['id']}/keywords")).json() for item in infos],
     }
 
 

@@ -35,8 +35,8 @@ def documents(texts: Sequence[str], collection: str = "knowledge") -> list[Audit
 
 def clustered(all_of: Sequence[AuditDocument]) -> list[Cluster]:
     clusters = ClusterBuilder(lambda number: all_of[number].full_text)
-    for number, one in enumerate(all_of):
-        clusters.put(number, one.full_text, one.collection)
+    for number, item in enumerate(all_of):
+        clusters.put(number, item.full_text, item.collection)
     for _ in clusters.compare_rows():
         continue
     return [cluster for cluster in clusters.clusters() if cluster is not None]
@@ -71,7 +71,7 @@ def edited(words: Sequence[str], edits: int, rng: random.Random) -> str:
 )
 def test_width_case_and_space_make_no_difference_to_a_copy(first: str, second: str) -> None:
     assert digest(first) == digest(second)
-    assert [(one.kept, one.copies) for one in clustered(documents([first, second]))] == [(0, [1])]
+    assert [(item.kept, item.copies) for item in clustered(documents([first, second]))] == [(0, [1])]
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_who_gathers_a_cluster_of_very_many_comes_to_rest_while_it_grows() -> No
         continue
     gathered = clusters.clusters()
 
-    rests = len(list(takewhile(lambda one: one is None, gathered)))
+    rests = len(list(takewhile(lambda item: item is None, gathered)))
 
     # It is the first of all, so that nothing else was done before it: one rest for every 256 rows of it.
     assert rests == 599 // 256
-    assert [len(one.near) for one in clusters.clusters() if one is not None] == [599]
+    assert [len(cluster.near) for cluster in clusters.clusters() if cluster is not None] == [599]
 
 
 def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
@@ -183,27 +183,27 @@ def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
     both = documents([text, text + "end"])
     now = [text, "something else altogether that nobody has said before in this place"]
     clusters = ClusterBuilder(lambda number: now[number])
-    for number, one in enumerate(both):
-        clusters.put(number, one.full_text, one.collection)
+    for number, item in enumerate(both):
+        clusters.put(number, item.full_text, item.collection)
 
     for _ in clusters.compare_rows():
         continue
 
-    assert [one for one in clusters.clusters() if one is not None] == []
+    assert [cluster for cluster in clusters.clusters() if cluster is not None] == []
 
 
 def test_a_row_that_is_gone_meanwhile_is_like_no_other() -> None:
     text = "".join(english(30))
     three = documents([text, text + "end", text + "more"])
-    now = {number: one.full_text for number, one in enumerate(three) if number > 0}
+    now = {number: item.full_text for number, item in enumerate(three) if number > 0}
     clusters = ClusterBuilder(now.get)
-    for number, one in enumerate(three):
-        clusters.put(number, one.full_text, one.collection)
+    for number, item in enumerate(three):
+        clusters.put(number, item.full_text, item.collection)
 
     for _ in clusters.compare_rows():
         continue
 
-    (cluster,) = [one for one in clusters.clusters() if one is not None]
+    (cluster,) = [item for item in clusters.clusters() if item is not None]
     assert (cluster.kept, [(near.number, near.to) for near in cluster.near]) == (1, [(2, 1)])
 
 
@@ -216,13 +216,13 @@ def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
             next(first, "something else that nobody has said before") if number == 0 else three[number].full_text
         )
     )
-    for number, one in enumerate(three):
-        clusters.put(number, one.full_text, one.collection)
+    for number, item in enumerate(three):
+        clusters.put(number, item.full_text, item.collection)
 
     for _ in clusters.compare_rows():
         continue
 
-    (cluster,) = [one for one in clusters.clusters() if one is not None]
+    (cluster,) = [item for item in clusters.clusters() if item is not None]
     assert [(near.number, near.to) for near in cluster.near] == [(1, 0), (2, 1)]
 
 
@@ -237,13 +237,13 @@ def test_no_exact_copy_is_missed_and_every_near_copy_is_as_similar_as_is_said(te
         first = firsts.setdefault(digest(text), number)
         if first != number:
             copies[number] = first
-    near = {one.number: one for cluster in gathered for one in cluster.near}
+    near = {item.number: item for cluster in gathered for item in cluster.near}
     exact = {number: cluster.kept for cluster in gathered for number in cluster.copies}
     assert copies.keys() <= exact.keys() | near.keys()
     assert all(digest(texts[number]) == digest(texts[kept]) for number, kept in exact.items())
-    for one in near.values():
-        really = jaccard(shingles(texts[one.number]), shingles(texts[one.to]))
-        assert one.similarity == round(really, 4)
+    for item in near.values():
+        really = jaccard(shingles(texts[item.number]), shingles(texts[item.to]))
+        assert item.similarity == round(really, 4)
         assert really >= LEAST_SIMILARITY
     assert not exact.keys() & near.keys()
 

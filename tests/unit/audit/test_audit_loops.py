@@ -37,7 +37,7 @@ def quoted_in(earlier: str, later: str) -> float | None:
     for _ in anchors.find_candidates(normalize_quote(later), hits):
         continue
     found = [quote(normalize_quote(earlier), normalize_quote(later), hit) for hit in hits]
-    return next((one.share for one in found if one is not None), None)
+    return next((item.share for item in found if item is not None), None)
 
 
 @pytest.mark.parametrize(

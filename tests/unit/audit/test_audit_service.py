@@ -293,7 +293,7 @@ async def test_an_audit_during_writes_ends_with_what_was_there_and_names_nothing
 
     assert await writer > 0
     assert 200 < report.records <= len(known)
-    named = {finding.id for finding in report.findings} | {one for f in report.findings for one in f.related}
+    named = {finding.id for finding in report.findings} | {item for f in report.findings for item in f.related}
     assert named <= known
     assert 0 < report.junk_rate < 1
 

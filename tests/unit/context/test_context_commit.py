@@ -83,7 +83,7 @@ async def test_a_node_of_which_one_commit_says_two_things_gets_one_version() -> 
 
     result = await desk.commit(user("My name is Li. I live in Bonn.", "m1"))
 
-    assert [one.action for one in result.write_results[1:]] == [WriteAction.CREATE, WriteAction.MERGE]
+    assert [item.action for item in result.write_results[1:]] == [WriteAction.CREATE, WriteAction.MERGE]
     assert desk.of(MemoryCategory.PROFILE)[0]["version"] == 1
 
 
@@ -111,7 +111,7 @@ async def test_an_event_that_a_person_deleted_stays_deleted_and_a_topic_begins_a
     said_again = replace(TALK[2], message_id="m9")
     result = await desk.commit(said_again)
 
-    by_uri = {one.uri: one for one in result.write_results}
+    by_uri = {item.uri: item for item in result.write_results}
     assert by_uri[event].action is WriteAction.SKIP
     assert "stays forgotten" in by_uri[event].reason
     assert by_uri[topic].created
@@ -129,9 +129,11 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing() -> None:
     assert any("oolong" in str(plan.node_patch.get("content")) for plan in shown.plans)
     assert desk.store.last_seq == 0
     written = await desk.commit(*TALK)
-    asked = [[(one.event_type, one.uri, one.payload) for one in done.outbox_events] for done in (shown, written)]
+    asked = [
+        [(event.event_type, event.uri, event.payload) for event in done.outbox_events] for done in (shown, written)
+    ]
     assert asked[0] == asked[1]
-    assert {one.event_id for one in shown.outbox_events} == {""}
+    assert {event.event_id for event in shown.outbox_events} == {""}
 
 
 async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
@@ -145,12 +147,12 @@ async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
 
 async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_is_there_twice() -> None:
     desk = Desk()
-    one, other = (
+    first, other = (
         (*TALK, user("I prefer tabs over spaces in Python files.", "x1")),
         (*TALK, user("I live in Lisbon near the old harbour.", "y1")),
     )
 
-    results = await asyncio.gather(desk.commit(*one), desk.commit(*other))
+    results = await asyncio.gather(desk.commit(*first), desk.commit(*other))
 
     assert sorted(result.status for result in results) == ["committed", "committed"]
     assert sorted(str(row["message_id"]) for row in desk.parts()) == ["m1", "m2", "m3", "x1", "y1"]
@@ -170,13 +172,13 @@ async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(t
     spoken = ["Polish", "Greek", "Welsh", "Danish", "Dutch", "Czech", "Irish", "Thai"]
 
     results = await asyncio.gather(
-        *(desk.commit(user(f"My favourite {one} is Ben."), session_id=f"s{at}") for at, one in enumerate(spoken))
+        *(desk.commit(user(f"My favourite {item} is Ben."), session_id=f"s{at}") for at, item in enumerate(spoken))
     )
     profile = desk.nodes()["profile"]
     await store.close()
 
     assert {result.status for result in results} == {"committed"}
-    assert all(one in profile["content"] for one in spoken)
+    assert all(item in profile["content"] for item in spoken)
     assert profile["version"] == len(spoken)
 
 
@@ -209,13 +211,13 @@ async def test_plans_of_one_memory_say_what_each_of_them_wrote_and_from_which_me
 
     session, *drinks = [plan.node_patch for plan in result.plans]
     assert session["fields"] == ["abstract", "category", "content", "context_type", "metadata", "overview"]
-    assert [one["sources"] for one in drinks] == [[f"{SESSION}/m1"], [f"{SESSION}/m2"]]
+    assert [drink["sources"] for drink in drinks] == [[f"{SESSION}/m1"], [f"{SESSION}/m2"]]
     assert (
         drinks[0]["chars"]["content"]
         < drinks[1]["chars"]["content"]
         == len(desk.of(MemoryCategory.PROFILE)[0]["content"])
     )
-    assert all({"content", "metadata"} <= set(one["fields"]) for one in drinks)
+    assert all({"content", "metadata"} <= set(drink["fields"]) for drink in drinks)
 
 
 async def test_times_that_are_no_iso_are_kept_as_they_were_sent() -> None:

@@ -180,7 +180,7 @@ async def test_calls_of_knowhubs_own_tools_are_not_remembered(name: str) -> None
     named = await desk.commit(*TALK, used_tools=[used(name), used("deploy", kind="skill")])
 
     assert (answered.status, named.status) == ("committed", "committed")
-    counted = {one for one in desk.nodes() if one.startswith(("tools/", "skills/"))}
+    counted = {node for node in desk.nodes() if node.startswith(("tools/", "skills/"))}
     assert counted == {"tools/grep", "skills/deploy"}
     assert desk.parts()[0]["content"] == "found 3 memories"
 

@@ -73,7 +73,7 @@ async def test_a_message_with_an_id_says_where_those_around_it_stand() -> None:
     new = await desk.commit(user("end", "u4"), agent("ok"))
 
     assert (late.status, new.stats["messages"]["added"]) == ("unchanged", 2)
-    assert _texts(desk) == [one.content for one in talk] + ["end", "ok"]
+    assert _texts(desk) == [item.content for item in talk] + ["end", "ok"]
 
 
 async def test_what_was_forgotten_stays_so_without_ids_and_is_said_anew_in_a_new_turn() -> None:

@@ -45,7 +45,7 @@ def view(store: FileStore) -> View:
 
 
 def uris(found: service.Listing) -> list[str]:
-    return [one.uri.removeprefix("ctx://default") for one in found.children]
+    return [child.uri.removeprefix("ctx://default") for child in found.children]
 
 
 async def test_only_the_owner_edits_and_only_the_version_that_was_read(view: View) -> None:

@@ -149,13 +149,13 @@ def test_what_is_written_asks_the_index_once_a_row() -> None:
 
     asked = events.events_of("default", 1, START, [made, gone, other])
 
-    assert [(one.event_type, one.uri) for one in asked] == [
+    assert [(item.event_type, item.uri) for item in asked] == [
         (EventType.UPSERT_CONTEXT, PROFILE),
         (EventType.UPSERT_RELATION, PROFILE),
         (EventType.DELETE_CONTEXT, f"{SESSION}/m1"),
     ]
-    assert {one.created_at for one in asked} == {START}
-    assert len({one.event_id for one in asked}) == len(asked)
+    assert {item.created_at for item in asked} == {START}
+    assert len({item.event_id for item in asked}) == len(asked)
 
 
 def test_a_move_is_one_event_and_a_tombstone_of_a_tombstone_none() -> None:
@@ -164,7 +164,7 @@ def test_a_move_is_one_event_and_a_tombstone_of_a_tombstone_none() -> None:
 
     asked = events.events_of("default", 1, START, [moved, twice])
 
-    assert [(one.event_type, one.payload.get("from_uri")) for one in asked] == [
+    assert [(item.event_type, item.payload.get("from_uri")) for item in asked] == [
         (EventType.MOVE_CONTEXT, "ctx://default/users/old/memories/profile")
     ]
 

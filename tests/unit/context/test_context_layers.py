@@ -38,7 +38,7 @@ async def test_what_a_commit_made_of_a_content_is_what_is_made_of_it_again() -> 
         assert all(told[layer] == row[layer] for layer in OVER), name
 
 
-@pytest.mark.parametrize("category", [one for one in MemoryCategory if one is not MemoryCategory.SESSIONS])
+@pytest.mark.parametrize("category", [item for item in MemoryCategory if item is not MemoryCategory.SESSIONS])
 def test_free_words_of_a_person_are_in_every_layer(category: MemoryCategory) -> None:
     content = "She moved to Lima.\n\nSince May."
     told = statements.complete_layers(category, {"content": ""}, {"content": content})

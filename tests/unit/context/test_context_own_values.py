@@ -10,7 +10,9 @@ pytestmark = pytest.mark.anyio
 
 
 def values_of(profile: Row) -> dict[str, str]:
-    return {name: value for one in profile["metadata"]["statements"] for name, value in one["values"].items()}
+    return {
+        name: value for statement in profile["metadata"]["statements"] for name, value in statement["values"].items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ async def test_the_newer_home_or_job_stands_and_the_rest_of_the_sentence_stays(
     await desk.commit(user(then, "m2"), session_id="s2")
 
     (profile,) = desk.of(MemoryCategory.PROFILE)
-    assert all(one in profile["content"] for one in stays)
+    assert all(stay in profile["content"] for stay in stays)
     assert goes not in profile["content"]
 
 
@@ -78,7 +80,7 @@ async def test_what_ends_and_begins_again_ends_again() -> None:
     (profile,) = desk.of(MemoryCategory.PROFILE)
 
     assert profile["content"] == "I no longer live in Rome."
-    assert [one["text"] for one in profile["metadata"]["history"]] == [
+    assert [item["text"] for item in profile["metadata"]["history"]] == [
         "I live in Rome.",
         "I no longer live in Rome.",
         "I live in Rome.",

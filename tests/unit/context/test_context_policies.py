@@ -40,21 +40,21 @@ class Stand:
         self.writer = ContextWriter(MemoryStore(FakeClock(), CountedIds()).view("default"))
         self.relations = RelationWriter(self.writer)
 
-    def take(self, one: CandidateMemory) -> tuple[WriteAction, Row]:
+    def take(self, new: CandidateMemory) -> tuple[WriteAction, Row]:
         """Plan and carry out; return what was done, and how the row stands."""
-        plan = build_plan(one, whose(), self.writer.row)
+        plan = build_plan(new, whose(), self.writer.row)
         self.writer.apply_plan(whose(), plan)
         self.relations.apply_edges(whose(), plan.target_uri, plan.relation_ops)
         return plan.action, self.writer.row(plan.target_uri) or {}
 
 
 def statements(row: Row) -> list[str]:
-    assert row["content"].splitlines() == [one["text"] for one in row["metadata"]["statements"]]
-    return [one["text"] for one in row["metadata"]["statements"]]
+    assert row["content"].splitlines() == [statement["text"] for statement in row["metadata"]["statements"]]
+    return [statement["text"] for statement in row["metadata"]["statements"]]
 
 
 def ended(row: Row) -> list[tuple[str, str, str | None]]:
-    return [(one["text"], one["valid_to"], one["replaced_by"]) for one in row["metadata"]["history"]]
+    return [(item["text"], item["valid_to"], item["replaced_by"]) for item in row["metadata"]["history"]]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_the_content_is_one_statement_a_line_and_names_neither_day_nor_session()
 
 @pytest.mark.parametrize("category", [MemoryCategory.EVENTS, MemoryCategory.CASES])
 def test_an_event_and_a_case_are_named_by_their_day_and_by_what_they_are_about(category: MemoryCategory) -> None:
-    one = candidate(category, "I moved.", "i moved", date="2026-05-01")
+    new = candidate(category, "I moved.", "i moved", date="2026-05-01")
 
-    target = find_target(one, whose())
+    target = find_target(new, whose())
 
     assert target.rpartition("/")[2].startswith("2026-05-01-")
     assert target == find_target(candidate(category, "I moved, at last!", "I moved.", date="2026-05-01"), whose())
@@ -201,7 +201,7 @@ def test_what_a_person_wrote_into_a_profile_stays_where_it_is() -> None:
     _, after = stand.take(candidate(MemoryCategory.PROFILE, "I lead a ward.", topic="work"))
 
     assert statements(after) == ["My notes", "I work as a nurse.", "The end.", "I lead a ward."]
-    assert [one["by"] for one in after["metadata"]["statements"]] == ["person", "rules", "person", "rules"]
+    assert [statement["by"] for statement in after["metadata"]["statements"]] == ["person", "rules", "person", "rules"]
 
 
 def test_a_topic_takes_each_statement_once_and_further_sources_of_it() -> None:
@@ -229,21 +229,21 @@ def test_the_same_from_the_same_message_is_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("new", "other"),
     [
         ("I like coffee.", "I don't like coffee."),
         ("我喜欢咖啡。", "我不喜欢咖啡。"),
         ("Wake me at 6.", "Wake me at 7."),
     ],
 )
-def test_statements_that_only_look_alike_are_both_kept_and_the_newest_is_shown_first(one: str, other: str) -> None:
+def test_statements_that_only_look_alike_are_both_kept_and_the_newest_is_shown_first(new: str, other: str) -> None:
     stand = Stand()
-    stand.take(candidate(MemoryCategory.PREFERENCES, one, "x"))
+    stand.take(candidate(MemoryCategory.PREFERENCES, new, "x"))
 
     _, row = stand.take(candidate(MemoryCategory.PREFERENCES, other, "x", said_at=NEXT_DAY))
 
-    assert statements(row) == [one, other]
-    assert row["abstract"] == f"{other} {one}"
+    assert statements(row) == [new, other]
+    assert row["abstract"] == f"{other} {new}"
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("abc XYZ", min_size=1, max_size=30)), max_size=10))
@@ -349,11 +349,11 @@ def test_a_tool_whose_calls_were_all_counted_is_skipped() -> None:
     assert action is WriteAction.SKIP
 
 
-@pytest.mark.parametrize("category", [one for one in MemoryCategory if one is not MemoryCategory.SESSIONS])
+@pytest.mark.parametrize("category", [item for item in MemoryCategory if item is not MemoryCategory.SESSIONS])
 def test_what_was_erased_does_not_come_back(category: MemoryCategory) -> None:
-    one = candidate(category, "I moved.", "i moved", uses=uses({}))
+    new = candidate(category, "I moved.", "i moved", uses=uses({}))
 
-    plan = build_plan(one, whose(), lambda _uri: {"erased": True, "deleted": True, "version": 3})
+    plan = build_plan(new, whose(), lambda _uri: {"erased": True, "deleted": True, "version": 3})
 
     assert plan.action is WriteAction.SKIP
     assert "erased" in plan.reason
@@ -381,7 +381,7 @@ def test_an_edge_that_is_there_stays_one() -> None:
         stand.relations.apply_edges(whose(), row["id"], [again])
 
     edges = (stand.writer.row(row["id"]) or {})["relations"]
-    assert [(one["relation_type"], one["weight"]) for one in edges] == [("extracted_from", 0.9), ("mentions", 0.7)]
+    assert [(item["relation_type"], item["weight"]) for item in edges] == [("extracted_from", 0.9), ("mentions", 0.7)]
 
 
 @pytest.mark.parametrize(

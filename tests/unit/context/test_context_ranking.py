@@ -164,7 +164,7 @@ async def test_a_plan_that_was_moved_is_history_and_its_message_finds_the_new_on
     )
 
     plans = {
-        row["content"]: [one["text"] for one in row["metadata"]["history"]] for row in desk.of(MemoryCategory.EVENTS)
+        row["content"]: [item["text"] for item in row["metadata"]["history"]] for row in desk.of(MemoryCategory.EVENTS)
     }
     assert plans == {
         "The harbour concert is postponed to 8 August. (2026-08-08)": [

@@ -72,11 +72,11 @@ async def test_edges_come_along_on_request_the_strongest_first_and_only_to_what_
 
         plain = await memories.reading.read(CASE, ctx=LI)
         every = await memories.reading.read(CASE, ctx=LI, expand_relations=True)
-        one = await memories.reading.read(CASE, ctx=LI, expand_relations=True, max_relations=1)
+        node = await memories.reading.read(CASE, ctx=LI, expand_relations=True, max_relations=1)
 
         assert list(plain.relations) == []
         assert [relation.to_uri for relation in every.relations] == [near, far]
-        assert [relation.to_uri for relation in one.relations] == [near]
+        assert [relation.to_uri for relation in node.relations] == [near]
 
 
 async def test_a_folder_is_told_to_be_one_whether_anything_stands_below_it_or_not(tmp_path: Path) -> None:

@@ -88,6 +88,6 @@ async def test_a_memory_that_the_caller_does_not_see_is_not_looked_into() -> Non
 
     result = await desk.commit(user("I love oolong tea.", "n1"), used_contexts=[theirs])
 
-    assert [one.uri.rpartition("/")[0] for one in result.write_results[1:]] == [
+    assert [item.uri.rpartition("/")[0] for item in result.write_results[1:]] == [
         "ctx://default/users/li/memories/preferences"
     ]

@@ -36,8 +36,8 @@ async def recall_of(memories: Memories, lines: Sequence[Mapping[str, Any]], top:
             sessions[line["session"]].append(line)
     for name, said in sessions.items():
         turns = [
-            {"content": one["text"], "message_id": one["id"], "timestamp": one["at"], "name": one["name"]}
-            for one in said
+            {"content": item["text"], "message_id": item["id"], "timestamp": item["at"], "name": item["name"]}
+            for item in said
         ]
         await memories.talk(session_at(name), turns)
     shares = []
@@ -272,12 +272,12 @@ async def test_a_search_shows_nothing_of_another_person_nor_outside_of_the_place
         mine = {block.uri for block in await memories.found("harbour")}
         theirs = {block.uri for block in await memories.found("harbour", caller(user_id="wang"))}
         here = {block.uri for block in await memories.found("harbour", target_uri=SESSION)}
-        one = {block.uri for block in await memories.found("harbour", target_uri=f"{SESSION}/m0")}
+        narrow = {block.uri for block in await memories.found("harbour", target_uri=f"{SESSION}/m0")}
         everything = {block.uri for block in await memories.found("harbour", local())}
 
         assert mine == {f"{SESSION}/m0", f"{SESSION}/m1", f"{session_at('s2')}/m0"}
         assert theirs == {f"{other}/m0", f"{other}/m1"}
-        assert (here, one) == ({f"{SESSION}/m0", f"{SESSION}/m1"}, {f"{SESSION}/m0"})
+        assert (here, narrow) == ({f"{SESSION}/m0", f"{SESSION}/m1"}, {f"{SESSION}/m0"})
         assert everything == mine | theirs
 
 

@@ -56,7 +56,7 @@ WEDNESDAY = datetime(2023, 5, 10, 12, tzinfo=UTC).timestamp()
 def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> None:
     named = list_named_times(text, WEDNESDAY)
 
-    assert [(one.first, one.last, one.every_year) for one in named] == [
+    assert [(item.first, item.last, item.every_year) for item in named] == [
         (date.fromisoformat(first), date.fromisoformat(last), False)
     ]
 
@@ -76,7 +76,7 @@ def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> N
     ],
 )
 def test_a_day_without_a_year_is_that_of_every_year(text: str, mark: str) -> None:
-    marks = [mark for one in list_named_times(text, WEDNESDAY) for mark in one.marks()]
+    marks = [mark for time in list_named_times(text, WEDNESDAY) for mark in time.marks()]
 
     assert marks == [mark]
 
@@ -110,7 +110,7 @@ def test_a_message_is_found_by_the_day_it_was_said_and_by_the_days_it_speaks_of(
 
 
 def test_a_long_time_is_looked_for_by_its_months_or_years_and_never_by_hundreds_of_days() -> None:
-    marks = [one.marks() for text in ("上周", "去年5月", "去年") for one in list_named_times(text, WEDNESDAY)]
+    marks = [time.marks() for text in ("上周", "去年5月", "去年") for time in list_named_times(text, WEDNESDAY)]
 
     assert [len(some) for some in marks] == [7, 1, 1]
     assert marks[1:] == [["d202205"], ["y2022"]]

@@ -67,10 +67,10 @@ def test_a_name_comes_back_from_its_segment(name: str) -> None:
 
 
 @given(NAMES, NAMES)
-def test_two_names_never_share_a_uri(one: str, other: str) -> None:
-    uris = {uri.node_uri("acme", LI, MemoryCategory.ENTITIES, name) for name in (one, other)}
+def test_two_names_never_share_a_uri(first: str, other: str) -> None:
+    uris = {uri.node_uri("acme", LI, MemoryCategory.ENTITIES, name) for name in (first, other)}
 
-    assert len(uris) == len({one, other})
+    assert len(uris) == len({first, other})
 
 
 @pytest.mark.parametrize(

@@ -106,4 +106,4 @@ def test_no_directory_of_a_memory_is_inside_that_of_another(space: str) -> None:
     addresses = [f"ctx://a/{space}/{kind}/x" for kind in (*kinds, "memories/events", "memories/cases")]
     paths = [directory_path(address) for address in (*addresses, f"ctx://a/{space}/memories/profile")]
 
-    assert not [(one, other) for one in paths for other in paths if other.startswith(f"{one}/")]
+    assert not [(path, other) for path in paths for other in paths if other.startswith(f"{path}/")]

@@ -235,7 +235,7 @@ def test_each_form_is_found_under_its_name(pattern: str) -> None:
 
     found = find_secrets(text)
 
-    assert [one.pattern for one in found] == [pattern]
+    assert [item.pattern for item in found] == [pattern]
     assert text[found[0].start : found[0].end] == secret
 
 
@@ -243,7 +243,7 @@ def test_each_form_is_found_under_its_name(pattern: str) -> None:
 def test_a_password_is_found_as_people_write_it(text: str, secret: str) -> None:
     found = find_secrets(text)
 
-    assert [text[one.start : one.end] for one in found] == [secret]
+    assert [text[item.start : item.end] for item in found] == [secret]
 
 
 @pytest.mark.parametrize(("text", "secret"), [*SPOKEN, *TOLD, *PASTED.values(), *MORE_PASSWORDS])
@@ -260,13 +260,13 @@ def test_who_speaks_about_passwords_tells_none(text: str) -> None:
 
 def test_the_first_20_are_shown_and_all_are_withheld() -> None:
     secrets = [f"hunter{number}Xq!z" for number in range(50)]
-    text = " ".join(f"password: {one} ;" for one in secrets)
+    text = " ".join(f"password: {secret} ;" for secret in secrets)
 
     shown, withheld, safe = find_secrets(text), find_possible_secrets(text), redacted(text)
 
     assert len(shown) == 20
-    assert [text[one.start : one.end] for one in withheld] == secrets
-    assert [one for one in secrets if one in safe] == []
+    assert [text[item.start : item.end] for item in withheld] == secrets
+    assert [secret for secret in secrets if secret in safe] == []
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ def test_what_is_shown_never_holds_the_secret(text: str, secret: str) -> None:
 
     shown = (found.redacted, redacted(text), excerpt(text, 1000))
 
-    assert all(secret not in one for one in shown)
-    assert all(secret[2:-2] not in one for one in shown)
+    assert all(secret not in item for item in shown)
+    assert all(secret[2:-2] not in item for item in shown)
     assert f"({len(secret)} characters)" in found.redacted
 
 
@@ -328,7 +328,7 @@ def test_a_secret_is_found_wherever_a_long_text_is_cut() -> None:
     for start in range(PIECE_CHARS - 41, PIECE_CHARS + 2):
         text = "x" * (start - 1) + " " + token + " " + "y" * 40_000
 
-        found = {(one.start, one.end) for piece, offset in pieces(text) for one in find_secrets(piece, offset)}
+        found = {(secret.start, secret.end) for piece, offset in pieces(text) for secret in find_secrets(piece, offset)}
 
         assert (start, start + len(token)) in found
 

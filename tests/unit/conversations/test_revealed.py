@@ -39,7 +39,7 @@ def kept(content: str, role: str = "tool") -> str:
 def test_a_sealed_body_is_withheld_however_it_was_shown(content: str, role: str) -> None:
     told = kept(content, role)
 
-    assert [one for one in PIECES if one in told] == []
+    assert [piece for piece in PIECES if piece in told] == []
     assert WITHHELD in told
 
 

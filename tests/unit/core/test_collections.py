@@ -13,7 +13,7 @@ def test_every_reference_leads_to_a_declared_collection_and_can_be_reattached(co
     for reference in collection.references:
         target = COLLECTIONS[reference.target]
         if reference.on_delete is OnDelete.REATTACH:
-            assert reference.via in {one.field for one in target.references if one.target == reference.target}
+            assert reference.via in {item.field for item in target.references if item.target == reference.target}
 
 
 @pytest.mark.parametrize("collection", EVERY)

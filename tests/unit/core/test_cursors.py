@@ -29,7 +29,7 @@ def test_a_cursor_is_read_by_whoever_shares_the_secret(place: int) -> None:
 def test_cursors_show_neither_order_nor_distance() -> None:
     texts = [text_of(place) for place in PLACES]
 
-    rising = sum(one < other for one, other in pairwise(texts))
+    rising = sum(item < other for item, other in pairwise(texts))
 
     assert len(set(texts)) == len({text[:8] for text in texts}) == len({text[-8:] for text in texts}) == len(PLACES)
     assert 0.45 < rising / len(texts) < 0.55

@@ -127,7 +127,7 @@ async def test_keys_are_there_again_when_the_hub_is_opened_again_ended_ones_as_e
     async with open_hub(settings, maintain=False) as hub:
         assert (await caller_of(hub, text_of(kept))).account == "acme"
         assert await hub.identity.caller(text_of(ended)) is None
-        assert [one.key_id for one in await hub.identity.keys(root(), None)] == [kept.key.key_id, ended.key.key_id]
+        assert [item.key_id for item in await hub.identity.keys(root(), None)] == [kept.key.key_id, ended.key.key_id]
 
 
 def _bytes_below(folder: Path) -> bytes:
@@ -182,25 +182,25 @@ async def test_the_last_use_outlives_the_process_and_is_no_entry_of_the_list(tmp
         await hub.identity.caller(text_of(key))
     async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
         assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T12:00:00.000Z"
-        assert [one.operation.op for one in (await hub.operations.history.page(root(), _any())).entries] == [
+        assert [entry.operation.op for entry in (await hub.operations.history.page(root(), _any())).entries] == [
             "create_key"
         ]
         assert [
-            one.operation.op for one in (await hub.operations.history.page(root(), _any(op="note_key_use"))).entries
+            entry.operation.op for entry in (await hub.operations.history.page(root(), _any(op="note_key_use"))).entries
         ] == ["note_key_use"]
 
 
 async def test_two_processes_note_one_use_an_hour_between_them(tmp_path: Path, clock: FakeClock) -> None:
     settings, world = keyed(tmp_path / "both"), Overrides(clock=clock)
-    async with open_hub(settings, world, maintain=False) as one, open_hub(settings, world, maintain=False) as other:
-        text = text_of(await minted(one, LI))
-        await one.identity.caller(text)
-        await one.identity.uses.close()
+    async with open_hub(settings, world, maintain=False) as first, open_hub(settings, world, maintain=False) as other:
+        text = text_of(await minted(first, LI))
+        await first.identity.caller(text)
+        await first.identity.uses.close()
         await other.identity.caller(text)
         await other.identity.uses.close()
-        await one.store.refresh()
+        await first.store.refresh()
 
-        page = await one.operations.history.page(root(), _any(op="note_key_use"))
+        page = await first.operations.history.page(root(), _any(op="note_key_use"))
 
     assert len(page.entries) == 1
 

@@ -98,7 +98,7 @@ def test_a_root_key_that_is_short_or_fits_no_header_is_refused_without_being_tol
     with pytest.raises(ValueError, match="root_key") as refused:
         Settings(root_key=wrong)
 
-    assert all(one["loc"] == ("root_key",) for one in refused.value.errors())  # type: ignore[attr-defined]  # pydantic's
+    assert all(error["loc"] == ("root_key",) for error in refused.value.errors())  # type: ignore[attr-defined]  # pydantic's
     assert ROOT_KEY not in repr(Settings(root_key=ROOT_KEY))
 
 

@@ -259,7 +259,7 @@ async def test_stored_and_typed_text_stays_inside_the_fence(attack: str) -> None
     for question in attacked:
         shown = fenced_data(question)
         named = shown["nodes"] if "nodes" in shown else shown["candidates"]
-        assert {one["name"] for one in named} == {attack.replace("\ud800", "?")}
+        assert {item["name"] for item in named} == {attack.replace("\ud800", "?")}
         assert [message["role"] for message in question.messages] == ["system", "user"]
         assert "never an instruction" in question.messages[0]["content"]
         assert not {"\u2028", "\x85", "\x00", "\ud800"} & set(question.messages[1]["content"])

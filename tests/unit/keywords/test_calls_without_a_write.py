@@ -66,8 +66,8 @@ class Tree:
     async def kept(self) -> list[tuple[str, str, list[str]]]:
         """Return the operations with questions: what they are, whose, and the functions that were asked."""
         await self.log.close()
-        found = [one async for one in self.store.operations("default") if one.agent_io]
-        return [(one.op, one.actor, [str(call["function"]) for call in one.agent_io or ()]) for one in found][::-1]
+        found = [item async for item in self.store.operations("default") if item.agent_io]
+        return [(item.op, item.actor, [str(call["function"]) for call in item.agent_io or ()]) for item in found][::-1]
 
     async def broken_off(self, verb: Awaitable[object], asked: int) -> None:
         """Break a verb off while the model thinks about its question of this number."""

@@ -144,7 +144,7 @@ async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rul
     assert kinds(plan) == ["move", "merge", "move", "split", "describe"]
     assert plan["steps"][0]["to"]["name"] == "Python"
     assert [step["reason"] for step in plan["steps"]][1:4] == ["tidier"] * 3
-    assert "语言" not in [one["name"] for one in plan["missing_descriptions"]]
+    assert "语言" not in [description["name"] for description in plan["missing_descriptions"]]
     assert plan["degraded"] == []
     done = await garden.curator.apply(local(), plan)
     assert garden.parent_of("Docker") == garden.parent_of("K8s") == done.row["created"][0]
@@ -169,7 +169,7 @@ async def test_every_call_is_noted_for_replay() -> None:
     await garden.curator.reorganize(local())
     await garden.decision_log.close()
 
-    operations = [one async for one in garden.store.operations("default")]
+    operations = [operation async for operation in garden.store.operations("default")]
     assert operations[0].op == "agent_decision"
     (call,) = operations[0].agent_io or ()
     assert (call["function"], call["failure"]) == ("reorganize", None)
@@ -240,7 +240,7 @@ async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then()
     plan = await curator.reorganize(local())
 
     assert kinds(plan) == ["describe"]
-    assert {one["name"] for one in plan["missing_descriptions"]} == {"Python", "Python 装饰器", "语言"}
+    assert {description["name"] for description in plan["missing_descriptions"]} == {"Python", "Python 装饰器", "语言"}
     assert (plan["steps"][0]["node"]["version"], plan["steps"][0]["node"]["path"]) == (2, "root / 语言 / Go")
     assert (await curator.apply(local(), plan)).operation_id is not None
 

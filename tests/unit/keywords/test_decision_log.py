@@ -43,7 +43,7 @@ class GatedStore(Commits[View]):
 
 
 async def logged(store: MemoryStore) -> list[Operation]:
-    return [one async for one in store.operations("default")]
+    return [item async for item in store.operations("default")]
 
 
 async def test_a_decision_becomes_an_operation_that_changes_nothing() -> None:

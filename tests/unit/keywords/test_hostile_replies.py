@@ -56,7 +56,7 @@ class Ended:
 def check(ended: Ended, chat: QueuedChat, view: FakeKeywordView) -> None:
     named = set()
     for shown in map(fenced_data, chat.questions):
-        named |= {one["name"] for one in shown.get("candidates", shown.get("nodes", []))}
+        named |= {candidate["name"] for candidate in shown.get("candidates", shown.get("nodes", []))}
     chosen = [find_keyword(view, keyword_id) for keyword_id in ended.chosen - {ROOT_ID}]
     assert ended.failure in FAILURES
     assert {node.name for node in chosen if node is not None} <= named - {"secret", "below secret", "deleted"}
@@ -81,16 +81,16 @@ def descended(found: DescentResult) -> Ended:
     chosen = {found.node_id, found.suggested_parent_id, *found.candidates, *found.path} - {None}
     # Above a match on the path stands what no prompt listed when the match did.
     chosen -= set(found.path[:-1])
-    return Ended(found.outcome, {one for one in chosen if one is not None}, found.calls, found.failure)
+    return Ended(found.outcome, {item for item in chosen if item is not None}, found.calls, found.failure)
 
 
 async def choose(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    one = await agent.disambiguate(ANN, view, "x", twelve(view), BUDGET_S)
+    chosen = await agent.disambiguate(ANN, view, "x", twelve(view), BUDGET_S)
     return Ended(
-        "undecided" if one.node_id is None else "chosen",
-        set() if one.node_id is None else {one.node_id},
-        one.calls,
-        one.failure,
+        "undecided" if chosen.node_id is None else "chosen",
+        set() if chosen.node_id is None else {chosen.node_id},
+        chosen.calls,
+        chosen.failure,
     )
 
 
@@ -111,8 +111,8 @@ async def link(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
 async def ask_for_proposals(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
     proposed = await propose(agent, ANN, view, twelve(view), BUDGET_S)
     groups = [member for _, split in proposed.splits for _, members in split for member in members]
-    pairs = [one for pair in (*proposed.moves, *proposed.merges) for one in pair]
-    chosen = {*groups, *pairs, *(one for one, _ in (*proposed.descriptions, *proposed.splits))}
+    pairs = [item for pair in (*proposed.moves, *proposed.merges) for item in pair]
+    chosen = {*groups, *pairs, *(item for item, _ in (*proposed.descriptions, *proposed.splits))}
     assert all(len(text) <= 500 for _, text in proposed.descriptions)
     return Ended("proposed" if chosen else "nothing", chosen, proposed.calls, proposed.failure)
 

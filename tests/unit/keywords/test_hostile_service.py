@@ -75,7 +75,7 @@ class Service:
         for head in list_newest_infos(view):
             keys += [
                 (INFOS, head.id),
-                *((LINKS, f"{head.id}:{one.keyword_id}") for one in list_links_of_info(view, head.id)),
+                *((LINKS, f"{head.id}:{link.keyword_id}") for link in list_links_of_info(view, head.id)),
             ]
         return {(collection, row_id): view.raw(collection, row_id) or b"" for collection, row_id in keys}
 
@@ -147,7 +147,7 @@ async def storm(folder: Path, seed: int, replies: int, **settings: object) -> No
             turn += 1
         await service.hub.decisions.close()
         # Not everything was refused: there were answers to choose by.
-        assert {one for one in HOPED_FOR if one not in statuses} == set()
+        assert {item for item in HOPED_FOR if item not in statuses} == set()
         assert (service.hub.decisions.dropped, service.hub.decisions.failed) == (0, 0)
     shown = orjson.dumps([fenced_data(question) for question in chat.questions]).decode()
     assert "Python" in shown
@@ -173,8 +173,8 @@ async def searching(service: Service, turn: int) -> str:
 
     assert service.snapshot() == before
     shown = [found["node"]] if found["node"] else found["candidates"]
-    assert {one["id"] for one in shown} <= visible(before)
-    assert all(one["name"] != "secret" for one in found["path"])
+    assert {item["id"] for item in shown} <= visible(before)
+    assert all(item["name"] != "secret" for item in found["path"])
     return str(found["status"])
 
 
@@ -185,7 +185,7 @@ async def disambiguating(service: Service, turn: int) -> str:
 
     assert service.snapshot() == before
     shown = [found["node"]] if found["node"] else found["candidates"]
-    assert {one["name"] for one in shown} == {"苹果"}
+    assert {item["name"] for item in shown} == {"苹果"}
     return str(found["status"])
 
 

@@ -201,7 +201,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, value=st.integers(), ttl_s=st.sampled_from([1, 5, 10]), account=ACCOUNTS, used=USED)
     def put(self, key: str, value: int, ttl_s: float, account: str, used: set[str]) -> None:
-        uses = {(account, one) for one in used}
+        uses = {(account, item) for item in used}
         self.cache.put(key, descended(value), ttl_s, list(uses))
         self.kept.pop(key, None)
         self.kept[key] = Kept(value, self.clock.now(), self.clock.now() + ttl_s, uses)
@@ -221,7 +221,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(account=ACCOUNTS, used=USED)
     def touch(self, account: str, used: set[str]) -> None:
         for kept in self.kept.values():
-            kept.is_touched |= any((account, one) in kept.uses for one in used)
+            kept.is_touched |= any((account, item) in kept.uses for item in used)
 
         self.cache.invalidate(account, used)
 

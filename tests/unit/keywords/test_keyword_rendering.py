@@ -30,10 +30,10 @@ def test_a_path_leaves_out_what_is_hidden_from_its_levels_too(view: FakeKeywordV
     view.edit(view.id_of("Python"), owner="user:bob", scopes=("user:bob",))
     node = node_of(view, "FastAPI")
 
-    seen = [(one["name"], one["level"]) for one in map(json.loads, path(view, node))]
+    seen = [(item["name"], item["level"]) for item in map(json.loads, path(view, node))]
 
     assert seen == [("root", 0), ("语言", 1), ("FastAPI", 2)]
-    assert [one.name for one in rendering.list_visible_path(view, ANN, node)] == ["root", "语言", "FastAPI"]
+    assert [item.name for item in rendering.list_visible_path(view, ANN, node)] == ["root", "语言", "FastAPI"]
 
 
 def path(view: FakeKeywordView, node: Node) -> list[bytes]:

@@ -59,7 +59,7 @@ def test_the_steps_of_a_plan_are_read_as_they_were_written() -> None:
 
 
 def test_a_step_names_every_keyword_that_it_rests_on() -> None:
-    assert [[one.id for one in list_refs(step)] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
+    assert [[item.id for item in list_refs(step)] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
 
 
 def test_a_plan_needs_no_more_than_what_is_to_be_done() -> None:

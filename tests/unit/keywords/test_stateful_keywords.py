@@ -123,7 +123,7 @@ class KeywordMachine(TwoHubs):
         versions = self.versions()
 
         def expect(model: TreeModel, answer: object) -> None:
-            stale = any(versions.get(one["id"]) != one["version"] for step in plan["steps"] for one in named(step))
+            stale = any(versions.get(item["id"]) != item["version"] for step in plan["steps"] for item in named(step))
             refuse(Conflict, when=stale)
             model.apply(plan["steps"], answer.row["created"] if isinstance(answer, WrittenRow) else ())
 
@@ -177,7 +177,7 @@ class KeywordMachine(TwoHubs):
         return undone(self.log.rows, operation, iso(self.clock.now()))
 
     def is_undone(self, operation_id: str) -> bool:
-        undos = [one["operation_id"] for one in self.log.operations if one["undo_of"] == operation_id]
+        undos = [operation["operation_id"] for operation in self.log.operations if operation["undo_of"] == operation_id]
         return bool(undos) and not self.is_undone(undos[-1])
 
     def outcome(self, who: int, operation: Row, *, dry_run: bool) -> UndoResult | Conflict:
@@ -228,7 +228,9 @@ class KeywordMachine(TwoHubs):
         waiting = [(top, 0)]
         for node, level in waiting:
             assert node["level"] == level
-            assert node["children"] == self.model.children(node["id"]) == [one["id"] for one in node["children_nodes"]]
+            assert (
+                node["children"] == self.model.children(node["id"]) == [item["id"] for item in node["children_nodes"]]
+            )
             waiting += [(child, level + 1) for child in node["children_nodes"]]
             shown[node["id"]] = {name: node[name] for name in self.model.keywords[ROOT_ID]}
         assert shown == self.model.keywords

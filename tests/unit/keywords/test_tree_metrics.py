@@ -88,13 +88,17 @@ def test_the_fan_out_is_told_by_mean_percentiles_and_the_widest() -> None:
     figures = measured(view)["fan_out"]
 
     assert (figures["mean"], figures["max"], figures["p50"], figures["p95"]) == (7.67, 19, 3, 19)
-    assert [(one["name"], one["children"]) for one in figures["widest"]] == [("wide", 19), ("root", 3), ("narrow", 1)]
+    assert [(item["name"], item["children"]) for item in figures["widest"]] == [
+        ("wide", 19),
+        ("root", 3),
+        ("narrow", 1),
+    ]
 
 
 def test_only_the_ten_widest_are_named_the_oldest_of_equals_first() -> None:
     view = tree_of({f"p{number}": {f"c{number}": {}} for number in range(12)})
 
-    names = [one["name"] for one in measured(view)["fan_out"]["widest"]]
+    names = [item["name"] for item in measured(view)["fan_out"]["widest"]]
 
     assert names == ["root", *(f"p{number}" for number in range(9))]
 
@@ -102,7 +106,7 @@ def test_only_the_ten_widest_are_named_the_oldest_of_equals_first() -> None:
 def test_what_is_deeper_than_six_levels_is_named_the_deepest_first() -> None:
     figures = measured(tree_of(chain(*"abcdefgh")))
 
-    assert [(one["name"], one["level"]) for one in figures["deep"]] == [("h", 8), ("g", 7)]
+    assert [(item["name"], item["level"]) for item in figures["deep"]] == [("h", 8), ("g", 7)]
     assert figures["deep_count"] == 2
 
 

@@ -92,7 +92,7 @@ async def test_each_category_becomes_its_type_and_keeps_its_owner(
     # Who else calls as the agent reads the record, and not the session.
     told = ([done.results[0].uri], None) if owner == "agent:crawler" else ([SESSION, done.results[0].uri], "m0")
     assert (record["source"]["urls"], record["message_id"] or None) == told
-    assert [(one.status, one.knowledge_id) for one in done.results] == [("new", record["id"])]
+    assert [(result.status, result.knowledge_id) for result in done.results] == [("new", record["id"])]
 
 
 async def test_entities_and_events_stay_memory(world: World) -> None:
@@ -110,7 +110,7 @@ async def test_two_at_once_save_it_once(world: World) -> None:
 
     both = await asyncio.gather(world.distill(), world.distill())
 
-    assert sorted(len(one.saved) for one in both) == [0, 1]
+    assert sorted(len(item.saved) for item in both) == [0, 1]
     assert len(await world.records()) == 2
 
 
@@ -121,7 +121,7 @@ async def test_a_record_that_somebody_has_edited_is_left_alone(world: World) -> 
 
     done = await world.distill()
 
-    assert (done.saved, [one.status for one in done.results]) == ([], ["known"])
+    assert (done.saved, [result.status for result in done.results]) == ([], ["known"])
 
 
 async def test_what_was_saved_by_hand_in_the_same_words_is_known(world: World) -> None:
@@ -132,7 +132,7 @@ async def test_what_was_saved_by_hand_in_the_same_words_is_known(world: World) -
     done = await world.distill()
 
     assert (done.saved, done.operation_id) == ([], None)
-    assert [(one.status, one.knowledge_id) for one in done.results] == [("known", record["id"])]
+    assert [(result.status, result.knowledge_id) for result in done.results] == [("known", record["id"])]
 
 
 async def squat(world: World, address: str, count: int = 1, version: str = "1") -> None:
@@ -167,7 +167,7 @@ async def test_a_record_of_ones_own_with_the_tag_that_names_another_source_is_no
 
     done = await world.distill()
 
-    assert [one.status for one in done.results] == ["new"]
+    assert [result.status for result in done.results] == ["new"]
 
 
 async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(world: World) -> None:
@@ -178,8 +178,8 @@ async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(
     first = await world.distill()
     second = await world.distillation.distill(ZHOU, "s1")
 
-    assert (second.saved, [one.knowledge_id for one in second.results]) == ([], [first.saved[0]["id"]])
-    assert [one["owner"] for one in await world.records()] == ["agent:crawler"]
+    assert (second.saved, [result.knowledge_id for result in second.results]) == ([], [first.saved[0]["id"]])
+    assert [record["owner"] for record in await world.records()] == ["agent:crawler"]
 
 
 async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves_on(world: World) -> None:
@@ -191,15 +191,18 @@ async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves
     await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
     moved_on = await world.distill()
 
-    assert (again.saved, [(one.status, one.knowledge_id) for one in again.results]) == ([], [("forgotten", None)])
-    assert [one.status for one in moved_on.results] == ["new"]
+    assert (again.saved, [(result.status, result.knowledge_id) for result in again.results]) == (
+        [],
+        [("forgotten", None)],
+    )
+    assert [result.status for result in moved_on.results] == ["new"]
 
 
 async def merge(world: World, survivor: str, *sources: str) -> None:
     """Merge records as slimming does."""
 
     def decide(view: AccountView) -> Draft:
-        first, *others = (view.get(COLLECTION, one) or {} for one in (survivor, *sources))
+        first, *others = (view.get(COLLECTION, item) or {} for item in (survivor, *sources))
         return Draft("slim_knowledge", list(map(decisions.write, merge_rows(first, others, None, view.now))))
 
     await world.store.commit("default", "agent:crawler", decide)
@@ -207,12 +210,15 @@ async def merge(world: World, survivor: str, *sources: str) -> None:
 
 async def test_what_was_merged_into_another_record_is_known_and_read_there(world: World) -> None:
     await world.write(learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.PATTERNS, "b", version=2))
-    one, other = (record["id"] for record in (await world.distill()).saved)
-    await merge(world, other, one)
+    first, other = (record["id"] for record in (await world.distill()).saved)
+    await merge(world, other, first)
 
     again = await world.distill()
 
-    assert (again.saved, [(one.status, one.knowledge_id) for one in again.results]) == ([], [("known", other)] * 2)
+    assert (again.saved, [(result.status, result.knowledge_id) for result in again.results]) == (
+        [],
+        [("known", other)] * 2,
+    )
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
@@ -220,16 +226,16 @@ async def test_a_new_version_of_a_memory_does_not_supersede_what_holds_another_m
     world: World, name: str
 ) -> None:
     await world.write(learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.PATTERNS, "b", version=2))
-    one, other = (record["id"] for record in (await world.distill()).saved)
-    await merge(world, other, one)
+    first, other = (record["id"] for record in (await world.distill()).saved)
+    await merge(world, other, first)
     await world.write(learnt(MemoryCategory.PATTERNS, name, version=3, content="Wait three seconds."))
 
     done, again = await world.distill(), await world.distill()
 
     (record,) = done.saved
     assert (record["supersedes"], record["content"]) == (None, "Wait three seconds.")
-    assert sorted(one.status for one in done.results) == ["known", "new"]
-    assert (again.saved, {one.status for one in again.results}) == ([], {"known"})
+    assert sorted(result.status for result in done.results) == ["known", "new"]
+    assert (again.saved, {result.status for result in again.results}) == ([], {"known"})
 
 
 async def test_a_newer_record_that_was_deleted_does_not_come_back_over_the_older_one(world: World) -> None:
@@ -240,7 +246,7 @@ async def test_a_newer_record_that_was_deleted_does_not_come_back_over_the_older
 
     again = await world.distill()
 
-    assert (again.saved, [one.status for one in again.results]) == ([], ["forgotten"])
+    assert (again.saved, [result.status for result in again.results]) == ([], ["forgotten"])
 
 
 async def test_accounts_do_not_wait_for_each_other(world: World) -> None:
@@ -276,7 +282,7 @@ async def test_what_other_sessions_taught_is_left_out(world: World) -> None:
 
     done = await world.distill()
 
-    assert [one.uri.rpartition("/")[2] for one in done.results] == ["c"]
+    assert [result.uri.rpartition("/")[2] for result in done.results] == ["c"]
 
 
 async def test_a_uri_that_is_too_long_for_a_tag_is_known_again_all_the_same(world: World) -> None:
@@ -285,5 +291,5 @@ async def test_a_uri_that_is_too_long_for_a_tag_is_known_again_all_the_same(worl
 
     again = await world.distill()
 
-    assert [one.status for one in again.results] == ["known"]
+    assert [result.status for result in again.results] == ["known"]
     assert len(await world.records()) == 1

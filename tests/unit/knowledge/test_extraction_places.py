@@ -34,7 +34,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 async def said(hub: Hub, ctx: RequestContext, *texts: str) -> ExtractionResult:
-    return await hub.knowledge.extraction.extract(ctx, ExtractionRequest([Message("user", one) for one in texts]))
+    return await hub.knowledge.extraction.extract(ctx, ExtractionRequest([Message("user", text) for text in texts]))
 
 
 def row(hub: Hub, extracted: ExtractionResult) -> Mapping[str, Any]:
@@ -44,7 +44,7 @@ def row(hub: Hub, extracted: ExtractionResult) -> Mapping[str, Any]:
 
 
 def fates(extracted: ExtractionResult) -> Sequence[str]:
-    return [one["status"] for one in extracted.results]
+    return [result["status"] for result in extracted.results]
 
 
 async def test_the_same_said_in_a_project_is_read_there_too(hub: Hub) -> None:
@@ -121,7 +121,7 @@ async def test_a_plain_restatement_counts(hub: Hub) -> None:
 
 
 def written(folder: Path) -> bytes:
-    return b"".join(one.read_bytes() for one in folder.rglob("*") if one.is_file())
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 async def test_none_of_many_credentials_reaches_a_model_or_the_store(tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ async def test_none_of_many_credentials_reaches_a_model_or_the_store(tmp_path: P
     chat = ScriptedChat([{"candidates": [item | {"content": "The user logs in with these, always"}]}])
 
     async with hub_at(tmp_path, chat) as hub:
-        lines = "\n".join(f"password: {one} ;" for one in secrets)
+        lines = "\n".join(f"password: {secret} ;" for secret in secrets)
         extracted = await said(hub, PRIVATE, f"The user logs in with these, always:\n{lines}")
 
     kept = written(tmp_path)
     assert fates(extracted) == ["new"]
-    assert [one for one in secrets if one in repr(chat.questions) or one.encode() in kept] == []
+    assert [secret for secret in secrets if secret in repr(chat.questions) or secret.encode() in kept] == []
     assert extracted.resources[0].content_type == "credential"

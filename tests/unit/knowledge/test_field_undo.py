@@ -142,11 +142,11 @@ TAGS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y"]), max_
 
 @given(TAGS, TAGS, TAGS)
 def test_an_undo_takes_back_its_own_entries_or_says_which_stand_in_the_way(
-    one: dict[str, str], two: dict[str, str], three: dict[str, str]
+    first: dict[str, str], two: dict[str, str], three: dict[str, str]
 ) -> None:
-    before = knowledge_row("a", tags=one)
+    before = knowledge_row("a", tags=first)
     after, current = before | {"tags": two, "version": 2}, before | {"tags": three, "version": 3}
-    moved = {name for name in "abc" if one.get(name) != two.get(name)}
+    moved = {name for name in "abc" if first.get(name) != two.get(name)}
 
     result = undo_change(change(before, after), current, KNOWLEDGE, LATER)
 
@@ -155,7 +155,7 @@ def test_an_undo_takes_back_its_own_entries_or_says_which_stand_in_the_way(
     if isinstance(result, BlockedRow):
         assert two != three
     else:
-        expected = {name: (one if name in moved else three).get(name) for name in "abc"}
+        expected = {name: (first if name in moved else three).get(name) for name in "abc"}
         assert result["tags"] == {name: value for name, value in expected.items() if value is not None}
 
 
@@ -210,7 +210,7 @@ def test_an_undo_keeps_all_that_came_since_or_is_blocked(before: Row, after: Row
     result = undo_change(change(noted(row, before), noted(row, after)), noted(row, now), KNOWLEDGE, LATER)
 
     if not isinstance(result, BlockedRow):
-        done, was, own = (flatten({"tags": one}) for one in (now, after, result["tags"]))
+        done, was, own = (flatten({"tags": item}) for item in (now, after, result["tags"]))
         assert {
             path: value for path, value in done.items() if was.get(path) != value and value != {}
         }.items() <= own.items()

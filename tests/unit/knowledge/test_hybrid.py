@@ -57,8 +57,8 @@ def order(
 ) -> list[tuple[int, float]]:
     """Fuse what was found of ten records, named by number; every one of `near` has been compared."""
     every = heads(10)
-    ranked = sorted(near.items(), key=lambda one: -one[1])
-    hits = [SearchHit(every[number], score) for number, score in sorted(words.items(), key=lambda one: -one[1])]
+    ranked = sorted(near.items(), key=lambda item: -item[1])
+    hits = [SearchHit(every[number], score) for number, score in sorted(words.items(), key=lambda item: -item[1])]
     found = combine_results(
         hits, [(value, every[number]) for number, value in ranked], near, reading, lambda _head: weight
     )
@@ -223,8 +223,8 @@ async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(
         for number in range(120):
             scope = "project:x" if number % 40 == 0 else chance.choice(scopes[:3])
             text = " ".join(chance.choices(words, k=6))
-            one = await saved(hub, new_knowledge(text, scopes=[scope], dedup=False))
-            scope_of[one], texts[one] = scope, text
+            record_id = await saved(hub, new_knowledge(text, scopes=[scope], dedup=False))
+            scope_of[record_id], texts[record_id] = scope, text
         await brought_up(hub)
 
         for ctx in callers:
@@ -232,8 +232,8 @@ async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(
             for asked in (query, replace(query, filters=make_filters({"scopes": ["project:x"]}))):
                 found = (await hub.knowledge.search.search(ctx, asked)).records
                 visible = {
-                    one
-                    for one, scope in scope_of.items()
+                    item
+                    for item, scope in scope_of.items()
                     if (ctx.visible is None or scope in ctx.visible) and (not asked.filters or scope == "project:x")
                 }
                 ids = [str(record["id"]) for record in found]
@@ -246,4 +246,4 @@ async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(
                 )
                 assert [rank for rank, _ in by_vector] == sorted({rank for rank, _ in by_vector})
                 assert list(np.diff([score for _, score in by_vector]) <= 0) == [True] * max(0, len(by_vector) - 1)
-                assert len(ids) >= min(100, sum("login" in texts[one] or "proxy" in texts[one] for one in visible))
+                assert len(ids) >= min(100, sum("login" in texts[item] or "proxy" in texts[item] for item in visible))

@@ -106,7 +106,7 @@ async def test_a_row_keeps_the_newest_thousand(store: RefusingStore) -> None:
     showings = ImpressionLog(store, clock)
     for number in range(3):
         clock.advance(1)
-        showings.note(local(), ImpressionScope("s", f"g{number}"), [f"k{number}-{one}" for one in range(400)])
+        showings.note(local(), ImpressionScope("s", f"g{number}"), [f"k{number}-{item}" for item in range(400)])
         await showings.flush(local(), ImpressionScope("s"))
 
     counts = [len(showings.list_shown(local(), ImpressionScope("s", f"g{number}"))) for number in range(3)]
@@ -153,12 +153,12 @@ async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(stor
 
 async def test_two_users_of_one_agent_are_shown_things_apart(store: RefusingStore) -> None:
     showings = on(store)
-    one, other = caller(agent_id="claude", user_id="u1"), caller(agent_id="claude", user_id="u2")
+    first, other = caller(agent_id="claude", user_id="u1"), caller(agent_id="claude", user_id="u2")
 
-    showings.note(one, SESSION, ["a"])
-    await showings.flush(one, SESSION)
+    showings.note(first, SESSION, ["a"])
+    await showings.flush(first, SESSION)
 
-    assert set(showings.list_shown(one, SESSION)) == {"a"}
+    assert set(showings.list_shown(first, SESSION)) == {"a"}
     assert set(showings.list_shown(other, SESSION)) == frozenset()
     assert set(showings.list_shown(caller(agent_id="claude"), SESSION)) == frozenset()
 

@@ -46,7 +46,9 @@ def picking(*names: str) -> Callable[[ChatRequest], object]:
     """Pick the candidates whose tasks end in these names."""
 
     def answer(question: ChatRequest) -> object:
-        ids = {one["task"].rpartition(" ")[2]: one["id"] for one in fenced_data(question)["candidates"]}
+        ids = {
+            candidate["task"].rpartition(" ")[2]: candidate["id"] for candidate in fenced_data(question)["candidates"]
+        }
         return {"ids": [ids[name] for name in names]}
 
     return answer
@@ -119,7 +121,7 @@ async def test_only_what_the_caller_may_find_is_told_to_the_model(tmp_path: Path
         await search(hub, "anything", ctx=caller(user_id="li"), filters=make_filters({"types": ["tool"]}), explain=True)
 
     told = str(chat.questions[0].messages)
-    assert sorted(one["task"] for one in chat.shown()["candidates"]) == ["wait mine", "wait open"]
+    assert sorted(candidate["task"] for candidate in chat.shown()["candidates"]) == ["wait mine", "wait open"]
     assert "secret content" not in told
 
 
@@ -133,8 +135,8 @@ async def test_beyond_the_budget_the_model_chooses_among_what_was_recalled(tmp_p
         await save(hub, "y", task="other y")
         await search(hub)
 
-    assert sorted(one["task"] for one in chat.shown(0)["candidates"]) == ["other x", "wait a", "wait b"]
-    assert sorted(one["task"] for one in chat.shown(1)["candidates"]) == ["wait a", "wait b"]
+    assert sorted(candidate["task"] for candidate in chat.shown(0)["candidates"]) == ["other x", "wait a", "wait b"]
+    assert sorted(candidate["task"] for candidate in chat.shown(1)["candidates"]) == ["wait a", "wait b"]
 
 
 async def test_an_empty_list_means_that_nothing_fits(tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ async def test_what_is_deleted_or_hidden_while_the_model_thinks_is_not_answered(
 
     class Deleting(QueuedChat):
         async def chat(self, question: ChatRequest, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
-            ids = {one["task"]: one["id"] for one in fenced_data(question)["candidates"]}
+            ids = {candidate["task"]: candidate["id"] for candidate in fenced_data(question)["candidates"]}
             await hub.knowledge.records.delete(local(), ids["wait gone"])
             await hub.knowledge.records.patch(local(), ids["wait hidden"], {"scopes": ["user:chen"]})
             return await super().chat(question, timeout_s)
@@ -219,15 +221,15 @@ async def test_decisions_are_kept_in_the_log_and_erasing_a_record_takes_them_alo
         await save(hub, "a", "zebra-42")
         await search(hub)
         await hub.decisions.close()
-        operations = [one async for one in hub.store.operations("default") if one.op == "agent_decision"]
-        noted = [call["function"] for one in operations for call in one.agent_io or ()]
+        operations = [item async for item in hub.store.operations("default") if item.op == "agent_decision"]
+        noted = [call["function"] for item in operations for call in item.agent_io or ()]
         record = operations[0].agent_io[0]["output"]["ids"][0] if operations[0].agent_io else ""
         await hub.operations.erasure.erase(local(), "knowledge", record)
-        after = [one async for one in hub.store.operations("default") if one.op == "agent_decision"]
+        after = [item async for item in hub.store.operations("default") if item.op == "agent_decision"]
     logged = b"".join(path.read_bytes() for path in (tmp_path / "change_log").iterdir())
 
     assert noted == ["route_knowledge"]
-    assert [one.agent_io for one in after] == [None]
+    assert [item.agent_io for item in after] == [None]
     assert b"zebra-42" not in logged
 
 
@@ -244,7 +246,7 @@ async def test_the_reranker_orders_what_was_routed_or_else_what_was_recalled(
 
     assert named(found) == (["cc"] if is_routed else ["bbbb"])
     assert len(reranker.asked[0][1]) == (2 if is_routed else 4)
-    stages = [one["stage"] for one in found.records[0]["why"]["stages"]]
+    stages = [stage["stage"] for stage in found.records[0]["why"]["stages"]]
     assert stages == (["lexical", "routing", "rerank"] if is_routed else ["lexical", "rerank"])
     assert found.records[0]["why"]["stages"][-1]["rank"] == 1
 
@@ -382,5 +384,5 @@ async def test_each_decision_is_noted_with_what_was_asked_said_and_shown() -> No
     call = noted.calls[0]
     assert (call["function"], call["model"], call["failure"]) == (ROUTE, "queued", None)
     assert call["output"] == {"ids": ["knowledge-1"], "reason": "about logging in"}
-    assert call["messages"] == [dict(one) for one in chat.questions[0].messages]
+    assert call["messages"] == [dict(message) for message in chat.questions[0].messages]
     assert call["choices"] == {"1": "knowledge-1", "2": "knowledge-2", "3": "knowledge-3"}

@@ -63,7 +63,7 @@ def slimming(hub: Hub, gate: Gate) -> Slimming:
 
 async def keep(hub: Hub, content: str, count: int) -> list[str]:
     saved = await hub.knowledge.records.save_batch(local(), [new_knowledge(content, dedup=False) for _ in range(count)])
-    return [str(one.record["id"]) for one in saved.records]
+    return [str(item.record["id"]) for item in saved.records]
 
 
 async def live(hub: Hub) -> list[str]:
@@ -108,7 +108,7 @@ async def test_long_copies_are_shared_out_to_merges_of_a_hundred_thousand_charac
 
     done = await slimming.slim(local())
 
-    assert [len(one["sources"]) for one in done.report["merged"]] == [3, 3, 1]
+    assert [len(item["sources"]) for item in done.report["merged"]] == [3, 3, 1]
     assert (len(done.operation_ids), await live(hub)) == (3, ids[:1])
 
 
@@ -123,7 +123,7 @@ async def test_what_is_overtaken_in_the_last_operation_leaves_the_others_whole(
     gate.let_through.set()
     done = await work
 
-    assert [one["reason"] for one in done.report["skipped"]] == ["one of these was changed meanwhile"]
+    assert [item["reason"] for item in done.report["skipped"]] == ["one of these was changed meanwhile"]
     assert done.report["skipped"][0]["ids"][-1] == ids[-1]
     assert await live(hub) == [ids[0], *ids[298:]]
     await hub.operations.history.undo(local(), done.slim_id or "")
@@ -145,7 +145,7 @@ async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does
 
     done = await slimming.slim(local())
 
-    assert (done.report["merged_count"], [one["ids"] for one in done.report["skipped"]]) == (50, [bad])
+    assert (done.report["merged_count"], [item["ids"] for item in done.report["skipped"]]) == (50, [bad])
     assert done.report == {**planned.report, "dry_run": False}
     assert len(done.operation_ids) == 1
 

@@ -54,7 +54,7 @@ def test_votes_without_a_goal_count_less_each_time() -> None:
 
     assert weights[0] == 1.0
     assert weights[1] == pytest.approx(1.45)
-    assert all(one < other for one, other in pairwise(weights))
+    assert all(item < other for item, other in pairwise(weights))
     assert weights[-1] < 2
 
 
@@ -133,12 +133,12 @@ def test_the_first_vote_keeps_what_the_counters_said_and_drops_the_old_weight() 
 
 
 def test_merged_records_have_the_votes_of_all() -> None:
-    one = vote(knowledge_row("a"), HELPFUL, 1, Voter("user:li", "goal"))["eval"]
+    first = vote(knowledge_row("a"), HELPFUL, 1, Voter("user:li", "goal"))["eval"]
     other = vote(knowledge_row("b"), HARMFUL, 1, Voter("user:chen", "goal"))["eval"] | {
         "weak": {"success": 2, "failure": 1}
     }
 
-    joined = merge_evaluation(one, [other], START)
+    joined = merge_evaluation(first, [other], START)
 
     assert [item["kind"] for item in joined["votes"]] == ["helpful", "harmful"]
     assert joined["weak"] == {"success": 2, "failure": 1}

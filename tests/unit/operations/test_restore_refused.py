@@ -159,7 +159,7 @@ async def test_a_snapshot_that_cannot_be_deleted_or_read_is_told(tmp_path: Path,
             await hub.operations.snapshots.delete(entry.ts)
 
         files.begin(Plan())
-        assert [(one.ts, "Input/output error" in str(one.problem)) for one in listed] == [(entry.ts, True)]
+        assert [(item.ts, "Input/output error" in str(item.problem)) for item in listed] == [(entry.ts, True)]
 
 
 async def test_what_another_account_writes_does_not_touch_a_restore(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 def members(path: str) -> dict[str, bytes]:
     with tarfile.open(path) as archive:
-        return {one.name: found.read() for one in archive if (found := archive.extractfile(one)) is not None}
+        return {item.name: found.read() for item in archive if (found := archive.extractfile(item)) is not None}
 
 
 async def revealed(hub: Hub, resource_id: str = ID) -> str | None:
@@ -85,7 +85,7 @@ async def test_a_restore_revives_no_key_that_was_destroyed(hub: Hub, tmp_path: P
         await revealed(hub)
     assert await revealed(hub, "cookies/b") == "kept"
     keys = keyring_of((tmp_path / "data" / KEYRING).read_bytes())
-    assert sorted(one.destroyed_at is None for one in keys.values()) == [False, True]
+    assert sorted(key.destroyed_at is None for key in keys.values()) == [False, True]
 
 
 async def test_a_snapshot_is_unpacked_beside_a_master_key_that_was_brought_along(hub: Hub, tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ async def test_unpacking_keeps_what_was_destroyed_in_the_keyring_that_is_there(h
     moved = tmp_path / "moved"
     (moved / "keys").mkdir(parents=True)
     ours = {
-        key_id: WrappedKey(one.account, one.resource_id, one.master, destroyed_at="then")
-        for key_id, one in keyring_of((tmp_path / "data" / KEYRING).read_bytes()).items()
+        key_id: WrappedKey(item.account, item.resource_id, item.master, destroyed_at="then")
+        for key_id, item in keyring_of((tmp_path / "data" / KEYRING).read_bytes()).items()
     }
     (moved / KEYRING).write_bytes(keyring_text(ours))
 
@@ -168,7 +168,7 @@ async def test_a_damaged_keyring_shuts_sealing_is_never_written_over_and_is_name
 
     assert ring.read_bytes() == junk
     found = inspect(tmp_path / "data")
-    assert any(one.severity == "problem" and one.subject == str(ring) for one in found)
+    assert any(item.severity == "problem" and item.subject == str(ring) for item in found)
 
 
 async def test_a_snapshot_with_a_keyring_that_is_none_is_refused_and_named(hub: Hub, tmp_path: Path) -> None:
@@ -193,12 +193,12 @@ async def test_others_may_not_read_the_keys_and_doctor_says_so_where_they_may(hu
 
     assert master.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "data" / KEYRING).stat().st_mode & 0o777 == 0o600
-    assert not any(one.severity == "problem" for one in inspect(directory.root))
+    assert not any(item.severity == "problem" for item in inspect(directory.root))
     master.chmod(0o644)
 
     found = inspect(directory.root)
 
-    assert [one.subject for one in found if one.severity == "problem"] == [str(master)]
+    assert [item.subject for item in found if item.severity == "problem"] == [str(master)]
 
 
 async def test_what_a_process_left_that_died_while_it_wrote_goes_with_the_next_change(hub: Hub, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_a_directory_without_secrets_has_nothing_said_of_keys(hub: Hub, tm
 
     found = inspect(tmp_path / "data")
 
-    assert not any("key" in one.subject for one in found)
+    assert not any("key" in item.subject for item in found)
 
 
 def test_keys_of_others_take_the_place_of_none_of_ours() -> None:

@@ -36,7 +36,7 @@ async def test_a_snapshot_is_made_each_day_on_which_something_was_written_and_se
             await periodic.tick()
             await ended()
             return len(
-                [one for one in await hub.operations.snapshots.entries() if one.reason is SnapshotReason.PERIODIC]
+                [entry for entry in await hub.operations.snapshots.entries() if entry.reason is SnapshotReason.PERIODIC]
             )
 
         assert await a_day_later() == 0
@@ -44,7 +44,7 @@ async def test_a_snapshot_is_made_each_day_on_which_something_was_written_and_se
             await hub.knowledge.records.save(local(), new_knowledge(f"day {day}"))
             assert await a_day_later() == min(day + 1, 3)
         assert await a_day_later() == 3
-        assert asked.ts in {one.ts for one in await hub.operations.snapshots.entries()}
+        assert asked.ts in {entry.ts for entry in await hub.operations.snapshots.entries()}
         await periodic.close()
 
 

@@ -78,7 +78,7 @@ async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: P
         await hub.operations.snapshots.restore(local(), str(done.safety_snapshot))
 
         assert state_of(hub.store) == now
-        reasons = {one.ts: one.reason for one in await hub.operations.snapshots.entries()}
+        reasons = {item.ts: item.reason for item in await hub.operations.snapshots.entries()}
         assert reasons[str(done.safety_snapshot)] is SnapshotReason.BEFORE_RESTORE
 
 
@@ -93,7 +93,7 @@ async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_a
         done = await hub.operations.snapshots.restore(local(), entry.ts)
         undone = await hub.operations.history.undo(local(), done.operation_ids[0])
 
-        sizes = [len(one.changes) for one in await hub.store.group("default", str(done.restore_id))]
+        sizes = [len(item.changes) for item in await hub.store.group("default", str(done.restore_id))]
         assert sizes == [500, 1000, 1000, 100]
         assert len(undone.undone) == len(done.operation_ids) == 4
         assert state_of(hub.store) == now
@@ -218,7 +218,7 @@ async def test_another_process_follows_a_restore_with_its_search_and_its_caches(
         assert (await other.keywords.search.search(local(), "asyncio", expand=False)).node is not None
         assert (await other.keywords.search.search(local(), "trio", expand=False)).node is None
         assert state_of(other.store) == then
-        assert [one.ts for one in await other.operations.snapshots.entries()] == [f"{entry.ts}-2", entry.ts]
+        assert [item.ts for item in await other.operations.snapshots.entries()] == [f"{entry.ts}-2", entry.ts]
 
 
 async def test_a_snapshot_of_another_directory_restores_into_a_fresh_one(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_
         entry = await hub.operations.snapshots.create()
 
         found = await hub.operations.snapshots.entries()
-        assert [(one.ts, one.problem is None) for one in found] == [(entry.ts, True), ("20200101T000000Z", False)]
+        assert [(item.ts, item.problem is None) for item in found] == [(entry.ts, True), ("20200101T000000Z", False)]
         names = {path.name for path in folder.iterdir()}
         assert names - {"snapshot_20190101T000000Z.tar.gz"} == {
             Path(entry.path).name,
@@ -313,7 +313,7 @@ async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_
 async def test_two_that_would_change_the_folder_wait_for_each_other(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other, hub_at(tmp_path, lock_timeout_s=0.05) as hurried:
         await filled(hub)
-        made = await asyncio.gather(*(one.operations.snapshots.create() for one in (other, hub, other, hub)))
+        made = await asyncio.gather(*(item.operations.snapshots.create() for item in (other, hub, other, hub)))
         descriptor = os.open(tmp_path / "snapshots", os.O_RDONLY)
         assert try_flock(descriptor)
 
@@ -342,7 +342,7 @@ async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_m
 
         assert len(made) == 2
         assert (
-            [one.last_seq for one in await hub.operations.snapshots.entries()]
+            [item.last_seq for item in await hub.operations.snapshots.entries()]
             == [hub.store.last_seq]
             == [entry.last_seq]
         )

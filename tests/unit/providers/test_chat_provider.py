@@ -57,7 +57,7 @@ async def test_the_schema_ends_the_system_prompt_on_every_rung(http: httpx.Async
 async def test_a_question_without_a_system_prompt_is_given_one(http: httpx.AsyncClient, server: respx.Route) -> None:
     await chat_client(http).chat(ChatRequest("f", [{"role": "user", "content": "hello"}], SCHEMA), 10)
 
-    assert [one["role"] for one in sent(server.calls[0])["messages"]] == ["system", "user"]
+    assert [message["role"] for message in sent(server.calls[0])["messages"]] == ["system", "user"]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> No
         failed = [await failure_of(chat) for _ in range(10)]
 
     assert server.call_count == 10
-    assert not any(isinstance(one, ModelUnavailable) for one in failed)
+    assert not any(isinstance(item, ModelUnavailable) for item in failed)
 
 
 async def test_an_answer_is_read_as_far_as_is_set(server: respx.Route) -> None:

@@ -76,7 +76,7 @@ async def test_pages_go_by_id_through_what_the_caller_sees(desk: Desk) -> None:
     after: str | None = None
     while True:
         page = await desk.service.page(WANG, ResourceQuery(prefix="code/", content_type="code", limit=2, after=after))
-        seen += [one["id"] for one in page.records]
+        seen += [record["id"] for record in page.records]
         if page.next_after is None:
             break
         after = page.next_after

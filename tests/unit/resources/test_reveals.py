@@ -51,8 +51,8 @@ async def test_a_reveal_is_on_record_before_it_is_answered(desk: Desk) -> None:
     shown = await desk.service.reveal(wang, ID)
     await desk.service.reveal(LI, ID)
 
-    operations = [one async for one in desk.store.operations("default") if one.op == "reveal_resource"]
-    assert [one.actor for one in operations] == ["user:li", "user:wang"]
+    operations = [item async for item in desk.store.operations("default") if item.op == "reveal_resource"]
+    assert [item.actor for item in operations] == ["user:li", "user:wang"]
     assert operations[1].operation_id == shown.operation_id
     line = desk.store.view("default").get(REVEALS, ID)
     assert line is not None

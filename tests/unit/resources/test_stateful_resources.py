@@ -67,7 +67,7 @@ class ResourceMachine(TwoHubs):
     def __init__(self) -> None:
         super().__init__()
         self.rows: dict[str, Row] = {}
-        self.written: dict[str, list[Written]] = {one: [] for one in IDS}
+        self.written: dict[str, list[Written]] = {item: [] for item in IDS}
         self.keys: dict[str, int] = dict.fromkeys(IDS, 0)
         self.asked: list[Asked] = []
         self.secrets: list[str] = []
@@ -98,7 +98,7 @@ class ResourceMachine(TwoHubs):
 
     def target(self, pick: int) -> str:
         """Return an id that something is done with; most of the time of a live row, where there is one."""
-        live = [one for one, row in self.rows.items() if row.is_live] if pick % 5 else []
+        live = [item for item, row in self.rows.items() if row.is_live] if pick % 5 else []
         among = live or IDS
         return among[pick // 5 % len(among)]
 
@@ -207,7 +207,7 @@ class ResourceMachine(TwoHubs):
     @precondition(lambda self: any(self.written.values()))
     @rule(who=WHO, pick=PICK, is_for_good=st.booleans())
     def undo(self, who: int, pick: int, *, is_for_good: bool) -> None:
-        among = [one for one, written in self.written.items() if written]
+        among = [item for item, written in self.written.items() if written]
         resource_id = among[pick % len(among)]
         undone, stood = self.written[resource_id].pop(), self.rows[resource_id]
         if replace(undone.after, version=stood.version) != stood:
@@ -223,7 +223,7 @@ class ResourceMachine(TwoHubs):
             self.written[resource_id].append(Written(answer.operation_ids[0], stood, self.rows[resource_id]))
 
     # An erased id is of no use for the rest of the run.
-    @precondition(lambda self: len(self.rows) > 1 and sum(one.is_erased for one in self.rows.values()) < len(IDS) - 1)
+    @precondition(lambda self: len(self.rows) > 1 and sum(item.is_erased for item in self.rows.values()) < len(IDS) - 1)
     @rule(who=WHO, by=BY, pick=PICK)
     def erase(self, who: int, by: str, pick: int) -> None:
         resource_id = sorted(self.rows)[pick % len(self.rows)]
@@ -239,8 +239,8 @@ class ResourceMachine(TwoHubs):
         assert not isinstance(answer, type), answer
         self.rows[resource_id] = row.becomes(is_deleted=True, is_erased=True, secret=None)
         self.keys[resource_id] = 0
-        for one in (*(one.operation_id for one in self.written[resource_id]), answer.operation_id):
-            assert self.tried(self.hub(who).operations.history.undo(local(), one)) is Conflict
+        for item in (*(item.operation_id for item in self.written[resource_id]), answer.operation_id):
+            assert self.tried(self.hub(who).operations.history.undo(local(), item)) is Conflict
         self.written[resource_id].clear()
 
     async def caught_up(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
@@ -277,7 +277,7 @@ class ResourceMachine(TwoHubs):
         self.run(self.caught_up(who, self.hub(who).compact(0.0)))
 
         for resource_id, written in self.written.items():
-            known = [one for one in written if self.run(self.hub(who).store.operation("default", one.operation_id))]
+            known = [item for item in written if self.run(self.hub(who).store.operation("default", item.operation_id))]
             # What is forgotten is the oldest of it.
             assert known == written[len(written) - len(known) :]
             self.written[resource_id] = known
@@ -290,14 +290,20 @@ class ResourceMachine(TwoHubs):
     def both_say_it_to_everyone(self) -> None:
         for who in range(len(getattr(self, "opened", ()))):
             for by, ctx in CALLERS.items():
-                seen = {one: row for one, row in self.rows.items() if row.is_live and row.is_seen_by(by)}
+                seen = {item: row for item, row in self.rows.items() if row.is_live and row.is_seen_by(by)}
                 page = self.run(self.hub(who).resources.page(ctx, ResourceQuery(limit=100)))
-                assert [one["id"] for one in page.records] == sorted(seen)
-                for one in page.records:
-                    row = seen[one["id"]]
-                    said = (one["owner"], tuple(one["scopes"]), one["title"], one["has_secure_body"], one["version"])
+                assert [record["id"] for record in page.records] == sorted(seen)
+                for record in page.records:
+                    row = seen[record["id"]]
+                    said = (
+                        record["owner"],
+                        tuple(record["scopes"]),
+                        record["title"],
+                        record["has_secure_body"],
+                        record["version"],
+                    )
                     assert said == (row.owner, row.scopes, row.title, row.secret is not None, row.version)
-                shown = {one["id"]: one for one in page.records}
+                shown = {record["id"]: record for record in page.records}
                 for resource_id in self.rows:
                     got = self.tried(self.hub(who).resources.read(ctx, resource_id))
                     assert got == shown.get(resource_id, NotFound)

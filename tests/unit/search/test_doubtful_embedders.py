@@ -70,7 +70,7 @@ async def test_other_dimensions_are_noticed_though_nobody_searches_or_saves(tmp_
 
     async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
         await until(
-            hub, lambda vectors: [len(one) for one in on_disk(tmp_path).values()] == [2 * 512] and not vectors.lag
+            hub, lambda vectors: [len(item) for item in on_disk(tmp_path).values()] == [2 * 512] and not vectors.lag
         )
 
         assert (await answer(hub, "zebra")).degraded == []

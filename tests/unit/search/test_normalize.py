@@ -23,7 +23,7 @@ def form(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("one", "another"),
+    ("first", "another"),
     [
         ("Python", "pYTHON"),
         ("Ｐｙｔｈｏｎ３", "python3"),
@@ -55,8 +55,8 @@ def form(text: str) -> str:
         ("C--", "C"),
     ],
 )
-def test_two_spellings_of_one_name_have_one_form(one: str, another: str) -> None:
-    assert form(one) == form(another)
+def test_two_spellings_of_one_name_have_one_form(first: str, another: str) -> None:
+    assert form(first) == form(another)
 
 
 @pytest.mark.parametrize(

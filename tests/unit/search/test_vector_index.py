@@ -201,7 +201,7 @@ async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
         assert len(on_disk(tmp_path)) == 9
         assert hub.indexes.records.lag == 0
         assert "refuses 2 texts" in hub.maintenance.failures["vectors"]
-        assert all(one in hub.maintenance.failures["vectors"] for one in poison)
+        assert all(item in hub.maintenance.failures["vectors"] for item in poison)
 
 
 async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ended(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ async def test_a_file_with_many_outdated_rows_is_written_anew(tmp_path: Path) ->
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
         batches = [await hub.knowledge.records.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
-        made = [str(one.record["id"]) for batch in batches for one in batch.records]
+        made = [str(item.record["id"]) for batch in batches for item in batch.records]
         await brought_up(hub)
         for knowledge_id in made[:1200]:
             await hub.knowledge.records.delete(local(), knowledge_id)
@@ -286,14 +286,14 @@ async def test_a_damaged_file_is_made_anew_from_the_log(tmp_path: Path, name: st
     for data in damages(path.read_bytes()):
         path.write_bytes(data)
         assert [
-            one
-            for one in check_directory(Settings(data_dir=tmp_path))
-            if "vectors" in one.subject and one.severity == "problem"
+            item
+            for item in check_directory(Settings(data_dir=tmp_path))
+            if "vectors" in item.subject and item.severity == "problem"
         ]
         async with hub_with(tmp_path, HashingEmbedder()) as hub:
             await hub.maintenance.tick()
             await brought_up(hub)
             assert ids(await answer(hub, "zebra")) == [zebra]
         assert on_disk(tmp_path) == expected
-        assert [one for one in check_directory(Settings(data_dir=tmp_path)) if one.severity == "problem"] == []
+        assert [item for item in check_directory(Settings(data_dir=tmp_path)) if item.severity == "problem"] == []
         path = next((tmp_path / "indexes" / "vectors").rglob(name))

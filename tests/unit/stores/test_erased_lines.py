@@ -38,7 +38,7 @@ def line_of(*changes: dict[str, Any], **fields: Any) -> bytes:  # noqa: ANN401 -
 
 def erased(line: bytes, row_id: str = "knowledge-1", collection: str = COLLECTION, *known: bytes) -> bytes | None:
     target, rules = Target("default", collection, row_id), RULES[collection]
-    versions = [row for one in (line, *known) for row in find_versions(parse_line(one) or {}, target)]
+    versions = [row for item in (line, *known) for row in find_versions(parse_line(item) or {}, target)]
     return erase_from_line(line, target, rules, Fingerprints.of(row_id, versions, rules))
 
 
@@ -151,7 +151,7 @@ def test_a_second_row_of_one_line_is_erased_beside_the_first() -> None:
     record = parse_line(second or b"")
     assert record is not None
     assert len(second or b"") == len(line)
-    assert all(is_erased(one["after"]) for one in record["changes"])
+    assert all(is_erased(item["after"]) for item in record["changes"])
 
 
 def test_a_line_of_a_base_is_erased_too() -> None:

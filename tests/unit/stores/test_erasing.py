@@ -184,7 +184,7 @@ async def test_no_undo_brings_it_back(tmp_path: Path) -> None:
 async def test_an_operation_of_many_rows_is_not_undone_in_part(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("stays")])
-        row_id, other = (str(one.record["id"]) for one in batch.records)
+        row_id, other = (str(item.record["id"]) for item in batch.records)
         await erase(hub, row_id)
 
         with pytest.raises(Conflict, match=row_id):
@@ -196,8 +196,8 @@ async def test_an_operation_of_many_rows_is_not_undone_in_part(tmp_path: Path) -
 async def test_two_erasings_of_one_batch_leave_the_rest(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         contents = [SECRET, CHINESE, "stays"]
-        batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(one) for one in contents])
-        first, second, third = (str(one.record["id"]) for one in batch.records)
+        batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(content) for content in contents])
+        first, second, third = (str(item.record["id"]) for item in batch.records)
 
         await asyncio.gather(
             erase(hub, first), erase(hub, second), hub.knowledge.records.patch(local(), third, {"tags": {}})
@@ -304,11 +304,11 @@ async def test_what_a_model_was_shown_of_an_info_goes_and_what_it_was_asked_else
 
         await erase(hub, secret, INFOS)
 
-        operations = {one.operation_id: one async for one in hub.store.operations("default")}
-        asked = [one.agent_io for one in operations.values() if one.op == "create_info"]
+        operations = {operation.operation_id: operation async for operation in hub.store.operations("default")}
+        asked = [operation.agent_io for operation in operations.values() if operation.op == "create_info"]
         assert files_with(tmp_path, SECRET) == files_with(tmp_path, "斑驴") == []
         assert len(asked) == 2
-        assert [one for one in asked if one is not None] == [operations[other.operation_id or ""].agent_io]
+        assert [item for item in asked if item is not None] == [operations[other.operation_id or ""].agent_io]
 
 
 async def test_the_row_of_another_account_under_the_same_id_stays(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ async def test_what_waits_beyond_the_bytes_of_one_batch_is_written_in_the_next(t
     done = await asyncio.gather(*(save(store, row_id, "x" * HALF_A_BATCH) for row_id in "abc"))
     await store.close()
 
-    assert [one.operation.seq for one in done if isinstance(one, Committed)] == [1, 2, 3]
+    assert [item.operation.seq for item in done if isinstance(item, Committed)] == [1, 2, 3]
     assert files.log_syncs == 2
 
 
@@ -53,9 +53,9 @@ async def test_what_is_written_stays_written_when_who_asked_has_gone(tmp_path: P
 @pytest.mark.parametrize("writes", [False, True], ids=["by reading", "by writing"])
 async def test_a_process_that_is_many_megabytes_behind_catches_up(tmp_path: Path, writes: bool) -> None:
     options = StoreOptions(segment_bytes=8 * 1024 * 1024)
-    one, other = (open_files(tmp_path, options=options) for _ in range(2))
+    first, other = (open_files(tmp_path, options=options) for _ in range(2))
     for number in range(6):
-        await save(one, f"row-{number}", "x" * 3_000_000)
+        await save(first, f"row-{number}", "x" * 3_000_000)
 
     if writes:
         await save(other, "mine")
@@ -64,14 +64,14 @@ async def test_a_process_that_is_many_megabytes_behind_catches_up(tmp_path: Path
 
     assert other.last_seq == 6 + writes
     assert all(other.view(ACCOUNT).get(COLLECTION, f"row-{number}") for number in range(6))
-    await one.close()
+    await first.close()
     await other.close()
 
 
 async def test_a_segment_whose_header_was_damaged_before_another_process_read_it_is_named(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
-    one, other = (open_files(tmp_path, options=options) for _ in range(2))
-    await save(one, "a")
+    first, other = (open_files(tmp_path, options=options) for _ in range(2))
+    await save(first, "a")
     newest = tmp_path / "change_log" / "segment-00000002.jsonl"
     newest.write_bytes(b"#" + newest.read_bytes()[1:])
 
@@ -80,5 +80,5 @@ async def test_a_segment_whose_header_was_damaged_before_another_process_read_it
     (damage,) = other.status().damage
     assert (damage.path, damage.reason) == (str(newest), "the segment's header is damaged")
     assert not other.status().writable
-    await one.close()
+    await first.close()
     await other.close()

@@ -41,9 +41,9 @@ def put_keys(root: Path, keys: dict[str, WrappedKey]) -> None:
 
 def said(root: Path, severity: Severity = Severity.PROBLEM) -> list[Finding]:
     return [
-        one
-        for one in inspect(root)
-        if one.severity is severity and (one.subject == "keys" or one.subject.startswith(str(root / "keys")))
+        item
+        for item in inspect(root)
+        if item.severity is severity and (item.subject == "keys" or item.subject.startswith(str(root / "keys")))
     ]
 
 
@@ -80,7 +80,7 @@ async def test_only_the_bodies_whose_keys_an_older_keyring_lacks_are_named(hub: 
     await hub.resources.patch(local(), "a", {"secure_body": "another"})
     put_keys(tmp_path, older)
 
-    assert [one.detail for one in said(tmp_path)] == ["lacks the keys of 2 sealed bodies of account 'default': a, c"]
+    assert [item.detail for item in said(tmp_path)] == ["lacks the keys of 2 sealed bodies of account 'default': a, c"]
 
 
 async def test_a_keyring_that_lacks_keys_is_named_after_a_compaction_too(hub: Hub, tmp_path: Path) -> None:
@@ -88,18 +88,20 @@ async def test_a_keyring_that_lacks_keys_is_named_after_a_compaction_too(hub: Hu
     await hub.resources.patch(local(), "a", {"secure_body": "another"})
     await hub.compact(0.0)
     named = (hub.store.view("default").get(RESOURCES, "a") or {})["sealed"]["key_id"]
-    put_keys(tmp_path, {key_id: one for key_id, one in keys_in(tmp_path).items() if key_id != named})
+    put_keys(tmp_path, {key_id: key for key_id, key in keys_in(tmp_path).items() if key_id != named})
 
-    assert [one.detail for one in said(tmp_path)] == ["lacks the key of a sealed body of account 'default': a"]
+    assert [item.detail for item in said(tmp_path)] == ["lacks the key of a sealed body of account 'default': a"]
 
 
 async def test_a_body_whose_key_was_destroyed_is_noted(hub: Hub, tmp_path: Path) -> None:
     await sealed(hub, ID)
     ring = keys_in(tmp_path)
-    put_keys(tmp_path, {key_id: replace(one, nonce=b"", data=b"", destroyed_at="then") for key_id, one in ring.items()})
+    put_keys(
+        tmp_path, {key_id: replace(item, nonce=b"", data=b"", destroyed_at="then") for key_id, item in ring.items()}
+    )
 
     assert said(tmp_path) == []
-    assert [one.detail for one in said(tmp_path, Severity.NOTE)] == [
+    assert [item.detail for item in said(tmp_path, Severity.NOTE)] == [
         f"the key of a sealed body of account 'default' was destroyed: {ID}"
     ]
 

@@ -163,7 +163,7 @@ def test_a_header_of_another_segment_is_named_and_written_anew(data: Path) -> No
     done = repair_directory(settings(data))
 
     assert before[first.name] == "by its header this is segment 1111111"
-    assert "written again from its good lines; no operation is lost" in [one.detail for one in done]
+    assert "written again from its good lines; no operation is lost" in [item.detail for item in done]
     header = orjson.loads(segments(data)[1].read_bytes().split(b"\n")[0])
     assert header["previous_length"] == segments(data)[0].stat().st_size
     assert said(data, Severity.PROBLEM) == {}
@@ -275,7 +275,7 @@ def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
 
     kept = sorted(path.name for path in (data / "quarantine").glob("records-*knowledge.jsonl"))
     assert kept == ["records-1-knowledge.jsonl", "records-2-knowledge.jsonl"]
-    assert [one.severity for one in check_directory(settings(data)) if one.severity is Severity.PROBLEM] == []
+    assert [item.severity for item in check_directory(settings(data)) if item.severity is Severity.PROBLEM] == []
 
 
 class Forbidding(FaultyFileSystem):

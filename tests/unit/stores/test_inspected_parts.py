@@ -183,7 +183,7 @@ def test_a_record_file_that_the_checkpoint_does_not_name_is_a_problem(data: Path
     del said["crc"]
     checkpoint.write_bytes(seal(orjson.dumps(said)[:-1]))
 
-    assert [one.detail for one in problems(data)] == ["not as the log says: records/links.jsonl"]
+    assert [problem.detail for problem in problems(data)] == ["not as the log says: records/links.jsonl"]
 
 
 def test_what_writes_left_over_is_noted_and_removed_by_a_repair(data: Path) -> None:

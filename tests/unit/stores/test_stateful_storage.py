@@ -191,7 +191,7 @@ class StorageMachine(TwoHubs):
         stood, self.said = self.said, self.rows(who)
         assert self.said == before
         again = undone.operation_ids if len(undone.operation_ids) == 1 else []
-        self.undoable += [(one, stood) for one in again]
+        self.undoable += [(item, stood) for item in again]
 
     @rule(who=WHO, days=st.sampled_from([0.0, 0.0, 1.0]))
     def compact(self, who: int, days: float) -> None:
@@ -203,7 +203,7 @@ class StorageMachine(TwoHubs):
         if done.operations:
             # What stood in the segments that went cannot be undone any more.
             base_seq = self.hub(who).store.history.base_seq
-            self.undoable = [one for one in self.undoable if self.is_known(who, one[0])]
+            self.undoable = [item for item in self.undoable if self.is_known(who, item[0])]
             assert base_seq > 0
 
     def is_known(self, who: int, operation_id: str) -> bool:

@@ -38,8 +38,8 @@ class Records:
         if self.error is not None:
             raise self.error
         rows = [
-            {"id": one, "task": f"task {one}", "content": "x" * 1000, "types": ["tool"], "relevance": 0.5}
-            for one in self.ids
+            {"id": item, "task": f"task {item}", "content": "x" * 1000, "types": ["tool"], "relevance": 0.5}
+            for item in self.ids
         ]
         return KnowledgeFound(rows, 2, degraded=self.degraded)
 
@@ -100,12 +100,12 @@ class Memories:
 def named(name: str, *infos: str) -> KeywordFound:
     row = {"id": f"id of {name}", "name": name, "description": "what it is", "created_at": TODAY}
     path = [{"id": "root", "name": "root"}, row]
-    hanging = [{"id": one, "content": f"says {one}", "source": "", "created_at": TODAY} for one in infos]
+    hanging = [{"id": info, "content": f"says {info}", "source": "", "created_at": TODAY} for info in infos]
     return KeywordFound(
         SearchStatus.MATCHED,
         json.dumps(row).encode(),
-        [json.dumps(one).encode() for one in path],
-        [json.dumps(one).encode() for one in hanging],
+        [json.dumps(item).encode() for item in path],
+        [json.dumps(item).encode() for item in hanging],
         reason="exact",
     )
 
@@ -128,7 +128,7 @@ async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
 
     answer = await recall.recall(local(), RecallQuery("a"))
 
-    assert [one.source.value for one in answer.items] == ["keywords", "memory"]
+    assert [item.source.value for item in answer.items] == ["keywords", "memory"]
     assert answer.degraded == ["knowledge", "embedder"]
     assert noted == [("knowledge", "broken")]
 
@@ -150,7 +150,7 @@ async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> 
 
     answer = await recall.recall(local(), RecallQuery("a"))
 
-    assert [one.id for one in answer.items] == ["k1"]
+    assert [item.id for item in answer.items] == ["k1"]
     assert answer.degraded == ["keywords"]
 
 

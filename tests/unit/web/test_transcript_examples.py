@@ -17,15 +17,15 @@ def test_a_transcript_is_a_body_of_the_api_with_ids_times_and_tools(name: str, i
     sent = CommitBody.model_validate(orjson.loads((EXAMPLES / name).read_bytes()))
 
     commit = sent.to_commit()
-    ids = [one.message_id for one in commit.messages]
-    times = [one.timestamp or "" for one in commit.messages]
+    ids = [message.message_id for message in commit.messages]
+    times = [message.timestamp or "" for message in commit.messages]
     assert len(commit.messages) == len(set(ids)) == 30
     assert None not in ids
     assert times == sorted(times)
     assert "" not in times
-    assert {one.role for one in commit.messages} == {"user", "assistant", "tool"}
-    assert {one.ok for one in commit.used_tools} == {True, False}
-    spoken = [one.content for one in commit.messages if one.role != "tool"]
+    assert {message.role for message in commit.messages} == {"user", "assistant", "tool"}
+    assert {tool.ok for tool in commit.used_tools} == {True, False}
+    spoken = [message.content for message in commit.messages if message.role != "tool"]
     assert all(bool(CHINESE.search(text)) is is_chinese for text in spoken)
 
 

@@ -71,7 +71,7 @@ async def test_words_and_cases_and_a_score_are_one_operation_that_is_undone_as_o
 
     assert (done["eval"]["harmful"], done["eval"]["score"], done["version"]) == (1, 2, 2)
     operation = (await api.get(f"/api/operations/{done['operation_id']}")).json()
-    assert (operation["op"], [one["function"] for one in operation["agent_io"]]) == (
+    assert (operation["op"], [item["function"] for item in operation["agent_io"]]) == (
         "evolve_knowledge",
         ["evolve_knowledge"],
     )

@@ -51,8 +51,8 @@ async def test_a_question_is_answered_by_a_walk_down_the_tree(
     found = await search(api, "那门用缩进的语言")
 
     assert (found["status"], found["node"]["id"], found["reason"]) == ("matched", python["id"], "the snake")
-    assert [one["name"] for one in found["path"]] == ["root", "编程语言", "Python"]
-    assert [one["content"] for one in found["infos"]] == ["GIL"]
+    assert [item["name"] for item in found["path"]] == ["root", "编程语言", "Python"]
+    assert [item["content"] for item in found["infos"]] == ["GIL"]
     assert (found["degraded"], len(model.questions)) == ([], 2)
 
 
@@ -83,7 +83,7 @@ async def test_a_search_survives_the_model(
     found = await search(api, "which language has a GIL")
 
     assert (found["status"], found["reason"], found["degraded"]) == ("not_found", reason, ["llm"])
-    assert [one["id"] for one in found["candidates"]] == [shown["id"]]
+    assert [candidate["id"] for candidate in found["candidates"]] == [shown["id"]]
 
 
 async def test_a_keyword_finds_its_own_parent(api: httpx.AsyncClient, script: list[Answer]) -> None:
@@ -163,7 +163,7 @@ async def test_infos_are_linked_to_all_that_they_name_when_the_model_fails(
 
     made = await info(api, "Python 3.13", auto_link=True)
 
-    assert (made["degraded"], [one["relation"] for one in made["decided"]["linked"]]) == (["llm"], ["RELATED"])
+    assert (made["degraded"], [item["relation"] for item in made["decided"]["linked"]]) == (["llm"], ["RELATED"])
 
 
 async def test_a_plan_of_rules_stands_when_the_model_fails(api: httpx.AsyncClient, script: list[Answer]) -> None:
@@ -173,7 +173,7 @@ async def test_a_plan_of_rules_stands_when_the_model_fails(api: httpx.AsyncClien
     plan = (await api.post("/api/keywords/reorganize", json={})).json()
 
     assert plan["degraded"] == ["llm"]
-    assert [(one["source"]["id"], one["into"]["id"]) for one in plan["steps"]] == [(second["id"], first["id"])]
+    assert [(step["source"]["id"], step["into"]["id"]) for step in plan["steps"]] == [(second["id"], first["id"])]
 
 
 async def missed(api: httpx.AsyncClient, count: int, **params: str) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ async def keep(api: httpx.AsyncClient, *contents: str, **fields: object) -> list
 
 
 def contents(question: ChatRequest) -> Sequence[str]:
-    return [one["content"] for one in fenced_data(question)["records"]]
+    return [record["content"] for record in fenced_data(question)["records"]]
 
 
 async def test_what_says_the_same_in_other_words_becomes_what_the_model_wrote(
@@ -44,7 +44,7 @@ async def test_what_says_the_same_in_other_words_becomes_what_the_model_wrote(
     assert contents(model.questions[0]) == [ONE, OTHER]
     assert (kept["task"], kept["content"]) == (MERGED["task"], MERGED["content"])
     assert (source["content"], source["merged_into"]) == (OTHER, first)
-    assert [(one["how"], one["content"]) for one in done["merged"]] == [("model", MERGED["content"])]
+    assert [(item["how"], item["content"]) for item in done["merged"]] == [("model", MERGED["content"])]
     assert (done["sources_by"]["model"], done["families_asked"], done["degraded"]) == (1, 1, [])
     operation = (await api.get(f"/api/operations/{done['operation_id']}")).json()
     assert [call["function"] for call in operation["agent_io"]] == ["merge_knowledge"]
@@ -83,7 +83,7 @@ async def test_a_model_that_fails_leaves_its_records_apart_and_the_rest_is_merge
     done = await slim(api)
 
     assert done["degraded"] == ["llm"]
-    assert [one["ids"] for one in done["skipped"]] == [apart]
+    assert [item["ids"] for item in done["skipped"]] == [apart]
     assert sorted(await listed(api)) == sorted([*apart, copies[0]])
     assert [(await read(api, row_id))["content"] for row_id in apart] == [ONE, OTHER]
 
@@ -140,7 +140,7 @@ async def test_a_preview_asks_the_model_and_writes_nothing(api: httpx.AsyncClien
 
     planned = await slim(api, dry_run=True)
 
-    assert [(one["into"], one["content"]) for one in planned["merged"]] == [(first, MERGED["content"])]
+    assert [(item["into"], item["content"]) for item in planned["merged"]] == [(first, MERGED["content"])]
     assert await listed(api) == [second, first]
     assert (await read(api, second)).get("merged_into") is None
 
@@ -156,7 +156,7 @@ async def test_that_a_model_keeps_records_apart_is_kept_beside_what_it_merges(
 
     async def decided() -> list[dict[str, Any]]:
         operations = (await api.get("/api/operations")).json()["results"]
-        return [one for one in operations if one["op"] == "agent_decision"]
+        return [operation for operation in operations if operation["op"] == "agent_decision"]
 
     async with asyncio.timeout(5):
         while not (noted := await decided()):  # noqa: ASYNC110 -- it is noted behind the answer
@@ -210,9 +210,9 @@ async def test_what_was_changed_while_the_model_thought_is_left_out_and_named(se
 
         done = await slim(api)
 
-        assert [one["ids"] for one in done["skipped"]] == [[first, second]]
+        assert [item["ids"] for item in done["skipped"]] == [[first, second]]
         assert "changed meanwhile" in done["skipped"][0]["reason"]
-        assert (done["records_after"], [one["into"] for one in done["merged"]]) == (3, [copies[0]])
+        assert (done["records_after"], [item["into"] for item in done["merged"]]) == (3, [copies[0]])
         assert [(await read(api, row_id))["content"] for row_id in (first, second)] == [ONE, "moved on"]
 
 

@@ -38,12 +38,12 @@ async def test_a_key_opens_nothing_beside_as_soon_as_it_is_revoked_or_replaced(
 
 
 async def test_the_list_of_keys_and_a_keys_account_are_known_beside(hub: Hub, beside: httpx.AsyncClient) -> None:
-    one = await minted(hub, KeyHolder("li"))
+    first = await minted(hub, KeyHolder("li"))
     listed = await beside.get(KEYS, headers=ROOT)
     other = await minted(hub, KeyHolder("li"), account="acme")
 
     # The root key names a key without its account, which is looked up.
     ended = await beside.delete(f"{KEYS}/{other.key.key_id}", headers=ROOT)
 
-    assert [key["key_id"] for key in listed.json()["results"]] == [one.key.key_id]
+    assert [key["key_id"] for key in listed.json()["results"]] == [first.key.key_id]
     assert ended.status_code == 200

@@ -45,9 +45,9 @@ REFUSED: Mapping[Need, Mapping[str, int]] = {
     Need.ROOT: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "reader", "writer", "owner", "admin"), 403),
 }
 CASES = [
-    pytest.param(method, path, one, id=f"{method} {path}{f' #{index}' if index else ''}")
+    pytest.param(method, path, item, id=f"{method} {path}{f' #{index}' if index else ''}")
     for (method, path), several in ROWS.items()
-    for index, one in enumerate(several)
+    for index, item in enumerate(several)
 ]
 
 
@@ -96,37 +96,37 @@ async def test_every_route_has_its_row(app: FastAPI) -> None:
     assert routes == set(ROWS)
 
 
-@pytest.mark.parametrize(("method", "path", "one"), CASES)
+@pytest.mark.parametrize(("method", "path", "row"), CASES)
 async def test_who_is_answered_what(
-    method: str, path: str, one: Asked, made: Made, keys: dict[str, str | None]
+    method: str, path: str, row: Asked, made: Made, keys: dict[str, str | None]
 ) -> None:
     ids: dict[str, str] = {}
 
     for who in EVERYBODY:
         # What is only read is there for all of them; what a request may change, each finds as it was.
-        ids = ids if ids and method == "GET" else await made.rows(path, one)
-        answer = await made.ask(method, path, one, ids, keys[who])
-        refused = REFUSED[one.need].get(who)
+        ids = ids if ids and method == "GET" else await made.rows(path, row)
+        answer = await made.ask(method, path, row, ids, keys[who])
+        refused = REFUSED[row.need].get(who)
 
-        assert answer.status_code == (refused or one.status), (who, answer.text)
-        if refused is None and one.need is not Need.NOTHING:
-            sees = who not in ({*STRANGERS, "reader", "writer"} if one.is_private else STRANGERS)
-            assert one.tells is None or (ids[one.tells] in answer.text) is sees, who
+        assert answer.status_code == (refused or row.status), (who, answer.text)
+        if refused is None and row.need is not Need.NOTHING:
+            sees = who not in ({*STRANGERS, "reader", "writer"} if row.is_private else STRANGERS)
+            assert row.tells is None or (ids[row.tells] in answer.text) is sees, who
             assert sees or not any(row_id in answer.text for row_id in ids.values() if method == "GET"), who
 
 
-@pytest.mark.parametrize(("method", "path", "one"), CASES)
+@pytest.mark.parametrize(("method", "path", "row"), CASES)
 async def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(
-    method: str, path: str, one: Asked, made: Made, keys: dict[str, str | None]
+    method: str, path: str, row: Asked, made: Made, keys: dict[str, str | None]
 ) -> None:
-    ids = await made.rows(path, one)
+    ids = await made.rows(path, row)
     missing = {name: _of_nothing(row_id) for name, row_id in ids.items()}
     # Who sees a row and may not change it is told that it is there.
-    told = {"writer", *(("reader",) if one.reader_is_told else ())} if one.need is Need.OWNERSHIP else set()
+    told = {"writer", *(("reader",) if row.reader_is_told else ())} if row.need is Need.OWNERSHIP else set()
 
-    for who in REFUSED[one.need].keys() - told:
-        there = await made.ask(method, path, one, ids, keys[who])
-        nothing = await made.ask(method, path, one, missing, keys[who])
+    for who in REFUSED[row.need].keys() - told:
+        there = await made.ask(method, path, row, ids, keys[who])
+        nothing = await made.ask(method, path, row, missing, keys[who])
 
         assert there.status_code == nothing.status_code, who
         assert _without(there.content, ids) == _without(nothing.content, missing), who

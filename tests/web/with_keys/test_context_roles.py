@@ -63,9 +63,9 @@ async def test_a_reader_of_ones_own_reads_everything_and_changes_nothing(
     ]
 
     assert writer
-    assert [one.status_code for one in reads] == [200] * len(READS)
+    assert [read.status_code for read in reads] == [200] * len(READS)
     assert reads[0].json()["blocks"] != []
-    assert [one.status_code for one in writes] == [403] * len(WRITES)
+    assert [write.status_code for write in writes] == [403] * len(WRITES)
     assert hub.store.last_seq == before
 
 

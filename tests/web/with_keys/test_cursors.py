@@ -45,7 +45,7 @@ async def page(api: httpx.AsyncClient, path: str, who: Mapping[str, str], **para
 
 
 def ids(told: Mapping[str, Any]) -> list[str]:
-    return [one["id"] for one in told["results"]]
+    return [result["id"] for result in told["results"]]
 
 
 @pytest.mark.parametrize("path", LISTS)
@@ -109,8 +109,8 @@ async def test_a_cursor_opens_no_other_list_and_no_other_account(
         for other, who in ((path, elsewhere), (LISTS[path == LISTS[0]], chen))
     ]
 
-    assert [one.status_code for one in refused] == [422, 422]
-    assert {one.json()["errors"][0]["field"] for one in refused} == {"cursor"}
+    assert [item.status_code for item in refused] == [422, 422]
+    assert {item.json()["errors"][0]["field"] for item in refused} == {"cursor"}
 
 
 async def test_a_restart_gives_the_same_cursor_for_the_same_page(settings: Settings) -> None:

@@ -54,7 +54,7 @@ class Voters:
 
     async def weighs(self) -> tuple[float, float]:
         found = (await self.ask("root", "GET", f"{KNOWLEDGE}/search?q=element&min_score=1"))["results"]
-        record = next(one for one in found if one["id"] == self.record)
+        record = next(item for item in found if item["id"] == self.record)
         counted = record["eval"]
         assert record["quality_score"] == 3 + counted["helpful"] - 2.0 * counted["harmful"]
         return counted["effective"]["helpful"], counted["effective"]["harmful"]

@@ -161,8 +161,8 @@ async def test_a_key_that_is_unknown_expired_or_revoked_is_refused_in_the_same_b
     keys = [text_of(expired), text_of(revoked), text_of(rotated), text_of(revoked)[:-1], "forged", "kh_x_y"]
     refused = [await api.get("/api/knowledge", headers=bearing(key)) for key in keys]
 
-    assert {(one.status_code, one.content) for one in refused} == {(401, refused[0].content)}
-    assert all(key not in one.text for key, one in zip(keys, refused, strict=True))
+    assert {(item.status_code, item.content) for item in refused} == {(401, refused[0].content)}
+    assert all(key not in item.text for key, item in zip(keys, refused, strict=True))
 
 
 async def test_who_has_no_key_is_refused_before_the_body_is_read(app: FastAPI) -> None:
@@ -252,7 +252,7 @@ async def test_the_root_key_saves_for_root_or_for_whom_it_names(api: httpx.Async
     owners = [answer.json()["owner"] for answer in (plain, *named)]
     assert owners == ["user:root", "user:li", "agent:bot", "user:wang"]
     operations = (await api.get("/api/operations", headers=ROOT)).json()["results"]
-    assert {one["actor"] for one in operations} == {"user:root"}
+    assert {item["actor"] for item in operations} == {"user:root"}
 
 
 async def test_ids_of_others_are_refused_in_body_and_query_alike(api: httpx.AsyncClient, hub: Hub) -> None:

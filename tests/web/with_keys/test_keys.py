@@ -50,8 +50,8 @@ async def test_a_key_is_made_told_once_listed_without_it_and_used(api: httpx.Asy
     expected = wanted | {"team_ids": ["web"], "expires_at": "2099-01-01T00:00:00Z"}
     assert {name: answer[name] for name in wanted} == expected
     assert made.headers["x-operation-id"] == answer["operation_id"]
-    (one,) = listed.json()["results"]
-    assert one["key_id"] == answer["key_id"]
+    (key,) = listed.json()["results"]
+    assert key["key_id"] == answer["key_id"]
     assert answer["key"] not in listed.text
     assert "hash" not in made.text + listed.text
     assert (await api.get("/api/knowledge", headers=bearing(answer["key"]))).status_code == 200
@@ -69,7 +69,7 @@ async def test_an_admin_keeps_the_keys_of_their_account_and_no_others(api: httpx
 
     assert (made.status_code, named.status_code, elsewhere.status_code) == (201, 201, 403)
     assert made.json()["account"] == "acme"
-    assert [one["user_id"] for one in listed.json()["results"]] == ["boss", "chen", "ann"]
+    assert [result["user_id"] for result in listed.json()["results"]] == ["boss", "chen", "ann"]
     assert (await api.get(KEYS, params={"account": "default"}, headers=admin)).status_code == 403
     for verb in ("", "/rotate"):
         method = "POST" if verb else "DELETE"
@@ -96,8 +96,8 @@ async def test_who_is_no_admin_makes_lists_and_ends_no_key(api: httpx.AsyncClien
         await api.post(f"{KEYS}/key-0000000000000000/rotate", headers=headers),
     ]
 
-    assert [one.status_code for one in answers] == [403] * 6
-    assert len({one.json()["detail"] for one in answers}) == 1
+    assert [answer.status_code for answer in answers] == [403] * 6
+    assert len({answer.json()["detail"] for answer in answers}) == 1
     assert (await api.get("/api/knowledge", headers=headers)).status_code == 200
 
 
@@ -151,7 +151,7 @@ async def test_a_key_that_cannot_be_is_refused_by_its_field(
     answer = await api.post(KEYS, json=wrong, headers=ROOT)
 
     assert answer.status_code == 422
-    assert [one["field"] for one in answer.json()["errors"]] == [field]
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
     assert (await api.get(KEYS, headers=ROOT)).json()["count"] == 0
 
 
@@ -192,4 +192,4 @@ async def test_with_auth_off_the_local_principal_makes_keys_beforehand_and_named
         listed = [await client.get(KEYS, params=params) for params in ({}, {"user_id": "li"})]
 
     assert made.status_code == 201
-    assert [one.status_code for one in listed] == [200, 403]
+    assert [item.status_code for item in listed] == [200, 403]

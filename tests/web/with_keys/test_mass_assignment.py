@@ -74,11 +74,11 @@ ITS_OWN = {
     ("POST", "/api/knowledge/import"): {"id", "created_at", "eval", "updated_at", "version"},
 }
 CASES = [
-    pytest.param(method, path, one, id=f"{method} {path}")
-    for (method, path), (one, *_) in ROWS.items()
+    pytest.param(method, path, row, id=f"{method} {path}")
+    for (method, path), (row, *_) in ROWS.items()
     # JSON-RPC ignores unknown fields of its envelope; the arguments of tools are tested below. Hosts of hooks send what
     # they like, and nothing of it names the caller (`tests/web/test_hooks.py`).
-    if method in {"POST", "PUT", "PATCH"} and one.body is not None and path not in {"/mcp", "/api/hooks/{host}/{event}"}
+    if method in {"POST", "PUT", "PATCH"} and row.body is not None and path not in {"/mcp", "/api/hooks/{host}/{event}"}
 ]
 
 
@@ -87,16 +87,16 @@ def world() -> Overrides:
     return Overrides(files=RealFileSystem())
 
 
-@pytest.mark.parametrize(("method", "path", "one"), CASES)
+@pytest.mark.parametrize(("method", "path", "row"), CASES)
 async def test_no_write_route_takes_what_is_the_servers_to_say(
-    method: str, path: str, one: Asked, api: httpx.AsyncClient, hub: Hub
+    method: str, path: str, row: Asked, api: httpx.AsyncClient, hub: Hub
 ) -> None:
-    role = Role.ADMIN if one.need is Need.ADMIN else Role.WRITER
+    role = Role.ADMIN if row.need is Need.ADMIN else Role.WRITER
     key = text_of(await minted(hub, KeyHolder("li", project_ids=("atlas",)), role))
     made = Made(api, hub, key)
-    ids = await made.rows(path, one)
-    assert one.body is not None
-    body, before = one.body(ids), await _list_writes(hub)
+    ids = await made.rows(path, row)
+    assert row.body is not None
+    body, before = row.body(ids), await _list_writes(hub)
     # A version in the body of a change is the one that is expected: another is a conflict.
     own = ITS_OWN.get((method, path), set())
 

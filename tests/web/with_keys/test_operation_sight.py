@@ -64,7 +64,7 @@ async def test_a_hidden_id_filters_as_one_that_never_was_also_for_who_acts_as_th
     answers = {subject: await told(wang, subject) for subject in secret}
 
     assert seen["count"] >= 1
-    assert [(await ask(api, li, "GET", f"{OPERATIONS}?subject={one}"))["count"] >= 1 for one in secret] == [True] * 6
+    assert [(await ask(api, li, "GET", f"{OPERATIONS}?subject={item}"))["count"] >= 1 for item in secret] == [True] * 6
     assert answers == dict.fromkeys(secret, nothing)
 
 
@@ -78,7 +78,7 @@ async def test_an_actor_keeps_sight_of_their_own_operations_without_the_ids_that
 
     listed = (await ask(api, wang, "GET", OPERATIONS))["results"]
 
-    assert [(one["operation_id"], one["actor"], one["subjects"]) for one in listed] == [
+    assert [(item["operation_id"], item["actor"], item["subjects"]) for item in listed] == [
         (vote["operation_id"], "user:wang", [])
     ]
     assert (listed[0]["undoable"], (await undo_tried(api, wang, listed[0])).status_code) == (False, 404)
@@ -112,7 +112,7 @@ async def test_an_operation_is_undoable_to_those_whom_an_undo_would_not_be_refus
     }
     assert {tried.status_code for _, tried in told.values()} == {200, 403, 404, 409}
     assert len(told) > 60
-    assert {one: is_told for one, (is_told, _) in told.items()} == may
+    assert {item: is_told for item, (is_told, _) in told.items()} == may
 
 
 async def everything_undoable(api: httpx.AsyncClient, keys: Mapping[str, Key]) -> None:

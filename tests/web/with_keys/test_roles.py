@@ -133,7 +133,7 @@ async def test_what_is_extracted_from_an_admins_talk_is_the_admins(admin: Caller
 
     saved = (await admin.ask("POST", f"{KNOWLEDGE}/extract", messages=spoken, trigger="user_expression"))["saved"]
 
-    assert [(one["owner"], one["scopes"]) for one in saved] == [("user:ada", ["user:ada"])]
+    assert [(item["owner"], item["scopes"]) for item in saved] == [("user:ada", ["user:ada"])]
 
 
 async def test_the_profile_of_an_admin_is_their_own_and_not_everybodys(admin: Caller, li: Caller) -> None:
@@ -142,17 +142,17 @@ async def test_the_profile_of_an_admin_is_their_own_and_not_everybodys(admin: Ca
 
     profile = await admin.ask("GET", f"{KNOWLEDGE}/profile")
 
-    assert [one["content"] for one in profile["results"]] == ["prefers spaces"]
+    assert [result["content"] for result in profile["results"]] == ["prefers spaces"]
 
 
 async def test_access_tells_each_role_its_rights(li: Caller, reader: Caller, admin: Caller, root: Caller) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["project:atlas"])
 
-    seen = [(await one.ask("GET", f"{KNOWLEDGE}/{row['id']}/access"))["caller"] for one in (reader, li, admin, root)]
+    seen = [(await item.ask("GET", f"{KNOWLEDGE}/{row['id']}/access"))["caller"] for item in (reader, li, admin, root)]
 
-    assert [one["seen_by"] for one in seen] == ["project:atlas", "user:li", "admin", "local_principal"]
-    assert ["edit" in one["rights"] for one in seen] == [False, True, True, True]
-    assert all("add_evidence" in one["rights"] for one in seen)
+    assert [item["seen_by"] for item in seen] == ["project:atlas", "user:li", "admin", "local_principal"]
+    assert ["edit" in item["rights"] for item in seen] == [False, True, True, True]
+    assert all("add_evidence" in item["rights"] for item in seen)
 
 
 # ── what may be taken back ────────────────────────────────────────────────────────────────────────────────────────
@@ -208,13 +208,13 @@ async def test_operations_are_told_to_those_who_see_all_rows_to_their_actor_and_
     both = await li.ask(
         "POST", f"{KNOWLEDGE}/batch", 201, items=[{"content": "1", "scopes": ["public"]}, {"content": "2"}]
     )
-    written = [one["operation_id"] for one in (both, shared, hidden)]
+    written = [item["operation_id"] for item in (both, shared, hidden)]
 
     async def told(who: Caller) -> list[str]:
         results = (await who.ask("GET", OPERATIONS))["results"]
-        return [one["operation_id"] for one in results if one["op"].startswith("save_knowledge")]
+        return [result["operation_id"] for result in results if result["op"].startswith("save_knowledge")]
 
-    assert [await told(one) for one in (li, chen, admin)] == [written, [shared["operation_id"]], written]
+    assert [await told(item) for item in (li, chen, admin)] == [written, [shared["operation_id"]], written]
     for operation_id in (both["operation_id"], hidden["operation_id"]):
         await chen.ask("GET", f"{OPERATIONS}/{operation_id}", 404)
         await chen.ask("POST", f"{OPERATIONS}/{operation_id}/undo", 404)
@@ -275,9 +275,9 @@ async def test_a_keyword_names_no_parent_that_its_reader_does_not_see(li: Caller
 
     assert hidden["id"] not in str(told)
     assert (seen["parent_id"], seen["level"]) == (None, 2)
-    assert [(one["name"], one["level"]) for one in path["results"]] == [("root", 0), ("top", 1), ("below", 2)]
+    assert [(result["name"], result["level"]) for result in path["results"]] == [("root", 0), ("top", 1), ("below", 2)]
     assert found["path"] == [
-        {name: value for name, value in one.items() if name != "children"} for one in path["results"]
+        {name: value for name, value in result.items() if name != "children"} for result in path["results"]
     ]
     assert told[5]["depths"] == {"0": 1, "1": 1, "2": 1}
     for who in (li, root):
@@ -296,16 +296,16 @@ async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_acc
 async def test_a_retry_key_gives_one_user_of_an_agent_nothing_that_another_was_answered(
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
-    one, other = [
+    left, other = [
         {"X-API-Key": text_of(await minted(hub, KeyHolder(user, "coder"))), "Idempotency-Key": "1"}
         for user in ("li", "wang")
     ]
     body = {"task": "t", "content": "li's own", "owner": "user:li", "scopes": ["user:li"]}
-    saved = (await api.post(KNOWLEDGE, json=body, headers=one)).json()
+    saved = (await api.post(KNOWLEDGE, json=body, headers=left)).json()
     path = f"{KNOWLEDGE}/{saved['id']}"
     vote: dict[str, object] = {"add_helpful_case": {}}
 
-    first, again, foreign = [await api.put(path, json=vote, headers=headers) for headers in (one, one, other)]
+    first, again, foreign = [await api.put(path, json=vote, headers=headers) for headers in (left, left, other)]
 
     assert (first.status_code, again.json(), foreign.status_code) == (200, first.json(), 404)
     assert "li's own" not in foreign.text
@@ -333,14 +333,14 @@ async def test_a_retry_key_of_one_admin_of_an_agent_keeps_no_other_from_writing(
 
 
 async def test_a_deleted_resource_keeps_its_id_for_its_owner(api: httpx.AsyncClient, hub: Hub) -> None:
-    one, other = [{"X-API-Key": await key_for(hub, user)} for user in ("li", "wang")]
+    first, other = [{"X-API-Key": await key_for(hub, user)} for user in ("li", "wang")]
     body = {"id": "cred/z", "body": "what li noted"}
-    await api.post("/api/resource", json=body, headers=one)
-    gone = (await api.delete("/api/resource/cred/z", headers=one)).json()
+    await api.post("/api/resource", json=body, headers=first)
+    gone = (await api.delete("/api/resource/cred/z", headers=first)).json()
 
     taken = await api.post("/api/resource", json={"id": "cred/z", "body": "wang's"}, headers=other)
-    undone = await api.post(f"{OPERATIONS}/{gone['operation_id']}/undo", json={}, headers=one)
+    undone = await api.post(f"{OPERATIONS}/{gone['operation_id']}/undo", json={}, headers=first)
 
     assert (taken.status_code, taken.json()["detail"]) == (409, "resource id 'cred/z' is taken")
     assert undone.status_code == 200
-    assert (await api.get("/api/resource/cred/z", headers=one)).json()["body"] == "what li noted"
+    assert (await api.get("/api/resource/cred/z", headers=first)).json()["body"] == "what li noted"

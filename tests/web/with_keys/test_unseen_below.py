@@ -65,7 +65,7 @@ class Caller:
         return await self.ask("POST", path, **{"scopes": ["public"], **body})
 
     async def names(self, path: str) -> list[str]:
-        return [one["name"] for one in (await self.ask("GET", path))["results"]]
+        return [result["name"] for result in (await self.ask("GET", path))["results"]]
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ async def test_what_is_not_seen_goes_on_where_it_is_looked_for(
 
     told = await travelled(li, journey, chens_own)
 
-    assert [one[:3] for one in told[:-1]] == ["200"] * len(JOURNEYS[journey])
+    assert [item[:3] for item in told[:-1]] == ["200"] * len(JOURNEYS[journey])
     assert await chen.names(f"{KEYWORDS}/{hung[0]}/path") == [*above, "chen's"]
     assert await chen.names(f"{INFOS}/{hung[1]}/keywords") == [above[-1]]
 
@@ -206,8 +206,8 @@ async def test_what_went_along_and_was_deleted_since_stands_in_no_way_back_and_f
         newest = await li.ask("POST", f"{OPERATIONS}/{newest['operation_id']}/undo", dry_run=False)
         undone.append(newest)
 
-    assert [[change["id"] for change in one["changes"]] for one in undone] == [[top["id"]]] * 5
-    stood = [change["after"].get("deleted", False) for one in undone for change in one["changes"]]
+    assert [[change["id"] for change in item["changes"]] for item in undone] == [[top["id"]]] * 5
+    stood = [change["after"].get("deleted", False) for item in undone for change in item["changes"]]
     assert stood == [False, True, False, True, False]
     await chen.ask("POST", f"{OPERATIONS}/{taken['operation_id']}/undo", dry_run=False)
     assert await chen.names(f"{KEYWORDS}/{gone['id']}/path") == ["root", "top", "gone"]
@@ -224,8 +224,8 @@ async def test_what_is_seen_stands_in_the_way_as_before(li: Caller, chen: Caller
         await li.try_to("POST", f"{KEYWORDS}/{top['id']}/merge", {"into": other["id"]}),
     ]
 
-    assert [one.status_code for one in refused] == [409, 403, 403]
-    assert all(child["id"] in one.text for one in refused)
+    assert [item.status_code for item in refused] == [409, 403, 403]
+    assert all(child["id"] in item.text for item in refused)
 
 
 async def test_what_hangs_below_a_keyword_goes_on_above_it_when_its_making_is_undone(li: Caller, chen: Caller) -> None:
@@ -255,7 +255,7 @@ async def test_what_hangs_below_several_that_go_at_once_moves_up_past_all_of_the
     items = [{"name": "upper", "ref": "1", **seen}, {"name": "lower", "parent_ref": "1", **seen}]
     made = await li.ask("POST", f"{KEYWORDS}/batch", items=items)
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
-    upper, lower = (one["id"] for one in made["results"])
+    upper, lower = (result["id"] for result in made["results"])
     child = await chen.publish(KEYWORDS, name="chen's", parent_id=lower, llm_auto_place=False, **own)
     info = await chen.publish(INFOS, content="chen's", keyword_ids=[upper, lower], **own)
 
@@ -300,7 +300,7 @@ async def test_an_unseen_parent_that_was_deleted_since_is_in_the_way_and_only_co
     await chen.ask("POST", f"{OPERATIONS}/{deleted['operation_id']}/undo", dry_run=False)
     await li.ask("POST", undo, dry_run=False)
 
-    assert [(one.status_code, one.json()["blocked_by"], one.json()["blocked_by_hidden"]) for one in refused] == [
+    assert [(item.status_code, item.json()["blocked_by"], item.json()["blocked_by_hidden"]) for item in refused] == [
         (409, [], 1)
     ] * 2
     for told in (refused[0].text, str(back)):

@@ -76,7 +76,7 @@ async def _asked(hub: Hub, rounds: int, questions: int) -> None:
 async def _listed(world: VisibleWorld, asker: Asker) -> None:
     page = await world.hub.knowledge.records.page(asker.ctx, ListQuery((), ALL, None))
 
-    _equal(world, asker, {json.loads(one)["id"] for one in page.records}, world.seen(asker, KNOWLEDGE))
+    _equal(world, asker, {json.loads(record)["id"] for record in page.records}, world.seen(asker, KNOWLEDGE))
 
 
 async def _found(world: VisibleWorld, asker: Asker) -> None:
@@ -85,11 +85,11 @@ async def _found(world: VisibleWorld, asker: Asker) -> None:
 
     found = await world.hub.knowledge.search.search(asker.ctx, query)
 
-    _equal(world, asker, {one["id"] for one in found.records}, world.seen(asker, KNOWLEDGE), found.explanation)
+    _equal(world, asker, {record["id"] for record in found.records}, world.seen(asker, KNOWLEDGE), found.explanation)
 
 
 async def _exported(world: VisibleWorld, asker: Asker) -> None:
-    exported = [json.loads(one)["id"] for one in await world.hub.knowledge.exchange.export(asker.ctx)]
+    exported = [json.loads(item)["id"] for item in await world.hub.knowledge.exchange.export(asker.ctx)]
 
     _equal(world, asker, set(exported), world.seen(asker, KNOWLEDGE))
 
@@ -103,23 +103,23 @@ async def _read(world: VisibleWorld, asker: Asker) -> None:
     await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.access(asker.ctx, knowledge_id))
     if knowledge_id in world.seen(asker, KNOWLEDGE):
         similar = await world.hub.knowledge.similarity.find(asker.ctx, knowledge_id)
-        assert {one for one, _ in similar} <= world.seen(asker, KNOWLEDGE)
+        assert {item for item, _ in similar} <= world.seen(asker, KNOWLEDGE)
     await _there_if_seen(world, asker, INFOS, info_id, infos.get(asker.ctx, info_id))
     await _there_if_seen(world, asker, RESOURCES, resource_id, resources.read(asker.ctx, resource_id))
 
 
 async def _looked_up(world: VisibleWorld, asker: Asker) -> None:
     name = world.dice.choice(NAMES)
-    named = {one for one in world.seen(asker, KEYWORDS) if world.rows[KEYWORDS][one].name == name}
+    named = {item for item in world.seen(asker, KEYWORDS) if world.rows[KEYWORDS][item].name == name}
 
     found = await world.hub.keywords.search.search(asker.ctx, name, expand=False)
 
     if found.status is SearchStatus.NOT_FOUND:
         assert not named
-    shown = [json.loads(one)["id"] for one in ((found.node,) if found.node else found.candidates)]
+    shown = [json.loads(item)["id"] for item in ((found.node,) if found.node else found.candidates)]
     _equal(world, asker, set(shown) if found.status is not SearchStatus.NOT_FOUND else set(), named, str(found))
     if found.node is not None:
-        path = [json.loads(one)["id"] for one in found.path]
+        path = [json.loads(item)["id"] for item in found.path]
         assert path == world.path(asker, shown[0])
 
 
@@ -133,7 +133,7 @@ async def _walked(world: VisibleWorld, asker: Asker) -> None:
     if row is not None:
         whole, way = json.loads(row.json), world.path(asker, keyword_id)
         _equal(world, asker, set(whole["children"]), world.children(asker, keyword_id), children)
-        assert [json.loads(one)["id"] for one in path] == way
+        assert [json.loads(item)["id"] for item in path] == way
         assert (whole["level"], whole["child_count"]) == (len(way) - 1, len(whole["children"]))
         above = world.rows[KEYWORDS][keyword_id].above
         assert whole["parent_id"] == (above if above in {ROOT_ID, *world.seen(asker, KEYWORDS)} else None)
@@ -143,7 +143,7 @@ async def _unfolded(world: VisibleWorld, asker: Asker) -> None:
     whole = await world.hub.keywords.tree.get_subtree(asker.ctx, ROOT_ID)
     metrics = await world.hub.keywords.curator.metrics(asker.ctx)
 
-    ids = set(_ID.findall(json.dumps([one["id"] for one in _flat(whole)])))
+    ids = set(_ID.findall(json.dumps([item["id"] for item in _flat(whole)])))
     _equal(world, asker, ids, world.below(asker, ROOT_ID), str(whole))
     assert metrics["nodes"] == len(world.seen(asker, KEYWORDS))
     _equal(world, asker, set(), set(), metrics)
@@ -151,7 +151,7 @@ async def _unfolded(world: VisibleWorld, asker: Asker) -> None:
 
 async def _infos(world: VisibleWorld, asker: Asker) -> None:
     keyword_id, info_id, infos = _any(world, KEYWORDS), _any(world, INFOS), world.hub.keywords.infos
-    linked = {one for one in world.seen(asker, INFOS) if keyword_id in world.rows[INFOS][one].linked}
+    linked = {item for item in world.seen(asker, INFOS) if keyword_id in world.rows[INFOS][item].linked}
 
     page = await infos.list_newest(asker.ctx, None, ALL, None)
     of_one = await _there_if_seen(
@@ -159,12 +159,12 @@ async def _infos(world: VisibleWorld, asker: Asker) -> None:
     )
     keywords = await _there_if_seen(world, asker, INFOS, info_id, infos.list_keywords(asker.ctx, info_id))
 
-    _equal(world, asker, {json.loads(one)["id"] for one in page.records}, world.seen(asker, INFOS))
+    _equal(world, asker, {json.loads(record)["id"] for record in page.records}, world.seen(asker, INFOS))
     if of_one is not None:
-        _equal(world, asker, {json.loads(one)["id"] for one in of_one}, linked)
+        _equal(world, asker, {json.loads(item)["id"] for item in of_one}, linked)
     if keywords is not None:
         seen = set(world.rows[INFOS][info_id].linked) & world.seen(asker, KEYWORDS)
-        _equal(world, asker, {json.loads(one)["id"] for one, _, _ in keywords}, seen)
+        _equal(world, asker, {json.loads(keyword)["id"] for keyword, _, _ in keywords}, seen)
 
 
 async def _resources(world: VisibleWorld, asker: Asker) -> None:
@@ -173,7 +173,7 @@ async def _resources(world: VisibleWorld, asker: Asker) -> None:
     missing = world.hub.resources.missing(asker.ctx, named)
 
     seen = world.seen(asker, RESOURCES)
-    _equal(world, asker, {str(one["id"]) for one in page.records}, seen)
+    _equal(world, asker, {str(record["id"]) for record in page.records}, seen)
     assert set(missing) == set(named) - seen
 
 
@@ -181,7 +181,7 @@ async def _operations(world: VisibleWorld, asker: Asker) -> None:
     page = await world.hub.operations.history.page(asker.ctx, OperationFilter(limit=50))
 
     changes = [change for entry in page.entries for change in entry.operation.changes]
-    told = {one.id for one in changes if one.collection in world.rows} - {ROOT_ID}
+    told = {item.id for item in changes if item.collection in world.rows} - {ROOT_ID}
     seen = {row_id for row_id, row in world.gone.items() if asker.may_see(row)}
     # Which operations there were the oracle does not know, only of which rows they may tell.
     _equal(world, asker, told, told & seen.union(*(world.seen(asker, kind) for kind in world.rows)), page)
@@ -212,9 +212,9 @@ async def _there_if_seen(world: VisibleWorld, asker: Asker, kind: str, row_id: s
 def _equal(world: VisibleWorld, asker: Asker, told: set[str], seen: set[str], *whole: object) -> None:
     """Fail for a row that is told and not seen, or seen and not told, or named in what is told of others."""
     assert told == seen, f"leaked {sorted(told - seen)}, kept back {sorted(seen - told)}"
-    named = (world.row(one) for one in set(_ID.findall(str(whole))))
+    named = (world.row(item) for item in set(_ID.findall(str(whole))))
     assert all(row is None or asker.may_see(row) for row in named)
 
 
 def _flat(node: dict[str, Any]) -> list[dict[str, Any]]:
-    return [node, *(one for child in node["children_nodes"] for one in _flat(child))]
+    return [node, *(item for child in node["children_nodes"] for item in _flat(child))]

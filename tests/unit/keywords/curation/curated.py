@@ -53,7 +53,7 @@ def told(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, ...]]:
         node = tree.get_live_node(view, keyword_id)
         return node.name if node is not None else "?"
 
-    def one(step: Step) -> tuple[Any, ...]:
+    def first(step: Step) -> tuple[Any, ...]:
         match step:
             case MoveStep():
                 return "move", name(step.node.id), name(step.to.id)
@@ -65,7 +65,7 @@ def told(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, ...]]:
                 groups = {group.name: [name(child.id) for child in group.children] for group in step.groups}
                 return "split", name(step.node.id), groups
 
-    return [one(step) for step in steps]
+    return [first(step) for step in steps]
 
 
 def find_merges(survey: TreeSnapshot) -> Iterator[Step | None]:
@@ -110,7 +110,9 @@ def step_of(view: FakeKeywordView) -> Callable[..., Step]:
             case "describe":
                 return DescribeStep(ref(first), str(second))
         assert isinstance(second, dict)
-        return SplitStep(ref(first), [SplitGroup(name, [ref(one) for one in names]) for name, names in second.items()])
+        return SplitStep(
+            ref(first), [SplitGroup(name, [ref(item) for item in names]) for name, names in second.items()]
+        )
 
     return step
 

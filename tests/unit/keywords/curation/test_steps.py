@@ -156,7 +156,7 @@ def test_a_step_that_cannot_be_taken_is_refused_by_its_number(steps: list[tuple[
     step = step_of(view)
 
     with pytest.raises(Conflict) as refused:
-        carried_out(view, *(step(*one) for one in steps))
+        carried_out(view, *(step(*item) for item in steps))
 
     assert refused.value.extra["step"] == len(steps) - 1
 
@@ -206,14 +206,14 @@ def test_what_fits_together_can_be_carried_out_and_leaves_a_tree(
     step = step_of(view)
     survey = surveyed(view)
 
-    steps = selection.select_compatible(survey, [step(*one) for one in wanted], (MAX_STEPS, MAX_CHILDREN))
+    steps = selection.select_compatible(survey, [step(*item) for item in wanted], (MAX_STEPS, MAX_CHILDREN))
     planned = PendingRows(view)
     planned.put(carried_out(view, *steps).writes)
 
     assert all(tree.get_path(planned.view, node.id)[0].id == ROOT_ID for node in list_keywords(planned.view))
     # An id more for each group, one less for each that was merged away.
-    merges = sum(isinstance(one, MergeStep) for one in steps)
-    groups = sum(len(one.groups) for one in steps if isinstance(one, SplitStep))
+    merges = sum(isinstance(item, MergeStep) for item in steps)
+    groups = sum(len(item.groups) for item in steps if isinstance(item, SplitStep))
     assert len(list(list_keywords(planned.view))) == len(NAMES) + groups - merges
 
 

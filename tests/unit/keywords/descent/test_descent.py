@@ -38,8 +38,8 @@ async def test_a_prompt_shows_idx_name_and_path_of_each_candidate_and_no_id() ->
     assert set(shown) == {"query", "current_path", "has_more", "candidates"}
     assert (shown["query"], shown["current_path"]) == ("蟒蛇", [])
     assert shown["candidates"][7] == {"idx": 8, "name": "TCP", "path": "技术 / 网络 / TCP"}
-    assert {name for one in shown["candidates"] for name in one} == {"idx", "name", "path", "children"}
-    assert [one["idx"] for one in shown["candidates"]] == list(range(1, 9))
+    assert {name for candidate in shown["candidates"] for name in candidate} == {"idx", "name", "path", "children"}
+    assert [candidate["idx"] for candidate in shown["candidates"]] == list(range(1, 9))
     text = str(walk.chat.questions[0].messages)
     assert not [node.id for node in list_keywords(walk.view) if f"'{node.id}'" in text or f'"{node.id}"' in text]
 
@@ -54,7 +54,7 @@ async def test_descriptions_are_shown_where_the_options_say_so() -> None:
     await walk.down()
     await silent.down()
 
-    assert [one.get("description") for one in walk.chat.shown()["candidates"]] == [None, "一门语言"]
+    assert [candidate.get("description") for candidate in walk.chat.shown()["candidates"]] == [None, "一门语言"]
     assert "一门语言" not in str(silent.chat.questions[0].messages)
 
 
@@ -285,10 +285,10 @@ async def test_what_was_not_shown_is_dropped_from_a_match_and_the_rest_decides(a
 async def test_a_jump_that_leads_nowhere_is_invalid_at_once(names: list[str | list[str]]) -> None:
     view = tree_of(SHAPE)
     ids = [
-        [view.id_of(one) if one != ROOT_ID else one for one in ([some] if isinstance(some, str) else some)]
+        [view.id_of(item) if item != ROOT_ID else item for item in ([some] if isinstance(some, str) else some)]
         for some in names
     ]
-    walk = Walk([*({"action": "jump", "node_ids": one} for one in ids), pointing("Go")], view)
+    walk = Walk([*({"action": "jump", "node_ids": item} for item in ids), pointing("Go")], view)
 
     found = await walk.down()
 

@@ -25,7 +25,7 @@ def linking(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable[[Cha
     """Answer `link_info`: each pair is a candidate's name and a relation."""
 
     def answer(question: ChatRequest) -> Mapping[str, Any]:
-        by_name = {one.name: one.idx for one in candidates_in(question.messages)}
+        by_name = {candidate.name: candidate.idx for candidate in candidates_in(question.messages)}
         links = [{"keyword_id": by_name[name], "relation": relation} for name, relation in pairs]
         return {"links": links, "suggested_names": list(names)}
 
@@ -39,7 +39,11 @@ async def test_auto_link_asks_the_model_about_what_the_content_mentions() -> Non
 
     created = await hub.infos.create(ANN, NewInfo("Python 的装饰器可以做缓存", auto_link=True))
 
-    assert [one.name for one in candidates_in(hub.chat.questions[0].messages)] == ["Python", "装饰器", "缓存"]
+    assert [candidate.name for candidate in candidates_in(hub.chat.questions[0].messages)] == [
+        "Python",
+        "装饰器",
+        "缓存",
+    ]
     assert await hub.names_of(created.row["id"]) == {"Python": ("PRIMARY", "agent"), "装饰器": ("EXAMPLE", "agent")}
     assert created.degraded == []
     assert [(link["relation"], link["created_by"]) for link in created.decided["linked"]] == [

@@ -115,7 +115,7 @@ async def test_what_a_model_missed_is_kept_until_a_keyword_shares_a_word_with_it
 async def test_a_choice_among_namesakes_is_kept_until_the_path_of_one_changes() -> None:
     hub = hub_with([{"node_id": 1}, {"node_id": 2}], cached=True)
     firm = await hub.keyword("公司")
-    one, other = await hub.keyword("苹果"), await hub.keyword("苹果", firm)
+    left, other = await hub.keyword("苹果"), await hub.keyword("苹果", firm)
 
     undecided = await hub.search("苹果")
     first = await hub.search("苹果", disambiguate=True)
@@ -125,7 +125,7 @@ async def test_a_choice_among_namesakes_is_kept_until_the_path_of_one_changes() 
 
     assert undecided.status is SearchStatus.AMBIGUOUS
     assert again == first
-    assert [orjson.loads(found.node or b"{}")["id"] for found in (first, later)] == [one, other]
+    assert [orjson.loads(found.node or b"{}")["id"] for found in (first, later)] == [left, other]
 
 
 async def test_an_exact_answer_is_kept() -> None:
@@ -179,24 +179,24 @@ class Busy:
         pick, keywords, infos = self._rng.choice, self._hub.keywords, self._hub.infos
         view = self._hub.store.view("default")
         live = [ROOT_ID, *(node.id for node in list_keywords(view))]
-        ctx, one, other, name = pick((ANN, ANN, BOB, local())), pick(live), pick(live), pick(NAMES)
+        ctx, first, other, name = pick((ANN, ANN, BOB, local())), pick(live), pick(live), pick(NAMES)
         info = pick(self._infos) if self._infos else "none"
         scopes, relation = pick(SCOPES), pick(tuple(RelationType))
         deletion = Deletion(pick((True, False)), pick(tuple(InfoPolicy)))
         actions: Sequence[Callable[[], Awaitable[object]]] = (
-            lambda: keywords.create(ctx, NewKeyword(name, one, scopes=scopes, allow_duplicate=True)),
-            lambda: keywords.create(ctx, NewKeyword(name, one, scopes=scopes, allow_duplicate=True)),
-            lambda: keywords.update(ctx, one, {"scopes": scopes}),
-            lambda: keywords.update(ctx, one, {"name": name, "description": name}),
-            lambda: keywords.add_alias(ctx, one, f"{name}{self._rng.random():.1f}"),
-            lambda: keywords.move(ctx, one, other),
-            lambda: keywords.merge(ctx, one, other),
-            lambda: keywords.delete(ctx, one, deletion),
-            lambda: infos.create(ctx, NewInfo(name, keyword_ids=[one], scopes=scopes)),
-            lambda: infos.create(ctx, NewInfo(name, keyword_ids=[one, other], scopes=scopes)),
+            lambda: keywords.create(ctx, NewKeyword(name, first, scopes=scopes, allow_duplicate=True)),
+            lambda: keywords.create(ctx, NewKeyword(name, first, scopes=scopes, allow_duplicate=True)),
+            lambda: keywords.update(ctx, first, {"scopes": scopes}),
+            lambda: keywords.update(ctx, first, {"name": name, "description": name}),
+            lambda: keywords.add_alias(ctx, first, f"{name}{self._rng.random():.1f}"),
+            lambda: keywords.move(ctx, first, other),
+            lambda: keywords.merge(ctx, first, other),
+            lambda: keywords.delete(ctx, first, deletion),
+            lambda: infos.create(ctx, NewInfo(name, keyword_ids=[first], scopes=scopes)),
+            lambda: infos.create(ctx, NewInfo(name, keyword_ids=[first, other], scopes=scopes)),
             lambda: infos.update(ctx, info, {"scopes": scopes, "content": name}),
-            lambda: infos.link(ctx, info, one, LinkRequest(relation)),
-            lambda: infos.unlink(ctx, info, one),
+            lambda: infos.link(ctx, info, first, LinkRequest(relation)),
+            lambda: infos.unlink(ctx, info, first),
             lambda: infos.delete(ctx, info),
             lambda: self._undo(ctx),
         )
@@ -209,7 +209,9 @@ class Busy:
         if newest is None:
             return
         self._operations.append(newest.operation_id)
-        self._infos += [one.id for one in newest.changes if one.collection == INFOS and one.id not in self._infos]
+        self._infos += [
+            change.id for change in newest.changes if change.collection == INFOS and change.id not in self._infos
+        ]
 
     async def _undo(self, ctx: RequestContext) -> None:
         if self._operations:
