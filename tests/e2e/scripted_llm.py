@@ -35,7 +35,7 @@ import httpx
 
 from tests.e2e.scripted_vectors import embeddings, rerank
 from tests.e2e.server_process import ROOT, WAIT_S, environment
-from tests.fakes.scripted_chat import EXHAUSTED, choosing, fitted, nothing
+from tests.fakes.scripted_chat import EXHAUSTED, answer_missing, choose, fit_to_schema
 
 Step: TypeAlias = Mapping[str, Any]
 _CHAT = "chat/completions"
@@ -219,16 +219,16 @@ def _written(step: Step, asked: Mapping[str, Any]) -> str:
 def _decision(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:
     schema = _schema_of(asked)
     if "invented_ids" in step:
-        return fitted({"action": "match", "node_id": 987_654_321, "reason": "invented"}, schema)
+        return fit_to_schema({"action": "match", "node_id": 987_654_321, "reason": "invented"}, schema)
     for action in ("jump", "match", "ambiguous"):
         if action in step:
             names = [step[action]] if isinstance(step[action], str) else step[action]
-            return choosing(action, names, asked["messages"], schema, "scripted")
+            return choose(action, names, asked["messages"], schema, "scripted")
     if "pick" in step:
-        return fitted({"ids": _ids_of(step["pick"], asked["messages"]), "reason": "scripted"}, schema)
+        return fit_to_schema({"ids": _ids_of(step["pick"], asked["messages"]), "reason": "scripted"}, schema)
     if step.get("missing"):
-        return nothing(step["missing"], schema, "scripted")
-    return fitted(EXHAUSTED, schema)
+        return answer_missing(step["missing"], schema, "scripted")
+    return fit_to_schema(EXHAUSTED, schema)
 
 
 def _ids_of(words: Sequence[str], messages: Sequence[Mapping[str, str]]) -> list[str]:

@@ -69,29 +69,29 @@ class Candidate:
 
 def jump_to(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Jump to the candidates of these names (`name` or `path`, as the prompt shows them)."""
-    return lambda question: choosing("jump", names, question.messages, question.schema, reason)
+    return lambda question: choose("jump", names, question.messages, question.schema, reason)
 
 
 def match(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Match the candidate of this name; of several, all."""
-    return lambda question: choosing("match", names, question.messages, question.schema, reason)
+    return lambda question: choose("match", names, question.messages, question.schema, reason)
 
 
 def ambiguous(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Say that it may be any of these."""
-    return lambda question: choosing("ambiguous", names, question.messages, question.schema, reason)
+    return lambda question: choose("ambiguous", names, question.messages, question.schema, reason)
 
 
 def missing(name: str | None = None, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Say that there is no such keyword, and suggest this name for it."""
-    return lambda question: nothing(name, question.schema, reason)
+    return lambda question: answer_missing(name, question.schema, reason)
 
 
 def exhausted(question: ChatRequest) -> Mapping[str, Any]:
-    return fitted(EXHAUSTED, question.schema)
+    return fit_to_schema(EXHAUSTED, question.schema)
 
 
-def choosing(
+def choose(
     action: str, names: Sequence[str], messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any], reason: str
 ) -> dict[str, Any]:
     """Return the decision that points at these names by the numbers that the prompt gives them."""
@@ -104,12 +104,12 @@ def choosing(
         answer["node_id"] = chosen[0]
     else:
         answer["node_ids"] = chosen
-    return fitted(answer, schema)
+    return fit_to_schema(answer, schema)
 
 
-def nothing(name: str | None, schema: Mapping[str, Any], reason: str) -> dict[str, Any]:
+def answer_missing(name: str | None, schema: Mapping[str, Any], reason: str) -> dict[str, Any]:
     suggested = {} if name is None else {"suggest_name": name}
-    return fitted({"action": "missing", **suggested, "reason": reason}, schema)
+    return fit_to_schema({"action": "missing", **suggested, "reason": reason}, schema)
 
 
 def candidates_in(messages: Sequence[Mapping[str, str]]) -> list[Candidate]:
@@ -130,7 +130,7 @@ def candidates_in(messages: Sequence[Mapping[str, str]]) -> list[Candidate]:
     return found
 
 
-def fitted(answer: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def fit_to_schema(answer: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Add what the schema asks for beside `answer`, empty; leave out an empty reason that it has no place for."""
     known = _properties(schema)
     kept = {name: value for name, value in answer.items() if name in known or value != ""}

@@ -69,7 +69,7 @@ def test_an_answer_that_ends_within_many_objects_is_not_read_once_for_each_of_th
 
     once = min(_cpu_s(lambda: json.loads(whole)) for _ in range(3))
 
-    took = min(_cpu_s(lambda: _answered(cut)) for _ in range(3))
+    took = min(_cpu_s(lambda: _parse(cut)) for _ in range(3))
 
     assert took < 12 * once
 
@@ -87,7 +87,7 @@ def _cpu_s(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _answered(text: str) -> None:
+def _parse(text: str) -> None:
     with suppress(InvalidAnswer):
         parse_answer(text, ANY)
 
