@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 import httpx
+import orjson
 import pytest
 import respx
 
@@ -104,6 +105,74 @@ async def test_a_model_that_is_down_or_answers_junk_is_named_wherever_it_was_ask
         router.post(URL).mock(side_effect=[answer] * 100)
         async with server(configured, Overrides()) as api:
             assert await list_degraded(api) == {name: ["llm"] for name in OF_THE_MODEL}
+
+
+def pick(kind: str, shown: list[Any]) -> list[Any]:
+    """Return what a model picks of the pointers that it is shown."""
+    return {"nothing": [], "everything": shown, "strangers": ["unknown-1", 999]}[kind]
+
+
+def answer_by_picking(kind: str, request: httpx.Request) -> httpx.Response:
+    """Answer each question that offers a choice; the others get no usable answer."""
+    task, data = (message["content"] for message in orjson.loads(request.content)["messages"])
+    data = orjson.loads(data.split("<data>")[1].split("</data>")[0])
+    shown = [item.get("idx", item.get("id")) for name in SHOWN_AS for item in data.get(name, ())]
+    picked = pick(kind, shown)
+    if "steps" in data:
+        answer: dict[str, Any] = {"refused": picked}
+    elif "nodes" in data:
+        answer = {"moves": [{"node_id": item, "new_parent_id": shown[0]} for item in picked]}
+    elif "info" in data:
+        answer = {"links": [{"keyword_id": item, "relation": "PRIMARY"} for item in picked]}
+    elif "most" in data:
+        answer = {"ids": picked}
+    elif "records" in data:
+        answer = {"same": picked, "task": "t", "content": REWORDED[0]}
+    elif "new" in data:
+        answer = {"action": "merge", "node_id": (picked or [None])[0]}
+    elif "action" in task:
+        answer = {"action": "match", "node_ids": picked}
+    else:
+        answer = {"node_id": (picked or [None])[0]}
+    return completion(answer)
+
+
+SHOWN_AS = ("candidates", "nodes", "steps", "records")
+CHOICES: dict[str, Ask] = {name: ANSWERS[name] for name in ("search", "slim", "recall", "keyword", "place", "link")} | {
+    "reorganize": ANSWERS["reorganize"],
+    "namesake": post("/api/keywords", name="数据库", llm_dedup_check=True),
+    "homonyms": get("/api/keywords/search", q="数据库", llm_disambiguate="true"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "degraded"),
+    [
+        ("nothing", []),
+        ("everything", []),
+        ("strangers", ["search", "slim", "recall", "keyword", "place", "link", "namesake", "homonyms"]),
+    ],
+)
+async def test_a_model_that_picks_nothing_everything_or_strangers_is_answered_clearly(
+    settings: Settings, kind: str, degraded: list[str]
+) -> None:
+    configured = settings.model_copy(update={"llm_base_url": BASE_URL, "llm_attempts": 1, "llm_breaker_failures": 0})
+    said: dict[str, Any] = {}
+    with respx.mock() as router:
+        router.post(URL).mock(side_effect=lambda request: answer_by_picking(kind, request))
+        async with server(configured, Overrides()) as api:
+            for name, ask in CHOICES.items():
+                answer = await ask(api)
+                assert answer.is_success, (name, answer.text)
+                said[name] = answer.json()
+
+    assert [name for name, answer in said.items() if answer["degraded"]] == degraded
+    # All proposals, or all but the one that is possible.
+    assert bool(said["reorganize"]["dropped"]) is (kind != "nothing")
+    assert (said["search"].get("routed") == [], said["homonyms"]["status"]) == (
+        kind == "nothing",
+        "matched" if kind == "everything" else "ambiguous",
+    )
 
 
 async def test_an_embedder_that_is_down_is_named_by_what_searches_by_meaning(settings: Settings) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from knowhub.core import clock, permissions
@@ -112,7 +112,9 @@ class Curator:
         now = TreeSnapshot(VisibleTree(view, ctx), ctx, self._text, self._get_top(view, ctx, top_id), survey.nodes)
         wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
         steps = select_compatible(now, wanted, (plan.MAX_STEPS, plan.MAX_CHILDREN))
-        return render_plan(_make_plan(now, steps, asked))
+        return render_plan(
+            _make_plan(now, steps, asked, len({*map(_name_step, wanted)}.difference(map(_name_step, steps))))
+        )
 
     async def apply(
         self, ctx: RequestContext, planned: Mapping[str, Any], key: IdempotencyKey | None = None
@@ -197,18 +199,20 @@ class Curator:
 
 @dataclass(frozen=True, slots=True)
 class _ModelProposals:
-    """The steps of a model, how many keywords it was shown, and whether it failed."""
+    """The steps of a model, how many keywords it was shown, what it proposed in vain, and whether it failed."""
 
     steps: Sequence[Step] = ()
     shown: int = 0
+    impossible: int = 0
     degraded: bool = False
 
     def with_answer(self, proposals: Proposals, shown: int) -> "_ModelProposals":
         seen = shown if proposals.failure is None else 0
-        return _ModelProposals([*self.steps, *_iter_model_steps(proposals)], self.shown + seen, self.degraded)
+        steps = [*self.steps, *_iter_model_steps(proposals)]
+        return _ModelProposals(steps, self.shown + seen, self.impossible + proposals.impossible, self.degraded)
 
     def mark_failed(self) -> "_ModelProposals":
-        return _ModelProposals(self.steps, self.shown, degraded=True)
+        return replace(self, degraded=True)
 
 
 def _iter_model_steps(proposals: Proposals) -> Iterator[Step]:
@@ -224,12 +228,18 @@ def _iter_model_steps(proposals: Proposals) -> Iterator[Step]:
         yield DescribeStep(_ref(keyword_id), description, _BY_MODEL)
 
 
+def _name_step(step: Step) -> tuple[str, ...]:
+    # Two rules may propose the same, with reasons of their own.
+    named = 2 if isinstance(step, MoveStep | MergeStep) else 1
+    return type(step).__name__, *(ref.id for ref in plan.list_refs(step)[:named])
+
+
 def _ref(keyword_id: str) -> NodeRef:
     # The version is set when the plan is made.
     return NodeRef(keyword_id, 0)
 
 
-def _make_plan(survey: TreeSnapshot, steps: Sequence[Step], asked: _ModelProposals) -> CurationPlan:
+def _make_plan(survey: TreeSnapshot, steps: Sequence[Step], asked: _ModelProposals, unused: int) -> CurationPlan:
     planned = {step.node.id for step in steps if isinstance(step, DescribeStep)}
     missing = [node for node in rules.list_without_description(survey) if node.id not in planned]
     listed = [
@@ -247,6 +257,7 @@ def _make_plan(survey: TreeSnapshot, steps: Sequence[Step], asked: _ModelProposa
         undescribed=listed,
         undescribed_count=len(missing),
         degraded=["llm"] if asked.degraded else [],
+        dropped=asked.impossible + unused,
         summary=_make_summary(len(survey.nodes), steps, asked.shown),
     )
 

@@ -65,7 +65,10 @@ Step: TypeAlias = MoveStep | MergeStep | DescribeStep | SplitStep
 
 @dataclass(frozen=True, slots=True)
 class CurationPlan:
-    """The steps proposed below `scope_id`, and the first of the keywords without a description."""
+    """The steps proposed below `scope_id`, and the first of the keywords without a description.
+
+    `dropped` counts the proposals that are not possible together, or beyond MAX_STEPS.
+    """
 
     scope_id: str
     scope_name: str
@@ -75,6 +78,7 @@ class CurationPlan:
     undescribed: Sequence[NodeRef]
     undescribed_count: int
     degraded: Sequence[str]
+    dropped: int = 0
 
 
 def render_plan(plan: CurationPlan) -> dict[str, Any]:
@@ -88,6 +92,7 @@ def render_plan(plan: CurationPlan) -> dict[str, Any]:
         "missing_descriptions": [{"id": ref.id, "name": ref.name, "path": ref.path} for ref in plan.undescribed],
         "missing_description_count": plan.undescribed_count,
         "degraded": list(plan.degraded),
+        "dropped": [{"what": "proposals", "why": "not_possible", "count": plan.dropped}] if plan.dropped else [],
     }
 
 
@@ -248,4 +253,5 @@ _PLAN_FIELDS: Final = {
     "missing_descriptions",
     "missing_description_count",
     "degraded",
+    "dropped",
 }

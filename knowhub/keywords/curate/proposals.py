@@ -1,7 +1,7 @@
 """What a model proposes for a tree, without proposals that are impossible."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from knowhub.core.model_calls import NumberedChoices, list_pointers, short_text
@@ -16,6 +16,7 @@ from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.tree import list_children
 
 MAX_NODES = 400
+_FIELDS = ("moves", "merges", "descriptions", "splits")
 MAX_DESCRIPTION = 500
 _MAX_NAME = 200
 _MAX_REASON = 500
@@ -23,12 +24,16 @@ _MAX_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class Proposals(ModelAnswer):
-    """Proposals by id: (keyword, new parent), (source, into), (keyword, text), (keyword, [(group, children)])."""
+    """Proposals by id: (keyword, new parent), (source, into), (keyword, text), (keyword, [(group, children)]).
+
+    `impossible` counts those that the model made and that cannot be meant or done.
+    """
 
     moves: Sequence[tuple[str, str]] = ()
     merges: Sequence[tuple[str, str]] = ()
     descriptions: Sequence[tuple[str, str]] = ()
     splits: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]] = ()
+    impossible: int = 0
 
 
 async def propose(
@@ -79,8 +84,11 @@ async def review(
         )
         shown.append({"idx": idx, "kind": kind, "keyword": first, "target": second})
 
-    def parse(answer: Mapping[str, Any]) -> Review:
-        refused = choices.pick_all(list_pointers(answer.get("refused")))
+    def parse(answer: Mapping[str, Any]) -> Review | None:
+        named = list_pointers(answer.get("refused"))
+        refused = choices.pick_all(named)
+        if named and not refused:
+            return None
         return Review(refused=frozenset(places[item] for item in refused))
 
     return await agent.ask(prompts.review_plan(shown), choices, budget_s, parse, Review())
@@ -88,16 +96,18 @@ async def review(
 
 def read(answer: Mapping[str, Any], choices: NumberedChoices, visible_tree: VisibleTree) -> Proposals | None:
     """Parse the proposals that are possible, each by itself; None for one that has other fields only."""
-    if answer and not answer.keys() & {"moves", "merges", "descriptions", "splits", "reason"}:
+    if answer and not answer.keys() & {*_FIELDS, "reason"}:
         return None
     reader = _Reader(choices, visible_tree)
-    return Proposals(
+    read_all = Proposals(
         moves=reader.moves(answer.get("moves")),
         merges=reader.merges(answer.get("merges")),
         descriptions=reader.descriptions(answer.get("descriptions")),
         splits=reader.splits(answer.get("splits")),
         reason=short_text(answer.get("reason"), _MAX_REASON),
     )
+    made = sum(len(list_pointers(answer.get(name))) for name in _FIELDS)
+    return replace(read_all, impossible=made - sum(len(getattr(read_all, name)) for name in _FIELDS))
 
 
 class _Reader:

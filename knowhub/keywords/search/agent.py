@@ -81,6 +81,7 @@ class KeywordAgent:
     """Asks a model to choose among the keywords that it is shown.
 
     Nothing here writes, and nothing raises for a model's answer: a failed question has a default answer with `failure`.
+    An answer that names keywords, but only ones that were not shown, has failed.
     Every answer carries its calls; `note` records the calls of a cancelled descent. With a cache, the same question
     about the same keywords is asked once.
     """
@@ -138,7 +139,7 @@ class KeywordAgent:
             question,
             choices,
             budget_s,
-            lambda answer: HomonymChoice(choices.pick(answer.get("node_id")), reason=_parse_reason(answer)),
+            lambda answer: _parse_choice(answer, choices),
             HomonymChoice(),
         )
         if self._cache is not None and chosen.failure is None and chosen.node_id is not None:
@@ -198,11 +199,20 @@ def _number_choices(shown: Sequence[PromptCandidate]) -> NumberedChoices:
     return NumberedChoices([candidate.id for candidate in shown])
 
 
-def _parse_dedup(answer: Mapping[str, Any], choices: NumberedChoices) -> DedupDecision:
+def _parse_choice(answer: Mapping[str, Any], choices: NumberedChoices) -> HomonymChoice | None:
+    node_id = choices.pick(answer.get("node_id"))
+    if node_id is None and list_pointers(answer.get("node_id")):
+        return None
+    return HomonymChoice(node_id, reason=_parse_reason(answer))
+
+
+def _parse_dedup(answer: Mapping[str, Any], choices: NumberedChoices) -> DedupDecision | None:
     node_id, reason = choices.pick(answer.get("node_id")), _parse_reason(answer)
     action = next((action for action in DedupAction if action == answer.get("action")), DedupAction.CREATE_NEW)
-    if action is DedupAction.CREATE_NEW or node_id is None:
+    if action is DedupAction.CREATE_NEW:
         return DedupDecision(reason=reason)
+    if node_id is None:
+        return None if list_pointers(answer.get("node_id")) else DedupDecision(reason=reason)
     return DedupDecision(action, node_id, reason=reason)
 
 
@@ -210,12 +220,13 @@ def _parse_link_choices(answer: Mapping[str, Any], choices: NumberedChoices) -> 
     if not isinstance(answer.get("links"), list):
         return None
     links: dict[str, RelationType] = {}
-    for item in list_pointers(answer.get("links"))[:_MAX_LINKS]:
-        if not isinstance(item, Mapping):
-            continue
+    items = [item for item in list_pointers(answer.get("links"))[:_MAX_LINKS] if isinstance(item, Mapping)]
+    for item in items:
         keyword_id = choices.pick(item.get("keyword_id"))
         if keyword_id is not None:
             links.setdefault(keyword_id, _parse_relation(item.get("relation")))
+    if not links and list_pointers([item.get("keyword_id") for item in items]):
+        return None
     texts = (short_text(item, _MAX_NAME) for item in list_pointers(answer.get("suggested_names")))
     names = list(dict.fromkeys(name for name in texts if name))[:MAX_SUGGESTED_NAMES]
     return LinkChoices(list(links.items()), names, reason=_parse_reason(answer))

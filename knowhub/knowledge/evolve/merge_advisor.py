@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core.language_models import ChatFailed, ChatModel, ModelUnavailable
-from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers
+from knowhub.core.model_calls import ModelConversation, NumberedChoices, is_grounded, list_pointers
 from knowhub.core.operation import Row
 from knowhub.knowledge.evolve import prompts
 from knowhub.knowledge.evolve.slim_plan import Merge, MergeReason, RecordRef, join_text
@@ -49,7 +49,10 @@ class MergeAdvisor:
     def _note(self, chosen: Sequence[tuple[RecordRef, Row]], text: tuple[str, str], calls: Sequence[Row]) -> None:
         if len(chosen) < 2:  # noqa: PLR2004 -- one record alone is not merged
             return
-        lost = find_missing_facts([join_text(row) for _, row in chosen], "\n".join(text))
+        before, after = [join_text(row) for _, row in chosen], "\n".join(text)
+        lost = find_missing_facts(before, after) or [
+            f"most of {ref.id}" for (ref, _), old in zip(chosen, before, strict=True) if not is_grounded(old, [after])
+        ]
         if lost:
             reason = f"the model's text leaves out {', '.join(lost[:_FACTS_NAMED])}"
             self.skipped.append(make_skipped([ref.id for ref, _ in chosen], reason))
@@ -64,12 +67,16 @@ def make_skipped(ids: Sequence[str], reason: str) -> dict[str, Any]:
 
 
 def read(answer: Mapping[str, Any], choices: NumberedChoices) -> tuple[tuple[str, ...], tuple[str, str]] | None:
-    """Return the records to merge, and their task and content; None for an answer that no record can hold."""
+    """Return the records to merge, and their task and content.
+
+    None for an answer that no record can hold, or that would merge with a record that was not shown only.
+    """
     if not isinstance(answer.get("same"), list):
         return None
-    same = choices.pick_all(list_pointers(answer["same"]))
+    named = list_pointers(answer["same"])
+    same = choices.pick_all(named)
     if len(same) < 2:  # noqa: PLR2004 -- one record alone is not merged
-        return (), ("", "")
+        return None if any(choices.pick(item) is None for item in named) else ((), ("", ""))
     task, content = answer.get("task"), answer.get("content")
     if not isinstance(task, str) or not isinstance(content, str) or not content.strip():
         return None

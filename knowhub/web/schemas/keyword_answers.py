@@ -251,6 +251,18 @@ class PlanMissing(Answer):
     path: str
 
 
+class PlanDropped(Answer):
+    """Proposals that are no step of the plan."""
+
+    what: str = Field(examples=["proposals"])
+    why: str = Field(
+        description="Proposals are `not_possible`: they name what was not shown, change nothing, or contradict another "
+        "one. Those beyond 200 steps count too.",
+        examples=["not_possible"],
+    )
+    count: int
+
+
 class PlanAnswer(Answer):
     """A plan that is not applied yet."""
 
@@ -262,6 +274,7 @@ class PlanAnswer(Answer):
     missing_descriptions: list[PlanMissing] = Field(description="Up to 200 keywords without a description.")
     missing_description_count: int
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
+    dropped: list[PlanDropped]
 
 
 class AppliedMerge(Answer):

@@ -146,6 +146,8 @@ async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rul
     assert [step["reason"] for step in plan["steps"]][1:4] == ["tidier"] * 3
     assert "语言" not in [description["name"] for description in plan["missing_descriptions"]]
     assert plan["degraded"] == []
+    # A keyword that was not shown, a second place for one that moves, and a description of the root.
+    assert plan["dropped"] == [{"what": "proposals", "why": "not_possible", "count": 3}]
     done = await garden.curator.apply(local(), plan)
     assert garden.parent_of("Docker") == garden.parent_of("K8s") == done.row["created"][0]
     assert garden.parent_of("蟒蛇") is None
@@ -159,6 +161,7 @@ async def test_a_model_has_its_share_of_the_steps_where_the_rules_find_more_than
     plan = await garden.curator.reorganize(local())
 
     assert len(plan["steps"]) == MAX_STEPS
+    assert plan["dropped"] == [{"what": "proposals", "why": "not_possible", "count": 301 - MAX_STEPS}]
     assert [step["node"]["name"] for step in plan["steps"] if step["to"]["name"] != "Python"] == ["Go"]
 
 
