@@ -113,13 +113,9 @@ class Knowledge:
         self.profile = OwnProfile(store, clock)
         self.exchange = KnowledgeExchange(store, ids)
         self.evolution = Evolution(store, chat, budget_s, note)
-        self.slimming = Slimming(
-            store,
-            lexical,
-            SlimOptions(
-                ids, chat_models_by_name(settings, chat, adapters.timing), budget_s, note, indexes.records.find_like
-            ),
-        )
+        open_by_name = chat_models_by_name(settings, chat, adapters.timing, adapters.token_budget)
+        slim_options = SlimOptions(ids, open_by_name, budget_s, note, indexes.records.find_like)
+        self.slimming = Slimming(store, lexical, slim_options)
         self.similarity = Similarity(store, lexical)
         self.extraction = KnowledgeExtraction(store, lexical, ids, chat, ExtractionOptions(budget_s, simplify))
         store.subscribe(self.similarity, [KNOWLEDGE])

@@ -1,14 +1,17 @@
-"""How often each caller may do something.
+"""Limits to what is used: requests of a caller, and tokens of language models.
 
-Replicas of a server have to count together, so this is a port. The adapters here count in the memory of one process;
-what they know ends with it.
+Replicas of a server have to count together, so these are ports. The adapters here count in the memory of one process,
+and forget at its end.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
 MAX_CALLERS: Final = 10_000
 _DAY_S: Final = 86_400.0
+_HOUR_S: Final = 3600.0
+_SLOT_S: Final = 60.0
 
 
 class Allowance(Protocol):
@@ -82,3 +85,49 @@ class DailyCounts:
         if len(self._counts) > self._most_callers:
             del self._counts[next(iter(self._counts))]
         return 0.0 if is_free else (day + 1) * _DAY_S - now
+
+
+class TokenBudget(Protocol):
+    """The tokens that language models may cost in any hour; a limit of 0 is none."""
+
+    @property
+    def limit(self) -> int:
+        """How many tokens an hour has."""
+
+    async def reserve(self, tokens: int) -> bool:
+        """Count tokens of a request before it is sent; False, and nothing counted, where they would pass the limit.
+
+        They count at once, so that concurrent requests stay below the limit together.
+        """
+
+    async def add(self, tokens: int) -> None:
+        """Count tokens that were spent beyond the reserved ones; a negative number gives back."""
+
+
+class HourlyTokens:
+    """Counts the tokens of the last hour, minute by minute. `monotonic` returns seconds that only grow."""
+
+    def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
+        self.limit = limit
+        self._monotonic = monotonic
+        self._minutes: deque[tuple[float, int]] = deque()
+        self._spent = 0
+
+    async def reserve(self, tokens: int) -> bool:
+        """Count tokens of a request before it is sent; see `TokenBudget`."""
+        while self._minutes and self._monotonic() - self._minutes[0][0] >= _HOUR_S:
+            self._spent -= self._minutes.popleft()[1]
+        if self.limit and self._spent + tokens > self.limit:
+            return False
+        await self.add(tokens)
+        return True
+
+    async def add(self, tokens: int) -> None:
+        """Count tokens that were spent; see `TokenBudget`."""
+        now = self._monotonic()
+        if self._minutes and now - self._minutes[-1][0] < _SLOT_S:
+            began, before = self._minutes.pop()
+            self._minutes.append((began, before + tokens))
+        else:
+            self._minutes.append((now, tokens))
+        self._spent += tokens

@@ -4,14 +4,15 @@ One call climbs down the ladder of `rungs` as far as the server makes it, repair
 by its deadline, by the breaker and by the tokens of the hour.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import orjson
 
+from knowhub.core.allowances import TokenBudget
 from knowhub.core.language_models import (
     AnswerRejected,
     ChatFailed,
@@ -32,7 +33,7 @@ from knowhub.providers.http import (
 from knowhub.providers.json_answers import InvalidAnswer, parse_answer
 from knowhub.providers.json_schema import list_unsupported_words
 from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
-from knowhub.providers.spending import TokenBudget, estimate_request_tokens
+from knowhub.providers.token_estimates import estimate_request_tokens
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
 _PATH = "/chat/completions"
@@ -41,10 +42,9 @@ _MOST_TOKENS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions(EndpointOptions):
-    """Where the model is and what it may cost; `tokens_per_hour` 0 is no limit."""
+    """Where the model is and how it is asked."""
 
     model: str = DEFAULT_MODEL
-    tokens_per_hour: int = 0
 
 
 @dataclass(slots=True)
@@ -63,18 +63,22 @@ class _UnfitAnswer(InvalidResponse):
 
 
 class ChatClient(GuardedClient):
-    """Asks one model. `http` is shared and closed by whoever made it. Raises ValueError for an unusable address or key.
+    """Asks one model, within a budget of tokens that several clients share.
+
+    `http` is shared and closed by whoever made it. Raises ValueError for an unusable address or key.
 
     The rung that worked is kept for the life of the client: the next call starts there.
     """
 
     who, failed, unavailable = "model", ChatFailed, ModelUnavailable
 
-    def __init__(self, options: ChatOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
+    def __init__(
+        self, options: ChatOptions, http: httpx.AsyncClient, timing: RequestTiming, budget: TokenBudget
+    ) -> None:
         self._options = options
         super().__init__(options, http, timing)
         self._timing = timing
-        self._spending = TokenBudget(options.tokens_per_hour, timing.monotonic)
+        self._budget = budget
         self._rung = OutputMode.SCHEMA
 
     @property
@@ -143,26 +147,26 @@ class ChatClient(GuardedClient):
         body = make_request_body(rung, self.model, call.question, messages)
         reserved = estimate_request_tokens(body)
         answer = await self._endpoint.post(_PATH, body, call.deadline, lambda: self._reserve_tokens(call, reserved))
-        self._count(call, answer, reserved)
+        await self._count(call, answer, reserved)
         texts = [self._endpoint.redaction.answer(text) for text in get_texts(rung, answer)]
         self._rung = rung
         return texts
 
-    @contextmanager
-    def _reserve_tokens(self, call: _Call, tokens: int) -> Iterator[None]:
+    @asynccontextmanager
+    async def _reserve_tokens(self, call: _Call, tokens: int) -> AsyncIterator[None]:
         """Reserve for one attempt: a late answer, or one of no use, is billed all the same, and so is the next."""
-        if not self._spending.reserve(tokens):
-            detail = f"the spend limit of {self._options.tokens_per_hour} tokens an hour is reached"
+        if not await self._budget.reserve(tokens):
+            detail = f"the spend limit of {self._budget.limit} tokens an hour is reached"
             raise (ChatFailed if call.is_sent else ModelUnavailable)(FailureReason.FAILURE, detail)
         call.is_sent = True
         try:
             yield
         except CallFailed as failure:
             if failure.is_free:
-                self._spending.add(-tokens)
+                await self._budget.add(-tokens)
             raise
 
-    def _count(self, call: _Call, answer: Mapping[str, Any], reserved: int) -> None:
+    async def _count(self, call: _Call, answer: Mapping[str, Any], reserved: int) -> None:
         counts = answer.get("usage")
         counted = counts if isinstance(counts, Mapping) else {}
         prompt, completion = _tokens(counted.get("prompt_tokens")), _tokens(counted.get("completion_tokens"))
@@ -176,7 +180,7 @@ class ChatClient(GuardedClient):
         )
         self._prompt_tokens += spent_prompt
         self._completion_tokens += spent_completion
-        self._spending.add(spent_prompt + spent_completion - reserved)
+        await self._budget.add(spent_prompt + spent_completion - reserved)
 
 
 def _check_schema(schema: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -107,7 +107,7 @@ class InvalidResponse(CallFailed):
     """The server answered something that is no answer."""
 
 
-Sending: TypeAlias = Callable[[], AbstractContextManager[None]]
+Sending: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 
 def make_client(proxy: str | None = None, ca_file: Path | None = None) -> httpx.AsyncClient:
@@ -168,14 +168,14 @@ class Endpoint:
         """Do as `post` does, and return a JSON list where the server answers with one."""
         for attempt in range(self._options.max_attempts - 1):
             try:
-                with sending():
+                async with sending():
                     return await self._attempt(path, body)
             except TransientFailure as failure:
                 pause_s = self._get_delay_s(failure, attempt)
                 if pause_s >= deadline - asyncio.get_running_loop().time():
                     raise
             await self._timing.sleep(pause_s)
-        with sending():
+        async with sending():
             return await self._attempt(path, body)
 
     def _get_delay_s(self, failure: TransientFailure, attempt: int) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 
+from knowhub.core.allowances import HourlyTokens, TokenBudget
 from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.data_keys import MasterKey
 from knowhub.core.errors import InvalidInput
@@ -60,6 +61,7 @@ class Adapters:
     run_subprocess: SubprocessRunner
     timing: RequestTiming
     chat: ChatModel | None
+    token_budget: TokenBudget
     embedding: EmbedderChoice
     reranker: Reranker | None
     text: KeywordText
@@ -76,7 +78,8 @@ async def open_adapters(settings: Settings, overrides: Overrides, stack: AsyncEx
     clock, ids = overrides.clock or SystemClock(), overrides.ids or RandomIds()
     files, directory = overrides.files or RealFileSystem(), DataDirectory(settings.data_dir)
     timing = RequestTiming(clock, ids)
-    chat = overrides.llm or await open_chat_model(settings, timing, stack)
+    token_budget = HourlyTokens(settings.llm_tokens_per_hour, timing.monotonic)
+    chat = overrides.llm or await open_chat_model(settings, timing, stack, token_budget)
     if overrides.embedder is not None:
         embedding = EmbedderChoice("server", overrides.embedder)
     else:
@@ -100,6 +103,7 @@ async def open_adapters(settings: Settings, overrides: Overrides, stack: AsyncEx
         run_subprocess=run_in_subprocess if overrides.files is None else run_in_process(files),
         timing=timing,
         chat=chat,
+        token_budget=token_budget,
         embedding=embedding,
         reranker=reranker,
         text=overrides.text or KeywordTextRules(),

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from typing import Literal
 
+from knowhub.core.allowances import TokenBudget
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import ChatModel, Embedder, Reranker
 from knowhub.providers import http
@@ -19,7 +20,7 @@ from knowhub.settings import DEFAULT_MODEL, Settings
 
 
 async def open_chat_model(
-    settings: Settings, timing: RequestTiming, stack: AsyncExitStack, model: str | None = None
+    settings: Settings, timing: RequestTiming, stack: AsyncExitStack, budget: TokenBudget, model: str | None = None
 ) -> ChatModel | None:
     """Build the chat model of the settings, or another `model` at the same address; None without an address.
 
@@ -34,24 +35,23 @@ async def open_chat_model(
         attempt_timeout_s=settings.llm_timeout_s,
         max_attempts=settings.llm_attempts,
         max_answer_bytes=settings.llm_max_answer_bytes,
-        tokens_per_hour=settings.llm_tokens_per_hour,
         breaker_failures=settings.llm_breaker_failures,
         breaker_cool_down_s=settings.llm_breaker_cool_down_s,
     )
     with _invalid_setting("KNOWHUB_LLM_*"):
         client = http.make_client(settings.llm_proxy, settings.llm_ca_file)
-        chat = ChatClient(options, client, timing)
+        chat = ChatClient(options, client, timing, budget)
     await stack.enter_async_context(client)
     return chat
 
 
 def chat_models_by_name(
-    settings: Settings, default: ChatModel | None, timing: RequestTiming
+    settings: Settings, default: ChatModel | None, timing: RequestTiming, budget: TokenBudget
 ) -> Callable[[str | None], AbstractAsyncContextManager[ChatModel | None]]:
     """Return a function that opens the chat model of a name at the address of the settings.
 
     It yields `default` where there is no address, no name, or the name is that of the default model: tools send that
-    name unasked.
+    name unasked. All models share the budget.
     """
 
     @asynccontextmanager
@@ -60,7 +60,7 @@ def chat_models_by_name(
             yield default
             return
         async with AsyncExitStack() as stack:
-            yield await open_chat_model(settings, timing, stack, name)
+            yield await open_chat_model(settings, timing, stack, budget, name)
 
     return open_by_name
 

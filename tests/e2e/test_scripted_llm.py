@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from knowhub.core.allowances import HourlyTokens
 from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
@@ -53,7 +54,8 @@ Chat = Callable[..., ChatClient]
 def chat(llm: ScriptedLLM, http: httpx.AsyncClient) -> Chat:
     def build(**options: Any) -> ChatClient:  # noqa: ANN401 -- any option
         given = {"max_attempts": 1, "api_key": "sk-canary", **options}
-        return ChatClient(ChatOptions(llm.url, **given), http, RequestTiming(SystemClock(), RandomIds()))
+        timing = RequestTiming(SystemClock(), RandomIds())
+        return ChatClient(ChatOptions(llm.url, **given), http, timing, HourlyTokens(0, timing.monotonic))
 
     return build
 

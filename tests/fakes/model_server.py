@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from knowhub.core.allowances import HourlyTokens
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
 from knowhub.providers.chat import ChatClient, ChatOptions
 from knowhub.providers.http import RequestTiming
@@ -46,9 +47,15 @@ class FakeTime(FakeClock):
         return RequestTiming(self, CountedIds(), self.now, self.sleep)
 
 
-def chat_client(http: httpx.AsyncClient, time: FakeTime | None = None, **options: Any) -> ChatClient:  # noqa: ANN401 -- any option
-    given = replace(ChatOptions(BASE_URL, KEY), **options)
-    return ChatClient(given, http, (time or FakeTime()).timing())
+def chat_client(
+    http: httpx.AsyncClient,
+    time: FakeTime | None = None,
+    tokens_per_hour: int = 0,
+    **options: Any,  # noqa: ANN401 -- any option
+) -> ChatClient:
+    timing = (time or FakeTime()).timing()
+    budget = HourlyTokens(tokens_per_hour, timing.monotonic)
+    return ChatClient(replace(ChatOptions(BASE_URL, KEY), **options), http, timing, budget)
 
 
 def completion(content: object = None, **message: object) -> httpx.Response:

@@ -1,21 +1,25 @@
 """What the settings of a chat model do, and what opens its breaker."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any, Protocol, runtime_checkable
 
 import httpx
 import pytest
 import respx
 
+from knowhub.core.allowances import HourlyTokens
 from knowhub.core.language_models import ChatFailed, ChatModel, CountedModel, FailureReason, ModelUnavailable
 from knowhub.core.model_calls import ModelConversation
+from knowhub.providers.http import RequestTiming
 from knowhub.settings import Settings
-from knowhub.wiring.models import open_chat_model
+from knowhub.wiring.models import chat_models_by_name, open_chat_model
 from tests.fakes.model_server import (
     BASE_URL,
     MATCH,
     QUESTION,
     URL,
+    FakeTime,
     chat_client,
     completion,
     failure_of,
@@ -37,6 +41,10 @@ def settings(**given: Any) -> Settings:  # noqa: ANN401 -- any setting
     return Settings(llm_base_url=BASE_URL, llm_attempts=1, **given)
 
 
+async def open_chat(given: Settings, timing: RequestTiming, stack: AsyncExitStack) -> ChatModel | None:
+    return await open_chat_model(given, timing, stack, HourlyTokens(given.llm_tokens_per_hour, timing.monotonic))
+
+
 @runtime_checkable
 class CountedChatModel(ChatModel, CountedModel, Protocol):
     """A chat model that counts its calls."""
@@ -50,7 +58,7 @@ def counted(chat: object) -> CountedChatModel:
 async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(server: respx.Route) -> None:
     given = settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
 
-    async with opened_model(open_chat_model, given) as built:
+    async with opened_model(open_chat, given) as built:
         chat = counted(built)
         details = [(await failure_of(chat)).detail for _ in range(3)]
 
@@ -60,7 +68,7 @@ async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(s
 
 
 async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> None:
-    async with opened_model(open_chat_model, settings(llm_breaker_failures=0)) as built:
+    async with opened_model(open_chat, settings(llm_breaker_failures=0)) as built:
         chat = counted(built)
         failed = [await failure_of(chat) for _ in range(10)]
 
@@ -71,10 +79,25 @@ async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> No
 async def test_an_answer_is_read_as_far_as_is_set(server: respx.Route) -> None:
     server.mock(return_value=completion({**MATCH, "more": "x" * 3000}))
 
-    async with opened_model(open_chat_model, settings(llm_max_answer_bytes=2048)) as built:
+    async with opened_model(open_chat, settings(llm_max_answer_bytes=2048)) as built:
         failed = await failure_of(counted(built))
 
     assert failed.detail == "the answer is over 2048 bytes"
+
+
+async def test_models_asked_for_by_name_share_the_spend_limit(server: respx.Route) -> None:
+    server.mock(return_value=completion(MATCH))
+    given, timing = settings(), FakeTime().timing()
+    # One call counts 110 tokens. A second one does not fit.
+    open_by_name = chat_models_by_name(given, None, timing, HourlyTokens(250, timing.monotonic))
+
+    async with open_by_name("first") as first:
+        await counted(first).chat(QUESTION, 60)
+    async with open_by_name("second") as second:
+        refused = await failure_of(counted(second))
+
+    assert refused.detail == "the spend limit of 250 tokens an hour is reached"
+    assert server.call_count == 1
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

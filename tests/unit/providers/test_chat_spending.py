@@ -6,10 +6,11 @@ import httpx
 import pytest
 import respx
 
+from knowhub.core.allowances import HourlyTokens
 from knowhub.core.language_models import ChatFailed, FailureReason, ModelUnavailable
 from knowhub.providers.chat import DEFAULT_MODEL
 from knowhub.providers.output_modes import OutputMode, add_schema, make_request_body
-from knowhub.providers.spending import TokenBudget, estimate_request_tokens
+from knowhub.providers.token_estimates import estimate_request_tokens
 from tests.builders import FakeClock
 from tests.fakes.model_server import (
     MATCH,
@@ -154,25 +155,25 @@ async def test_a_request_that_the_deadline_cuts_off_is_paid_for(http: httpx.Asyn
     assert "the spend limit" in refused.detail
 
 
-def test_each_minute_is_forgotten_an_hour_after_it(clock: FakeClock) -> None:
-    spending = TokenBudget(100, clock.now)
-    assert spending.reserve(60)
+async def test_each_minute_is_forgotten_an_hour_after_it(clock: FakeClock) -> None:
+    spending = HourlyTokens(100, clock.now)
+    assert await spending.reserve(60)
     clock.advance(1800)
-    assert spending.reserve(40)
+    assert await spending.reserve(40)
 
     clock.advance(1799)
-    before = spending.reserve(1)
+    before = await spending.reserve(1)
     clock.advance(1)
 
     assert not before
-    assert spending.reserve(60)
-    assert not spending.reserve(1)
+    assert await spending.reserve(60)
+    assert not await spending.reserve(1)
 
 
-def test_a_limit_of_nothing_is_no_limit(clock: FakeClock) -> None:
-    spending = TokenBudget(0, clock.now)
+async def test_a_limit_of_nothing_is_no_limit(clock: FakeClock) -> None:
+    spending = HourlyTokens(0, clock.now)
 
-    assert all(spending.reserve(10**9) for _ in range(10))
+    assert all([await spending.reserve(10**9) for _ in range(10)])
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 1), ("编程语言", 5), ("a word or two", 5)])
