@@ -1,4 +1,4 @@
-# The first stage has the build backend and the whole lock file; nothing of it but /opt/knowhub reaches the image.
+# The first stage has the build backend; nothing of it but /opt/knowhub reaches the image.
 FROM python:3.13-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ONLY_BINARY=:all:
 WORKDIR /build
@@ -9,9 +9,9 @@ RUN python -m venv /opt/knowhub \
  && /opt/knowhub/bin/python -m pip install --require-hashes -r requirements-runtime.lock
 
 # The build backend, at the version and hash that the tests ran with.
-COPY requirements.lock ./
+COPY requirements-build.lock ./
 RUN python -m venv /opt/build \
- && /opt/build/bin/python -m pip install --require-hashes -r requirements.lock
+ && /opt/build/bin/python -m pip install --require-hashes -r requirements-build.lock
 
 COPY pyproject.toml README.md LICENSE ./
 COPY knowhub ./knowhub

@@ -3,7 +3,9 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 BIN := .venv/bin
+# What the server needs, and what tests and checks need too.
 STAMP := .venv/.installed
+DEV_STAMP := .venv/.installed-dev
 # Never an interpreter from the network: the one that is here is the one that is tested.
 export UV_PYTHON_DOWNLOADS := never
 # Compiled modules are kept: every worker and every server that a test starts would compile all of them anew.
@@ -14,9 +16,9 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-env: $(STAMP) ## Make .venv from requirements.lock (PYTHON=… names another interpreter)
+env: $(DEV_STAMP) ## Make .venv from requirements.lock (PYTHON=… names another interpreter)
 
-serve: env ## Run the server (KNOWHUB_HOST, KNOWHUB_PORT, KNOWHUB_DATA_DIR; ARGS="--port 9000")
+serve: $(STAMP) ## Run the server (KNOWHUB_HOST, KNOWHUB_PORT, KNOWHUB_DATA_DIR; ARGS="--port 9000")
 	@exec $(BIN)/knowhub serve $(ARGS)
 
 test: check ## Run the checks and every test but the nightly ones (ARGS="-k name")
@@ -59,23 +61,24 @@ define UNUSED_CODE
 	if [ -n "$$found" ]; then echo "$$found" >&2; exit 1; fi; echo "vulture: no unused code"
 endef
 
-# Two files: the image installs the second, and needs no test tools. The first constrains it: one version of each thing.
-LOCK_WITH = $(or $(shell command -v uv),$(wildcard $(BIN)/uv)) pip compile pyproject.toml --quiet --extra local \
+# The first file has everything. The server and the image use the other two, and the first constrains them.
+LOCK_WITH = $(or $(shell command -v uv),$(wildcard $(BIN)/uv)) pip compile --quiet \
   --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
   --custom-compile-command "make lock" $(ARGS)
 
 lock: ## Write the lock files anew, keeping versions (ARGS=--upgrade takes newer ones); needs uv
 	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || \
 	  { echo "make lock needs uv: $(BIN)/python -m pip install uv" >&2; exit 1; }
-	$(LOCK_WITH) --group dev --group build --group integrations --output-file requirements.lock
-	$(LOCK_WITH) --constraint requirements.lock --no-annotate --output-file requirements-runtime.lock
+	$(LOCK_WITH) pyproject.toml --extra local --group dev --group build --group integrations --output-file requirements.lock
+	$(LOCK_WITH) pyproject.toml --extra local --constraint requirements.lock --no-annotate --output-file requirements-runtime.lock
+	$(LOCK_WITH) --group build --constraint requirements.lock --no-annotate --output-file requirements-build.lock
 
 clean: ## Remove .venv, caches and built files (never data/)
 	rm -rf .venv dist .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Nothing is done while the stamp is newer than what it was made from.
-$(STAMP): pyproject.toml requirements.lock
+# Nothing is done while a stamp is newer than what it was made from.
+$(STAMP): pyproject.toml requirements-runtime.lock requirements-build.lock
 	@rm -f $@
 	@if [ -x $(BIN)/python ] && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' && \
 	  { command -v uv >/dev/null || $(BIN)/python -c 'import pip' 2>/dev/null; }; then exit 0; fi; \
@@ -83,16 +86,20 @@ $(STAMP): pyproject.toml requirements.lock
 	echo "== .venv from $$found ($$("$$found" --version))"; \
 	if command -v uv >/dev/null; then uv venv --quiet --clear --python "$$found" .venv; \
 	else "$$found" -m venv --clear .venv; fi
-	@echo "== installing requirements.lock: about 200 MB to download, every file checked against its hash"
-	@(while sleep 4; do echo "   still installing"; done) & heartbeat=$$!; trap "kill $$heartbeat" EXIT; \
-	if command -v uv >/dev/null; then \
-	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock && \
-	  uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .; \
-	else \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .; \
-	fi
+	@echo "== installing what the server needs: about 120 MB to download, every file checked against its hash"
+	@$(HEARTBEAT); \
+	$(INSTALL) --require-hashes -r requirements-runtime.lock -r requirements-build.lock && \
+	$(INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
+
+$(DEV_STAMP): $(STAMP) requirements.lock
+	@echo "== installing what tests and checks need: about 60 MB to download, every file checked against its hash"
+	@$(HEARTBEAT); $(INSTALL) --require-hashes -r requirements.lock
+	@touch $@
+
+INSTALL = $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install \
+  --quiet --disable-pip-version-check)
+HEARTBEAT = (while sleep 4; do echo "   still installing"; done) & heartbeat=$$!; trap "kill $$heartbeat" EXIT
 
 # Sets $$found, or says what is missing. A name on PATH may be a shim that does not run, and Debian's python3 comes
 # without ensurepip, so each is asked, not only looked for.
