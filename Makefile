@@ -89,7 +89,8 @@ $(STAMP): pyproject.toml requirements-runtime.lock requirements-build.lock
 	@echo "== installing what the server needs: about 120 MB to download, every file checked against its hash"
 	@$(HEARTBEAT); \
 	$(INSTALL) --require-hashes -r requirements-runtime.lock -r requirements-build.lock && \
-	$(INSTALL) --no-build-isolation --no-deps --editable .
+	$(INSTALL) --no-build-isolation --no-deps --editable . && \
+	$(BIN)/python -m compileall -q knowhub
 	@touch $@
 
 $(DEV_STAMP): $(STAMP) requirements.lock
