@@ -83,7 +83,7 @@ $(STAMP): pyproject.toml requirements-runtime.lock requirements-build.lock
 	@if [ -x $(BIN)/python ] && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' && \
 	  { command -v uv >/dev/null || $(BIN)/python -c 'import pip' 2>/dev/null; }; then exit 0; fi; \
 	$(FIND_PYTHON); \
-	echo "== .venv from $$found ($$("$$found" --version))"; \
+	echo "== .venv from $$found ($$("$$found" --version))"; $(HEARTBEAT); \
 	if command -v uv >/dev/null; then uv venv --quiet --clear --python "$$found" .venv; \
 	else "$$found" -m venv --clear .venv; fi
 	@echo "== installing what the server needs: about 120 MB to download, every file checked against its hash"
@@ -100,7 +100,7 @@ $(DEV_STAMP): $(STAMP) requirements.lock
 
 INSTALL = $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install \
   --quiet --disable-pip-version-check)
-HEARTBEAT = (while sleep 4; do echo "   still installing"; done) & heartbeat=$$!; trap "kill $$heartbeat" EXIT
+HEARTBEAT = (while sleep 4; do echo "   still working"; done) & heartbeat=$$!; trap "kill $$heartbeat" EXIT
 
 # Sets $$found, or says what is missing. A name on PATH may be a shim that does not run, and Debian's python3 comes
 # without ensurepip, so each is asked, not only looked for.
