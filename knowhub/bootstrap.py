@@ -117,7 +117,9 @@ class Knowledge:
         slim_options = SlimOptions(ids, open_by_name, budget_s, note, indexes.records.find_like)
         self.slimming = Slimming(store, lexical, slim_options)
         self.similarity = Similarity(store, lexical)
-        self.extraction = KnowledgeExtraction(store, lexical, ids, chat, ExtractionOptions(budget_s, simplify))
+        self.extraction = KnowledgeExtraction(
+            store, lexical, ids, chat, ExtractionOptions(indexes.records.index, budget_s, simplify)
+        )
         store.subscribe(self.similarity, [KNOWLEDGE])
         stack.push_async_callback(self.impressions.close)
 

@@ -1,8 +1,7 @@
 """The stored records of an owner that candidates are compared with."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from knowhub.conversations.recalled import normalize_words, plain_lines
 from knowhub.conversations.sentences import Fold
@@ -16,7 +15,7 @@ from knowhub.knowledge.extract import profile
 from knowhub.knowledge.extract.model import PROFILE_CATEGORIES, CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.facts import state_the_same
 from knowhub.knowledge.model import COLLECTION, KnowledgeSummary, ListQuery
-from knowhub.knowledge.table import find_replacements, list_records
+from knowhub.knowledge.table import find_record, find_replacements, list_records
 
 LOOKED_AT = 300
 # Records are the same if they share most of their word pairs.
@@ -36,12 +35,19 @@ class ExistingRecord:
 
 
 class ExistingRecords:
-    """The newest 300 current records of an owner. Each version is read once, and each text is taken apart once."""
+    """Current records of an owner: the newest 300, and those that were named as similar.
+
+    Each version is read once, and each text is taken apart once.
+    """
 
     def __init__(self, ctx: RequestContext, owner: str, fold: Fold = str) -> None:
         self._ctx = ctx
         self._owner = owner
         self._fold = fold
+        self.filters = (frozenset({table.facet("owner", owner)}), _CATEGORIES)
+        self._similar_ids: list[str] = []
+        self.has_more = False
+        """Whether the owner has older records, of which only similar ones are compared."""
         self._read: dict[tuple[str, int], ExistingRecord] = {}
         self._records: list[ExistingRecord] = []
         self._shingles: dict[str, frozenset[int]] = {}
@@ -53,11 +59,19 @@ class ExistingRecords:
             # The caller adds no evidence to records that they may not edit.
             self._records = []
             return
-        filters = [frozenset({table.facet("owner", self._owner)}), _CATEGORIES]
-        found = list_records(view, ListQuery(filters, LOOKED_AT))
-        current = [summary for summary in found if self._is_current(view, summary)]
+        newest = list_records(view, ListQuery(self.filters, LOOKED_AT))
+        self.has_more = len(newest) == LOOKED_AT
+        known = {summary.id for summary in newest}
+        older = [find_record(view, similar_id) for similar_id in self._similar_ids if similar_id not in known]
+        similar = [summary for summary in older if summary is not None and self._can_compare(summary)]
+        similar.sort(key=lambda summary: -summary.ordinal)
+        current = [summary for summary in (*newest, *similar) if self._is_current(view, summary)]
         self._read = {(summary.id, summary.version): self._load(view, summary) for summary in current}
         self._records = list(self._read.values())
+
+    def include(self, ids: Iterable[str]) -> None:
+        """Compare these records of the owner too, from the next `refresh` on. The most similar comes first."""
+        self._similar_ids = list(dict.fromkeys((*ids, *self._similar_ids)))
 
     def prepare(self, candidates: Sequence[KnowledgeCandidate]) -> None:
         """Take the texts apart before the decision, which blocks the event loop. A thread can do it."""
@@ -74,15 +88,18 @@ class ExistingRecords:
         """Return the lines of the records, to find quotations of them."""
         return frozenset(line for stored in self._records for line in plain_lines(stored.row["content"]))
 
-    def list_newest(self, limit: int, audience: frozenset[str]) -> list[ExistingRecord]:
-        """Return the newest records about the user, for a model to point at.
+    def list_about_user(self, limit: int, audience: frozenset[str]) -> list[ExistingRecord]:
+        """Return records about the user, for a model to point at: the similar ones, then the newest.
 
         A model may copy their words, so only records that all of `audience` can read are returned.
         """
-        about_user = (
+        about_user = [
             stored for stored in self._records if stored.category in _COMPARED and audience <= stored.audience
-        )
-        return list(islice(about_user, limit))
+        ]
+        ranks = {similar_id: rank for rank, similar_id in enumerate(self._similar_ids)}
+        # The sort is stable: records that are not similar stay newest first.
+        about_user.sort(key=lambda stored: ranks.get(stored.row["id"], len(ranks)))
+        return about_user[:limit]
 
     def find_same(self, candidate: KnowledgeCandidate, audience: frozenset[str]) -> ExistingRecord | None:
         """Return the most similar record that says the same as a candidate, if there is one.
@@ -110,6 +127,9 @@ class ExistingRecords:
             stored for stored in self._records if self._is_contradicted(candidate, self._get_values(stored.text))
         ]
         return min(conflicts, key=lambda stored: stored.audience != audience, default=None)
+
+    def _can_compare(self, summary: KnowledgeSummary) -> bool:
+        return summary.live and all(not group.isdisjoint(summary.facets) for group in self.filters)
 
     def _is_current(self, view: View, summary: KnowledgeSummary) -> bool:
         newer = find_replacements(view, summary.id)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from knowhub.conversations import recalled
@@ -39,6 +40,10 @@ _PART_CHARS = 24_000
 _MAX_PARTS = 4
 _REPEATED = "it only repeats this record"
 _RECALL_CANDIDATES = 5
+# For what is compared: records for each text, characters of a text, and messages of a part.
+_SIMILAR_RECORDS = 5
+_QUERY_CHARS = 500
+_MAX_QUERIES = 30
 # A shorter statement of the user is not a quotation.
 LEAST_QUOTED_WEIGHT = 60
 _WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED)
@@ -48,9 +53,11 @@ _WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED
 class ExtractionOptions:
     """`budget_s` is for all questions to the model, retries included.
 
-    `fold` maps variants of a character to one, such as traditional to simplified Chinese.
+    `fold` maps variants of a character to one, such as traditional to simplified Chinese. `similar` finds records that
+    may say the same as a text.
     """
 
+    similar: KnowledgeIndex
     budget_s: float = 30.0
     fold: Fold = str
 
@@ -104,7 +111,7 @@ class KnowledgeExtraction:
         records.refresh(self._store.view(ctx.account))
         messages, resources = await asyncio.to_thread(self._clean_messages, request.messages, records)
         request = replace(request, messages=messages)
-        found = await self._find_candidates(request, records.list_newest(llm_extraction.MAX_KNOWN, owner.audience(ctx)))
+        found = await self._find_candidates(ctx, request, records)
         too_many = len(found.candidates) - MAX_CANDIDATES
         found.candidates = found.candidates[:MAX_CANDIDATES]
         resources += await asyncio.to_thread(self._redact_candidates, found, messages)
@@ -135,7 +142,9 @@ class KnowledgeExtraction:
         found.candidates = [candidate for candidate, _ in safe]
         return [item for _, suggested in safe for item in suggested]
 
-    async def _find_candidates(self, request: ExtractionRequest, known: Sequence[ExistingRecord]) -> _ReadResult:
+    async def _find_candidates(
+        self, ctx: RequestContext, request: ExtractionRequest, records: ExistingRecords
+    ) -> _ReadResult:
         if self._chat is None or not any(message.content.strip() for message in request.messages):
             return _ReadResult(await self._read_statements(request))
         conversation = ModelConversation(self._chat, self._options.budget_s)
@@ -144,6 +153,7 @@ class KnowledgeExtraction:
         try:
             parts = _split_messages(request.messages)
             for part in parts:
+                known = await self._list_known(ctx, part, records)
                 read, wrong = await self._query_model(conversation, part, known)
                 candidates += read
                 rejected += wrong
@@ -153,6 +163,30 @@ class KnowledgeExtraction:
         if rejected and not candidates:
             return _ReadResult(await self._read_statements(request), 0, rejected, conversation.calls, ("llm",))
         return _ReadResult(candidates, _count_unshown(request.messages, parts), rejected, conversation.calls)
+
+    async def _list_known(
+        self, ctx: RequestContext, part: Sequence[tuple[int, Message]], records: ExistingRecords
+    ) -> list[ExistingRecord]:
+        """Return the records that a model may point at: those that are like what the user says, then the newest."""
+        said = [message.content[:_QUERY_CHARS] for _, message in part if message.is_user]
+        await self._include_similar(ctx, records, said[-_MAX_QUERIES:])
+        return records.list_about_user(llm_extraction.MAX_KNOWN, resolve_owner(ctx).audience(ctx))
+
+    async def _include_similar(self, ctx: RequestContext, records: ExistingRecords, texts: Sequence[str]) -> None:
+        """Include the records that are most like the texts, by words and by meaning, however old they are."""
+        similar: list[list[str]] = []
+        for text in texts:
+            # A search need not wait; give other requests a turn.
+            await asyncio.sleep(0)
+            found = await self._options.similar.search(
+                ctx.account, text, records.filters, lambda summary: summary.live, _SIMILAR_RECORDS
+            )
+            similar.append([hit.head.id for hit in found.hits])
+            if found.degraded:
+                break
+        # The best of each text come first.
+        records.include(found_id for ranked in zip_longest(*similar) for found_id in ranked if found_id is not None)
+        records.refresh(self._store.view(ctx.account))
 
     async def _query_model(
         self, conversation: ModelConversation, part: Sequence[tuple[int, Message]], known: Sequence[ExistingRecord]
@@ -208,6 +242,9 @@ class KnowledgeExtraction:
         recalled_ids = await self._find_recalled(ctx, found.candidates)
         # Most texts are compared before the decision, because a decision blocks the event loop.
         records.refresh(self._store.view(ctx.account))
+        if records.has_more:
+            texts = [candidate.content[:_QUERY_CHARS] for candidate in found.candidates]
+            await self._include_similar(ctx, records, texts)
         await asyncio.to_thread(records.prepare, found.candidates)
         results: list[CandidateResult] = []
         rows: list[Row] = []

@@ -1,15 +1,23 @@
 """What is offered to a model as one by meaning, and what two texts must share to state the same."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.conversations.messages import Message
+from knowhub.core.language_models import ChatRequest
 from knowhub.knowledge.evolve.slim_plan import MergeCandidates
+from knowhub.knowledge.extract.llm_extraction import MAX_KNOWN
+from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult
 from knowhub.knowledge.facts import state_the_same
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import local, new_knowledge
+from tests.fakes.scripted_chat import ScriptedChat
 
 pytestmark = pytest.mark.anyio
 
@@ -54,6 +62,14 @@ SAME = [
     ("每周二下午三点开会", "每周二的下午三点开会"),
     ("the test fails on the runner", "the tests fail on the runners"),
 ]
+SAVED_TOGETHER = 100
+
+
+class Extracted(NamedTuple):
+    """The ids of the stored records, and the result of the extraction."""
+
+    ids: list[str]
+    result: ExtractionResult
 
 
 @pytest.fixture
@@ -104,3 +120,86 @@ def test_texts_that_differ_in_a_figure_a_name_or_a_negation_do_not_state_the_sam
 @pytest.mark.parametrize(("first", "second"), SAME)
 def test_fillers_and_endings_make_no_difference(first: str, second: str) -> None:
     assert state_the_same(first, second)
+
+
+async def extract(
+    folder: Path, chat: ScriptedChat | None, said: str, *stored: str, embedding: Literal["auto", "off"] = "auto"
+) -> Extracted:
+    """Save what the user said before, oldest first, and extract from one more message of theirs."""
+    settings = Settings(data_dir=folder, owner="user:local", embedding=embedding)
+    async with open_hub(settings, Overrides(llm=chat), maintain=False) as hub:
+        new = [
+            new_knowledge(text, task="", types=["user_profile"], tags={"category": "preference"}, dedup=False)
+            for text in stored
+        ]
+        ids: list[str] = []
+        for start in range(0, len(new), SAVED_TOGETHER):
+            saved = (await hub.knowledge.records.save_batch(local(), new[start : start + SAVED_TOGETHER])).records
+            ids += [str(item.record["id"]) for item in saved]
+        if hub.indexes.records.vectors is not None:
+            await hub.indexes.records.vectors.embed_pending()
+        request = ExtractionRequest((Message("user", said, message_id="m-1"),))
+        return Extracted(ids, await hub.knowledge.extraction.extract(local(), request))
+
+
+@pytest.mark.parametrize(("embedding", "is_shown"), [("auto", True), ("off", False)])
+async def test_extraction_offers_a_model_the_old_record_that_means_what_the_user_says(
+    tmp_path: Path, embedding: Literal["auto", "off"], *, is_shown: bool
+) -> None:
+    chat = ScriptedChat([point_at(PARAPHRASES[2][0], PARAPHRASES[2][1])])
+    newer = [f"The user likes {color} shelf number {number}" for number in range(20) for color in ("red", "blue")]
+
+    extracted = await extract(tmp_path, chat, PARAPHRASES[2][1], PARAPHRASES[2][0], *newer, embedding=embedding)
+
+    assert len(read_known(chat.questions[0])) == MAX_KNOWN
+    assert (PARAPHRASES[2][0] in read_known(chat.questions[0])) is is_shown
+    result = extracted.result.results[0]
+    assert (result["status"], result["knowledge_id"] == extracted.ids[0]) == (
+        ("merged", True) if is_shown else ("new", False)
+    )
+
+
+async def test_extraction_without_a_model_merges_with_a_record_that_is_older_than_the_newest_300(
+    tmp_path: Path,
+) -> None:
+    newer = [f"The user said: I prefer {name} for task {number}" for number in range(155) for name in ("pens", "ink")]
+
+    said = "I prefer long meetings on Monday mornings"
+    extracted = await extract(tmp_path, None, said, f"The user said: {said}", *newer, embedding="off")
+
+    result = extracted.result.results[0]
+    assert (result["status"], result["knowledge_id"]) == ("merged", extracted.ids[0])
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        ("I prefer Rust for services", "I prefer Go for services"),
+        ("I prefer meetings before noon", "I prefer meetings after noon"),
+        ("I prefer releases on day 12", "I prefer releases on day 13"),
+        ("I prefer working from home", "I prefer not working from home"),
+        ("I prefer tests in small files", "I would rather have tests in many little files"),
+    ],
+)
+async def test_extraction_without_a_model_joins_nothing_by_meaning(tmp_path: Path, stored: str, said: str) -> None:
+    extracted = await extract(tmp_path, None, said, f"The user said: {stored}")
+
+    assert [item["status"] for item in extracted.result.results] in (["new"], [])
+
+
+def point_at(known: str, content: str) -> Callable[[ChatRequest], Mapping[str, Any]]:
+    """Return a model that names a known record as the same if it is shown it."""
+
+    def answer(question: ChatRequest) -> Mapping[str, Any]:
+        candidate = {"type": "user_profile", "category": "preference", "task": "", "content": content, "messages": [0]}
+        shown = read_known(question)
+        return {"candidates": [candidate | ({"same_as": shown.index(known) + 1} if known in shown else {})]}
+
+    return answer
+
+
+def read_known(question: ChatRequest) -> list[str]:
+    """Return the stored texts that a model was shown."""
+    text = str(question.messages[1]["content"])
+    shown = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    return [str(item["content"]) for item in shown["known"]]
