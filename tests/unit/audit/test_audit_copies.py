@@ -26,14 +26,14 @@ CHARS = [chr(0x4E00 + number) for number in range(1500)]
 LEAST_RECALL = 0.97
 
 
-def documents(texts: Sequence[str], collection: str = "knowledge") -> list[AuditDocument]:
+def make_documents(texts: Sequence[str], collection: str = "knowledge") -> list[AuditDocument]:
     return [
         AuditDocument(collection, f"{collection}-{number}", float(number), "user:a", {"content": text}, {})
         for number, text in enumerate(texts)
     ]
 
 
-def clustered(all_of: Sequence[AuditDocument]) -> list[Cluster]:
+def build_clusters(all_of: Sequence[AuditDocument]) -> list[Cluster]:
     clusters = ClusterBuilder(lambda number: all_of[number].full_text)
     for number, item in enumerate(all_of):
         clusters.put(number, item.full_text, item.collection)
@@ -42,15 +42,15 @@ def clustered(all_of: Sequence[AuditDocument]) -> list[Cluster]:
     return [cluster for cluster in clusters.clusters() if cluster is not None]
 
 
-def english(length: int, rng: random.Random = RNG) -> list[str]:
+def random_english(length: int, rng: random.Random = RNG) -> list[str]:
     return [rng.choice(WORDS) + " " for _ in range(length)]
 
 
-def chinese(length: int, rng: random.Random = RNG) -> list[str]:
+def random_chinese(length: int, rng: random.Random = RNG) -> list[str]:
     return [rng.choice(CHARS) for _ in range(length)]
 
 
-def edited(words: Sequence[str], edits: int, rng: random.Random) -> str:
+def edit_words(words: Sequence[str], edits: int, rng: random.Random) -> str:
     """Replace, drop or add so many words, each somewhere."""
     changed = list(words)
     for _ in range(edits):
@@ -71,7 +71,7 @@ def edited(words: Sequence[str], edits: int, rng: random.Random) -> str:
 )
 def test_width_case_and_space_make_no_difference_to_a_copy(first: str, second: str) -> None:
     assert digest(first) == digest(second)
-    assert [(item.kept, item.copies) for item in clustered(documents([first, second]))] == [(0, [1])]
+    assert [(item.kept, item.copies) for item in build_clusters(make_documents([first, second]))] == [(0, [1])]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_width_case_and_space_make_no_difference_to_a_copy(first: str, second: s
     ],
 )
 def test_what_says_something_else_is_no_copy(first: str, second: str) -> None:
-    assert clustered(documents([first, second])) == []
+    assert build_clusters(make_documents([first, second])) == []
 
 
 def test_near_copies_gather_around_the_oldest_with_their_similarity() -> None:
@@ -97,7 +97,7 @@ def test_near_copies_gather_around_the_oldest_with_their_similarity() -> None:
         vim.replace("prefers", "likes"),
     ]
 
-    (cluster,) = clustered(documents(texts))
+    (cluster,) = build_clusters(make_documents(texts))
 
     assert (cluster.kept, cluster.copies) == (0, [])
     # Of the last one, 14 of 18 pairs of words are shared: too few.
@@ -113,14 +113,14 @@ def test_chinese_near_copies_are_found_and_other_chinese_is_not() -> None:
         "备份" + advice,
     ]
 
-    (cluster,) = clustered(documents(texts))
+    (cluster,) = build_clusters(make_documents(texts))
 
     assert (cluster.kept, [near.number for near in cluster.near]) == (0, [2, 3])
     assert all(near.similarity >= LEAST_SIMILARITY for near in cluster.near)
 
 
 def test_who_gathers_a_cluster_of_very_many_comes_to_rest_while_it_grows() -> None:
-    text = "".join(english(40))
+    text = "".join(random_english(40))
     clusters = ClusterBuilder(lambda number: f"{text}{number}")
     for number in range(600):
         clusters.put(number, f"{text}{number}", "knowledge")
@@ -136,51 +136,51 @@ def test_who_gathers_a_cluster_of_very_many_comes_to_rest_while_it_grows() -> No
 
 
 def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
-    words = english(40)
+    words = random_english(40)
     first, second = "".join(words), "".join([*words, "more "])
 
-    (cluster,) = clustered(documents([first, second, second, first]))
+    (cluster,) = build_clusters(make_documents([first, second, second, first]))
 
     assert (cluster.kept, cluster.copies) == (0, [3])
     assert sorted((near.number, near.to) for near in cluster.near) == [(1, 0), (2, 0)]
 
 
 def test_a_row_that_resembles_a_near_copy_alone_names_that_one() -> None:
-    words = english(60)
+    words = random_english(60)
     chain = ["".join(words[start : start + 44]) for start in (0, 4, 8)]
     assert jaccard(shingles(chain[0]), shingles(chain[2])) < LEAST_SIMILARITY
 
-    (cluster,) = clustered(documents(chain))
+    (cluster,) = build_clusters(make_documents(chain))
 
     assert [(near.number, near.to) for near in cluster.near] == [(1, 0), (2, 1)]
 
 
 def test_records_and_infos_are_not_compared_with_each_other() -> None:
-    text = "".join(english(30))
+    text = "".join(random_english(30))
 
-    assert clustered([*documents([text]), *documents([text], "infos")]) == []
+    assert build_clusters([*make_documents([text]), *make_documents([text], "infos")]) == []
 
 
 def test_long_texts_that_begin_alike_and_differ_in_length_are_not_near_copies() -> None:
-    begun = "".join(english(COMPARED_CHARS // 4))
+    begun = "".join(random_english(COMPARED_CHARS // 4))
     assert len(begun) > COMPARED_CHARS
 
-    assert clustered(documents([begun, begun + "".join(english(10_000))])) == []
-    assert len(clustered(documents([begun, begun + " more"]))) == 1
+    assert build_clusters(make_documents([begun, begun + "".join(random_english(10_000))])) == []
+    assert len(build_clusters(make_documents([begun, begun + " more"]))) == 1
 
 
 def test_one_text_668_times_is_one_cluster() -> None:
-    text = "".join(chinese(60))
-    others = ["".join(chinese(60)) for _ in range(20)]
+    text = "".join(random_chinese(60))
+    others = ["".join(random_chinese(60)) for _ in range(20)]
 
-    (cluster,) = clustered(documents([*others, *[text] * 668]))
+    (cluster,) = build_clusters(make_documents([*others, *[text] * 668]))
 
     assert (cluster.kept, len(cluster.copies)) == (20, 667)
 
 
 def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
-    text = "".join(english(30))
-    both = documents([text, text + "end"])
+    text = "".join(random_english(30))
+    both = make_documents([text, text + "end"])
     now = [text, "something else altogether that nobody has said before in this place"]
     clusters = ClusterBuilder(lambda number: now[number])
     for number, item in enumerate(both):
@@ -193,8 +193,8 @@ def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
 
 
 def test_a_row_that_is_gone_meanwhile_is_like_no_other() -> None:
-    text = "".join(english(30))
-    three = documents([text, text + "end", text + "more"])
+    text = "".join(random_english(30))
+    three = make_documents([text, text + "end", text + "more"])
     now = {number: item.full_text for number, item in enumerate(three) if number > 0}
     clusters = ClusterBuilder(now.get)
     for number, item in enumerate(three):
@@ -208,8 +208,8 @@ def test_a_row_that_is_gone_meanwhile_is_like_no_other() -> None:
 
 
 def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
-    text = "".join(english(30))
-    three = documents([text, text + "end", text + "more"])
+    text = "".join(random_english(30))
+    three = make_documents([text, text + "end", text + "more"])
     first = iter([text])
     clusters = ClusterBuilder(
         lambda number: (
@@ -229,7 +229,7 @@ def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text("abc 部署。", min_size=1, max_size=40), min_size=1, max_size=60))
 def test_no_exact_copy_is_missed_and_every_near_copy_is_as_similar_as_is_said(texts: list[str]) -> None:
-    gathered = clustered(documents(texts))
+    gathered = build_clusters(make_documents(texts))
 
     copies: dict[int, int] = {}
     firsts: dict[bytes, int] = {}
@@ -256,7 +256,8 @@ def test_equal_sets_have_equal_keys(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "length"), [(english, 16), (english, 40), (english, 150), (chinese, 30), (chinese, 120)]
+    ("make", "length"),
+    [(random_english, 16), (random_english, 40), (random_english, 150), (random_chinese, 30), (random_chinese, 120)],
 )
 def test_of_near_copies_made_by_known_edits_nearly_all_are_found(
     make: Callable[[int, random.Random], list[str]], length: int
@@ -266,13 +267,13 @@ def test_of_near_copies_made_by_known_edits_nearly_all_are_found(
     wanted: set[int] = set()
     for _ in range(500):
         words = make(length, rng)
-        first, second = "".join(words), edited(words, rng.randint(1, max(1, length // 15)), rng)
+        first, second = "".join(words), edit_words(words, rng.randint(1, max(1, length // 15)), rng)
         texts += (first, second)
         similar = jaccard(shingles(first), shingles(second)) >= LEAST_SIMILARITY
         if similar and digest(first) != digest(second):
             wanted.add(len(texts) - 1)
 
-    found = {near.number for cluster in clustered(documents(texts)) for near in cluster.near}
+    found = {near.number for cluster in build_clusters(make_documents(texts)) for near in cluster.near}
 
     assert len(wanted) > 200
     assert len(found & wanted) / len(wanted) >= LEAST_RECALL

@@ -29,7 +29,7 @@ RECORD = {
 }
 
 
-def quoted_in(earlier: str, later: str) -> float | None:
+def measure_quote(earlier: str, later: str) -> float | None:
     """Return the share of the earlier text that is found as a quote in the later one."""
     anchors = QuoteIndex()
     anchors.put(0, normalize_quote(earlier))
@@ -51,20 +51,20 @@ def quoted_in(earlier: str, later: str) -> float | None:
     ],
 )
 def test_a_text_that_quotes_an_earlier_one_in_full_is_found(later: str) -> None:
-    assert quoted_in(ADVICE, later) == 1.0
+    assert measure_quote(ADVICE, later) == 1.0
 
 
 def test_a_chinese_quote_is_found_with_half_as_many_characters() -> None:
     assert len(RATSCHLAG) < 60
-    assert quoted_in(RATSCHLAG, f"根据知识库的记录：{RATSCHLAG}这次也照做了。") == 1.0
-    assert quoted_in(RATSCHLAG[:24], f"根据知识库的记录：{RATSCHLAG[:24]}这次也照做了。") is None
+    assert measure_quote(RATSCHLAG, f"根据知识库的记录：{RATSCHLAG}这次也照做了。") == 1.0
+    assert measure_quote(RATSCHLAG[:24], f"根据知识库的记录：{RATSCHLAG[:24]}这次也照做了。") is None
 
 
 def test_a_quote_that_is_cut_or_stands_among_much_else_is_found_by_its_part() -> None:
     begun = ADVICE[:70]
 
-    cut = quoted_in(ADVICE, f"Remembered: {begun}[…21 more characters] end")
-    among = quoted_in(ADVICE, f"{begun} -- {'and other things were said too ' * 3}")
+    cut = measure_quote(ADVICE, f"Remembered: {begun}[…21 more characters] end")
+    among = measure_quote(ADVICE, f"{begun} -- {'and other things were said too ' * 3}")
 
     assert cut == among == pytest.approx(70 / len(ADVICE), abs=1e-3)
 
@@ -80,18 +80,18 @@ def test_a_quote_that_is_cut_or_stands_among_much_else_is_found_by_its_part() ->
     ],
 )
 def test_a_bare_copy_an_edit_and_a_common_phrase_are_no_quotes(later: str) -> None:
-    assert quoted_in(ADVICE, later) is None
+    assert measure_quote(ADVICE, later) is None
 
 
 def test_less_than_three_fifths_of_a_text_are_no_quote_however_much_stands_around() -> None:
     around = " and something else that is said nowhere before" * 4
 
-    assert quoted_in(f"{ADVICE} {RATSCHLAG} {ADVICE.upper()[::-1]}", ADVICE + around) is None
-    assert quoted_in(f"{ADVICE} {RATSCHLAG}", ADVICE + around) is not None
+    assert measure_quote(f"{ADVICE} {RATSCHLAG} {ADVICE.upper()[::-1]}", ADVICE + around) is None
+    assert measure_quote(f"{ADVICE} {RATSCHLAG}", ADVICE + around) is not None
 
 
 def test_short_texts_are_not_quoted_by_those_that_hold_them() -> None:
-    assert quoted_in("Use the staging key.", "I was told: Use the staging key. So I used the staging key.") is None
+    assert measure_quote("Use the staging key.", "I was told: Use the staging key. So I used the staging key.") is None
 
 
 def test_what_the_tools_show_is_known_when_it_is_saved() -> None:
@@ -109,7 +109,7 @@ def test_what_the_tools_show_is_known_when_it_is_saved() -> None:
 def test_what_the_tools_show_is_a_quote_of_the_record_too() -> None:
     shown = records.format_records([{**RECORD, "content": ADVICE + "\n" + ADVICE.replace("element", "page")}])
 
-    assert quoted_in(ADVICE + "\n" + ADVICE.replace("element", "page"), f"Saved: {shown} done") == 1.0
+    assert measure_quote(ADVICE + "\n" + ADVICE.replace("element", "page"), f"Saved: {shown} done") == 1.0
 
 
 def test_an_answer_of_the_api_is_known_when_it_is_saved() -> None:

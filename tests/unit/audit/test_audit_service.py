@@ -62,7 +62,7 @@ def account() -> Account:
     return Account()
 
 
-def of_kind(report: Report, kind: FindingKind) -> list[RowFinding]:
+def list_by_kind(report: Report, kind: FindingKind) -> list[RowFinding]:
     return [finding for finding in report.findings if finding.kind is kind]
 
 
@@ -91,7 +91,7 @@ async def test_near_copies_say_how_similar_they_are(account: Account) -> None:
     first = await account.save(ADVICE + " It holds for every page.")
     second = await account.save(ADVICE + " It holds for each page.")
 
-    (finding,) = of_kind(await account.audit(), FindingKind.NEAR_DUPLICATE)
+    (finding,) = list_by_kind(await account.audit(), FindingKind.NEAR_DUPLICATE)
 
     assert (finding.id, finding.related) == (first, [second])
     (similar,) = finding.evidence["similar"]
@@ -130,7 +130,7 @@ async def test_what_was_shown_in_the_millisecond_of_the_save_came_before_it(
     account.clock.advance(saved_s - shown_s)
     await account.save(f"I searched and found this: {ADVICE} So I did.")
 
-    (finding,) = of_kind(await account.audit(), FindingKind.FEEDBACK_LOOP)
+    (finding,) = list_by_kind(await account.audit(), FindingKind.FEEDBACK_LOOP)
 
     assert finding.evidence["quotes"][0].get("shown_s_before") == said
 
@@ -141,8 +141,8 @@ async def test_what_replaces_a_record_may_quote_it(account: Account) -> None:
 
     report = await account.audit()
 
-    assert of_kind(report, FindingKind.FEEDBACK_LOOP) == []
-    (stale,) = of_kind(report, FindingKind.STALE)
+    assert list_by_kind(report, FindingKind.FEEDBACK_LOOP) == []
+    (stale,) = list_by_kind(report, FindingKind.STALE)
     assert (stale.id, list(stale.evidence["reasons"]), stale.severity) == (first, ["superseded"], AuditSeverity.NOTE)
 
 
@@ -156,7 +156,7 @@ async def test_an_info_that_quotes_a_record_is_found_and_a_record_that_quotes_an
     report = await account.audit()
 
     found = {
-        finding.id: (finding.collection, finding.related) for finding in of_kind(report, FindingKind.FEEDBACK_LOOP)
+        finding.id: (finding.collection, finding.related) for finding in list_by_kind(report, FindingKind.FEEDBACK_LOOP)
     }
     assert found == {info: ("infos", [record]), second: ("knowledge", [second_info])}
     assert (report.records, report.infos, report.junk) == (2, 2, 2)
@@ -165,7 +165,7 @@ async def test_an_info_that_quotes_a_record_is_found_and_a_record_that_quotes_an
 async def test_one_text_by_three_authors_is_a_chain(account: Account) -> None:
     ids = [await account.save(ADVICE, caller(agent_id=name)) for name in ("a", "b", "c")]
 
-    (finding,) = of_kind(await account.audit(), FindingKind.FEEDBACK_LOOP)
+    (finding,) = list_by_kind(await account.audit(), FindingKind.FEEDBACK_LOOP)
 
     assert (finding.id, finding.related, finding.severity) == (ids[0], ids[1:], AuditSeverity.NOTE)
     assert (finding.evidence["how"], finding.evidence["authors"]) == (["handed_on"], ["agent:a", "agent:b", "agent:c"])
@@ -199,7 +199,7 @@ async def test_a_record_that_a_search_showed_is_not_never_found(account: Account
     account.shown.note("default", [record])
     account.clock.advance(90 * DAY_S)
 
-    assert of_kind(await account.audit(), FindingKind.NEVER_FOUND) == []
+    assert list_by_kind(await account.audit(), FindingKind.NEVER_FOUND) == []
 
 
 async def test_an_expired_record_is_junk(account: Account) -> None:
@@ -328,7 +328,7 @@ async def test_others_have_their_turns_while_an_audit_runs(account: Account) -> 
     assert sorted(gaps)[len(gaps) // 2] < lasted / 20
 
 
-class Watched(RecentImpressions):
+class AuditObserver(RecentImpressions):
     """A store and what was shown, in one: notes when an audit begins and when it ends."""
 
     def __init__(self, store: MemoryStore) -> None:
@@ -352,7 +352,7 @@ class Watched(RecentImpressions):
 async def test_two_audits_take_their_turns_and_find_the_same(account: Account) -> None:
     for _ in range(5):
         await account.save(ADVICE)
-    watched = Watched(account.store)
+    watched = AuditObserver(account.store)
     service = AuditService(watched, account.clock, watched)
 
     first, second = await asyncio.gather(*(service.report(local(), AuditQuery()) for _ in range(2)))

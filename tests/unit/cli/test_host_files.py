@@ -46,7 +46,7 @@ def disconnect(host: str, place: Connection) -> None:
         change.write()
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -89,13 +89,13 @@ def test_what_is_no_json_is_refused_with_its_line(text: str) -> None:
 def test_in_an_empty_home_nothing_is_left_of_a_connection(host: str, tmp_path: Path) -> None:
     place = Connection(tmp_path, ids=LI, folder=tmp_path / "project" if host == "vscode" else None)
     connect(host, place)
-    written = files(tmp_path)
+    written = read_files(tmp_path)
     assert written
     connect(host, place)
-    assert files(tmp_path) == written
+    assert read_files(tmp_path) == written
 
     disconnect(host, place)
-    assert files(tmp_path) == {}
+    assert read_files(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_connecting_as_somebody_else_replaces_the_connection(tmp_path: Path) -> 
     for host in ("claude", "codex", "cursor"):
         connect(host, Connection(tmp_path, ids=LI))
         connect(host, Connection(tmp_path, "https://hub.example", {"user": "eve"}, has_key=True))
-    texts = b"\n".join(files(tmp_path).values()).decode()
+    texts = b"\n".join(read_files(tmp_path).values()).decode()
 
     assert "user=li" not in texts
     assert texts.count("user=eve") == 5 + 1 + 5 + 1 + 4 + 1
@@ -176,7 +176,7 @@ def test_a_file_that_is_something_else_is_named_and_nothing_is_written(text: str
 
     with pytest.raises(Conflict, match=r"settings.json was not changed: "):
         connect("claude", Connection(tmp_path))
-    assert files(tmp_path) == {".claude/settings.json": text.encode()}
+    assert read_files(tmp_path) == {".claude/settings.json": text.encode()}
 
 
 def test_a_link_stays_a_link_and_the_mode_of_a_file_its_own(tmp_path: Path) -> None:
@@ -197,9 +197,9 @@ def test_a_connection_of_a_project_is_in_the_folder_of_the_project(tmp_path: Pat
         connect(host, place)
 
     state = json.loads((tmp_path / "home" / ".claude.json").read_text("utf-8"))
-    assert list(files(tmp_path / "home")) == [".claude.json"]
+    assert list(read_files(tmp_path / "home")) == [".claude.json"]
     assert list(state["projects"]) == [str(tmp_path / "atlas")]
-    assert sorted(files(tmp_path / "atlas")) == [
+    assert sorted(read_files(tmp_path / "atlas")) == [
         ".claude/settings.local.json",
         ".codex/config.toml",
         ".codex/hooks.json",

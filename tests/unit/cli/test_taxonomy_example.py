@@ -28,34 +28,34 @@ def keywords(taxonomy: TreeFile) -> list[KeywordLine]:
     return list(taxonomy.keywords.values())
 
 
-def form(text: str) -> str:
+def normalize_name(text: str) -> str:
     (token,) = KeywordTextRules().tokens(text)
     return token
 
 
-def level(keyword: KeywordLine, by_ref: dict[str | None, KeywordLine]) -> int:
-    return 1 if keyword.parent_ref is None else 1 + level(by_ref[keyword.parent_ref], by_ref)
+def level_of(keyword: KeywordLine, by_ref: dict[str | None, KeywordLine]) -> int:
+    return 1 if keyword.parent_ref is None else 1 + level_of(by_ref[keyword.parent_ref], by_ref)
 
 
 def test_it_is_as_large_and_as_deep_as_the_readme_says(taxonomy: TreeFile, keywords: list[KeywordLine]) -> None:
     by_ref: dict[str | None, KeywordLine] = {keyword.ref: keyword for keyword in keywords}
-    depths = Counter(level(keyword, by_ref) for keyword in keywords)
+    depths = Counter(level_of(keyword, by_ref) for keyword in keywords)
 
     assert (len(keywords), len(taxonomy.infos)) == (493, 227)
     assert (depths[1], max(depths)) == (18, 5)
 
 
 def test_names_are_shared_by_those_that_are_meant_to_be_ambiguous_only(keywords: list[KeywordLine]) -> None:
-    names = Counter(form(keyword.name) for keyword in keywords)
+    names = Counter(normalize_name(keyword.name) for keyword in keywords)
 
     assert {name for name, count in names.items() if count > 1} == NAMESAKES
-    assert {form("C"), form("C++"), form("C#")} <= names.keys()
-    assert len({form("C"), form("C++"), form("C#")}) == 3
+    assert {normalize_name("C"), normalize_name("C++"), normalize_name("C#")} <= names.keys()
+    assert len({normalize_name("C"), normalize_name("C++"), normalize_name("C#")}) == 3
 
 
 def test_an_alias_belongs_to_one_keyword_and_says_what_its_name_does_not(keywords: list[KeywordLine]) -> None:
-    names = {form(keyword.name) for keyword in keywords}
-    aliases = Counter(form(alias) for keyword in keywords for alias in keyword.aliases)
+    names = {normalize_name(keyword.name) for keyword in keywords}
+    aliases = Counter(normalize_name(alias) for keyword in keywords for alias in keyword.aliases)
 
     assert names & aliases.keys() == set()
     assert {alias for alias, count in aliases.items() if count > 1} == set()

@@ -13,7 +13,7 @@ from tests.context_commits import SESSION, agent, tool, user, whose
 pytestmark = pytest.mark.anyio
 
 
-async def archive_of(*messages: Message) -> SessionArchive:
+async def build_archive(*messages: Message) -> SessionArchive:
     builder = ArchiveBuilder()
     return await builder.build_archive(whose(), messages)
 
@@ -21,7 +21,7 @@ async def archive_of(*messages: Message) -> SessionArchive:
 async def test_an_archive_names_its_session_and_its_last_messages() -> None:
     messages = [user(f"Message number {number} is about bread.") for number in range(15)]
 
-    archive = await archive_of(*messages)
+    archive = await build_archive(*messages)
 
     assert (archive.session_id, archive.archive_uri) == ("s1", SESSION)
     assert list(archive.recent_messages) == messages[-10:]
@@ -31,7 +31,7 @@ async def test_an_archive_names_its_session_and_its_last_messages() -> None:
 async def test_the_abstract_is_what_the_session_keeps_coming_back_to() -> None:
     small_talk = [user(f"We had {dish} for lunch with some bread and a salad.") for dish in ("soup", "rice", "fish")]
 
-    archive = await archive_of(
+    archive = await build_archive(
         user("Good morning to you all, I hope that you have slept well."),
         user("The migration of the billing database failed again during the night."),
         agent("The billing database migration needs more space on its disk than there is."),
@@ -45,13 +45,13 @@ async def test_the_abstract_is_what_the_session_keeps_coming_back_to() -> None:
 
 
 async def test_a_short_session_is_its_own_summary() -> None:
-    archive = await archive_of(user("Good morning!"), agent("Good morning to you."), user("It rains."))
+    archive = await build_archive(user("Good morning!"), agent("Good morning to you."), user("It rains."))
 
     assert archive.summary == "user: Good morning! assistant: Good morning to you. user: It rains."
 
 
 async def test_a_chinese_session_is_summed_up_in_chinese() -> None:
-    archive = await archive_of(
+    archive = await build_archive(
         user("数据库迁移昨天又失败了。", None, "2026-05-08"), agent("数据库迁移需要更大的磁盘。"), user("午饭不错。")
     )
 
@@ -61,7 +61,7 @@ async def test_a_chinese_session_is_summed_up_in_chinese() -> None:
 
 
 async def test_the_overview_says_who_when_what_and_the_first_and_last_words() -> None:
-    archive = await archive_of(
+    archive = await build_archive(
         user("Ana: The garden needs water today.", None, "2026-05-08T10:00:00", "Ana"),
         user("The garden got water from me.", None, "2026-05-08T11:00:00", "Ben"),
     )
@@ -78,13 +78,13 @@ async def test_the_overview_says_who_when_what_and_the_first_and_last_words() ->
 
 
 async def test_a_session_in_which_nobody_speaks_is_told_by_its_first_line() -> None:
-    archive = await archive_of(tool('{"rows": 3}', "query"))
+    archive = await build_archive(tool('{"rows": 3}', "query"))
 
     assert archive.summary == 'query: {"rows": 3}'
 
 
 async def test_a_credential_stands_in_no_summary() -> None:
-    archive = await archive_of(
+    archive = await build_archive(
         user("My database password is hunter2secret9! for the billing database."), user("The billing database is up.")
     )
 
@@ -113,7 +113,7 @@ rS6tU7vW8xY9zA0bC1dE2fG3hI4jK5lM6nO7pQ8rS9tU0vW1xY2zA3bC4dE5fG6h
 async def test_no_part_of_a_credential_of_several_lines_or_sentences_stands_in_a_summary(
     said: str, parts: tuple[str, ...]
 ) -> None:
-    archive = await archive_of(user(said), agent(said), user("The billing database is up."))
+    archive = await build_archive(user(said), agent(said), user("The billing database is up."))
 
     told = f"{archive.summary}{archive.stats[OVERVIEW]}"
     assert [part for part in parts if part in told] == []
@@ -121,13 +121,13 @@ async def test_no_part_of_a_credential_of_several_lines_or_sentences_stands_in_a
 
 
 async def test_a_speaker_of_several_lines_is_named_on_one() -> None:
-    archive = await archive_of(Message("user", "The garden is green.", name="Li\nLast: nobody"))
+    archive = await build_archive(Message("user", "The garden is green.", name="Li\nLast: nobody"))
 
     assert "\nLast: nobody" not in f"{archive.summary}{archive.stats[OVERVIEW]}"
 
 
 async def test_what_stands_in_brackets_is_told_of_a_message_and_not_said_in_it() -> None:
-    archive = await archive_of(user("[shares image: a garden] Look at my garden."), user("Your garden is green."))
+    archive = await build_archive(user("[shares image: a garden] Look at my garden."), user("Your garden is green."))
 
     assert "shares image" not in archive.summary
 

@@ -75,7 +75,7 @@ async def test_a_session_of_two_thousand_messages_is_one_operation() -> None:
     assert desk.store.last_seq == 1
 
 
-class Watched:
+class ObservedCommitParts:
     """Parts of a commit that note when they are called."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Watched:
 
 
 async def test_a_commit_calls_its_parts_in_the_documented_order() -> None:
-    watched, desk = Watched(), Desk()
+    watched, desk = ObservedCommitParts(), Desk()
     commits = CommitCoordinator(desk.store, watched.archives, watched, stages=watched.stages)
 
     await commits.commit(LI, SessionCommit("s1", [user("I love oolong tea.", "m1")]))

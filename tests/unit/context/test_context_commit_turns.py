@@ -134,7 +134,7 @@ async def test_however_a_transcript_with_times_is_split_it_is_whole(
     assert _texts(desk) == [text for _, text in said]
 
 
-def _laid(session: list[str], sent: list[str]) -> list[str]:
+def _append_new(session: list[str], sent: list[str]) -> list[str]:
     """Return a session with what is new of a list behind it."""
     stood = [StoredMessage(f"{key}/{at}", key) for at, key in enumerate(session)]
     known = find_repeated([SentMessage(None, key) for key in sent], stood)
@@ -145,7 +145,7 @@ def _laid(session: list[str], sent: list[str]) -> list[str]:
 def test_every_growing_prefix_adds_what_is_new_whatever_is_said(talk: list[str], data: st.DataObject) -> None:
     session: list[str] = []
     for end in sorted(data.draw(st.lists(st.integers(1, len(talk)), min_size=1, max_size=8))):
-        session = _laid(_laid(session, talk[:end]), talk[:end])
+        session = _append_new(_append_new(session, talk[:end]), talk[:end])
 
         assert session == talk[:end]
 
@@ -156,7 +156,7 @@ def test_windows_of_a_talk_without_repetitions_make_the_talk(numbers: list[int],
     session: list[str] = []
     while len(session) < len(talk):
         begins = data.draw(st.integers(0, len(session)))
-        session = _laid(session, talk[begins : data.draw(st.integers(len(session) + 1, len(talk)))])
+        session = _append_new(session, talk[begins : data.draw(st.integers(len(session) + 1, len(talk)))])
 
     assert session == talk
 
@@ -168,8 +168,8 @@ def test_turns_that_begin_with_words_of_their_own_are_all_kept(turns: list[list[
     for number, turn in enumerate(turns):
         own = [f"turn {number}", *turn]
 
-        assert _laid(talk, own) == [*talk, *own]
-        assert _laid([*talk, *own], own) == [*talk, *own]
+        assert _append_new(talk, own) == [*talk, *own]
+        assert _append_new([*talk, *own], own) == [*talk, *own]
 
         talk += own
 

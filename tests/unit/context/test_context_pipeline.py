@@ -16,7 +16,7 @@ TEA = CandidateMemory(
 )
 
 
-def normalized(*candidates: CandidateMemory) -> list[CandidateMemory]:
+def normalize(*candidates: CandidateMemory) -> list[CandidateMemory]:
     return normalize_candidates(candidates, NOTHING)[0]
 
 
@@ -28,7 +28,7 @@ def with_field(field: str, text: str) -> CandidateMemory:
 def test_what_is_said_twice_is_one_candidate_of_both_sources() -> None:
     again = replace(TEA, content="I really love TEA", source_refs=["u/2"], confidence=0.95)
 
-    (kept,) = normalized(TEA, again)
+    (kept,) = normalize(TEA, again)
 
     assert (list(kept.source_refs), kept.confidence) == (["u/1", "u/2"], 0.95)
 
@@ -40,19 +40,19 @@ def test_another_topic_or_another_category_is_another_candidate() -> None:
         replace(TEA, content="No tea."),
     ]
 
-    assert len(normalized(TEA, *others)) == 4
+    assert len(normalize(TEA, *others)) == 4
 
 
 @pytest.mark.parametrize("field", ["routing_key", "abstract", "content"])
 def test_a_candidate_of_which_a_part_is_missing_is_dropped(field: str) -> None:
-    assert normalized(with_field(field, " \n")) == []
+    assert normalize(with_field(field, " \n")) == []
 
 
 @pytest.mark.parametrize("field", ["routing_key", "abstract", "content"])
 def test_a_credential_is_remembered_nowhere(field: str) -> None:
     held = with_field(field, "My password is hunter2secret9!")
 
-    assert normalized(held) == []
+    assert normalize(held) == []
 
 
 def test_a_candidate_is_trimmed_and_bounded() -> None:
@@ -65,7 +65,7 @@ def test_a_candidate_is_trimmed_and_bounded() -> None:
         source_refs=[f"u/{number}" for number in range(80)],
     )
 
-    (kept,) = normalized(long)
+    (kept,) = normalize(long)
 
     assert kept.abstract.startswith("I love tea. xxx")
     assert (len(kept.routing_key), len(kept.abstract), len(kept.content)) == (200, 300, 8_000)
@@ -75,4 +75,4 @@ def test_a_candidate_is_trimmed_and_bounded() -> None:
 def test_there_is_a_bound_on_how_many_are_kept() -> None:
     many = [replace(TEA, content=f"I love tea number {number}.") for number in range(1_010)]
 
-    assert len(normalized(*many)) == 1_000
+    assert len(normalize(*many)) == 1_000

@@ -33,14 +33,14 @@ def candidate(category: MemoryCategory, content: str, key: str = "work", **facts
     return CandidateMemory(category, owner_scope, key, content[:300], content, content, 0.9, [source], facts=told)
 
 
-class Stand:
+class PolicyAccount:
     """One account on which plans are carried out, one after the other, without a store."""
 
     def __init__(self) -> None:
         self.writer = ContextWriter(MemoryStore(FakeClock(), CountedIds()).view("default"))
         self.relations = RelationWriter(self.writer)
 
-    def take(self, new: CandidateMemory) -> tuple[WriteAction, Row]:
+    def apply(self, new: CandidateMemory) -> tuple[WriteAction, Row]:
         """Plan and carry out; return what was done, and how the row stands."""
         plan = build_plan(new, whose(), self.writer.row)
         self.writer.apply_plan(whose(), plan)
@@ -48,12 +48,12 @@ class Stand:
         return plan.action, self.writer.row(plan.target_uri) or {}
 
 
-def statements(row: Row) -> list[str]:
+def list_statements(row: Row) -> list[str]:
     assert row["content"].splitlines() == [statement["text"] for statement in row["metadata"]["statements"]]
     return [statement["text"] for statement in row["metadata"]["statements"]]
 
 
-def ended(row: Row) -> list[tuple[str, str, str | None]]:
+def list_history(row: Row) -> list[tuple[str, str, str | None]]:
     return [(item["text"], item["valid_to"], item["replaced_by"]) for item in row["metadata"]["history"]]
 
 
@@ -81,23 +81,23 @@ def test_what_is_gathered_under_somebodys_words_has_a_place_that_quotes_none_of_
 
 
 def test_of_what_has_one_value_the_newest_statement_is_the_only_one() -> None:
-    stand = Stand()
-    stand.take(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
+    account = PolicyAccount()
+    account.apply(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
 
     newer = candidate(
         MemoryCategory.PREFERENCES, "Answer in German.", "reply language", is_single=True, said_at=NEXT_DAY
     )
-    _, row = stand.take(newer)
+    _, row = account.apply(newer)
 
-    assert statements(row) == ["Answer in German."]
-    assert ended(row) == [("Answer in English.", NEXT_DAY, "Answer in German.")]
+    assert list_statements(row) == ["Answer in German."]
+    assert list_history(row) == [("Answer in English.", NEXT_DAY, "Answer in German.")]
 
 
 def test_no_extraction_ends_what_a_person_wrote() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
     edited = edit_page(row, {**row, "content": "Answer in French."}, 1.7e9)
-    stand.writer.merge_node(whose(), row["id"], edited)
+    account.writer.merge_node(whose(), row["id"], edited)
 
     newer = candidate(
         MemoryCategory.PREFERENCES,
@@ -106,15 +106,15 @@ def test_no_extraction_ends_what_a_person_wrote() -> None:
         is_single=True,
         said_at="2030-01-01T00:00:00Z",
     )
-    action, after = stand.take(newer)
+    action, after = account.apply(newer)
 
     assert action is WriteAction.SKIP
-    assert statements(after) == ["Answer in French."]
+    assert list_statements(after) == ["Answer in French."]
 
 
 def test_the_content_is_one_statement_a_line_and_names_neither_day_nor_session() -> None:
     texts = [
-        Stand().take(candidate(category, "Retry\nonce.", "retries"))[1]["content"]
+        PolicyAccount().apply(candidate(category, "Retry\nonce.", "retries"))[1]["content"]
         for category in (MemoryCategory.PATTERNS, MemoryCategory.PREFERENCES, MemoryCategory.CASES)
     ]
 
@@ -132,49 +132,49 @@ def test_an_event_and_a_case_are_named_by_their_day_and_by_what_they_are_about(c
 
 
 def test_statements_of_an_earlier_version_are_read_without_bullets_headings_days_and_sessions() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.PROFILE, "x", topic="work"))
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.PROFILE, "x", topic="work"))
     old = {name: value for name, value in row["metadata"].items() if name not in ("statements", "history")}
     content = "## work\n- I work as a nurse. (2026-05-07, session s1)\n\n## home\n- I live in Rome."
-    stand.writer.merge_node(whose(), row["id"], {"content": content, "metadata": old})
+    account.writer.merge_node(whose(), row["id"], {"content": content, "metadata": old})
 
-    _, after = stand.take(candidate(MemoryCategory.PROFILE, "I am 34 years old.", topic="age", said_at=NEXT_DAY))
+    _, after = account.apply(candidate(MemoryCategory.PROFILE, "I am 34 years old.", topic="age", said_at=NEXT_DAY))
 
-    assert statements(after) == ["I work as a nurse.", "I live in Rome.", "I am 34 years old."]
+    assert list_statements(after) == ["I work as a nurse.", "I live in Rome.", "I am 34 years old."]
     assert after["metadata"]["statements"][0]["said_at"] == "2026-05-07T00:00:00Z"
 
 
 def test_of_what_a_person_has_but_one_the_newer_statement_stands() -> None:
-    stand = Stand()
-    stand.take(candidate(MemoryCategory.PROFILE, "I'm Ana.", topic="identity"))
-    stand.take(candidate(MemoryCategory.PROFILE, "I live in Rome.", topic="home", values={"home": "rome"}))
+    account = PolicyAccount()
+    account.apply(candidate(MemoryCategory.PROFILE, "I'm Ana.", topic="identity"))
+    account.apply(candidate(MemoryCategory.PROFILE, "I live in Rome.", topic="home", values={"home": "rome"}))
 
     plan = build_plan(
         candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}, said_at=NEXT_DAY),
         whose(),
-        stand.writer.row,
+        account.writer.row,
     )
-    stand.writer.apply_plan(whose(), plan)
+    account.writer.apply_plan(whose(), plan)
 
-    row = stand.writer.row(plan.target_uri) or {}
-    assert statements(row) == ["I'm Ana.", "I live in Oslo."]
-    assert ended(row) == [("I live in Rome.", NEXT_DAY, "I live in Oslo.")]
+    row = account.writer.row(plan.target_uri) or {}
+    assert list_statements(row) == ["I'm Ana.", "I live in Oslo."]
+    assert list_history(row) == [("I live in Rome.", NEXT_DAY, "I live in Oslo.")]
     assert "history" in plan.reason
     assert "Rome" not in plan.reason
 
 
 def test_an_older_statement_that_comes_late_replaces_nothing() -> None:
-    stand = Stand()
-    stand.take(
+    account = PolicyAccount()
+    account.apply(
         candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}, said_at=NEXT_DAY)
     )
 
-    action, row = stand.take(
+    action, row = account.apply(
         candidate(MemoryCategory.PROFILE, "I live in Rome.", topic="home", values={"home": "rome"})
     )
 
     assert action is WriteAction.SKIP
-    assert statements(row) == ["I live in Oslo."]
+    assert list_statements(row) == ["I live in Oslo."]
 
 
 @given(
@@ -183,47 +183,47 @@ def test_an_older_statement_that_comes_late_replaces_nothing() -> None:
     )
 )
 def test_a_profile_loses_no_statement_that_nothing_contradicts(said: Sequence[tuple[str, str]]) -> None:
-    stand = Stand()
+    account = PolicyAccount()
     spoken = [(topic, text) for topic, text in said if any(char.isalnum() for char in text)]
 
-    rows = [stand.take(candidate(MemoryCategory.PROFILE, text, topic=topic))[1] for topic, text in spoken]
+    rows = [account.apply(candidate(MemoryCategory.PROFILE, text, topic=topic))[1] for topic, text in spoken]
 
-    kept = {normalize_words(text) for text in statements(rows[-1])} if rows else set()
+    kept = {normalize_words(text) for text in list_statements(rows[-1])} if rows else set()
     assert all(normalize_words(text) in kept for _, text in spoken)
 
 
 def test_what_a_person_wrote_into_a_profile_stays_where_it_is() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.PROFILE, "I work as a nurse.", topic="work"))
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.PROFILE, "I work as a nurse.", topic="work"))
     edited = edit_page(row, {**row, "content": "My notes\n" + row["content"] + "\nThe end."}, 1.7e9)
-    stand.writer.merge_node(whose(), row["id"], edited)
+    account.writer.merge_node(whose(), row["id"], edited)
 
-    _, after = stand.take(candidate(MemoryCategory.PROFILE, "I lead a ward.", topic="work"))
+    _, after = account.apply(candidate(MemoryCategory.PROFILE, "I lead a ward.", topic="work"))
 
-    assert statements(after) == ["My notes", "I work as a nurse.", "The end.", "I lead a ward."]
+    assert list_statements(after) == ["My notes", "I work as a nurse.", "The end.", "I lead a ward."]
     assert [statement["by"] for statement in after["metadata"]["statements"]] == ["person", "rules", "person", "rules"]
 
 
 def test_a_topic_takes_each_statement_once_and_further_sources_of_it() -> None:
-    stand = Stand()
-    stand.take(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
+    account = PolicyAccount()
+    account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
 
-    action, row = stand.take(
+    action, row = account.apply(
         candidate(
             MemoryCategory.PREFERENCES, "I really love oolong!", "tea", source="ctx://default/users/li/sessions/s1/m2"
         )
     )
 
     assert action is WriteAction.MERGE
-    assert statements(row) == ["I love oolong."]
+    assert list_statements(row) == ["I love oolong."]
     assert row["metadata"]["source_refs"] == [f"ctx://default/users/li/sessions/s1/m{n}" for n in (1, 2)]
 
 
 def test_the_same_from_the_same_message_is_skipped() -> None:
-    stand = Stand()
-    stand.take(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
+    account = PolicyAccount()
+    account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
 
-    action, _ = stand.take(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
+    action, _ = account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
 
     assert action is WriteAction.SKIP
 
@@ -237,77 +237,77 @@ def test_the_same_from_the_same_message_is_skipped() -> None:
     ],
 )
 def test_statements_that_only_look_alike_are_both_kept_and_the_newest_is_shown_first(new: str, other: str) -> None:
-    stand = Stand()
-    stand.take(candidate(MemoryCategory.PREFERENCES, new, "x"))
+    account = PolicyAccount()
+    account.apply(candidate(MemoryCategory.PREFERENCES, new, "x"))
 
-    _, row = stand.take(candidate(MemoryCategory.PREFERENCES, other, "x", said_at=NEXT_DAY))
+    _, row = account.apply(candidate(MemoryCategory.PREFERENCES, other, "x", said_at=NEXT_DAY))
 
-    assert statements(row) == [new, other]
+    assert list_statements(row) == [new, other]
     assert row["abstract"] == f"{other} {new}"
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("abc XYZ", min_size=1, max_size=30)), max_size=10))
 def test_nothing_that_an_event_says_is_ever_written_over(said: Sequence[tuple[str, str]]) -> None:
-    stand = Stand()
+    account = PolicyAccount()
     before: dict[str, str] = {}
     spoken = [(key, text) for key, text in said if text.strip()]
 
     for key, text in spoken:
-        _, row = stand.take(candidate(MemoryCategory.EVENTS, text, f"event {key}"))
+        _, row = account.apply(candidate(MemoryCategory.EVENTS, text, f"event {key}"))
 
         assert row["content"].startswith(before.get(key, ""))
-        assert normalize_words(text) in map(normalize_words, statements(row))
+        assert normalize_words(text) in map(normalize_words, list_statements(row))
         before[key] = row["content"]
 
 
 def test_an_event_that_is_told_again_with_more_gets_a_line_and_the_same_is_skipped() -> None:
-    stand = Stand()
-    stand.take(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs.", "no disk"))
+    account = PolicyAccount()
+    account.apply(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs.", "no disk"))
 
-    added, row = stand.take(candidate(MemoryCategory.CASES, "Problem: no disk. Mounted a volume.", "no disk"))
-    skipped, _ = stand.take(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs!", "no disk"))
+    added, row = account.apply(candidate(MemoryCategory.CASES, "Problem: no disk. Mounted a volume.", "no disk"))
+    skipped, _ = account.apply(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs!", "no disk"))
 
     assert (added, skipped) == (WriteAction.MERGE, WriteAction.SKIP)
-    assert statements(row) == ["Problem: no disk. Deleted logs.", "Problem: no disk. Mounted a volume."]
+    assert list_statements(row) == ["Problem: no disk. Deleted logs.", "Problem: no disk. Mounted a volume."]
 
 
-def change(target: str, text: str, instead_of: str, **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
+def change_candidate(target: str, text: str, instead_of: str, **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
     told = {"target": target, "instead_of": instead_of, "said_at": NEXT_DAY, "told_at": NEXT_DAY, **facts}
     return candidate(MemoryCategory.EVENTS, text, text, source="ctx://default/users/li/sessions/s2/m9", **told)
 
 
 def test_a_change_replaces_the_statement_that_it_names_where_that_stands() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.ENTITIES, "Has a cat, Pickle.", "cat"))
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Has a cat, Pickle.", "cat"))
 
-    _, after = stand.take(change(row["id"], "Pickle died.", "Has a cat, Pickle."))
-    late, _ = stand.take(change(row["id"], "Pickle is ill.", "Has a cat, Pickle."))
+    _, after = account.apply(change_candidate(row["id"], "Pickle died.", "Has a cat, Pickle."))
+    late, _ = account.apply(change_candidate(row["id"], "Pickle is ill.", "Has a cat, Pickle."))
 
-    assert (after["category"], statements(after)) == ("entities", ["Pickle died."])
-    assert ended(after) == [("Has a cat, Pickle.", NEXT_DAY, "Pickle died.")]
+    assert (after["category"], list_statements(after)) == ("entities", ["Pickle died."])
+    assert list_history(after) == [("Has a cat, Pickle.", NEXT_DAY, "Pickle died.")]
     assert late is WriteAction.SKIP
 
 
 def test_an_update_keeps_the_messages_of_what_it_completes() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.ENTITIES, "Has a cat.", "cat"))
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Has a cat.", "cat"))
 
-    _, after = stand.take(change(row["id"], "Has a cat, Pickle.", "Has a cat.", is_update=True))
+    _, after = account.apply(change_candidate(row["id"], "Has a cat, Pickle.", "Has a cat.", is_update=True))
 
     assert [ref[-5:] for ref in after["metadata"]["statements"][0]["source_refs"]] == ["s1/m1", "s2/m9"]
 
 
 def test_a_memory_that_is_forgotten_is_gone_with_its_last_statement() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.ENTITIES, "Has a cat.", "cat"))
-    stand.take(candidate(MemoryCategory.ENTITIES, "The cat is grey.", "cat"))
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Has a cat.", "cat"))
+    account.apply(candidate(MemoryCategory.ENTITIES, "The cat is grey.", "cat"))
 
-    _, once = stand.take(change(row["id"], "Has a cat.", "Has a cat.", is_forgotten=True))
-    _, twice = stand.take(change(row["id"], "The cat is grey.", "The cat is grey.", is_forgotten=True))
+    _, once = account.apply(change_candidate(row["id"], "Has a cat.", "Has a cat.", is_forgotten=True))
+    _, twice = account.apply(change_candidate(row["id"], "The cat is grey.", "The cat is grey.", is_forgotten=True))
 
-    assert (statements(once), once.get("deleted")) == (["The cat is grey."], None)
+    assert (list_statements(once), once.get("deleted")) == (["The cat is grey."], None)
     assert twice["deleted"]
-    assert [text for text, _, _ in ended(twice)] == ["Has a cat.", "The cat is grey."]
+    assert [text for text, _, _ in list_history(twice)] == ["Has a cat.", "The cat is grey."]
 
 
 def uses(*calls: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -315,12 +315,12 @@ def uses(*calls: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_statistics_add_up_and_the_text_is_made_of_them() -> None:
-    stand = Stand()
-    stand.take(
+    account = PolicyAccount()
+    account.apply(
         candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({"seconds": 1.0}, {"ok": False, "note": "no such file"}))
     )
 
-    _, row = stand.take(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({"seconds": 2.0, "at": NEXT_DAY})))
+    _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({"seconds": 2.0, "at": NEXT_DAY})))
 
     assert row["metadata"]["stats"] == {
         "calls": 3,
@@ -334,17 +334,17 @@ def test_statistics_add_up_and_the_text_is_made_of_them() -> None:
 
 
 def test_what_a_person_wrote_about_a_tool_stays() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
-    stand.writer.merge_node(whose(), row["id"], {"content": row["content"] + "\n\nPrefer rg."})
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
+    account.writer.merge_node(whose(), row["id"], {"content": row["content"] + "\n\nPrefer rg."})
 
-    _, after = stand.take(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
+    _, after = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
 
     assert after["content"] == f"{after['abstract']}\n\nPrefer rg."
 
 
 def test_a_tool_whose_calls_were_all_counted_is_skipped() -> None:
-    action, _ = Stand().take(candidate(MemoryCategory.TOOLS, "x", "grep", uses=[]))
+    action, _ = PolicyAccount().apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=[]))
 
     assert action is WriteAction.SKIP
 
@@ -360,27 +360,27 @@ def test_what_was_erased_does_not_come_back(category: MemoryCategory) -> None:
 
 
 def test_a_memory_that_is_full_takes_no_more_and_says_so() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
     full = edit_page(row, {**row, "content": "x" * MAX_CONTENT}, 1.7e9)
-    stand.writer.merge_node(whose(), row["id"], full)
+    account.writer.merge_node(whose(), row["id"], full)
 
-    plan = build_plan(candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), whose(), stand.writer.row)
+    plan = build_plan(candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), whose(), account.writer.row)
 
     assert plan.action is WriteAction.SKIP
     assert "full" in plan.reason
 
 
 def test_an_edge_that_is_there_stays_one() -> None:
-    stand = Stand()
-    _, row = stand.take(candidate(MemoryCategory.ENTITIES, "Anna is my sister.", "Anna"))
+    account = PolicyAccount()
+    _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Anna is my sister.", "Anna"))
     edge = RelationEdge(row["id"], "ctx://default/users/li/memories/entities/bob", "mentions", "", 0.5)
 
     for weight in (0.5, 0.7):
         again = RelationEdge(edge.from_uri, edge.to_uri, edge.relation_type, edge.reason, weight)
-        stand.relations.apply_edges(whose(), row["id"], [again])
+        account.relations.apply_edges(whose(), row["id"], [again])
 
-    edges = (stand.writer.row(row["id"]) or {})["relations"]
+    edges = (account.writer.row(row["id"]) or {})["relations"]
     assert [(item["relation_type"], item["weight"]) for item in edges] == [("extracted_from", 0.9), ("mentions", 0.7)]
 
 

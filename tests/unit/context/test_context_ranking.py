@@ -17,13 +17,13 @@ pytestmark = pytest.mark.anyio
 SESSION = session_at()
 
 
-def talk(*turns: tuple[str, str], day: str = "2026-03-01") -> list[Mapping[str, Any]]:
+def make_turns(*turns: tuple[str, str], day: str = "2026-03-01") -> list[Mapping[str, Any]]:
     return [{"role": role, "content": text, "timestamp": f"{day}T10:00:00Z"} for role, text in turns]
 
 
 async def test_a_turn_and_the_replies_to_it_are_one_result(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        turns = talk(
+        turns = make_turns(
             ("user", "My bike is parked in the shed."),
             ("assistant", "Noted: the bike is parked in the shed."),
             ("user", "Thanks!"),
@@ -36,7 +36,7 @@ async def test_a_turn_and_the_replies_to_it_are_one_result(tmp_path: Path) -> No
         assert all("m1" not in block.message_ids for block in others)
 
         await memories.talk(
-            session_at("s2"), talk(("user", "Which lock?"), ("assistant", "The harbour lock opens at nine."))
+            session_at("s2"), make_turns(("user", "Which lock?"), ("assistant", "The harbour lock opens at nine."))
         )
         (answered, *_) = await memories.found("which harbour lock opens at nine")
         assert (answered.abstract, answered.message_ids) == ("Which lock?", ["m0", "m1"])
@@ -44,7 +44,7 @@ async def test_a_turn_and_the_replies_to_it_are_one_result(tmp_path: Path) -> No
 
 async def test_a_reply_that_matches_alone_comes_with_its_turn(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        turns = talk(("user", "Go on."), ("tool", "status 200"), ("assistant", "The harbour lock opens at nine."))
+        turns = make_turns(("user", "Go on."), ("tool", "status 200"), ("assistant", "The harbour lock opens at nine."))
         await memories.talk(SESSION, turns)
 
         (first, *_) = await memories.found("harbour lock")
@@ -67,7 +67,7 @@ async def test_the_newer_of_two_that_are_about_the_same_comes_first(tmp_path: Pa
             ("old", "2026-01-05", "the weekly review is on Monday at ten"),
             ("new", "2026-05-05", "the weekly review is on Thursday at ten"),
         ):
-            await memories.talk(session_at(name), [dict(*talk(("user", text), day=day)) | {"message_id": name}])
+            await memories.talk(session_at(name), [dict(*make_turns(("user", text), day=day)) | {"message_id": name}])
 
         assert await memories.ids("when is the weekly review") == ["new", "old"]
 
@@ -84,10 +84,10 @@ async def test_a_later_statement_that_something_changed_comes_before_the_earlier
 ) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(
-            session_at("s1"), [dict(*talk(("user", earlier), day="2026-01-05")) | {"message_id": "earlier"}]
+            session_at("s1"), [dict(*make_turns(("user", earlier), day="2026-01-05")) | {"message_id": "earlier"}]
         )
         about_else = {"message_id": "else", "name": "Ada", "content": "The bus moved. 公车改了。"}
-        said = [about_else, dict(*talk(("user", later))) | {"message_id": "later"}]
+        said = [about_else, dict(*make_turns(("user", later))) | {"message_id": "later"}]
         await memories.talk(session_at("s2"), [{**item, "timestamp": "2026-05-05T10:00:00Z"} for item in said])
 
         assert (await memories.ids(question))[:2] == ["later", "earlier"]
@@ -99,7 +99,7 @@ async def test_an_update_does_not_pass_an_earlier_statement_of_somebody_else(tmp
             ("Ada", "2026-01-05", "My standup is every day at nine."),
             ("Bo", "2026-05-05", "Standup changes: Mondays only."),
         ):
-            said = dict(*talk(("user", text), day=day)) | {"message_id": name, "name": name}
+            said = dict(*make_turns(("user", text), day=day)) | {"message_id": name, "name": name}
             await memories.talk(session_at(name), [said])
 
         assert await memories.ids("every day at nine") == ["Ada"]
@@ -109,7 +109,7 @@ async def test_an_update_does_not_pass_an_earlier_statement_of_somebody_else(tmp
 async def test_a_memory_stands_for_the_message_that_it_was_made_of(tmp_path: Path) -> None:
     memory = memory_at(MemoryCategory.PREFERENCES, "tea")
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, talk(("user", "I prefer oolong tea.")))
+        await memories.talk(SESSION, make_turns(("user", "I prefer oolong tea.")))
         metadata = {"source_refs": [f"{SESSION}/m0"], "message_ids": ["m0"]}
         await memories.put(node_row(memory, abstract="I prefer oolong tea.", metadata=metadata))
 
@@ -124,7 +124,9 @@ async def test_a_message_that_says_several_things_is_evidence_for_the_memory_tha
     about, other = memory_at(MemoryCategory.ENTITIES, "boat"), memory_at(MemoryCategory.ENTITIES, "parrot")
     said = {"source_refs": [f"{SESSION}/m0"], "message_ids": ["m0"]}
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, talk(("user", "The blue boat is moored in Kiel, and the parrot is called Otto.")))
+        await memories.talk(
+            SESSION, make_turns(("user", "The blue boat is moored in Kiel, and the parrot is called Otto."))
+        )
         await memories.put(
             node_row(other, abstract="Parrot: Otto", metadata=said),
             node_row(about, abstract="Boat: moored in Kiel", metadata=said),
@@ -138,7 +140,7 @@ async def test_a_message_that_says_several_things_is_evidence_for_the_memory_tha
 async def test_a_profile_that_is_asked_for_is_found_though_it_shares_no_word(tmp_path: Path) -> None:
     profile = memory_at(MemoryCategory.PROFILE)
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, talk(("user", "Which city has the best trams?")))
+        await memories.talk(SESSION, make_turns(("user", "Which city has the best trams?")))
         await memories.put(node_row(profile, abstract="Moved to Leeds"))
 
         assert profile in [block.uri for block in await memories.found("which city do I live in")]
@@ -148,7 +150,7 @@ async def test_a_profile_that_is_asked_for_is_found_though_it_shares_no_word(tmp
 
 async def test_what_shares_a_single_character_alone_is_not_found(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, talk(("user", "他们组织了一次旅行")))
+        await memories.talk(SESSION, make_turns(("user", "他们组织了一次旅行")))
 
         assert await memories.found("预算组的钱") == []
         assert len(await memories.found("旅行")) == 1
@@ -174,7 +176,7 @@ async def test_a_plan_that_was_moved_is_history_and_its_message_finds_the_new_on
     }
     async with memories_in(tmp_path) as memories:
         await memories.talk(
-            SESSION, talk(("user", "The harbour concert is on 4 July."), ("user", "It is postponed to 8 August."))
+            SESSION, make_turns(("user", "The harbour concert is on 4 July."), ("user", "It is postponed to 8 August."))
         )
         old, new = (f"{SESSION}/m{number}" for number in (0, 1))
         moved = {"statements": [{"source_refs": [new]}], "history": [{"source_refs": [old]}]}

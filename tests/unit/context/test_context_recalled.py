@@ -13,14 +13,14 @@ pytestmark = pytest.mark.anyio
 NOTHING = RecalledTexts(frozenset(), ())
 
 
-def left(message: Message, known: RecalledTexts = NOTHING) -> str:
+def remove_recall(message: Message, known: RecalledTexts = NOTHING) -> str:
     """Return what is left of a message."""
     return remove_recalled([message], known)[0].content
 
 
 @pytest.mark.parametrize("name", ["search_memory", "read_memory", "knowledge_search", "recall", "get_knowledge"])
 def test_an_answer_of_knowhub_is_nothing_that_was_said(name: str) -> None:
-    assert left(Message("tool", "The user lives in Rome.", name)) == ""
+    assert remove_recall(Message("tool", "The user lives in Rome.", name)) == ""
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,19 @@ def test_an_answer_of_knowhub_is_nothing_that_was_said(name: str) -> None:
     ],
 )
 def test_what_a_host_put_into_a_message_is_taken_out_and_the_rest_stays(injected: str) -> None:
-    kept = left(user(injected))
+    kept = remove_recall(user(injected))
 
     assert kept.strip() == "What is next?"
 
 
 def test_an_unclosed_fence_hides_the_rest() -> None:
-    assert left(user("Hello.\n<memory>I live in Rome.")).strip() == "Hello."
+    assert remove_recall(user("Hello.\n<memory>I live in Rome.")).strip() == "Hello."
 
 
 def test_a_line_that_was_recalled_is_taken_out() -> None:
     known = index_recalled(["I live in Rome.\nI love tea."])
 
-    assert left(user("I LIVE in Rome!\nI moved yesterday."), known) == "I moved yesterday."
+    assert remove_recall(user("I LIVE in Rome!\nI moved yesterday."), known) == "I moved yesterday."
 
 
 def test_a_message_that_holds_nothing_of_it_stays_as_it_is() -> None:

@@ -25,11 +25,11 @@ SESSION = session_at()
 DIALOGUES = Path(__file__).parents[2] / "data" / "dialogues.jsonl"
 
 
-def messages(*texts: str) -> list[dict[str, Any]]:
+def make_messages(*texts: str) -> list[dict[str, Any]]:
     return [{"content": text} for text in texts]
 
 
-async def recall_of(memories: Memories, lines: Sequence[Mapping[str, Any]], top: int) -> float:
+async def measure_recall(memories: Memories, lines: Sequence[Mapping[str, Any]], top: int) -> float:
     sessions: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
         if "text" in line:
@@ -57,8 +57,8 @@ async def test_questions_about_dialogues_find_the_messages_that_answer_them(
     lines = [line for line in written if line["language"] == language]
 
     async with memories_in(tmp_path) as memories:
-        five = await recall_of(memories, lines, 5)
-        three = await recall_of(memories, [line for line in lines if "question" in line], 3)
+        five = await measure_recall(memories, lines, 5)
+        three = await measure_recall(memories, [line for line in lines if "question" in line], 3)
 
     assert three >= among_three
     assert five >= among_five
@@ -66,8 +66,8 @@ async def test_questions_about_dialogues_find_the_messages_that_answer_them(
 
 async def test_what_stands_beside_a_match_comes_in_though_it_matches_nothing_itself(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("The game was new.", "A team shooter.", "Nice weather."))
-        await memories.talk(session_at("s2"), messages("I like soup.", "Me too."))
+        await memories.talk(SESSION, make_messages("The game was new.", "A team shooter.", "Nice weather."))
+        await memories.talk(session_at("s2"), make_messages("I like soup.", "Me too."))
 
         blocks = await memories.found("which game", categories=["sessions"])
 
@@ -78,8 +78,8 @@ async def test_what_stands_beside_a_match_comes_in_though_it_matches_nothing_its
 
 async def test_neither_a_neighbour_that_was_forgotten_nor_one_of_another_session_comes_in(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("The game was new.", "A team shooter.", "Nice weather."))
-        await memories.talk(session_at("s2"), messages("I like soup."))
+        await memories.talk(SESSION, make_messages("The game was new.", "A team shooter.", "Nice weather."))
+        await memories.talk(session_at("s2"), make_messages("I like soup."))
         gone = part_row(SESSION, 1, "A team shooter.", deleted=True, forgotten=True, version=2)
 
         await memories.put(gone)
@@ -152,7 +152,7 @@ async def test_a_time_counted_from_an_event_is_that_of_the_event_and_so_much_mor
 
 async def test_a_speaker_who_is_named_tells_who_said_it_and_not_what_is_asked(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        turns = messages("Nate: I adopted a dog.", "Joanna: Nate, Nate, Nate!", "Joanna: I adopted a cat.")
+        turns = make_messages("Nate: I adopted a dog.", "Joanna: Nate, Nate, Nate!", "Joanna: I adopted a cat.")
         await memories.talk(SESSION, turns)
 
         found = await memories.searching.search(LI, "What did Nate adopt?", categories=["sessions"])
@@ -166,7 +166,7 @@ async def test_a_speaker_who_is_named_tells_who_said_it_and_not_what_is_asked(tm
 
 async def test_who_speaks_is_learnt_once_and_forgotten_when_they_say_nothing_any_more(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("Nate: I adopted a dog.", "Joanna: How nice, Nate!"))
+        await memories.talk(SESSION, make_messages("Nate: I adopted a dog.", "Joanna: How nice, Nate!"))
         first = await memories.ids("What did Nate adopt?")
         rounds = len(memories.index.asked)
         second = await memories.ids("What did Nate adopt?")
@@ -182,7 +182,7 @@ async def test_who_speaks_is_learnt_once_and_forgotten_when_they_say_nothing_any
 
 async def test_a_question_about_a_name_alone_finds_that_name(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("小林：我换了工作。", "陈晨：恭喜小林！"))
+        await memories.talk(SESSION, make_messages("小林：我换了工作。", "陈晨：恭喜小林！"))
 
         assert set(await memories.ids("小林")) == {"m0", "m1"}
 
@@ -192,8 +192,8 @@ async def test_a_question_of_which_only_a_speaker_is_known_here_finds_what_they_
     tmp_path: Path, question: str
 ) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("小林：我换了工作。", "陈晨：恭喜。"))
-        await memories.talk(session_at("s2"), messages("小林：他什么都没说，I mention it only once."))
+        await memories.talk(SESSION, make_messages("小林：我换了工作。", "陈晨：恭喜。"))
+        await memories.talk(session_at("s2"), make_messages("小林：他什么都没说，I mention it only once."))
 
         first, again = await memories.ids(question), await memories.ids(question)
 
@@ -230,7 +230,7 @@ async def test_many_messages_do_not_push_out_a_memory_that_answers_nor_many_memo
     many = [memory_at(MemoryCategory.EVENTS, f"swim-{number}") for number in range(90)]
 
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages(*["the marathon marathon again"] * 90, "I swim"))
+        await memories.talk(SESSION, make_messages(*["the marathon marathon again"] * 90, "I swim"))
         await memories.put(
             node_row(memory, abstract="finished the marathon in June"),
             *(node_row(uri, abstract="swim swim swim") for uri in many),
@@ -248,7 +248,7 @@ async def test_a_memory_whose_source_matches_too_comes_first_and_names_its_messa
     sources = [f"{SESSION}/m{number}" for number in (0, 1)]
 
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("hello there", "the harbour at night"))
+        await memories.talk(SESSION, make_messages("hello there", "the harbour at night"))
         metadata = {"source_refs": sources, "message_ids": ["m0", "m1"]}
         await memories.put(
             node_row(plain, abstract="harbour walk"), node_row(founded, abstract="harbour walk", metadata=metadata)
@@ -265,9 +265,9 @@ async def test_a_search_shows_nothing_of_another_person_nor_outside_of_the_place
     other = session_at("s1", space="users/wang")
 
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("the secret harbour", "of mine"))
-        await memories.talk(session_at("s2"), messages("another harbour"))
-        await memories.talk(other, messages("their harbour", "of theirs"), owner="user:wang")
+        await memories.talk(SESSION, make_messages("the secret harbour", "of mine"))
+        await memories.talk(session_at("s2"), make_messages("another harbour"))
+        await memories.talk(other, make_messages("their harbour", "of theirs"), owner="user:wang")
 
         mine = {block.uri for block in await memories.found("harbour")}
         theirs = {block.uri for block in await memories.found("harbour", caller(user_id="wang"))}
@@ -286,7 +286,7 @@ async def test_a_search_reads_no_overview_and_no_content_of_a_node(tmp_path: Pat
 
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(memory, abstract="deploy the harbour", overview="o" * 50, content="c" * 50))
-        await memories.talk(SESSION, messages("the harbour " + "long " * 200))
+        await memories.talk(SESSION, make_messages("the harbour " + "long " * 200))
         await memories.found("harbour")
         # From here on the text of a node cannot be parsed.
         nodes = memories.store.state("default").memory_table(NODES)
@@ -302,7 +302,7 @@ async def test_a_search_reads_no_overview_and_no_content_of_a_node(tmp_path: Pat
 
 async def test_a_long_message_is_shown_to_its_two_thousandth_character(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("harbour " + "x" * 900, "harbour " + "y" * 3_000))
+        await memories.talk(SESSION, make_messages("harbour " + "x" * 900, "harbour " + "y" * 3_000))
 
         lengths = sorted(len(block.abstract) for block in await memories.found("harbour"))
 
@@ -313,7 +313,7 @@ async def test_of_a_long_message_that_matches_further_on_the_place_is_shown_that
     async with memories_in(tmp_path) as memories:
         await memories.talk(
             SESSION,
-            messages("log line " * 5_000 + "the Harbours were closed" + " again" * 900, "报告" * 3_000 + "灯塔"),
+            make_messages("log line " * 5_000 + "the Harbours were closed" + " again" * 900, "报告" * 3_000 + "灯塔"),
         )
 
         english, chinese = await memories.found("harbour"), await memories.found("灯塔在哪里")
@@ -337,7 +337,7 @@ async def test_a_reranker_orders_what_was_found_and_its_failure_is_named(tmp_pat
     reranker = ScriptedReranker([lambda _query, texts: [float("dog" in text) for text in texts], TimeoutError("late")])
 
     async with memories_in(tmp_path, MemoryReranking(reranker, budget_s=5.0)) as memories:
-        await memories.talk(SESSION, messages("pet pet pet", "x", "y", "z", "u", "v", "a pet, a dog"))
+        await memories.talk(SESSION, make_messages("pet pet pet", "x", "y", "z", "u", "v", "a pet, a dog"))
 
         ordered = await memories.searching.search(LI, "pet", top_k=2)
         failed = await memories.searching.search(LI, "pet", top_k=2)

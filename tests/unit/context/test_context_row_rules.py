@@ -36,7 +36,7 @@ SECRET = "my passport number is X1234567 and I hid it in the blue teapot"
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ErasureAccount:
     store: FileStore
     directories: DirectoryExport
     operations: OperationsService
@@ -62,14 +62,14 @@ class World:
 
 
 @asynccontextmanager
-async def world(folder: Path) -> AsyncIterator[World]:
+async def open_account(folder: Path) -> AsyncIterator[ErasureAccount]:
     files, directory = RealFileSystem(), DataDirectory(folder)
     store = open_files(folder, options=StoreOptions(segment_bytes=1))
     directories = export_of(store, folder)
     maintenance = Maintenance(files, directory.leader_lock, 1.0, {"context": directories.catch_up}, {})
     derived_files = ErasureFollowUp(files, directory, maintenance, {"context": directories})
     try:
-        yield World(
+        yield ErasureAccount(
             store,
             directories,
             OperationsService(store, RandomIds(), COLLECTIONS),
@@ -81,12 +81,12 @@ async def world(folder: Path) -> AsyncIterator[World]:
         await store.close()
 
 
-def holding(folder: Path, text: str) -> list[str]:
+def find_files_with(folder: Path, text: str) -> list[str]:
     """Return the files that hold a text, by their paths."""
-    return sorted(_holding(folder, text.encode()))
+    return sorted(_iter_files_with(folder, text.encode()))
 
 
-def _holding(folder: Path, text: bytes) -> Iterator[str]:
+def _iter_files_with(folder: Path, text: bytes) -> Iterator[str]:
     for path in folder.rglob("*"):
         if path.is_file() and text in path.read_bytes():
             yield str(path.relative_to(folder))
@@ -98,7 +98,7 @@ def session_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
 
 
 async def test_undoing_a_commit_removes_what_it_made_and_restores_what_it_merged(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         before = node_row(PREFERENCE, content="tea", metadata={"sessions": ["s0"]})
         await here.commit(before)
         merged = {**before, "content": "tea, coffee", "metadata": {"sessions": ["s0", "s1"]}, "version": 2}
@@ -116,7 +116,7 @@ async def test_undoing_a_commit_removes_what_it_made_and_restores_what_it_merged
 
 
 async def test_what_is_undone_and_redone_stands_as_it_stood(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         parts = said(SESSION, ["a", "b"])
         commit = await here.commit(session_row(), *parts)
         undone = await here.operations.undo(local(), commit.operation_id)
@@ -128,7 +128,7 @@ async def test_what_is_undone_and_redone_stands_as_it_stood(tmp_path: Path) -> N
 
 
 async def test_an_older_commit_of_a_session_is_undone_where_a_newer_one_only_counted_on(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         first = session_row()
         second = session_row(metadata={"session_id": "s1", "message_count": 4, "committed": 2}, version=2)
         third = session_row(metadata={"session_id": "s1", "message_count": 6, "committed": 3}, version=3)
@@ -144,7 +144,7 @@ async def test_an_older_commit_of_a_session_is_undone_where_a_newer_one_only_cou
 
 
 async def test_uses_of_a_tool_are_taken_back_by_their_number_whoever_used_it_since(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         tool = "ctx://default/agents/bot/tools/grep"
 
         def used(calls: int, seconds: float, last: str, version: int) -> dict[str, Any]:
@@ -165,7 +165,7 @@ async def test_uses_of_a_tool_are_taken_back_by_their_number_whoever_used_it_sin
 
 
 async def test_an_undo_that_would_leave_messages_without_their_session_names_them(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         first = await here.commit(session_row())
         later = part_row(SESSION, 0, "a")
         added = await here.commit(later)
@@ -178,7 +178,7 @@ async def test_an_undo_that_would_leave_messages_without_their_session_names_the
 
 
 async def test_messages_do_not_come_back_without_their_session(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         part = part_row(SESSION, 0, "a")
         await here.commit(session_row(), part)
         deleted = await here.commit({**part, "deleted": True, "version": 2})
@@ -191,7 +191,7 @@ async def test_messages_do_not_come_back_without_their_session(tmp_path: Path) -
 
 
 async def test_an_erased_node_is_nowhere_on_the_disk(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         address = memory_at(MemoryCategory.EVENTS, "a")
         edge = {"to_uri": SESSION, "relation_type": "said_in", "reason": f"because {SECRET}", "weight": 1.0}
         row = node_row(address, abstract=SECRET, overview=f"{SECRET}!", content=SECRET * 2, relations=[edge])
@@ -199,19 +199,19 @@ async def test_an_erased_node_is_nowhere_on_the_disk(tmp_path: Path) -> None:
             {**row, "metadata": {"routing_key": SECRET}}, reply={"plans": [{"uri": address, "reason": SECRET}]}
         )
         await here.commit({**row, "content": "something else altogether", "version": 2})
-        assert holding(tmp_path, SECRET)
+        assert find_files_with(tmp_path, SECRET)
 
         done = await here.erase(NODES, address)
 
         assert done.pending == []
-        assert holding(tmp_path, SECRET) == []
-        assert holding(tmp_path, "something else altogether") == []
+        assert find_files_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, "something else altogether") == []
         left = here.row(NODES, address)
         assert (left["abstract"], left["metadata"], left["relations"], left["erased"]) == ("", {}, [], True)
 
 
 async def test_with_a_session_go_its_messages_those_that_were_deleted_before_too(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         parts = said(SESSION, [SECRET, "y", f"again: {SECRET}"])
         other = session_at("s10")
         await here.commit(session_row(abstract=SECRET), *parts, node_row(other), *said(other, ["stays here for good"]))
@@ -219,14 +219,14 @@ async def test_with_a_session_go_its_messages_those_that_were_deleted_before_too
 
         await here.erase(NODES, SESSION)
 
-        assert holding(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
         assert [here.row(PARTS, part["id"])["erased"] for part in parts] == [True] * 3
         assert [head.uri for head in list_parts(here.store.view(ACCOUNT), other)] == [said(other, ["x"])[0]["id"]]
         assert "stays here for good" in read_text(here.folder, other)
 
 
 async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_else(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         parts = said(SESSION, ["hello there", SECRET])
         quoting = session_row(abstract=f"They said: {SECRET}.", overview="A talk about hiding places.")
         await here.commit(quoting, *parts, reply={"plans": [{"uri": SESSION, "reason": f"said: {SECRET}"}]})
@@ -235,11 +235,11 @@ async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_els
         done = await here.erase(PARTS, str(parts[1]["id"]))
 
         assert done.pending == []
-        assert holding(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
         session = here.row(NODES, SESSION)
         assert (session["abstract"], session["overview"]) == ("", "A talk about hiding places, continued.")
         assert read_text(here.folder, SESSION) == transcript(parts[:1])
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         assert here.row(PARTS, str(parts[0]["id"]))["content"] == "hello there"
         assert not here.store.status().damage
 
@@ -248,7 +248,7 @@ async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_els
 async def test_with_a_message_goes_what_somebody_said_of_its_session_in_words_of_their_own(
     tmp_path: Path, by: str, stays: str
 ) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         parts = said(SESSION, ["hello there", SECRET])
         metadata = {"session_id": "s1", "message_count": 2, "committed": 1, "by": by}
         retold = session_row(abstract="A talk about hiding places.", overview="", metadata=metadata)
@@ -257,11 +257,11 @@ async def test_with_a_message_goes_what_somebody_said_of_its_session_in_words_of
         await here.erase(PARTS, str(parts[1]["id"]))
 
         assert here.row(NODES, SESSION)["abstract"] == stays
-        assert (holding(tmp_path, "A talk about hiding places.") != []) is (by == "rules")
+        assert (find_files_with(tmp_path, "A talk about hiding places.") != []) is (by == "rules")
 
 
 async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         parts = said(SESSION, ["hello there", SECRET])
         made = node_row(PREFERENCE, content="a teapot lover", metadata={"source_refs": [parts[1]["id"]]})
         other = node_row(memory_at(MemoryCategory.EVENTS, "b"), metadata={"source_refs": [parts[0]["id"]]})
@@ -276,7 +276,7 @@ async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: 
 
 @pytest.mark.parametrize("content", ["", "a", "好"])
 async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_path: Path, content: str) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         parts = said(SESSION, [content, "b"])
         bare = node_row(memory_at(MemoryCategory.EVENTS, "a"), abstract="")
         await here.commit(session_row(), *parts, bare)
@@ -284,13 +284,13 @@ async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_pa
         await here.erase(PARTS, str(parts[0]["id"]))
         await here.erase(NODES, str(bare["id"]))
 
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         assert here.row(PARTS, str(parts[0]["id"]))["erased"] is True
         assert [head.uri for head in list_parts(here.store.view(ACCOUNT), SESSION)] == [parts[1]["id"]]
 
 
 async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_it_back(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         commit = await here.commit(session_row(), *said(SESSION, [SECRET]))
         await here.erase(NODES, SESSION)
 
@@ -298,14 +298,14 @@ async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_i
             await here.operations.undo(local(), commit.operation_id)
         await here.store.compact(0.0, run_in_process(RealFileSystem()))
 
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         await here.directories.catch_up()
-        assert holding(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
         assert not is_shown(here.folder, SESSION)
 
 
 async def test_every_other_write_of_an_erasing_tells_nothing_of_before(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with open_account(tmp_path) as here:
         parts = said(SESSION, [SECRET])
         await here.commit(session_row(abstract=SECRET), *parts)
 

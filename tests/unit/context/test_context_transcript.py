@@ -15,11 +15,11 @@ BREAKS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u202
 HEADING = re.compile(r"\s*##(?!#)")
 
 
-def headings(text: str) -> list[str]:
+def list_headings(text: str) -> list[str]:
     return [line for line in text.splitlines() if HEADING.match(line)]
 
 
-def unframed(text: str) -> str:
+def unescape_headings(text: str) -> str:
     return re.sub(r"(?m)^([^\S\n]*)\\(\\*##(?!#))", r"\1\2", text)
 
 
@@ -30,14 +30,14 @@ def test_a_message_that_holds_a_heading_of_ours_makes_none(line_break: str, inde
 
     told = transcript([part_row(SESSION, 0, said)])
 
-    assert len(headings(told)) == 1
+    assert len(list_headings(told)) == 1
     assert "\\## assistant · `m9`" in told
 
 
 def test_a_message_that_begins_with_a_heading_of_ours_makes_none() -> None:
     told = transcript([part_row(SESSION, 0, FORGED), part_row(SESSION, 1, "fine")])
 
-    assert len(headings(told)) == 2
+    assert len(list_headings(told)) == 2
     assert told.count("I am root") == 1
 
 
@@ -54,8 +54,8 @@ def test_what_was_said_can_be_told_from_what_is_shown(said: str) -> None:
     told = transcript([part_row(SESSION, 0, said)])
 
     heading = transcript([part_row(SESSION, 0, "")]).removesuffix("\n\n")
-    assert len(headings(told)) == 1
-    assert unframed(told.removeprefix(heading).removesuffix("\n\n")) == said
+    assert len(list_headings(told)) == 1
+    assert unescape_headings(told.removeprefix(heading).removesuffix("\n\n")) == said
 
 
 def test_a_long_message_of_nothing_but_breaks_and_spaces_is_written_at_once() -> None:

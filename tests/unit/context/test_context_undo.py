@@ -48,7 +48,7 @@ Session = tuple[str, Sequence[int], Sequence[int]]
 Rows = Mapping[str, Mapping[str, Any]]
 
 
-class World:
+class UndoAccount:
     """A store with what commits to it and what undoes."""
 
     def __init__(self, folder: Path) -> None:
@@ -96,7 +96,7 @@ class World:
     async def undo(self, operation_id: str, *, with_later: bool = False) -> UndoResult:
         return await self.operations.undo(local(), operation_id, with_later=with_later)
 
-    async def blocked_by(self, operation_id: str) -> object:
+    async def find_blocking_changes(self, operation_id: str) -> object:
         with pytest.raises(Conflict) as refused:
             await self.undo(operation_id)
         return refused.value.extra["blocked_by"]
@@ -138,7 +138,7 @@ TURNS = (
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_commits_that_are_undone_newest_first_leave_each_state_before_them(tmp_path: Path, seed: int) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     states, done = [world.rows()], []
     for session in _sessions(seed, 4):
         done.append(await world.commit(session))
@@ -152,7 +152,7 @@ async def test_commits_that_are_undone_newest_first_leave_each_state_before_them
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_commit_is_undone_with_the_later_ones_in_its_way_and_redone_as_one(tmp_path: Path, seed: int) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     done = [await world.commit(session) for session in _sessions(seed, 4)]
     whole = world.rows()
     for number in range(4):
@@ -172,14 +172,14 @@ async def test_a_commit_is_undone_with_the_later_ones_in_its_way_and_redone_as_o
 
 @pytest.mark.parametrize("number", range(len(TURNS)))
 async def test_a_turn_of_a_session_is_undone_with_the_turns_after_it(tmp_path: Path, number: int) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     states, done = [world.rows()], []
     for turn in range(len(TURNS)):
         done.append(await world.say(turn))
         states.append(world.rows())
 
     if number < len(TURNS) - 1:
-        assert done[number + 1] in await world.blocked_by(done[number])  # type: ignore[operator]  # a list in JSON
+        assert done[number + 1] in await world.find_blocking_changes(done[number])  # type: ignore[operator]  # a list in JSON
     await world.undo(done[number], with_later=True)
 
     assert world.rows() == states[number]
@@ -187,7 +187,7 @@ async def test_a_turn_of_a_session_is_undone_with_the_turns_after_it(tmp_path: P
 
 
 async def test_a_dry_run_with_later_writes_nothing(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     done = [await world.commit(("s0", [4], [])), await world.commit(("s1", [5], []))]
     whole = world.rows()
 
@@ -200,7 +200,7 @@ async def test_a_dry_run_with_later_writes_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_commit_that_shares_no_memory_with_later_ones_is_undone_alone(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     first, second = await world.commit(("s0", [0], [])), await world.commit(("s1", [5], []))
 
     await world.undo(first)
@@ -215,11 +215,11 @@ async def test_a_commit_that_shares_no_memory_with_later_ones_is_undone_alone(tm
 async def test_what_a_person_edited_since_is_in_the_way_and_named(
     tmp_path: Path, ending: str, session: Session
 ) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     first = await world.commit(session)
     edited = await world.edit(world.uri(ending), overview="Mine.")
 
-    assert await world.blocked_by(first) == [edited]
+    assert await world.find_blocking_changes(first) == [edited]
     await world.undo(first, with_later=True)
 
     assert world.rows() == {}
@@ -227,30 +227,30 @@ async def test_what_a_person_edited_since_is_in_the_way_and_named(
 
 
 async def test_what_a_person_said_of_a_session_is_in_the_way_and_named(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     first = await world.say(0)
     edited = await world.edit(SESSION, abstract="Tea.")
 
-    assert await world.blocked_by(first) == [edited]
+    assert await world.find_blocking_changes(first) == [edited]
     await world.store.close()
 
 
 async def test_a_commit_whose_places_others_have_taken_does_not_come_back(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     await world.commit(("s1", [0], []))
     undone = await world.undo(await world.commit(("s1", [0, 1], [])))
     later = await world.commit(("s1", [0, 2], []))
 
-    assert await world.blocked_by(undone.operation_ids[0]) == [later]
+    assert await world.find_blocking_changes(undone.operation_ids[0]) == [later]
     await world.store.close()
 
 
 async def test_what_a_later_commit_replaced_is_in_the_way_and_named(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = UndoAccount(tmp_path)
     done = await world.desk.commit(user("I live in Berlin.", "m1"), session_id="s0")
     later = await world.desk.commit(user("I live in Munich.", "m2"), session_id="s1")
     assert done.operation_id is not None
 
-    assert await world.blocked_by(done.operation_id) == [later.operation_id]
+    assert await world.find_blocking_changes(done.operation_id) == [later.operation_id]
     assert "Munich" in world.rows()[world.uri("profile")]["content"]
     await world.store.close()

@@ -24,16 +24,16 @@ SESSION, EVENT = session_at(), memory_at(MemoryCategory.EVENTS, "a")
 ROWS = [node_row(SESSION), *said(SESSION, ["one", "two"]), node_row(EVENT, content="as it was")]
 
 
-async def put(hub: Hub, *rows: Mapping[str, Any]) -> None:
+async def put_rows(hub: Hub, *rows: Mapping[str, Any]) -> None:
     await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft(*rows))
     await hub.maintenance.tick()
 
 
-def texts_of(folder: Path) -> dict[str, bytes]:
+def read_texts(folder: Path) -> dict[str, bytes]:
     return {name: text for name, text in files_of(folder).items() if not name.endswith(".meta.json")}
 
 
-async def edited(hub: Hub, version: int) -> Committed:
+async def commit_edit(hub: Hub, version: int) -> Committed:
     row = {**ROWS[3], "content": f"text {version}", "version": version}
     outcome = await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft(row))
     assert isinstance(outcome, Committed)
@@ -43,28 +43,28 @@ async def edited(hub: Hub, version: int) -> Committed:
 async def test_directories_follow_a_restore(tmp_path: Path) -> None:
     clock = FakeClock()
     async with hub_at(tmp_path, clock) as hub:
-        await put(hub, *ROWS)
-        before = texts_of(tmp_path)
+        await put_rows(hub, *ROWS)
+        before = read_texts(tmp_path)
         snapshot = await hub.operations.snapshots.create()
         clock.advance(60)
         later = node_row(memory_at(MemoryCategory.EVENTS, "later"))
         gone = {**ROWS[0], "deleted": True, "version": 2}
         parts = [{**part, "deleted": True, "version": 2} for part in ROWS[1:3]]
-        await put(hub, {**ROWS[3], "content": "changed", "version": 2}, later, gone, *parts)
-        assert texts_of(tmp_path) != before
+        await put_rows(hub, {**ROWS[3], "content": "changed", "version": 2}, later, gone, *parts)
+        assert read_texts(tmp_path) != before
 
         await hub.operations.snapshots.restore(local(), snapshot.ts)
         await hub.maintenance.tick()
 
-        assert texts_of(tmp_path) == before
+        assert read_texts(tmp_path) == before
         assert hub.maintenance.failures == {}
 
 
 async def test_directories_are_the_same_behind_a_compaction_and_a_restart(tmp_path: Path) -> None:
     clock = FakeClock()
     async with hub_at(tmp_path, clock) as hub:
-        await put(hub, *ROWS)
-        await put(hub, *said(SESSION, ["three"], 2), {**ROWS[0], "version": 2})
+        await put_rows(hub, *ROWS)
+        await put_rows(hub, *said(SESSION, ["three"], 2), {**ROWS[0], "version": 2})
         before = files_of(tmp_path)
         clock.advance(400 * 24 * 3600)
         await hub.store.compact(0.0, run_in_process(RealFileSystem()))
@@ -82,7 +82,7 @@ async def test_directories_are_the_same_behind_a_compaction_and_a_restart(tmp_pa
 @pytest.mark.parametrize("account", [None, ACCOUNT])
 async def test_reindexing_writes_directories_again_that_somebody_damaged(tmp_path: Path, account: str | None) -> None:
     async with hub_at(tmp_path) as hub:
-        await put(hub, *ROWS)
+        await put_rows(hub, *ROWS)
         before = files_of(tmp_path)
         removed, scribbled = sorted(path.parent for path in (tmp_path / "context").rglob(".meta.json"))
         shutil.rmtree(removed)
@@ -96,12 +96,12 @@ async def test_reindexing_writes_directories_again_that_somebody_damaged(tmp_pat
 
 async def test_a_directory_that_somebody_damaged_is_written_again_with_the_next_commit(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await put(hub, *ROWS)
+        await put_rows(hub, *ROWS)
         scribbled = place_of(tmp_path, EVENT)
         (scribbled / "content.md").write_text("mine")
         (scribbled / ".abstract.md").unlink()
 
-        await put(hub, {**ROWS[3], "version": 2})
+        await put_rows(hub, {**ROWS[3], "version": 2})
 
         assert is_shown(tmp_path, EVENT)
         assert read_text(tmp_path, EVENT) == "as it was"
@@ -109,10 +109,10 @@ async def test_a_directory_that_somebody_damaged_is_written_again_with_the_next_
 
 async def test_two_processes_that_write_in_turn_leave_the_newest_state(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other:
-        await put(hub, *ROWS)
+        await put_rows(hub, *ROWS)
         for number in range(2, 8):
             whose = (hub, other)[number % 2]
-            outcome = await edited(whose, number)
+            outcome = await commit_edit(whose, number)
             assert await whose.exports.directories.project(ACCOUNT, outcome.operation)
 
         assert read_text(tmp_path, EVENT) == "text 7"
@@ -121,7 +121,7 @@ async def test_two_processes_that_write_in_turn_leave_the_newest_state(tmp_path:
 
 async def test_a_disk_that_refuses_lets_the_commit_be_answered_and_the_leader_finish(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await put(hub, *ROWS)
+        await put_rows(hub, *ROWS)
         faulty = export_of(hub.store, tmp_path, FaultyFileSystem(Plan(fail_at=1, lasting=True)))
         outcome = await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft({**ROWS[3], "version": 2}))
         assert isinstance(outcome, Committed)
@@ -136,7 +136,7 @@ async def test_a_disk_that_refuses_lets_the_commit_be_answered_and_the_leader_fi
 async def test_many_operations_are_left_to_the_leader(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         for number in range(2, 110):
-            outcome = await edited(hub, number)
+            outcome = await commit_edit(hub, number)
 
         is_written = await hub.exports.directories.project(ACCOUNT, outcome.operation)
         await hub.maintenance.tick()

@@ -38,7 +38,7 @@ def hostile_uris(count: int) -> Iterator[str]:
         yield f"ctx://{account}/users/{user}/{kind}/{last}"
 
 
-def escapes(path: str) -> bool:
+def is_escape(path: str) -> bool:
     """Tell whether some way to read a path leads out of the folder of memories."""
     for reading in READINGS.values():
         read = reading(path)
@@ -47,30 +47,30 @@ def escapes(path: str) -> bool:
     return False
 
 
-def naive(uri: str) -> str:
+def resolve_naively(uri: str) -> str:
     """Map a URI to a path as one would who trusts it."""
     return f"{ROOT}/{unquote(uri.removeprefix('ctx://'), errors='replace')}"
 
 
-def check(count: int) -> int:
+def check_uris(count: int) -> int:
     """Fail where a URI leads anywhere but down; return how many would have with a resolver that trusts them."""
     trusting = 0
     for uri in hostile_uris(count):
         path = ROOT / directory_path(uri)
-        assert not escapes(str(path)), uri
+        assert not is_escape(str(path)), uri
         assert all(len(name.encode()) <= _MAX_NAME_BYTES for name in path.parts), uri
         assert len(str(path).encode()) <= _MAX_PATH_BYTES or uri.count("/") > 9, uri
-        trusting += escapes(naive(uri))
+        trusting += is_escape(resolve_naively(uri))
     return trusting
 
 
 def test_no_hostile_name_leads_out_and_a_resolver_that_trusts_them_is_led_out() -> None:
-    assert check(FEW) > FEW // 20
+    assert check_uris(FEW) > FEW // 20
 
 
 @pytest.mark.nightly
 def test_no_name_of_a_million_leads_out() -> None:
-    assert check(MANY) > MANY // 20
+    assert check_uris(MANY) > MANY // 20
 
 
 def test_names_that_a_file_system_takes_for_one_have_different_paths() -> None:

@@ -16,41 +16,49 @@ RNG = random.Random(5)
 ALPHANUMERIC = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
-def made(prefix: str, length: int, alphabet: str = ALPHANUMERIC) -> str:
+def make_credential(prefix: str, length: int, alphabet: str = ALPHANUMERIC) -> str:
     """Make a credential of a maker's form; none stands in this file, so that no scanner takes it for one."""
     return prefix + "".join(RNG.choice(alphabet) for _ in range(length))
 
 
 PRIVATE_KEY = "\n".join(
-    ("-----BEGIN RSA " + "PRIVATE KEY-----", made("MII", 61), made("", 64), "-----END RSA " + "PRIVATE KEY-----")
+    (
+        "-----BEGIN RSA " + "PRIVATE KEY-----",
+        make_credential("MII", 61),
+        make_credential("", 64),
+        "-----END RSA " + "PRIVATE KEY-----",
+    )
 )
-JWT = ".".join((made("eyJ", 30), made("eyJ", 60), made("", 43)))
+JWT = ".".join((make_credential("eyJ", 30), make_credential("eyJ", 60), make_credential("", 43)))
 
 PASTED = {
     "private_key": (f"the deploy key:\n{PRIVATE_KEY}\nkeep it", PRIVATE_KEY),
-    "aws_access_key_id": (found := made("AKIA", 16, "ABCDEFGHJKMNPQRSTUVWXYZ234567"), found),
-    "aws_secret_access_key": (f"aws_secret_access_key = {(found := made('', 40))}", found),
-    "gcp_api_key": (f"用这个：{(found := made('AIza', 35))}。", found),
-    "github_token": (f"git clone https://{(found := made('ghp_', 36))}@github.com/a/b", found),
-    "github_fine_grained_token": (f"use {(found := made('github_pat_', 82))}", found),
-    "gitlab_token": (f"PRIVATE-TOKEN: {(found := made('glpat-', 20))}", found),
-    "slack_token": (f"xoxb is {(found := made('xoxb-', 40))}", found),
-    "slack_webhook": (f"https://hooks.slack.com/{(found := made('services/T00000000/B00000000/', 24))}", found),
-    "anthropic_key": (f"调用时带上 {(found := made('sk-ant-api03-', 80))}", found),
-    "openai_key": (f"OPENAI: {(found := made('sk-proj-', 60))}", found),
-    "stripe_key": (f"stripe {(found := made('sk_live_', 24))} works", found),
-    "npm_token": (f"//registry/:_authToken {(found := made('npm_', 36))}", found),
-    "huggingface_token": (f"hf login {(found := made('hf_', 34))}", found),
-    "aliyun_access_key_id": (f"阿里云 {(found := made('LTAI', 20))}", found),
-    "tencent_secret_id": (f"腾讯云 {(found := made('AKID', 32))}", found),
+    "aws_access_key_id": (found := make_credential("AKIA", 16, "ABCDEFGHJKMNPQRSTUVWXYZ234567"), found),
+    "aws_secret_access_key": (f"aws_secret_access_key = {(found := make_credential('', 40))}", found),
+    "gcp_api_key": (f"用这个：{(found := make_credential('AIza', 35))}。", found),
+    "github_token": (f"git clone https://{(found := make_credential('ghp_', 36))}@github.com/a/b", found),
+    "github_fine_grained_token": (f"use {(found := make_credential('github_pat_', 82))}", found),
+    "gitlab_token": (f"PRIVATE-TOKEN: {(found := make_credential('glpat-', 20))}", found),
+    "slack_token": (f"xoxb is {(found := make_credential('xoxb-', 40))}", found),
+    "slack_webhook": (
+        f"https://hooks.slack.com/{(found := make_credential('services/T00000000/B00000000/', 24))}",
+        found,
+    ),
+    "anthropic_key": (f"调用时带上 {(found := make_credential('sk-ant-api03-', 80))}", found),
+    "openai_key": (f"OPENAI: {(found := make_credential('sk-proj-', 60))}", found),
+    "stripe_key": (f"stripe {(found := make_credential('sk_live_', 24))} works", found),
+    "npm_token": (f"//registry/:_authToken {(found := make_credential('npm_', 36))}", found),
+    "huggingface_token": (f"hf login {(found := make_credential('hf_', 34))}", found),
+    "aliyun_access_key_id": (f"阿里云 {(found := make_credential('LTAI', 20))}", found),
+    "tencent_secret_id": (f"腾讯云 {(found := make_credential('AKID', 32))}", found),
     "jwt": (f"token: {JWT}", JWT),
     "connection_string": ("postgres://app:s3cr3t-pw@db.internal/main", "s3cr3t-pw"),
-    "authorization_header": (f'curl -H "Authorization: Bearer {(found := made("", 30) + "9z")}"', found),
+    "authorization_header": (f'curl -H "Authorization: Bearer {(found := make_credential("", 30) + "9z")}"', found),
     "password": ('password = "hunter2abc9"', "hunter2abc9"),
-    "named_key": (f"API_KEY={(found := made('k', 30) + '7')}", found),
+    "named_key": (f"API_KEY={(found := make_credential('k', 30) + '7')}", found),
     "password_zh": ("服务器的登录密码是 Tr0ub4dor&3，别告诉别人", "Tr0ub4dor&3"),
-    "named_key_zh": (f"密钥：{(found := made('q', 23) + '5')}", found),
-    "knowhub_key": (f"X-API-Key: {(found := made('kh_0123456789abcdef_', 43))}", found),
+    "named_key_zh": (f"密钥：{(found := make_credential('q', 23) + '5')}", found),
+    "knowhub_key": (f"X-API-Key: {(found := make_credential('kh_0123456789abcdef_', 43))}", found),
 }
 
 MORE_PASSWORDS = (
@@ -95,8 +103,8 @@ TOLD = (
     ("我们一律用 secret=abcd1234 连接测试库。", "abcd1234"),
     ("the secret is swordfish99, always use it", "swordfish99"),
     ("Always use Authorization: Token 9f8e7d6c5b4a3928", "9f8e7d6c5b4a3928"),
-    (f"Always use {(found := made('SG.', 22) + made('.', 43))} for mail.", found),
-    (f"Always use bot {(found := made('123456789:AA', 33))} for alerts.", found),
+    (f"Always use {(found := make_credential('SG.', 22) + make_credential('.', 43))} for mail.", found),
+    (f"Always use bot {(found := make_credential('123456789:AA', 33))} for alerts.", found),
     ("The admin credentials are admin:hunter2, always use them.", "hunter2"),
     ("以后服务器都用 root/Qwe!2345 登录。", "Qwe!2345"),
     ("I always log in as admin/P@ssw0rd!.", "P@ssw0rd!"),
@@ -324,7 +332,7 @@ def test_a_short_secret_shows_none_of_its_characters() -> None:
 
 
 def test_a_secret_is_found_wherever_a_long_text_is_cut() -> None:
-    token = made("ghp_", 36)
+    token = make_credential("ghp_", 36)
     for start in range(PIECE_CHARS - 41, PIECE_CHARS + 2):
         text = "x" * (start - 1) + " " + token + " " + "y" * 40_000
 

@@ -18,7 +18,7 @@ TALK = (
 KNOWN = (KnownMemory("profile", "Lives in Bruges.", "2025-01-02"),)
 
 
-def check(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any JSON value
+def check_change(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any JSON value
     """Return why the change is refused; empty where it is believed."""
     change = {"action": "add", "category": "events", "evidence": ["m1"], "memory": None, "date": None}
     prompt = ChangePrompt(TALK, KNOWN)
@@ -40,7 +40,7 @@ def check(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any JSON val
     ],
 )
 def test_what_the_conversation_says_in_other_words_is_believed(statement: str, fields: dict[str, Any]) -> None:
-    assert check(statement, **fields) == ""
+    assert check_change(statement, **fields) == ""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_the_conversation_says_in_other_words_is_believed(statement: str, f
     ],
 )
 def test_what_it_does_not_say_is_refused_with_the_reason(statement: str, fields: dict[str, Any], reason: str) -> None:
-    assert check(statement, **fields) == reason
+    assert check_change(statement, **fields) == reason
 
 
 @pytest.mark.parametrize("unit", ["7", "一", "百", "1,234,", "< ", "'"])

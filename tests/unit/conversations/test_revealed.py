@@ -14,7 +14,7 @@ FENCED = (
 PIECES = ("horse", "staple", "battery", "第二行")
 
 
-def kept(content: str, role: str = "tool") -> str:
+def redact_reveals(content: str, role: str = "tool") -> str:
     (message,) = without_revealed([Message(role, content, "resource_get")])
     return message.content
 
@@ -37,16 +37,16 @@ def kept(content: str, role: str = "tool") -> str:
 )
 @pytest.mark.parametrize("role", ["tool", "assistant", "function"])
 def test_a_sealed_body_is_withheld_however_it_was_shown(content: str, role: str) -> None:
-    told = kept(content, role)
+    told = redact_reveals(content, role)
 
     assert [piece for piece in PIECES if piece in told] == []
     assert WITHHELD in told
 
 
 def test_what_stands_around_it_stays_as_it_was() -> None:
-    assert json.loads(kept(json.dumps(SEALED))) == {**SEALED, "secure_body": WITHHELD}
-    assert json.loads(json.loads(kept(json.dumps({"a": json.dumps(SEALED), "b": 1})))["a"])["title"] == "Shop"
-    assert kept(FENCED) == FENCED.replace("horse\n|   staple\n|   battery", WITHHELD)
+    assert json.loads(redact_reveals(json.dumps(SEALED))) == {**SEALED, "secure_body": WITHHELD}
+    assert json.loads(json.loads(redact_reveals(json.dumps({"a": json.dumps(SEALED), "b": 1})))["a"])["title"] == "Shop"
+    assert redact_reveals(FENCED) == FENCED.replace("horse\n|   staple\n|   battery", WITHHELD)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_what_stands_around_it_stays_as_it_was() -> None:
     ],
 )
 def test_what_shows_none_stays_word_for_word(content: str) -> None:
-    assert kept(content) == content
+    assert redact_reveals(content) == content
 
 
 def test_what_a_person_says_stays_word_for_word() -> None:
-    assert kept(json.dumps(SEALED), "user") == json.dumps(SEALED)
+    assert redact_reveals(json.dumps(SEALED), "user") == json.dumps(SEALED)

@@ -10,7 +10,7 @@ from knowhub.conversations.statements import Statement, StatementKind, read_stat
 MONDAY = "2026-05-11T09:00:00Z"
 
 
-def read(*texts: str) -> list[Statement]:
+def read_texts(*texts: str) -> list[Statement]:
     return read_statements([Message("user", text, timestamp=MONDAY) for text in texts])
 
 
@@ -45,7 +45,7 @@ def read(*texts: str) -> list[Statement]:
     ],
 )
 def test_a_statement_is_found(said: str, kind: str) -> None:
-    found = read(said)
+    found = read_texts(said)
 
     assert found
     assert found[0].kind is StatementKind(kind)
@@ -87,27 +87,27 @@ def test_a_statement_is_found(said: str, kind: str) -> None:
     ],
 )
 def test_what_is_asked_supposed_quoted_or_past_states_nothing(said: str) -> None:
-    assert read(said) == []
+    assert read_texts(said) == []
 
 
 def test_a_preference_in_a_question_is_kept_without_the_question() -> None:
-    (found,) = read("I prefer aisle seats over window seats, can you find me a flight?")
+    (found,) = read_texts("I prefer aisle seats over window seats, can you find me a flight?")
 
     assert found.text == "I prefer aisle seats over window seats"
 
 
 def test_what_is_pointed_at_is_remembered() -> None:
-    assert [item.text for item in read("Remember this. The spare key hangs behind the clock.")] == [
+    assert [item.text for item in read_texts("Remember this. The spare key hangs behind the clock.")] == [
         "The spare key hangs behind the clock."
     ]
-    assert [item.text for item in read("备用钥匙在花盆下面。记住了。")] == ["备用钥匙在花盆下面。"]
+    assert [item.text for item in read_texts("备用钥匙在花盆下面。记住了。")] == ["备用钥匙在花盆下面。"]
 
 
 def test_a_plan_has_its_day_and_what_is_long_gone_is_none() -> None:
-    assert [str(item.day) for item in read("the review is on 3 June")] == ["2026-06-03"]
-    assert [str(item.day) for item in read("Vacation starts on 10 January.")] == ["2027-01-10"]
-    assert [str(item.day) for item in read("下个月20号搬办公室")] == ["2026-06-20"]
-    assert read("open since 1 March, still the same street") == []
+    assert [str(item.day) for item in read_texts("the review is on 3 June")] == ["2026-06-03"]
+    assert [str(item.day) for item in read_texts("Vacation starts on 10 January.")] == ["2027-01-10"]
+    assert [str(item.day) for item in read_texts("下个月20号搬办公室")] == ["2026-06-20"]
+    assert read_texts("open since 1 March, still the same street") == []
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_what_is_not_so_any_more_ends_a_value(said: str, slot: str, value: str) 
 
 def test_a_sentence_with_several_values_comes_in_pieces() -> None:
     assert [
-        (item.text, dict(item.values)) for item in read("My name is Bo, I work as a nurse and I live in Rome.")
+        (item.text, dict(item.values)) for item in read_texts("My name is Bo, I work as a nurse and I live in Rome.")
     ] == [
         ("My name is Bo", {"name": "bo"}),
         ("I work as a nurse", {"job": "nurse"}),
@@ -154,14 +154,14 @@ def test_a_sentence_with_several_values_comes_in_pieces() -> None:
 def test_a_sentence_with_invisible_characters_stays_whole() -> None:
     said = "My na\u200bme is Bo and I live in Rome."
 
-    assert [(item.text, dict(item.values)) for item in read(said)] == [(said, {"name": "bo", "home": "rome"})]
+    assert [(item.text, dict(item.values)) for item in read_texts(said)] == [(said, {"name": "bo", "home": "rome"})]
 
 
 def test_several_speakers_are_named() -> None:
-    found = read("Ana: I prefer tea.", "Ben: I prefer coffee.")
+    found = read_texts("Ana: I prefer tea.", "Ben: I prefer coffee.")
 
     assert [(item.speaker, item.text) for item in found] == [("Ana", "I prefer tea."), ("Ben", "I prefer coffee.")]
-    assert [item.speaker for item in read("Ana: I prefer tea.", "Ana: I prefer rice.")] == ["", ""]
+    assert [item.speaker for item in read_texts("Ana: I prefer tea.", "Ana: I prefer rice.")] == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_a_tool_says_whether_it_failed(answer: str, fails: bool) -> None:
     assert bool(find_failure(answer)) is fails
 
 
-def tool_talk(*messages: tuple[str, str]) -> list[Statement]:
+def read_lessons(*messages: tuple[str, str]) -> list[Statement]:
     made = [Message(role, text, "shell" if role == "tool" else "") for role, text in messages]
     return [item for item in read_statements(made) if item.kind is StatementKind.LESSON]
 
 
 def test_a_failure_with_what_worked_then_is_a_lesson() -> None:
-    (lesson,) = tool_talk(
+    (lesson,) = read_lessons(
         ("tool", "$ npm ci\nnpm error code EACCES: permission denied"),
         ("assistant", "The cache belongs to root. Switching the cache folder to my own."),
         ("tool", "$ npm ci\nadded 311 packages"),
@@ -231,4 +231,4 @@ def test_a_failure_with_what_worked_then_is_a_lesson() -> None:
     ],
 )
 def test_without_failure_remedy_or_success_there_is_no_lesson(talk: list[tuple[str, str]]) -> None:
-    assert tool_talk(*talk) == []
+    assert read_lessons(*talk) == []

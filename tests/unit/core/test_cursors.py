@@ -12,7 +12,7 @@ SECRET = "5f" * 16
 PLACES = range(2_000)
 
 
-def text_of(place: int, secret: str = SECRET) -> str:
+def encode_cursor(place: int, secret: str = SECRET) -> str:
     text = Cursors(secret).encode("default", "knowledge", place)
     assert text is not None
     return text
@@ -22,12 +22,12 @@ def text_of(place: int, secret: str = SECRET) -> str:
 def test_a_cursor_is_read_by_whoever_shares_the_secret(place: int) -> None:
     other = Cursors(SECRET)
 
-    assert other.decode("default", "knowledge", text_of(place)) == place
+    assert other.decode("default", "knowledge", encode_cursor(place)) == place
     assert (other.encode("default", "knowledge", None), other.decode("default", "knowledge", None)) == (None, None)
 
 
 def test_cursors_show_neither_order_nor_distance() -> None:
-    texts = [text_of(place) for place in PLACES]
+    texts = [encode_cursor(place) for place in PLACES]
 
     rising = sum(item < other for item, other in pairwise(texts))
 
@@ -36,7 +36,7 @@ def test_cursors_show_neither_order_nor_distance() -> None:
 
 
 def test_what_is_changed_in_a_cursor_makes_it_none() -> None:
-    text = text_of(7)
+    text = encode_cursor(7)
     others = [
         text[:at] + letter + text[at + 1 :]
         for at in range(len(text))
@@ -55,4 +55,4 @@ def test_what_is_changed_in_a_cursor_makes_it_none() -> None:
 )
 def test_a_cursor_is_good_for_one_list_of_one_account_of_one_log(secret: str, account: str, collection: str) -> None:
     with pytest.raises(InvalidInput, match="next_cursor"):
-        Cursors(secret).decode(account, collection, text_of(7))
+        Cursors(secret).decode(account, collection, encode_cursor(7))

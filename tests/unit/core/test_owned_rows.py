@@ -43,7 +43,7 @@ def bookmarks(store: MemoryStore) -> Bookmarks:
     return Bookmarks(store, BOOKMARK)
 
 
-async def listed(store: MemoryStore, ctx: RequestContext, limit: int = 10, before: int | None = None) -> list[str]:
+async def list_ids(store: MemoryStore, ctx: RequestContext, limit: int = 10, before: int | None = None) -> list[str]:
     found = await list_visible(store, ctx, scan_newest(BOOKMARK_TABLE, before), limit)
     return [summary.id for summary in found]
 
@@ -88,9 +88,9 @@ async def test_a_list_has_the_newest_visible_rows_from_a_place_on(store: MemoryS
     for row_id, scopes in (("a", ["public"]), ("b", None), ("c", ["public"]), ("d", ["public"])):
         await bookmarks.create(ANN, row_id, scopes)
 
-    assert await listed(store, BOB) == ["d", "c", "a"]
-    assert await listed(store, BOB, limit=2) == ["d", "c"]
-    assert await listed(store, BOB, before=2) == ["a"]
+    assert await list_ids(store, BOB) == ["d", "c", "a"]
+    assert await list_ids(store, BOB, limit=2) == ["d", "c"]
+    assert await list_ids(store, BOB, before=2) == ["a"]
 
 
 async def test_a_deleted_row_comes_back_by_undo_and_its_history_says_so(

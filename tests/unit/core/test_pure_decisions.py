@@ -17,33 +17,33 @@ def view() -> AccountView:
     return MemoryStore(FakeClock(), CountedIds()).view("default")
 
 
-def saving(row_id: str, **reply: Any) -> Draft:  # noqa: ANN401 -- any value
+def save_draft(row_id: str, **reply: Any) -> Draft:  # noqa: ANN401 -- any value
     return Draft("save", [Write("notes", row_id, {"id": row_id, "version": 1})], reply=reply)
 
 
-def counting() -> Decide[AccountView]:
+def make_counting_decision() -> Decide[AccountView]:
     counts = {"rows": 0}
 
     def decide(_view: AccountView) -> Draft:
         counts["rows"] += 1
-        return saving("a", **counts)
+        return save_draft("a", **counts)
 
     return decide
 
 
-def remembering() -> Decide[AccountView]:
+def make_remembering_decision() -> Decide[AccountView]:
     seen: list[str] = []
 
     def decide(_view: AccountView) -> Draft | Unchanged:
         if seen:
             return Unchanged()
         seen.append("a")
-        return saving("a")
+        return save_draft("a")
 
     return decide
 
 
-@pytest.mark.parametrize("made", [counting, remembering])
+@pytest.mark.parametrize("made", [make_counting_decision, make_remembering_decision])
 def test_a_decision_that_keeps_a_tally_is_found(view: AccountView, made: Any) -> None:  # noqa: ANN401 -- what makes one
     with pytest.raises(AssertionError, match="not pure"):
         run_twice(made(), view)
@@ -52,7 +52,7 @@ def test_a_decision_that_keeps_a_tally_is_found(view: AccountView, made: Any) ->
 def test_a_decision_that_makes_an_id_each_time_is_pure(view: AccountView) -> None:
     ids = RandomIds()
 
-    draft = run_twice(lambda _view: saving(uuid4_id(ids)), view)
+    draft = run_twice(lambda _view: save_draft(uuid4_id(ids)), view)
 
     assert isinstance(draft, Draft)
 
@@ -64,7 +64,7 @@ def test_ids_that_are_mixed_up_are_found(view: AccountView) -> None:
 
     def decide(_view: AccountView) -> Draft:
         row_id, named = next(turns)
-        return saving(row_id, named=named)
+        return save_draft(row_id, named=named)
 
     with pytest.raises(AssertionError, match="not pure"):
         run_twice(decide, view)

@@ -93,17 +93,17 @@ def test_a_kept_text_gives_way_to_a_newer_one_on_the_disk_and_the_other_way_roun
     assert rows.text(0) == first.texts[0]
 
 
-def in_a_base(change: Mapping[str, Any]) -> bytes:
+def base_line(change: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"changes": [change]})
 
 
-def sliced(line: bytes) -> list[PartialChange]:
+def slice_changes(line: bytes) -> list[PartialChange]:
     changes = decode_base_line(line).changes
     assert changes is not None
     return changes
 
 
-def spelt_otherwise(change: Mapping[str, Any]) -> bytes:
+def reformat_line(change: Mapping[str, Any]) -> bytes:
     """Return a line that says the same with other spaces and escapes: our text of the row stands nowhere in it."""
     spelt = orjson.dumps({"changes": [change]}, option=orjson.OPT_INDENT_2).replace(b"\n", b" ")
     line = seal(spelt.rstrip(b" }"))
@@ -150,18 +150,18 @@ async def save(store: FileStore, row_id: str, content: str) -> None:
     await store.commit("default", "user:li", lambda _view: Draft("create_info", [Write(INFOS, row_id, row)]))
 
 
-@pytest.mark.parametrize("spelt", [in_a_base, spelt_otherwise], ids=["as we do", "otherwise"])
+@pytest.mark.parametrize("spelt", [base_line, reformat_line], ids=["as we do", "otherwise"])
 def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_there_as_it_is(
     spelt: Callable[[Mapping[str, Any]], bytes],
 ) -> None:
     change = {"collection": INFOS, "id": "i-1", "before": None, "after": info_row("i-1", content="中文 / a")}
-    lines = {1: in_a_base(change), 2: spelt(change)}
+    lines = {1: base_line(change), 2: spelt(change)}
     state = Account(table_schemas(COLLECTIONS), lambda segment, start, end: lines[segment][start:end])
-    state.load(1, sliced(lines[1]), LogLine(1, 0, lines[1]))
+    state.load(1, slice_changes(lines[1]), LogLine(1, 0, lines[1]))
 
-    state.move(sliced(lines[2]), LogLine(2, 0, lines[2]))
+    state.move(slice_changes(lines[2]), LogLine(2, 0, lines[2]))
     # What is read from the base now, and only that, no longer needs the segment.
-    lines[1] = lines[1] if spelt is spelt_otherwise else b""
+    lines[1] = lines[1] if spelt is reformat_line else b""
 
     assert orjson.loads(state.table(INFOS).text("i-1") or b"") == change["after"]
 

@@ -25,7 +25,7 @@ from tests.keyword_rows import info_row, link_row
 RELEVANCE = InfoQuery(sort=InfoSort.RELEVANCE)
 
 
-class Linked:
+class LinkedAccount:
     """An account with infos and links."""
 
     def __init__(self, *info_ids: str) -> None:
@@ -49,7 +49,7 @@ class Linked:
         return {link.keyword_id: link.relation.value for link in list_links_of_info(self.view, info_id)}
 
 
-def decided_over(linked: Linked, *rows: dict[str, Any]) -> View:
+def overlay_rows(linked: LinkedAccount, *rows: dict[str, Any]) -> View:
     overlay = Overlay(linked.stored.account)
     for row in rows:
         collection = LINKS if "relation" in row else INFOS
@@ -58,7 +58,7 @@ def decided_over(linked: Linked, *rows: dict[str, Any]) -> View:
 
 
 def test_a_link_made_again_takes_its_place_by_the_age_of_its_info() -> None:
-    linked = Linked("a", "b", "c")
+    linked = LinkedAccount("a", "b", "c")
     linked.links(*(link_row(info_id, "k") for info_id in "abc"))
     linked.links(link_row("b", "k", version=2, deleted=True))
 
@@ -69,7 +69,7 @@ def test_a_link_made_again_takes_its_place_by_the_age_of_its_info() -> None:
 
 
 def test_rows_of_one_pair_in_one_operation_leave_the_last_of_them() -> None:
-    linked = Linked("a")
+    linked = LinkedAccount("a")
     last = link_row("a", "k", "SOURCE", version=3)
 
     linked.links(link_row("a", "k"), link_row("a", "k", version=2, deleted=True), link_row("a", "other"), last)
@@ -81,7 +81,7 @@ def test_rows_of_one_pair_in_one_operation_leave_the_last_of_them() -> None:
 
 
 def test_a_deleted_info_keeps_its_number_and_comes_back_under_it() -> None:
-    linked = Linked("a", "b", "c")
+    linked = LinkedAccount("a", "b", "c")
     linked.infos(info_row("b", version=2, deleted=True))
     without = [head.id for head in list_newest_infos(linked.view, None)]
 
@@ -94,7 +94,7 @@ def test_a_deleted_info_keeps_its_number_and_comes_back_under_it() -> None:
 
 
 def test_one_operation_may_hold_new_infos_beside_known_ones_and_one_of_them_twice() -> None:
-    linked = Linked("a")
+    linked = LinkedAccount("a")
 
     linked.infos(
         info_row("b"), info_row("a", version=2, scopes=["team:web"]), info_row("b", version=2, content="later")
@@ -108,7 +108,7 @@ def test_one_operation_may_hold_new_infos_beside_known_ones_and_one_of_them_twic
 
 
 def test_a_link_to_an_info_whose_line_is_lost_is_read_and_the_info_is_none() -> None:
-    linked = Linked()
+    linked = LinkedAccount()
 
     linked.links(link_row("lost", "k"))
 
@@ -123,7 +123,7 @@ def test_a_link_to_an_info_whose_line_is_lost_is_read_and_the_info_is_none() -> 
 def test_thousands_of_infos_and_links_in_a_random_order_are_all_found_again() -> None:
     order = random.Random(7)
     ids = [f"info-{number}" for number in range(3_000)]
-    linked = Linked(*ids)
+    linked = LinkedAccount(*ids)
     stands: dict[tuple[str, str], str] = {}
     for version in range(1, 9_000):
         pair = order.choice(ids), f"k{order.randrange(7)}"
@@ -146,10 +146,10 @@ def test_thousands_of_infos_and_links_in_a_random_order_are_all_found_again() ->
 
 @pytest.mark.parametrize("changed_before", [0, 1, 2])
 def test_a_decided_info_has_the_ordinal_that_it_will_have(changed_before: int) -> None:
-    linked = Linked("a", "b", "c")
+    linked = LinkedAccount("a", "b", "c")
     changed = [info_row(info_id, version=2) for info_id in "abc"[:changed_before]]
 
-    view = decided_over(linked, *changed, info_row("d"), info_row("e"), info_row("d", version=2))
+    view = overlay_rows(linked, *changed, info_row("d"), info_row("e"), info_row("d", version=2))
 
     linked.infos(info_row("d"), info_row("e"))
     heads = [[find_info(seen, info_id) for info_id in "de"] for seen in (view, linked.view)]
@@ -157,7 +157,7 @@ def test_a_decided_info_has_the_ordinal_that_it_will_have(changed_before: int) -
 
 
 def test_the_rows_that_refer_to_an_info_and_to_a_keyword_are_named() -> None:
-    linked = Linked("a", "b")
+    linked = LinkedAccount("a", "b")
     linked.links(link_row("a", "k"), link_row("b", "k"), link_row("b", "other", deleted=True))
 
     assert linked.view.referrers(INFOS, "b") == [(LINKS, "b:k")]
@@ -165,10 +165,10 @@ def test_the_rows_that_refer_to_an_info_and_to_a_keyword_are_named() -> None:
 
 
 def test_decided_rows_are_seen_over_acknowledged_rows_and_leave_them_alone() -> None:
-    linked = Linked("a", "b", "c")
+    linked = LinkedAccount("a", "b", "c")
     linked.links(link_row("a", "k"), link_row("b", "k"), link_row("a", "other"))
 
-    view = decided_over(
+    view = overlay_rows(
         linked,
         info_row("d"),
         info_row("b", version=2, deleted=True),

@@ -29,7 +29,7 @@ async def test_a_key_says_whose_it_is_and_the_log_has_its_hash_only(hub: Hub, tm
     assert (await caller_of(hub, text)).holder == LI
     assert (await caller_of(hub, text)).account == "acme"
     assert key.key.digest == digest_of(text)
-    kept = _bytes_below(tmp_path)
+    kept = _read_all_bytes(tmp_path)
     assert digest_of(text).encode() in kept
     assert text.encode() not in kept
     assert text.rpartition("_")[2].encode() not in kept
@@ -130,7 +130,7 @@ async def test_keys_are_there_again_when_the_hub_is_opened_again_ended_ones_as_e
         assert [item.key_id for item in await hub.identity.keys(root(), None)] == [kept.key.key_id, ended.key.key_id]
 
 
-def _bytes_below(folder: Path) -> bytes:
+def _read_all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
@@ -182,11 +182,12 @@ async def test_the_last_use_outlives_the_process_and_is_no_entry_of_the_list(tmp
         await hub.identity.caller(text_of(key))
     async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
         assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T12:00:00.000Z"
-        assert [entry.operation.op for entry in (await hub.operations.history.page(root(), _any())).entries] == [
-            "create_key"
-        ]
         assert [
-            entry.operation.op for entry in (await hub.operations.history.page(root(), _any(op="note_key_use"))).entries
+            entry.operation.op for entry in (await hub.operations.history.page(root(), _any_operation())).entries
+        ] == ["create_key"]
+        assert [
+            entry.operation.op
+            for entry in (await hub.operations.history.page(root(), _any_operation(op="note_key_use"))).entries
         ] == ["note_key_use"]
 
 
@@ -200,10 +201,10 @@ async def test_two_processes_note_one_use_an_hour_between_them(tmp_path: Path, c
         await other.identity.uses.close()
         await first.store.refresh()
 
-        page = await first.operations.history.page(root(), _any(op="note_key_use"))
+        page = await first.operations.history.page(root(), _any_operation(op="note_key_use"))
 
     assert len(page.entries) == 1
 
 
-def _any(op: str | None = None) -> OperationFilter:
+def _any_operation(op: str | None = None) -> OperationFilter:
     return OperationFilter(op=op)

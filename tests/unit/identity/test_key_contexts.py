@@ -17,14 +17,14 @@ from tests.keys import LI, ROOT_KEY, caller_of, keyed, minted, root, text_of
 pytestmark = pytest.mark.anyio
 
 
-def context(caller: AuthenticatedCaller, account: str | None = None, **ids: str) -> RequestContext:
+def make_context(caller: AuthenticatedCaller, account: str | None = None, **ids: str) -> RequestContext:
     return context_for(caller, ids, account)
 
 
 async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(hub: Hub) -> None:
     caller = await caller_of(hub, text_of(await minted(hub, LI, account="acme")))
 
-    ctx = context(caller)
+    ctx = make_context(caller)
 
     own = frozenset({"user:li", "agent:crawler"})
     assert ctx.visible == own.union(("project:atlas", "project:zeus", "team:web", "org:acme", "public"))
@@ -36,7 +36,7 @@ async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(
 
 
 async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
-    ctx = context(await caller_of(hub, text_of(await minted(hub, LI, Role.READER))))
+    ctx = make_context(await caller_of(hub, text_of(await minted(hub, LI, Role.READER))))
 
     assert ctx.visible is not None
     assert "team:web" in ctx.visible
@@ -45,7 +45,7 @@ async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
 
 
 async def test_an_admin_sees_and_gives_everything_in_the_account_and_keeps_nothing_up(hub: Hub) -> None:
-    ctx = context(await caller_of(hub, text_of(await minted(hub, LI, Role.ADMIN))))
+    ctx = make_context(await caller_of(hub, text_of(await minted(hub, LI, Role.ADMIN))))
 
     assert (ctx.visible, ctx.grantable) == (None, None)
     assert (ctx.is_admin, ctx.is_root) == (True, False)
@@ -55,12 +55,12 @@ async def test_an_admin_sees_and_gives_everything_in_the_account_and_keeps_nothi
 async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub: Hub) -> None:
     caller = await caller_of(hub, text_of(await minted(hub, LI)))
 
-    ctx = context(caller, user_id="li", project_id="zeus")
+    ctx = make_context(caller, user_id="li", project_id="zeus")
 
     assert ctx.visible == frozenset({"user:li", "agent:crawler", "project:zeus", "team:web", "org:acme", "public"})
     assert ctx.grantable == ctx.visible
     assert ctx.actor == "agent:crawler"
-    assert context(caller, account="default") == context(caller)
+    assert make_context(caller, account="default") == make_context(caller)
 
 
 @pytest.mark.parametrize("role", [Role.READER, Role.WRITER, Role.ADMIN])
@@ -80,7 +80,7 @@ async def test_ids_that_are_not_the_keys_are_refused(hub: Hub, role: Role, ids: 
     caller = await caller_of(hub, text_of(await minted(hub, LI, role)))
 
     with pytest.raises(Forbidden):
-        context(caller, **ids)
+        make_context(caller, **ids)
 
 
 async def test_without_a_root_key_nobody_is_root(tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ from tests.builders import START, caller, local
 LI = KeyHolder("li", "coder", ("atlas",), ("web",))
 
 
-def holding(role: Role) -> RequestContext:
+def context_of_role(role: Role) -> RequestContext:
     """Return the context of a request with a key of this role."""
     return context_for(key_of("default", new_row(NewKey(LI, role), "key-1", "hash", START)).caller, {}, None)
 
 
 EVERYBODY = {
-    "reader": holding(Role.READER),
-    "writer": holding(Role.WRITER),
-    "admin": holding(Role.ADMIN),
+    "reader": context_of_role(Role.READER),
+    "writer": context_of_role(Role.WRITER),
+    "admin": context_of_role(Role.ADMIN),
     "root": root_context("default"),
     "named": caller(user_id="li"),
     "local": local(),
@@ -57,7 +57,7 @@ def test_a_role_may_do_what_it_is_for_and_no_more(check: object, may: set[str]) 
 )
 def test_a_key_gives_the_scopes_that_are_its_own_and_a_writers_public_too(role: Role, given: set[str] | None) -> None:
     wanted = ["user:owner", "public", "user:li", "agent:coder", "project:atlas", "team:web", "user:coder", "org:web"]
-    ctx = holding(role)
+    ctx = context_of_role(role)
 
     assert set(permissions.filter_grantable(ctx, wanted)) == set(wanted if given is None else given)
     for scope in wanted:
@@ -69,10 +69,10 @@ def test_a_key_gives_the_scopes_that_are_its_own_and_a_writers_public_too(role: 
 
 
 def test_a_scope_that_stands_already_may_stay() -> None:
-    permissions.check_scopes(holding(Role.WRITER), ["org:acme", "team:web"], current=["org:acme"])
+    permissions.check_scopes(context_of_role(Role.WRITER), ["org:acme", "team:web"], current=["org:acme"])
 
     with pytest.raises(Forbidden, match="org:other"):
-        permissions.check_scopes(holding(Role.WRITER), ["org:acme", "org:other"], current=["org:acme"])
+        permissions.check_scopes(context_of_role(Role.WRITER), ["org:acme", "org:other"], current=["org:acme"])
 
 
 def test_without_keys_any_scope_may_be_given() -> None:

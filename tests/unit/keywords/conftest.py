@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.unit.keywords.tree_hub import Hub, hub_with
+from tests.unit.keywords.tree_hub import TreeHub, hub_with
 
 
 @pytest.fixture
-def hub() -> Hub:
+def hub() -> TreeHub:
     return hub_with()

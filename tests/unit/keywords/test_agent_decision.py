@@ -10,7 +10,7 @@ from knowhub.keywords.search.prompts import AgentAction, parse_decision
 IDS = ["a1", "b2", "c3"]
 
 
-class Unspeakable:
+class NoText:
     """What has no text."""
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ def test_a_list_of_any_length_is_cut_and_so_is_text(choices: NumberedChoices) ->
         {"action": ["match"]},
         {"action": {}},
         {"action": b"match"},
-        {"action": Unspeakable()},
+        {"action": NoText()},
         {"acti": 1},
     ],
 )

@@ -41,21 +41,21 @@ def view() -> FakeKeywordView:
     return view
 
 
-def agent_saying(*answers: object, **options: Any) -> tuple[KeywordAgent, QueuedChat]:  # noqa: ANN401 -- any option
+def make_agent(*answers: object, **options: Any) -> tuple[KeywordAgent, QueuedChat]:  # noqa: ANN401 -- any option
     chat = QueuedChat(answers)
     return KeywordAgent(chat, RecentMatchesByReader(), TreeOptions(**options)), chat
 
 
-def apples(view: FakeKeywordView) -> Sequence[Node]:
+def find_apples(view: FakeKeywordView) -> Sequence[Node]:
     return find_by_token(view, "苹果")
 
 
 async def test_one_of_several_keywords_of_a_name_is_chosen_by_its_idx(view: FakeKeywordView) -> None:
-    agent, chat = agent_saying({"node_id": 2, "reason": "they make phones"})
+    agent, chat = make_agent({"node_id": 2, "reason": "they make phones"})
 
-    chosen = await agent.disambiguate(local(), view, "苹果", apples(view), BUDGET_S)
+    chosen = await agent.disambiguate(local(), view, "苹果", find_apples(view), BUDGET_S)
 
-    assert (chosen.node_id, chosen.reason, chosen.failure) == (apples(view)[1].id, "they make phones", None)
+    assert (chosen.node_id, chosen.reason, chosen.failure) == (find_apples(view)[1].id, "they make phones", None)
     assert chat.shown()["candidates"] == [
         {"idx": 1, "name": "苹果", "path": "水果 / 苹果"},
         {"idx": 2, "name": "苹果", "path": "公司 / 苹果"},
@@ -65,17 +65,17 @@ async def test_one_of_several_keywords_of_a_name_is_chosen_by_its_idx(view: Fake
 
 @pytest.mark.parametrize("answer", [{"node_id": None}, {"node_id": 3}, {"node_id": "root"}, {"node_id": True}, {}])
 async def test_what_chooses_none_of_them_is_undecided(view: FakeKeywordView, answer: object) -> None:
-    agent, _ = agent_saying(answer)
+    agent, _ = make_agent(answer)
 
-    chosen = await agent.disambiguate(local(), view, "苹果", apples(view), BUDGET_S)
+    chosen = await agent.disambiguate(local(), view, "苹果", find_apples(view), BUDGET_S)
 
     assert (chosen.node_id, chosen.failure) == (None, None)
 
 
 async def test_every_function_has_a_default_where_the_model_fails(view: FakeKeywordView) -> None:
     for answer, failure in ((FAILED, "agent_failure"), (TimeoutError(), "agent_timeout"), ([1], "agent_failure")):
-        agent, _ = agent_saying(*[answer] * 4)
-        nodes = apples(view)
+        agent, _ = make_agent(*[answer] * 4)
+        nodes = find_apples(view)
 
         chosen = await agent.disambiguate(local(), view, "苹果", nodes, BUDGET_S)
         dedup = await agent.dedup_check(local(), view, NewKeyword("苹果"), nodes, BUDGET_S)
@@ -91,11 +91,11 @@ async def test_every_function_has_a_default_where_the_model_fails(view: FakeKeyw
 async def test_without_a_model_every_function_has_its_default(view: FakeKeywordView) -> None:
     agent = KeywordAgent(None, RecentMatchesByReader(), TreeOptions())
 
-    assert (await agent.disambiguate(local(), view, "x", apples(view), BUDGET_S)).node_id is None
-    dedup = await agent.dedup_check(local(), view, NewKeyword("x"), apples(view), BUDGET_S)
+    assert (await agent.disambiguate(local(), view, "x", find_apples(view), BUDGET_S)).node_id is None
+    dedup = await agent.dedup_check(local(), view, NewKeyword("x"), find_apples(view), BUDGET_S)
     assert (dedup.action, dedup.reason, dedup.failure) == (DedupAction.CREATE_NEW, "exact_miss_no_llm", None)
-    assert (await agent.link_info(local(), view, "x", apples(view), BUDGET_S)).links == ()
-    assert (await propose(agent, local(), view, apples(view), BUDGET_S)).calls == ()
+    assert (await agent.link_info(local(), view, "x", find_apples(view), BUDGET_S)).links == ()
+    assert (await propose(agent, local(), view, find_apples(view), BUDGET_S)).calls == ()
     assert (await agent.suggest_parent(local(), lambda: view, Goal("x"), BUDGET_S)).parent_id == ROOT_ID
 
 
@@ -114,12 +114,12 @@ async def test_without_a_model_every_function_has_its_default(view: FakeKeywordV
 async def test_a_new_keyword_is_one_that_was_shown_or_it_is_new(
     view: FakeKeywordView, answer: object, action: DedupAction, index: int | None
 ) -> None:
-    agent, chat = agent_saying(answer)
+    agent, chat = make_agent(answer)
     new = NewKeyword("苹果", view.id_of("公司"), aliases=["Apple"], description="a company")
 
-    dedup = await agent.dedup_check(local(), view, new, apples(view), BUDGET_S)
+    dedup = await agent.dedup_check(local(), view, new, find_apples(view), BUDGET_S)
 
-    assert (dedup.action, dedup.node_id) == (action, None if index is None else apples(view)[index].id)
+    assert (dedup.action, dedup.node_id) == (action, None if index is None else find_apples(view)[index].id)
     assert chat.shown()["new"] == {
         "name": "苹果",
         "aliases": ["Apple"],
@@ -139,7 +139,7 @@ async def test_an_info_is_linked_to_shown_keywords_once_each_and_weakly_in_doubt
         {"relation": "PRIMARY"},
         "3",
     ]
-    agent, chat = agent_saying({"links": links, "suggested_names": ["  Zig\n", 7, "", "Zig", *"abcdef"]})
+    agent, chat = make_agent({"links": links, "suggested_names": ["  Zig\n", 7, "", "Zig", *"abcdef"]})
 
     chosen = await agent.link_info(local(), view, "x" * 5_000 + "end", [python, go, rust], BUDGET_S)
 
@@ -154,23 +154,23 @@ async def test_an_info_is_linked_to_shown_keywords_once_each_and_weakly_in_doubt
 
 
 async def test_an_answer_without_links_is_a_failure_and_one_with_none_is_not(view: FakeKeywordView) -> None:
-    agent, _ = agent_saying({"suggested_names": ["Zig"]}, {"links": []})
+    agent, _ = make_agent({"suggested_names": ["Zig"]}, {"links": []})
 
-    failed = await agent.link_info(local(), view, "x", apples(view), BUDGET_S)
-    none = await agent.link_info(local(), view, "x", apples(view), BUDGET_S)
+    failed = await agent.link_info(local(), view, "x", find_apples(view), BUDGET_S)
+    none = await agent.link_info(local(), view, "x", find_apples(view), BUDGET_S)
 
     assert (failed.failure, failed.calls[0]["failure"]) == ("agent_failure", "agent_failure")
     assert (none.links, none.failure) == ([], None)
 
 
 async def test_no_function_shows_what_the_caller_does_not_see_or_more_than_fits(view: FakeKeywordView) -> None:
-    view.edit(apples(view)[0].id, owner="user:bob", scopes=("user:bob",))
-    agent, chat = agent_saying({"node_id": 1}, {"links": []}, max_candidates=2)
+    view.edit(find_apples(view)[0].id, owner="user:bob", scopes=("user:bob",))
+    agent, chat = make_agent({"node_id": 1}, {"links": []}, max_candidates=2)
 
-    chosen = await agent.disambiguate(caller(user_id="ann"), view, "苹果", apples(view), BUDGET_S)
+    chosen = await agent.disambiguate(caller(user_id="ann"), view, "苹果", find_apples(view), BUDGET_S)
     await agent.link_info(local(), view, "x", list(list_keywords(view)), BUDGET_S)
 
-    assert chosen.node_id == apples(view)[1].id
+    assert chosen.node_id == find_apples(view)[1].id
     assert [len(fenced_data(question)["candidates"]) for question in chat.questions] == [1, 2]
 
 
@@ -180,8 +180,8 @@ async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) 
     fruit, company, languages, python, go, rust = (
         idx[view.id_of(name)] for name in ("水果", "公司", "语言", "Python", "Go", "Rust")
     )
-    root, apple, maker = 1, idx[apples(view)[0].id], idx[apples(view)[1].id]
-    agent, chat = agent_saying(
+    root, apple, maker = 1, idx[find_apples(view)[0].id], idx[find_apples(view)[1].id]
+    agent, chat = make_agent(
         {
             "moves": [
                 {"node_id": python, "new_parent_id": root},
@@ -231,14 +231,14 @@ async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) 
     }
 
 
-async def asked_about(text: str) -> list[ChatRequest]:
+async def ask_everything_about(text: str) -> list[ChatRequest]:
     """Ask everything about a tree, a keyword, an info and a query that say this."""
     view = FakeKeywordView()
     # Half of a surrogate pair is typed, and never stored.
     stored = text.encode("utf-8", "replace").decode()
     parent = view.put(stored)
     node = view.put(stored, parent.id, description=stored)
-    agent, chat = agent_saying(
+    agent, chat = make_agent(
         {"action": "jump", "node_id": 1}, {"action": "missing"}, {"node_id": 1}, {"action": "create_new"}, {"links": []}
     )
     new = NewKeyword(text, parent.id, aliases=[text], description=text)
@@ -252,7 +252,7 @@ async def asked_about(text: str) -> list[ChatRequest]:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_stored_and_typed_text_stays_inside_the_fence(attack: str) -> None:
-    harmless, attacked = await asked_about("Go"), await asked_about(attack)
+    harmless, attacked = await ask_everything_about("Go"), await ask_everything_about(attack)
 
     assert len(attacked) == 6
     assert [question.messages[0] for question in attacked] == [question.messages[0] for question in harmless]
@@ -270,7 +270,7 @@ async def test_a_long_query_a_long_list_and_a_deep_path_do_not_grow_a_prompt_wit
     above = ROOT_ID
     for _ in range(300):
         above = view.put("n" * 200, above).id
-    agent, chat = agent_saying({"action": "jump", "node_id": 50})
+    agent, chat = make_agent({"action": "jump", "node_id": 50})
 
     await agent.descend(local(), lambda: view, Goal("q" * 100_000), BUDGET_S)
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 KEY = IdempotencyKey(principal="user:ann", method="POST", path="/api/keywords", key="k-1", body="b-1")
 
 
-class Meanwhile(QueuedChat):
+class InterruptedChat(QueuedChat):
     """Lets something happen before it answers the first question, and tells when it thinks for ever."""
 
     def __init__(self, *answers: Answer) -> None:
@@ -43,7 +43,7 @@ class Meanwhile(QueuedChat):
         return await super().chat(question, timeout_s)
 
 
-class Tree:
+class TreeServices:
     """The services on a store in memory, with a model and the log of what it decides in reads."""
 
     def __init__(self, *answers: Answer) -> None:
@@ -53,23 +53,23 @@ class Tree:
             CountedIds(),
             TreeOptions(),
         )
-        self.chat, self.log = Meanwhile(*answers), DecisionLog(self.store)
+        self.chat, self.log = InterruptedChat(*answers), DecisionLog(self.store)
         agent = KeywordAgent(self.chat, RecentMatchesByReader(), options, note=self.log.note)
         self.keywords = KeywordService(self.store, NearKeywords(text), ids, agent, options)
         self.infos = InfoService(self.store, text, ids, agent, options)
         self.search = KeywordSearch(self.store, NearKeywords(text), agent, options, log=self.log)
         self.curator = Curator(self.store, text, ids, agent, options, self.log)
 
-    async def made(self, name: str, **fields: Any) -> str:  # noqa: ANN401 -- any field
+    async def create_keyword(self, name: str, **fields: Any) -> str:  # noqa: ANN401 -- any field
         return str((await self.keywords.create(ANN, NewKeyword(name, **fields), auto_place=False)).row["id"])
 
-    async def kept(self) -> list[tuple[str, str, list[str]]]:
+    async def list_logged_calls(self) -> list[tuple[str, str, list[str]]]:
         """Return the operations with questions: what they are, whose, and the functions that were asked."""
         await self.log.close()
         found = [item async for item in self.store.operations("default") if item.agent_io]
         return [(item.op, item.actor, [str(call["function"]) for call in item.agent_io or ()]) for item in found][::-1]
 
-    async def broken_off(self, verb: Awaitable[object], asked: int) -> None:
+    async def cancel_while_asked(self, verb: Awaitable[object], asked: int) -> None:
         """Break a verb off while the model thinks about its question of this number."""
         task = asyncio.ensure_future(verb)
         while len(self.chat.questions) < asked:
@@ -81,77 +81,77 @@ class Tree:
 
 
 async def test_a_keyword_that_is_refused_after_the_model_was_asked() -> None:
-    tree = Tree({"action": "create_new"}, pointing("top"))
-    await tree.made("top")
-    tree.chat.happens = lambda: tree.made("taken")
+    tree = TreeServices({"action": "create_new"}, pointing("top"))
+    await tree.create_keyword("top")
+    tree.chat.happens = lambda: tree.create_keyword("taken")
 
     with pytest.raises(Conflict):
         await tree.keywords.create(ANN, NewKeyword("top", aliases=["taken"]), dedup_check=True)
 
-    assert await tree.kept() == [("agent_decision", "user:ann", ["dedup_check", "pick_branch"])]
+    assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["dedup_check", "pick_branch"])]
 
 
 async def test_an_info_that_is_refused_after_the_model_was_asked() -> None:
-    tree = Tree({"links": []})
-    keyword_id = await tree.made("top")
+    tree = TreeServices({"links": []})
+    keyword_id = await tree.create_keyword("top")
     tree.chat.happens = lambda: tree.keywords.delete(ANN, keyword_id, Deletion())
 
     with pytest.raises(InvalidInput):
         await tree.infos.create(ANN, NewInfo("top of all", keyword_ids=[keyword_id], auto_link=True))
 
-    assert await tree.kept() == [("agent_decision", "user:ann", ["link_info"])]
+    assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["link_info"])]
 
 
 async def test_a_retry_that_asked_while_the_first_request_was_under_way() -> None:
-    tree = Tree(pointing("top"))
-    await tree.made("top")
+    tree = TreeServices(pointing("top"))
+    await tree.create_keyword("top")
     tree.chat.happens = lambda: tree.keywords.create(ANN, NewKeyword("one"), KEY, auto_place=False)
 
     retried = await tree.keywords.create(ANN, NewKeyword("one"), KEY)
 
     assert retried.row["parent_id"] == "root"
-    assert await tree.kept() == [("agent_decision", "user:ann", ["pick_branch"])]
+    assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 
 
 async def test_what_is_written_is_kept_once() -> None:
-    tree = Tree(pointing("top"), {"links": []})
-    await tree.made("top")
+    tree = TreeServices(pointing("top"), {"links": []})
+    await tree.create_keyword("top")
 
     await tree.keywords.create(ANN, NewKeyword("one"))
     await tree.infos.create(ANN, NewInfo("top of all", auto_link=True))
 
-    assert await tree.kept() == [
+    assert await tree.list_logged_calls() == [
         ("create_keyword", "user:ann", ["pick_branch"]),
         ("create_info", "user:ann", ["link_info"]),
     ]
 
 
 @pytest.fixture
-def walked() -> Tree:
-    return Tree(pointing("top", "jump"), NEVER)
+def tree() -> TreeServices:
+    return TreeServices(pointing("top", "jump"), NEVER)
 
 
-async def test_the_rounds_of_a_search_that_is_broken_off(walked: Tree) -> None:
-    await walked.made("below", parent_id=await walked.made("top"))
+async def test_the_rounds_of_a_search_that_is_broken_off(tree: TreeServices) -> None:
+    await tree.create_keyword("below", parent_id=await tree.create_keyword("top"))
 
-    await walked.broken_off(walked.search.search(ANN, "what nobody named"), asked=2)
+    await tree.cancel_while_asked(tree.search.search(ANN, "what nobody named"), asked=2)
 
-    assert await walked.kept() == [("agent_decision", "user:ann", ["pick_branch"])]
+    assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 
 
-async def test_the_rounds_of_a_placing_that_is_broken_off(walked: Tree) -> None:
-    await walked.made("below", parent_id=await walked.made("top"))
+async def test_the_rounds_of_a_placing_that_is_broken_off(tree: TreeServices) -> None:
+    await tree.create_keyword("below", parent_id=await tree.create_keyword("top"))
 
-    await walked.broken_off(walked.keywords.create(ANN, NewKeyword("new")), asked=2)
+    await tree.cancel_while_asked(tree.keywords.create(ANN, NewKeyword("new")), asked=2)
 
-    assert await walked.kept() == [("agent_decision", "user:ann", ["pick_branch"])]
+    assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 
 
 async def test_the_questions_of_a_plan_that_is_broken_off() -> None:
-    tree = Tree({"moves": []}, NEVER)
+    tree = TreeServices({"moves": []}, NEVER)
     for number in range(SHOWN_A_CALL + 1):
-        await tree.made(f"keyword {number}")
+        await tree.create_keyword(f"keyword {number}")
 
-    await tree.broken_off(tree.curator.reorganize(ANN), asked=2)
+    await tree.cancel_while_asked(tree.curator.reorganize(ANN), asked=2)
 
-    assert await tree.kept() == [("agent_decision", "user:ann", ["reorganize"])]
+    assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["reorganize"])]

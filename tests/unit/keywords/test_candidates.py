@@ -27,14 +27,14 @@ class CountingView(FakeKeywordView):
         return super().lookup(index, key)
 
 
-def names(nodes: Sequence[Node]) -> list[str]:
+def names_of(nodes: Sequence[Node]) -> list[str]:
     return [node.name for node in nodes]
 
 
 def test_the_tree_is_shown_level_by_level_oldest_first() -> None:
     visible_tree = VisibleTree(tree_of(SHAPE), local())
 
-    assert names(visible_tree.list_first_page([], [], 50).nodes) == [
+    assert names_of(visible_tree.list_first_page([], [], 50).nodes) == [
         "技术",
         "生活",
         "编程语言",
@@ -43,7 +43,7 @@ def test_the_tree_is_shown_level_by_level_oldest_first() -> None:
         "Python",
         "Go",
     ]
-    assert names(visible_tree.list_first_page([], [], 3).nodes) == ["技术", "生活", "编程语言"]
+    assert names_of(visible_tree.list_first_page([], [], 3).nodes) == ["技术", "生活", "编程语言"]
 
 
 def test_recent_matches_come_first_and_are_not_shown_twice() -> None:
@@ -52,7 +52,7 @@ def test_recent_matches_come_first_and_are_not_shown_twice() -> None:
 
     shown = VisibleTree(view, local()).list_first_page([], recent, 50).nodes
 
-    assert names(shown) == ["Go", "编程语言", "技术", "生活", "网络", "菜谱", "Python"]
+    assert names_of(shown) == ["Go", "编程语言", "技术", "生活", "网络", "菜谱", "Python"]
 
 
 def test_what_is_near_the_query_comes_before_recent_matches_and_both_leave_most_places_to_the_tree() -> None:
@@ -61,7 +61,9 @@ def test_what_is_near_the_query_comes_before_recent_matches_and_both_leave_most_
 
     page = VisibleTree(view, local()).list_first_page(leaves[:5], leaves, 50)
 
-    assert names(page.nodes) == [f"leaf {number}" for number in range(20)] + [f"top {number}" for number in range(30)]
+    assert names_of(page.nodes) == [f"leaf {number}" for number in range(20)] + [
+        f"top {number}" for number in range(30)
+    ]
     assert (page.has_more, page.next_offset) == (True, 30)
 
 
@@ -104,7 +106,7 @@ def test_a_recent_match_that_is_gone_hidden_or_the_root_is_skipped() -> None:
     view.drop(go)
     recent = [ROOT_ID, "never", secret.id, go, view.id_of("菜谱")]
 
-    shown = names(VisibleTree(view, caller(user_id="ann")).list_first_page([], recent, 50).nodes)
+    shown = names_of(VisibleTree(view, caller(user_id="ann")).list_first_page([], recent, 50).nodes)
 
     assert shown == ["菜谱", "技术", "生活", "编程语言", "网络", "Python"]
 
@@ -117,11 +119,11 @@ def test_what_hangs_below_something_hidden_is_shown_without_its_name_in_the_path
 
     shown = visible_tree.list_first_page([], [], 50).nodes
 
-    assert names(shown) == ["技术", "生活", "网络", "菜谱", "Python", "Go"]
+    assert names_of(shown) == ["技术", "生活", "网络", "菜谱", "Python", "Go"]
     assert python is not None
     assert visible_tree.make_candidate(python).path == "技术 / Python"
     assert not visible_tree.is_leaf(view.id_of("技术"))
-    assert names(VisibleTree(view, caller(user_id="bob")).list_path(python.id)) == [
+    assert names_of(VisibleTree(view, caller(user_id="bob")).list_path(python.id)) == [
         "root",
         "技术",
         "编程语言",
@@ -144,7 +146,7 @@ def test_several_branches_take_turns() -> None:
     view = tree_of({"wide": {f"w{number}": {} for number in range(100)}, "narrow": {"n0": {"n00": {}}, "n1": {}}})
     visible_tree = VisibleTree(view, local())
 
-    shown = names(visible_tree.list_page([view.id_of("wide"), view.id_of("narrow")], 10).nodes)
+    shown = names_of(visible_tree.list_page([view.id_of("wide"), view.id_of("narrow")], 10).nodes)
 
     assert shown == ["w0", "n0", "w1", "n1", "w2", "w3", "w4", "w5", "w6", "w7"]
 
@@ -154,7 +156,7 @@ def test_a_cycle_that_no_verb_makes_ends_the_walk_all_the_same() -> None:
     view.edit("k0", parent_id="k2")
     visible_tree = VisibleTree(view, local())
 
-    assert names(visible_tree.list_page(["k0"], 50).nodes) == ["b", "c", "a"]
+    assert names_of(visible_tree.list_page(["k0"], 50).nodes) == ["b", "c", "a"]
     assert visible_tree.list_first_page([], [], 50).nodes == []
 
 

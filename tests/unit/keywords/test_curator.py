@@ -33,7 +33,7 @@ ANN = caller(user_id="ann")
 ACCEPT: dict[str, list[int]] = {"refused": []}
 
 
-class Garden:
+class CuratedTree:
     """A tree on a store in memory, with a model that gives `answers`, or none."""
 
     def __init__(self, *answers: object, options: TreeOptions | None = None) -> None:
@@ -78,7 +78,7 @@ class Garden:
         return node.parent_id if node.live else None
 
 
-def kinds(plan: Mapping[str, Any]) -> list[str]:
+def step_kinds(plan: Mapping[str, Any]) -> list[str]:
     return [step["kind"] for step in plan["steps"]]
 
 
@@ -88,7 +88,7 @@ def by_name(build: Callable[[dict[str, int]], object]) -> Callable[[ChatRequest]
 
 
 async def test_a_plan_says_what_to_do_and_why_and_changes_nothing() -> None:
-    garden = Garden()
+    garden = CuratedTree()
     await garden.plant("Python", "Python 装饰器", "Go", "go")
     before, seq = garden.rows(), garden.store.last_seq
 
@@ -106,7 +106,7 @@ async def test_a_plan_says_what_to_do_and_why_and_changes_nothing() -> None:
 
 
 async def test_after_a_plan_the_rules_find_nothing_more() -> None:
-    garden = Garden()
+    garden = CuratedTree()
     await garden.plant("Python", "Python 装饰器", "Python 装饰器 缓存", "Go", "go", "运维")
     await garden.plant(
         "K8s", *(f"Docker {number}" for number in range(30)), *(f"k8s {number}" for number in range(30)), below="运维"
@@ -136,12 +136,12 @@ async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rul
             "reason": "tidier",
         }
     )
-    garden = Garden(ACCEPT, answer)
+    garden = CuratedTree(ACCEPT, answer)
     await garden.plant("Python", "Python 装饰器", "蟒蛇", "Go", "语言", "Docker", "K8s")
 
     plan = await garden.curator.reorganize(local())
 
-    assert kinds(plan) == ["move", "merge", "move", "split", "describe"]
+    assert step_kinds(plan) == ["move", "merge", "move", "split", "describe"]
     assert plan["steps"][0]["to"]["name"] == "Python"
     assert [step["reason"] for step in plan["steps"]][1:4] == ["tidier"] * 3
     assert "语言" not in [description["name"] for description in plan["missing_descriptions"]]
@@ -154,7 +154,7 @@ async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rul
 
 
 async def test_a_model_has_its_share_of_the_steps_where_the_rules_find_more_than_enough() -> None:
-    garden = Garden(ACCEPT, by_name(lambda idx: {"moves": [{"node_id": idx["Go"], "new_parent_id": idx["语言"]}]}))
+    garden = CuratedTree(ACCEPT, by_name(lambda idx: {"moves": [{"node_id": idx["Go"], "new_parent_id": idx["语言"]}]}))
     await garden.plant("Go", "语言", "Python")
     await garden.keywords.create_batch(local(), [NewKeyword(f"Python {number}") for number in range(300)])
 
@@ -166,7 +166,7 @@ async def test_a_model_has_its_share_of_the_steps_where_the_rules_find_more_than
 
 
 async def test_every_call_is_noted_for_replay() -> None:
-    garden = Garden(by_name(lambda idx: {"moves": [{"node_id": idx["a"], "new_parent_id": idx["b"]}]}))
+    garden = CuratedTree(by_name(lambda idx: {"moves": [{"node_id": idx["a"], "new_parent_id": idx["b"]}]}))
     await garden.plant("a", "b")
 
     await garden.curator.reorganize(local())
@@ -181,7 +181,7 @@ async def test_every_call_is_noted_for_replay() -> None:
 
 async def test_a_large_tree_is_shown_in_parts_each_with_the_top_and_not_beyond_ten() -> None:
     many = MAX_CALLS * (SHOWN_A_CALL - 1) + 5
-    garden = Garden(*[{}] * (MAX_CALLS + 5))
+    garden = CuratedTree(*[{}] * (MAX_CALLS + 5))
     for begin in range(0, many, 1_000):
         items = [NewKeyword(f"n{number}") for number in range(begin, min(begin + 1_000, many))]
         await garden.keywords.create_batch(local(), items)
@@ -198,7 +198,7 @@ async def test_a_large_tree_is_shown_in_parts_each_with_the_top_and_not_beyond_t
 
 
 async def test_all_calls_share_one_budget() -> None:
-    garden = Garden({}, NEVER, {})
+    garden = CuratedTree({}, NEVER, {})
     await garden.keywords.create_batch(local(), [NewKeyword(f"n{number}") for number in range(500)])
 
     plan = await garden.curator.reorganize(local(), budget_s=0.2)
@@ -210,7 +210,7 @@ async def test_all_calls_share_one_budget() -> None:
 
 
 async def test_a_model_may_refuse_a_step_of_the_rules_and_sees_what_is_known_of_both_ends() -> None:
-    garden = Garden({"refused": [1]}, {})
+    garden = CuratedTree({"refused": [1]}, {})
     await garden.plant("Python", description="A language.")
     await garden.plant("Python 装饰器", "Go 并发")
     await garden.plant("Go", below="Python")
@@ -224,7 +224,7 @@ async def test_a_model_may_refuse_a_step_of_the_rules_and_sees_what_is_known_of_
 
 
 async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then() -> None:
-    garden = Garden()
+    garden = CuratedTree()
     await garden.plant("Python", "Python 装饰器", "Go", "语言", "gone")
 
     class MovingChat(QueuedChat):
@@ -242,14 +242,14 @@ async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then()
 
     plan = await curator.reorganize(local())
 
-    assert kinds(plan) == ["describe"]
+    assert step_kinds(plan) == ["describe"]
     assert {description["name"] for description in plan["missing_descriptions"]} == {"Python", "Python 装饰器", "语言"}
     assert (plan["steps"][0]["node"]["version"], plan["steps"][0]["node"]["path"]) == (2, "root / 语言 / Go")
     assert (await curator.apply(local(), plan)).operation_id is not None
 
 
 async def test_what_the_caller_cannot_see_is_no_scope_and_in_no_plan() -> None:
-    garden = Garden()
+    garden = CuratedTree()
     await garden.plant("Go")
     await garden.plant("go", scopes=["user:owner"])
     for scope_id in (garden.ids["go"], "never-there"):
@@ -264,7 +264,7 @@ async def test_what_the_caller_cannot_see_is_no_scope_and_in_no_plan() -> None:
 
 
 async def test_what_lies_under_uncategorised_is_unplaced_too() -> None:
-    garden = Garden(options=TreeOptions(uncategorized_name="未分类"))
+    garden = CuratedTree(options=TreeOptions(uncategorized_name="未分类"))
     await garden.plant("Python", "未分类", "工具")
     await garden.plant("Python 装饰器", below="未分类")
     await garden.plant("Python 调试", below="工具")
@@ -275,7 +275,7 @@ async def test_what_lies_under_uncategorised_is_unplaced_too() -> None:
 
 
 async def test_an_account_that_nobody_wrote_to_needs_nothing() -> None:
-    garden = Garden({"moves": []})
+    garden = CuratedTree({"moves": []})
 
     plan = await garden.curator.reorganize(local())
 
@@ -287,7 +287,7 @@ async def test_an_account_that_nobody_wrote_to_needs_nothing() -> None:
 
 @pytest.mark.parametrize("verb", ["metrics", "reorganize"])
 async def test_others_are_served_while_a_large_tree_is_gone_through(verb: str) -> None:
-    garden = Garden()
+    garden = CuratedTree()
     for begin in range(0, 5_000, 1_000):
         items = [NewKeyword(f"n {number}") for number in range(begin, begin + 1_000)]
         await garden.keywords.create_batch(local(), items)

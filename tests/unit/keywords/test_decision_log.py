@@ -42,7 +42,7 @@ class GatedStore(Commits[View]):
         return None
 
 
-async def logged(store: MemoryStore) -> list[Operation]:
+async def list_operations(store: MemoryStore) -> list[Operation]:
     return [item async for item in store.operations("default")]
 
 
@@ -53,7 +53,7 @@ async def test_a_decision_becomes_an_operation_that_changes_nothing() -> None:
     log.note(caller(user_id="ann"), CALLS)
     await log.close()
 
-    operation = (await logged(store))[0]
+    operation = (await list_operations(store))[0]
     assert (operation.op, operation.actor, operation.changes) == ("agent_decision", "user:ann", [])
     assert operation.agent_io == tuple(CALLS)
     assert (log.dropped, log.failed) == (0, 0)
@@ -68,7 +68,7 @@ async def test_no_calls_and_a_log_that_is_off_write_nothing() -> None:
     await on.close()
     await off.close()
 
-    assert await logged(store) == []
+    assert await list_operations(store) == []
 
 
 async def test_what_is_noted_later_does_not_change_what_was_noted() -> None:
@@ -79,7 +79,7 @@ async def test_what_is_noted_later_does_not_change_what_was_noted() -> None:
     calls.clear()
     await log.close()
 
-    assert (await logged(store))[0].agent_io == tuple(CALLS)
+    assert (await list_operations(store))[0].agent_io == tuple(CALLS)
 
 
 async def test_noting_waits_for_nothing_and_what_is_too_much_is_dropped_and_counted() -> None:

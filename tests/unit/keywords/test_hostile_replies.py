@@ -44,7 +44,7 @@ def hostile_tree() -> FakeKeywordView:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AgentOutcome:
     """What came of one question to the agent: a word for it, whom it chose, and what it would log."""
 
     outcome: str
@@ -53,7 +53,7 @@ class Ended:
     failure: str | None
 
 
-def check(ended: Ended, chat: QueuedChat, view: FakeKeywordView) -> None:
+def check_outcome(ended: AgentOutcome, chat: QueuedChat, view: FakeKeywordView) -> None:
     named = set()
     for shown in map(fenced_data, chat.questions):
         named |= {candidate["name"] for candidate in shown.get("candidates", shown.get("nodes", []))}
@@ -66,27 +66,27 @@ def check(ended: Ended, chat: QueuedChat, view: FakeKeywordView) -> None:
     assert len(orjson.dumps(ended.calls)) < 1_000_000
 
 
-async def search(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    return descended(await agent.descend(ANN, lambda: view, Goal("蟒蛇"), BUDGET_S))
+async def search(agent: KeywordAgent, view: FakeKeywordView) -> AgentOutcome:
+    return outcome_of_descent(await agent.descend(ANN, lambda: view, Goal("蟒蛇"), BUDGET_S))
 
 
-async def place(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    return descended(await agent.descend(ANN, lambda: view, Goal("蟒蛇", Intent.SUGGEST_PARENT), BUDGET_S))
+async def place(agent: KeywordAgent, view: FakeKeywordView) -> AgentOutcome:
+    return outcome_of_descent(await agent.descend(ANN, lambda: view, Goal("蟒蛇", Intent.SUGGEST_PARENT), BUDGET_S))
 
 
-def descended(found: DescentResult) -> Ended:
+def outcome_of_descent(found: DescentResult) -> AgentOutcome:
     assert (found.node_id is not None) == (found.outcome == "matched")
     assert found.failure is None or found.outcome == "missing"
     assert (found.suggested_parent_id is not None) == (found.outcome == "missing")
     chosen = {found.node_id, found.suggested_parent_id, *found.candidates, *found.path} - {None}
     # Above a match on the path stands what no prompt listed when the match did.
     chosen -= set(found.path[:-1])
-    return Ended(found.outcome, {item for item in chosen if item is not None}, found.calls, found.failure)
+    return AgentOutcome(found.outcome, {item for item in chosen if item is not None}, found.calls, found.failure)
 
 
-async def choose(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    chosen = await agent.disambiguate(ANN, view, "x", twelve(view), BUDGET_S)
-    return Ended(
+async def choose(agent: KeywordAgent, view: FakeKeywordView) -> AgentOutcome:
+    chosen = await agent.disambiguate(ANN, view, "x", pick_candidates(view), BUDGET_S)
+    return AgentOutcome(
         "undecided" if chosen.node_id is None else "chosen",
         set() if chosen.node_id is None else {chosen.node_id},
         chosen.calls,
@@ -94,30 +94,30 @@ async def choose(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
     )
 
 
-async def dedup(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    decided = await agent.dedup_check(ANN, view, NewKeyword("x"), twelve(view), BUDGET_S)
+async def dedup(agent: KeywordAgent, view: FakeKeywordView) -> AgentOutcome:
+    decided = await agent.dedup_check(ANN, view, NewKeyword("x"), pick_candidates(view), BUDGET_S)
     assert (decided.node_id is None) == (decided.action is DedupAction.CREATE_NEW)
     chosen = set() if decided.node_id is None else {decided.node_id}
-    return Ended(decided.action.value, chosen, decided.calls, decided.failure)
+    return AgentOutcome(decided.action.value, chosen, decided.calls, decided.failure)
 
 
-async def link(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    links = await agent.link_info(ANN, view, "x", twelve(view), BUDGET_S)
+async def link(agent: KeywordAgent, view: FakeKeywordView) -> AgentOutcome:
+    links = await agent.link_info(ANN, view, "x", pick_candidates(view), BUDGET_S)
     assert len(links.suggested_names) <= 5
     chosen = {keyword_id for keyword_id, _ in links.links}
-    return Ended("linked" if chosen else "unlinked", chosen, links.calls, links.failure)
+    return AgentOutcome("linked" if chosen else "unlinked", chosen, links.calls, links.failure)
 
 
-async def ask_for_proposals(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    proposed = await propose(agent, ANN, view, twelve(view), BUDGET_S)
+async def ask_for_proposals(agent: KeywordAgent, view: FakeKeywordView) -> AgentOutcome:
+    proposed = await propose(agent, ANN, view, pick_candidates(view), BUDGET_S)
     groups = [member for _, split in proposed.splits for _, members in split for member in members]
     pairs = [item for pair in (*proposed.moves, *proposed.merges) for item in pair]
     chosen = {*groups, *pairs, *(item for item, _ in (*proposed.descriptions, *proposed.splits))}
     assert all(len(text) <= 500 for _, text in proposed.descriptions)
-    return Ended("proposed" if chosen else "nothing", chosen, proposed.calls, proposed.failure)
+    return AgentOutcome("proposed" if chosen else "nothing", chosen, proposed.calls, proposed.failure)
 
 
-def twelve(view: FakeKeywordView) -> Sequence[Node]:
+def pick_candidates(view: FakeKeywordView) -> Sequence[Node]:
     return [*list(list_keywords(view))[:10], *list(list_keywords(view))[-2:]]
 
 
@@ -143,7 +143,7 @@ class Raising(Mapping[str, object]):
         raise self._error
 
 
-class Unspeakable:
+class TextlessValue:
     """What has no text."""
 
     def __str__(self) -> str:
@@ -152,11 +152,11 @@ class Unspeakable:
     __repr__ = object.__repr__
 
 
-class UnspeakableError(Unspeakable, Exception):
+class TextlessError(TextlessValue, Exception):
     """An error without a text."""
 
 
-def nested(depth: int) -> object:
+def make_nested(depth: int) -> object:
     deep: list[object] = []
     for _ in range(depth):
         deep = [deep]
@@ -173,17 +173,17 @@ FIELDS = ("action", "node_id", "node_ids", "reason", "links", "suggested_names",
         pytest.param(Raising(RuntimeError("get")), id="raises"),
         pytest.param(Raising(RecursionError("get")), id="recurses"),
         pytest.param(Raising(KeyError("action")), id="KeyError"),
-        pytest.param(UnspeakableError(), id="an error without a text"),
+        pytest.param(TextlessError(), id="an error without a text"),
     ],
 )
 async def test_an_answer_that_raises_where_it_is_read_is_a_failure(
-    ask: Callable[[KeywordAgent, FakeKeywordView], Awaitable[Ended]], answer: object
+    ask: Callable[[KeywordAgent, FakeKeywordView], Awaitable[AgentOutcome]], answer: object
 ) -> None:
     view, chat = hostile_tree(), QueuedChat([answer])
 
     ended = await ask(KeywordAgent(chat, RecentMatchesByReader(), TreeOptions(max_candidates=12)), view)
 
-    check(ended, chat, view)
+    check_outcome(ended, chat, view)
     assert ended.failure == "agent_failure"
     assert [call["failure"] for call in ended.calls] == ["agent_failure"]
 
@@ -191,15 +191,15 @@ async def test_an_answer_that_raises_where_it_is_read_is_a_failure(
 @pytest.mark.parametrize("ask", FUNCTIONS)
 @pytest.mark.parametrize("field", FIELDS)
 async def test_a_field_that_has_no_text_or_no_end_is_answered_like_any_other(
-    ask: Callable[[KeywordAgent, FakeKeywordView], Awaitable[Ended]], field: str
+    ask: Callable[[KeywordAgent, FakeKeywordView], Awaitable[AgentOutcome]], field: str
 ) -> None:
     good: dict[str, object] = {"action": "match", "node_id": 1, "links": [{"keyword_id": 1, "relation": "PRIMARY"}]}
-    for strange in (nested(100_000), Unspeakable(), [Unspeakable()], [Raising(RuntimeError("get"))]):
+    for strange in (make_nested(100_000), TextlessValue(), [TextlessValue()], [Raising(RuntimeError("get"))]):
         view, chat = hostile_tree(), QueuedChat([good | {field: strange}])
 
         ended = await ask(KeywordAgent(chat, RecentMatchesByReader(), TreeOptions(max_candidates=12)), view)
 
-        check(ended, chat, view)
+        check_outcome(ended, chat, view)
 
 
 async def test_a_client_that_returns_no_reply_at_all_has_failed() -> None:
@@ -214,5 +214,5 @@ async def test_a_client_that_returns_no_reply_at_all_has_failed() -> None:
 
     ended = await search(KeywordAgent(chat, RecentMatchesByReader(), TreeOptions()), view)
 
-    check(ended, chat, view)
+    check_outcome(ended, chat, view)
     assert ended.failure == "agent_failure"

@@ -91,7 +91,7 @@ async def service_with(chat: ChatModel, folder: Path, **settings: object) -> Asy
         yield Service(api, hub)
 
 
-async def planted(service: Service) -> None:
+async def plant_tree(service: Service) -> None:
     for name, parent in (
         ("技术", None),
         ("编程语言", "技术"),
@@ -116,26 +116,26 @@ async def planted(service: Service) -> None:
 
 
 async def test_hostile_replies_do_no_harm(tmp_path: Path) -> None:
-    await storm(tmp_path, seed=7, replies=300)
+    await send_hostile_replies(tmp_path, seed=7, replies=300)
 
 
 async def test_suggested_names_of_hostile_replies_do_no_harm(tmp_path: Path) -> None:
-    await storm(tmp_path, seed=8, replies=100, auto_link_creates=True)
+    await send_hostile_replies(tmp_path, seed=8, replies=100, auto_link_creates=True)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(200, 210))
 async def test_ten_thousand_hostile_replies_do_no_harm(tmp_path: Path, seed: int) -> None:
-    await storm(tmp_path, seed, replies=1_000, auto_link_creates=seed % 2 == 0)
+    await send_hostile_replies(tmp_path, seed, replies=1_000, auto_link_creates=seed % 2 == 0)
 
 
-async def storm(folder: Path, seed: int, replies: int, **settings: object) -> None:
+async def send_hostile_replies(folder: Path, seed: int, replies: int, **settings: object) -> None:
     """Send verbs in turn until the model has given so many hostile replies."""
     ids: list[str] = []
-    chat = QueuedChat(hostile(seed, ids))
+    chat = QueuedChat(iter_hostile_answers(seed, ids))
     budgets = {"descent_budget_s": BUDGET_S, "llm_write_budget_s": BUDGET_S}
     async with service_with(chat, folder, uncategorized_name=None, **budgets, **settings) as service:
-        await planted(service)
+        await plant_tree(service)
         assert chat.questions == []
         ids += [row_id for _, row_id in service.snapshot()]
         statuses: set[tuple[str, str]] = set()
@@ -158,7 +158,7 @@ async def storm(folder: Path, seed: int, replies: int, **settings: object) -> No
         assert len(listed) >= min(turn // 2 + 1, A_PAGE)
 
 
-def hostile(seed: int, ids: list[str]) -> Iterator[object]:
+def iter_hostile_answers(seed: int, ids: list[str]) -> Iterator[object]:
     # One generator for the whole storm, made when the ids are known.
     answers: HostileAnswers | None = None
     while True:
@@ -173,7 +173,7 @@ async def searching(service: Service, turn: int) -> str:
 
     assert service.snapshot() == before
     shown = [found["node"]] if found["node"] else found["candidates"]
-    assert {item["id"] for item in shown} <= visible(before)
+    assert {item["id"] for item in shown} <= visible_ids(before)
     assert all(item["name"] != "secret" for item in found["path"])
     return str(found["status"])
 
@@ -195,10 +195,10 @@ async def placing(service: Service, turn: int) -> str:
     response = await service.post("/api/keywords", {"name": f"fresh {turn}"})
 
     assert response.status_code == 201, response.text
-    (made,) = news(before, service.snapshot())
+    (made,) = added_rows(before, service.snapshot())
     assert (made["id"], made["owner"], made["scopes"]) == (response.json()["id"], "user:ann", ["public"])
-    assert made["parent_id"] in visible(before)
-    await take_back(service, response, before)
+    assert made["parent_id"] in visible_ids(before)
+    await undo_response(service, response, before)
     return str(response.json()["decided"]["placed"])
 
 
@@ -210,9 +210,9 @@ async def doubling(service: Service, turn: int) -> str:
 
     told, after = response.json(), service.snapshot()
     if response.status_code == 201:
-        (made,) = news(before, after)
+        (made,) = added_rows(before, after)
         assert (made["parent_id"], made["owner"]) == (service.made["生活"], "user:ann")
-        await take_back(service, response, before)
+        await undo_response(service, response, before)
         return "created"
     assert response.status_code == 200, response.text
     assert after.keys() == before.keys()
@@ -224,7 +224,7 @@ async def doubling(service: Service, turn: int) -> str:
             assert {name: now[name] for name in fixed} == {name: was[name] for name in fixed}
             assert set(was["aliases"]) <= set(now["aliases"])
     if told["operation_id"] is not None:
-        await take_back(service, response, before)
+        await undo_response(service, response, before)
     return "stood"
 
 
@@ -234,16 +234,16 @@ async def linking(service: Service, turn: int) -> str:
     response = await service.post("/api/infos", {"content": f"Python and Django, {turn}", "auto_link": True})
 
     assert response.status_code == 201, response.text
-    made = news(before, service.snapshot())
+    made = added_rows(before, service.snapshot())
     fresh = [row for row in made if "parent_id" in row]
     assert len(fresh) <= (5 if service.hub.settings.auto_link_creates else 0)
     assert all((row["parent_id"], row["owner"]) == (ROOT_ID, "user:ann") for row in fresh)
     links = [row for row in made if "relation" in row]
-    assert {link["keyword_id"] for link in links} <= visible(before) | {row["id"] for row in fresh}
+    assert {link["keyword_id"] for link in links} <= visible_ids(before) | {row["id"] for row in fresh}
     if not fresh:
         linked = {orjson.loads(before[KEYWORDS, link["keyword_id"]])["name"].lower() for link in links}
         assert service.hub.settings.auto_link_creates or linked <= {"python", "django"}
-    await take_back(service, response, before)
+    await undo_response(service, response, before)
     return "linked" if links else "unlinked"
 
 
@@ -265,11 +265,11 @@ async def planning(service: Service, turn: int) -> str:
         # Only what is ann's changes, and no words that somebody wrote.
         assert was == now or now.get("owner", "user:ann") == "user:ann"
         assert was.get("description", "") in {"", now.get("description")}
-    await take_back(service, applied, before)
+    await undo_response(service, applied, before)
     return "applied"
 
 
-async def take_back(service: Service, done: httpx.Response, before: Snapshot) -> None:
+async def undo_response(service: Service, done: httpx.Response, before: Snapshot) -> None:
     """Undo what was done: the tree is as it was, and stays small."""
     undone = await service.post(f"/api/operations/{done.json()['operation_id']}/undo", {})
     assert undone.status_code == 200, undone.text
@@ -287,13 +287,13 @@ HOPED_FOR = {
 }
 
 
-def visible(rows: Snapshot) -> set[str]:
+def visible_ids(rows: Snapshot) -> set[str]:
     """Return the ids of the keywords that ann sees."""
     keywords = {row_id: orjson.loads(row) for (collection, row_id), row in rows.items() if collection == KEYWORDS}
     return {ROOT_ID, *(row_id for row_id, row in keywords.items() if row["scopes"] != ["user:bob"])}
 
 
-def news(before: Snapshot, after: Snapshot) -> list[dict[str, Any]]:
+def added_rows(before: Snapshot, after: Snapshot) -> list[dict[str, Any]]:
     """Return the rows that are new; fails when one that was there has changed or gone."""
     assert {key: after.get(key) for key in before} == before
     return [orjson.loads(row) for key, row in after.items() if key not in before]
@@ -310,7 +310,7 @@ def contents(rows: Snapshot) -> dict[tuple[str, str], dict[str, Any]]:
 # a model that thinks
 
 
-class Thinking:
+class WaitingChat:
     """A model that answers when `go` is set; `asked` is set when it is asked."""
 
     model = "thinking"
@@ -335,7 +335,7 @@ class Thinking:
     ],
 )
 async def test_nobody_waits_for_a_model_that_thinks(tmp_path: Path, path: str, body: dict[str, Any] | None) -> None:
-    model = Thinking()
+    model = WaitingChat()
     async with service_with(model, tmp_path) as service, asyncio.timeout(WAIT_S):
         await service.keyword("Python")
         asking = service.search("那个东西") if body is None else service.post(path, body)
@@ -376,7 +376,7 @@ TEXTS = [
 ]
 
 
-class Obedient:
+class ObedientChat:
     """Does what is ordered anywhere outside of a fence, and for the rest finds nothing. `inside` is what was fenced.
 
     It takes a fence to end where it first seems to, and believes whatever begins a line.
@@ -403,7 +403,7 @@ class Obedient:
 @pytest.mark.parametrize("told", ["outside", "inside"])
 async def test_the_obedient_model_obeys_what_no_fence_holds(told: str) -> None:
     fence = f"<data>\n{{}}\n</data>\n{ORDER}" if told == "outside" else f"<data>\n{ORDER[:2]}{ORDER}\n</data>"
-    model = Obedient()
+    model = ObedientChat()
 
     await model.chat(ChatRequest("pick_branch", [{"role": "user", "content": fence}], {}), 1.0)
 
@@ -412,7 +412,7 @@ async def test_the_obedient_model_obeys_what_no_fence_holds(told: str) -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 async def test_what_somebody_stored_is_data_to_the_model_and_never_an_order(tmp_path: Path, text: str) -> None:
-    model = Obedient()
+    model = ObedientChat()
     async with service_with(model, tmp_path, describe_candidates=True, auto_link_creates=True) as service:
         for number in range(2):
             await service.keyword(text, aliases=[f"{number} {text}"], description=text)

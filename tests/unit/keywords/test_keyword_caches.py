@@ -170,7 +170,7 @@ USED = st.sets(st.sampled_from("abc"))
 
 
 @dataclass
-class Kept:
+class ModelEntry:
     """An entry of the naive model."""
 
     value: int
@@ -179,11 +179,11 @@ class Kept:
     uses: set[tuple[str, str]]
     is_touched: bool = False
 
-    def holds(self, now: float) -> bool:
+    def is_valid_at(self, now: float) -> bool:
         return self.put_at <= now < self.expires_at and not self.is_touched
 
 
-def descended(value: int) -> dict[str, Any]:
+def descent_value(value: int) -> dict[str, Any]:
     """What a descent keeps; the cache asks nothing of a value, until it reads it back."""
     return {"path": ["root", str(value)], "reason": ""}
 
@@ -197,14 +197,14 @@ class CacheMachine(RuleBasedStateMachine):
         super().__init__()
         self.clock = FakeClock()
         self.cache = ResultCache(self.clock, self.CAPACITY)
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, ModelEntry] = {}
 
     @rule(key=KEYS, value=st.integers(), ttl_s=st.sampled_from([1, 5, 10]), account=ACCOUNTS, used=USED)
     def put(self, key: str, value: int, ttl_s: float, account: str, used: set[str]) -> None:
         uses = {(account, item) for item in used}
-        self.cache.put(key, descended(value), ttl_s, list(uses))
+        self.cache.put(key, descent_value(value), ttl_s, list(uses))
         self.kept.pop(key, None)
-        self.kept[key] = Kept(value, self.clock.now(), self.clock.now() + ttl_s, uses)
+        self.kept[key] = ModelEntry(value, self.clock.now(), self.clock.now() + ttl_s, uses)
         if len(self.kept) > self.CAPACITY:
             del self.kept[next(iter(self.kept))]
 
@@ -212,9 +212,9 @@ class CacheMachine(RuleBasedStateMachine):
     def get(self, key: str) -> None:
         kept = self.kept.pop(key, None)
         expected = None
-        if kept is not None and kept.holds(self.clock.now()):
+        if kept is not None and kept.is_valid_at(self.clock.now()):
             self.kept[key] = kept
-            expected = descended(kept.value)
+            expected = descent_value(kept.value)
 
         assert self.cache.get(key) == expected
 
@@ -230,7 +230,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
 
     @invariant()
-    def as_many_are_kept(self) -> None:
+    def check_size(self) -> None:
         assert len(self.cache) == len(self.kept)
 
 

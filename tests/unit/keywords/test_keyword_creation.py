@@ -41,7 +41,7 @@ def service(store: MemoryStore) -> KeywordService:
     return service_on(store)
 
 
-def retry(body: str = "b-1") -> IdempotencyKey:
+def retry_key(body: str = "b-1") -> IdempotencyKey:
     return IdempotencyKey(principal="user:ann", method="POST", path="/api/keywords", key="k-1", body=body)
 
 
@@ -85,7 +85,7 @@ async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_as
     top = await made(others, "技术")
     await made(others, "编程语言", parent_id=top)
 
-    agent = MeddledAgent(
+    agent = InterruptedAgent(
         [pointing("技术", "jump"), FAILED, FAILED], lambda: others.delete(ANN, top, Deletion(cascade=True))
     )
     created = await service_with(store, agent).create(ANN, NewKeyword("Rust"))
@@ -118,7 +118,7 @@ async def test_what_will_be_refused_is_refused_before_the_model_is_asked(store: 
     assert chat.questions == []
 
 
-class MeddledAgent(KeywordAgent):
+class InterruptedAgent(KeywordAgent):
     """Has somebody else act between each answer of the model and what is done with it."""
 
     def __init__(self, answers: Iterable[object], meddle: Callable[[], Awaitable[object]]) -> None:
@@ -147,7 +147,7 @@ async def test_a_parent_that_goes_while_the_model_thinks_is_asked_for_again(stor
         if find_by_token(store.view("default"), "first"):
             await others.delete(ANN, first)
 
-    agent = MeddledAgent([pointing("first"), pointing("second")], drop_first)
+    agent = InterruptedAgent([pointing("first"), pointing("second")], drop_first)
     created = await service_with(store, agent).create(ANN, NewKeyword("x"))
 
     assert (created.row["parent_id"], created.decided["placed"]) == (second, "suggested")
@@ -161,7 +161,7 @@ async def test_a_keyword_whose_parents_keep_going_ends_below_the_root_and_says_s
     async def drop_one() -> None:
         await others.delete(ANN, doomed.pop(0))
 
-    agent = MeddledAgent([pointing("first"), pointing("second")], drop_one)
+    agent = InterruptedAgent([pointing("first"), pointing("second")], drop_one)
     created = await service_with(store, agent).create(ANN, NewKeyword("x"))
 
     assert created.row["parent_id"] == ROOT_ID
@@ -173,7 +173,7 @@ async def test_a_keyword_whose_parents_keep_going_ends_below_the_root_and_says_s
 async def test_a_namesake_that_goes_while_the_model_thinks_takes_nothing_in(store: MemoryStore) -> None:
     others = service_on(store)
     there = await made(others, "Apple")
-    agent = MeddledAgent([judging("merge")], lambda: others.delete(ANN, there))
+    agent = InterruptedAgent([dedup_answer("merge")], lambda: others.delete(ANN, there))
 
     created = await service_with(store, agent).create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
 
@@ -183,7 +183,7 @@ async def test_a_namesake_that_goes_while_the_model_thinks_takes_nothing_in(stor
 
 async def test_all_questions_of_one_creation_share_its_thirty_seconds(store: MemoryStore) -> None:
     await made(service_on(store), "Node.js")
-    chat = QueuedChat([judging("create_new", node_id=None), pointing("Node.js")])
+    chat = QueuedChat([dedup_answer("create_new", node_id=None), pointing("Node.js")])
 
     await service_on(store, chat).create(ANN, NewKeyword("NodeJS"), dedup_check=True)
 
@@ -222,21 +222,21 @@ async def test_a_retried_create_asks_no_model_again_and_is_answered_alike(store:
     chat = QueuedChat([pointing("编程语言", reason="a language")] * 2)
     service = service_on(store, chat)
 
-    first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry())
-    again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry())
+    first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
+    again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
 
     assert (again, len(chat.questions)) == (first, 1)
     with pytest.raises(InvalidInput):
-        await service.create(ANN, NewKeyword("Ruby"), retry("another body"))
+        await service.create(ANN, NewKeyword("Ruby"), retry_key("another body"))
     assert len(chat.questions) == 1
 
 
 async def test_a_retry_is_answered_though_an_alias_of_it_has_become_somebody_elses_name(store: MemoryStore) -> None:
     service = service_on(store, QueuedChat())
-    first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry())
+    first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
     await made(service, "PY", parent_id=ROOT_ID)
 
-    again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry())
+    again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
 
     assert again == first
 
@@ -244,18 +244,20 @@ async def test_a_retry_is_answered_though_an_alias_of_it_has_become_somebody_els
 # a model judges namesakes
 
 
-def judging(action: str, **fields: object) -> dict[str, object]:
+def dedup_answer(action: str, **fields: object) -> dict[str, object]:
     return {"action": action, "node_id": 1, "reason": "the same"} | fields
 
 
-async def deduped(store: MemoryStore, answer: object, new: NewKeyword, ctx: RequestContext = ANN) -> WrittenRow:
+async def create_with_dedup(
+    store: MemoryStore, answer: object, new: NewKeyword, ctx: RequestContext = ANN
+) -> WrittenRow:
     return await service_on(store, QueuedChat([answer])).create(ctx, new, auto_place=False, dedup_check=True)
 
 
 async def test_a_keyword_that_is_another_spelling_becomes_an_alias(store: MemoryStore) -> None:
     there = await made(service_on(store), "Node.js")
 
-    answered = await deduped(store, judging("alias_of"), NewKeyword("NodeJS"))
+    answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("NodeJS"))
 
     assert (answered.row["id"], answered.row["aliases"]) == (there, ["NodeJS"])
     assert answered.decided == {"dedup": "alias_of", "into": there}
@@ -267,7 +269,7 @@ async def test_a_keyword_that_is_the_same_one_brings_what_that_lacks(store: Memo
     there = await made(service_on(store), "Python", aliases=["py"])
 
     new = NewKeyword("python", aliases=["PY", "Python 3"], description="a language", metadata={"a": 1})
-    answered = await deduped(store, judging("merge"), new)
+    answered = await create_with_dedup(store, dedup_answer("merge"), new)
 
     row = answered.row
     assert (row["id"], row["aliases"], row["description"]) == (there, ["py", "Python 3"], "a language")
@@ -277,7 +279,7 @@ async def test_a_keyword_that_is_the_same_one_brings_what_that_lacks(store: Memo
 async def test_what_the_same_keyword_has_already_is_not_written_and_the_question_is_kept(store: MemoryStore) -> None:
     there = await made(service_on(store), "Python")
 
-    answered = await deduped(store, judging("alias_of"), NewKeyword("Python"))
+    answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("Python"))
 
     assert (answered.row["id"], answered.row["version"], answered.operation_id) == (there, 1, None)
     operation = await last(store)
@@ -287,7 +289,7 @@ async def test_what_the_same_keyword_has_already_is_not_written_and_the_question
 async def test_a_failed_judgement_makes_the_keyword_and_says_so(store: MemoryStore) -> None:
     await made(service_on(store), "Apple")
 
-    failed = await deduped(store, FAILED, NewKeyword("apple"))
+    failed = await create_with_dedup(store, FAILED, NewKeyword("apple"))
     unasked = await service_on(store).create(ANN, NewKeyword("APPLE"), dedup_check=True)
 
     for answered in (failed, unasked):
@@ -298,14 +300,14 @@ async def test_a_failed_judgement_makes_the_keyword_and_says_so(store: MemorySto
 async def test_nothing_flows_into_somebody_elses_keyword(store: MemoryStore) -> None:
     theirs = await made(service_on(store), "Apple", BOB)
 
-    answered = await deduped(store, judging("merge"), NewKeyword("apple", description="fruit"))
+    answered = await create_with_dedup(store, dedup_answer("merge"), NewKeyword("apple", description="fruit"))
 
     assert (answered.row["id"] != theirs, answered.decided) == (True, {"dedup": "create_new"})
     assert (await shown(service_on(store), theirs))["description"] == ""
 
 
 async def test_no_model_is_asked_where_no_keyword_that_is_seen_has_the_name(store: MemoryStore) -> None:
-    chat = QueuedChat([judging("merge")])
+    chat = QueuedChat([dedup_answer("merge")])
     service = service_on(store, chat)
     await made(service, "Apple", BOB, scopes=["user:owner"])
 

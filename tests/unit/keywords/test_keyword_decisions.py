@@ -19,12 +19,12 @@ def row_of(name: str = "Python", **fields: Any) -> dict[str, Any]:  # noqa: ANN4
     return keyword_rules.new_keyword_row(NewKeyword(name, **fields), ("k-1", ROOT_ID), ANN, TEXT, START)
 
 
-def patched(row: Row, **patch: object) -> Row | None:
+def apply_patch(row: Row, **patch: object) -> Row | None:
     return keyword_rules.apply_patch(row, patch, TEXT, LATER)
 
 
-def changed(row: Row, **patch: object) -> Row:
-    after = patched(row, **patch)
+def patch_row(row: Row, **patch: object) -> Row:
+    after = apply_patch(row, **patch)
     assert after is not None
     return after
 
@@ -53,11 +53,11 @@ def test_a_new_keyword_has_every_documented_field_and_is_for_everybody() -> None
 def test_a_name_that_is_sent_again_is_keyed_by_the_rules_of_today() -> None:
     old = row_of("Python") | {"normalized": ["PYTHON"], "pinyin": ["old"]}
 
-    again = changed(old, name="Python")
+    again = patch_row(old, name="Python")
 
     assert (again["normalized"], again["pinyin"], again["version"]) == (["python"], [], 2)
-    assert patched(again, name="Python") is None
-    assert changed(old, description="a snake")["normalized"] == ["PYTHON"]
+    assert apply_patch(again, name="Python") is None
+    assert patch_row(old, description="a snake")["normalized"] == ["PYTHON"]
 
 
 def test_aliases_that_say_what_the_name_or_another_one_says_are_left_out() -> None:
@@ -86,12 +86,12 @@ def test_what_could_not_be_found_or_is_over_a_limit_is_refused(fields: dict[str,
         row_of(**fields)
     assert [error.field for error in refused.value.errors] == [field]
     with pytest.raises(InvalidInput) as refused:
-        patched(row_of("Go"), **fields)
+        apply_patch(row_of("Go"), **fields)
     assert [error.field for error in refused.value.errors] == [field]
 
 
 def test_a_new_name_brings_new_keys_and_the_others_stay() -> None:
-    after = changed(row_of("Pyton", aliases=["py"]), name="算法", scopes=["team:web", "team:web"])
+    after = patch_row(row_of("Pyton", aliases=["py"]), name="算法", scopes=["team:web", "team:web"])
 
     assert (after["name"], after["normalized"], after["pinyin"]) == ("算法", ["算法", "py"], ["suanfa", "sf"])
     assert (after["scopes"], after["version"]) == (["team:web"], 2)
@@ -102,14 +102,14 @@ def test_an_alias_that_a_keyword_has_stays_when_the_list_is_sent_again() -> None
     row = keyword_rules.add_alias(row_of("Python"), "PYTHON", TEXT, START)
     assert row is not None
 
-    after = changed(row, aliases=["PYTHON", "py"])
+    after = patch_row(row, aliases=["PYTHON", "py"])
 
     assert after["aliases"] == ["PYTHON", "py"]
     assert after["normalized"] == ["python", "py"]
 
 
 def test_a_keyword_that_takes_the_name_of_its_alias_loses_that_alias() -> None:
-    after = changed(row_of("JS", aliases=["JavaScript"]), name="JavaScript")
+    after = patch_row(row_of("JS", aliases=["JavaScript"]), name="JavaScript")
 
     assert (after["aliases"], after["normalized"]) == ([], ["javascript"])
 
@@ -117,15 +117,15 @@ def test_a_keyword_that_takes_the_name_of_its_alias_loses_that_alias() -> None:
 def test_the_root_is_renamed_and_described_and_never_found() -> None:
     root = tree.make_root_row(START)
 
-    after = changed(root, name="全部", description="everything", metadata={"a": 1}, aliases=[], scopes=["public"])
+    after = patch_row(root, name="全部", description="everything", metadata={"a": 1}, aliases=[], scopes=["public"])
 
     assert (after["name"], after["description"], after["normalized"], after["terms"]) == ("全部", "everything", [], [])
     for patch in ({"aliases": ["all"]}, {"scopes": ["user:ann"]}):
         with pytest.raises(Conflict, match="root"):
-            patched(root, **patch)
+            apply_patch(root, **patch)
     for name in (" ", "!!!", "x" * 201):
         with pytest.raises(InvalidInput, match="name"):
-            patched(root, name=name)
+            apply_patch(root, name=name)
 
 
 def test_an_alias_is_added_once_and_another_spelling_beside_it() -> None:

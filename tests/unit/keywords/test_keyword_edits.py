@@ -35,17 +35,17 @@ def link(view: FakeKeywordView, info_id: str, name: str, relation: RelationType 
     return make_link_id(info_id, keyword_id)
 
 
-def moved(view: FakeKeywordView, name: str, parent: str, ctx: RequestContext | None = None) -> Row | None:
+def move_keyword(view: FakeKeywordView, name: str, parent: str, ctx: RequestContext | None = None) -> Row | None:
     return edits.move_keyword(
         view, ctx or local(), view.id_of(name), parent if parent == ROOT_ID else view.id_of(parent)
     )
 
 
-def merged(view: FakeKeywordView, source: str, into: str, ctx: RequestContext | None = None) -> Edit:
+def merge_keywords(view: FakeKeywordView, source: str, into: str, ctx: RequestContext | None = None) -> Edit:
     return edits.merge_keywords(view, ctx or local(), view.id_of(source), view.id_of(into), TEXT)
 
 
-def deleted(
+def delete_subtree(
     view: FakeKeywordView,
     name: str,
     policy: InfoPolicy = InfoPolicy.REATTACH,
@@ -56,7 +56,7 @@ def deleted(
     return edits.delete_subtree(view, ctx or local(), view.id_of(name), policy, cascade=cascade)
 
 
-def by_id(writes: Sequence[Write], collection: str) -> dict[str, Mapping[str, Any]]:
+def rows_by_id(writes: Sequence[Write], collection: str) -> dict[str, Mapping[str, Any]]:
     found = {write.id: write.after for write in writes if write.collection == collection}
     assert len(found) == sum(write.collection == collection for write in writes), "no row is written twice"
     return found
@@ -74,7 +74,7 @@ def test_a_link_that_the_other_once_had_goes_on_with_its_versions(view: FakeKeyw
     row = info_rules.new_link_row("i-1", view.id_of("Go"), PRIMARY, "user", None, 0.0)
     view.put_link(info_rules.make_link_tombstone(row, 0.0))
 
-    links = by_id(merged(view, "Python", "Go").writes, LINKS)
+    links = rows_by_id(merge_keywords(view, "Python", "Go").writes, LINKS)
 
     assert (links[once]["version"], links[once]["relation"]) == (3, "EXAMPLE")
     assert "deleted" not in links[once]
@@ -85,9 +85,9 @@ def test_a_merge_that_adds_nothing_writes_the_other_all_the_same_so_that_its_ans
 ) -> None:
     view.put("go ", view.id_of("算法"))
 
-    edit = merged(view, "go ", "Go")
+    edit = merge_keywords(view, "go ", "Go")
 
-    keywords = by_id(edit.writes, KEYWORDS)
+    keywords = rows_by_id(edit.writes, KEYWORDS)
     assert list(keywords) == [view.id_of("Go"), view.id_of("go ")]
     assert (keywords[view.id_of("Go")]["version"], keywords[view.id_of("Go")]["aliases"]) == (2, [])
 
@@ -103,9 +103,9 @@ def test_infos_of_what_is_deleted_go_to_what_it_hung_below_without_doubles(view:
     link(view, "there", "Python")
     link(view, "there", "语言", RELATED)
 
-    edit = deleted(view, "Python", cascade=True)
+    edit = delete_subtree(view, "Python", cascade=True)
 
-    links = by_id(edit.writes, LINKS)
+    links = rows_by_id(edit.writes, LINKS)
     gone = {row_id for row_id, row in links.items() if row.get("deleted")}
     assert gone == {
         make_link_id(*pair) for pair in (("moves", fast_api), ("twice", python), ("twice", fast_api), ("there", python))
@@ -119,7 +119,7 @@ def test_infos_of_a_keyword_that_lost_its_parent_go_to_the_root(view: FakeKeywor
     link(view, "i-1", "Go")
     view.drop(view.id_of("语言"))
 
-    assert deleted(view, "Go").reply["reattached_to"] == ROOT_ID
+    assert delete_subtree(view, "Go").reply["reattached_to"] == ROOT_ID
 
 
 def test_forbidding_names_up_to_twenty_infos_and_lets_go_what_has_none(view: FakeKeywordView) -> None:
@@ -127,10 +127,10 @@ def test_forbidding_names_up_to_twenty_infos_and_lets_go_what_has_none(view: Fak
         link(view, f"i-{number}", "FastAPI")
 
     with pytest.raises(Conflict) as refused:
-        deleted(view, "Python", InfoPolicy.FORBID, cascade=True)
+        delete_subtree(view, "Python", InfoPolicy.FORBID, cascade=True)
 
     assert refused.value.extra == {"ids": [f"i-{number}" for number in range(20)]}
-    assert len(deleted(view, "Go", InfoPolicy.FORBID).writes) == 1
+    assert len(delete_subtree(view, "Go", InfoPolicy.FORBID).writes) == 1
 
 
 # aliases

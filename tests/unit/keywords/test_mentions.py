@@ -12,7 +12,7 @@ from knowhub.search.keyword_text import KeywordTextRules
 RULES = KeywordTextRules()
 
 
-def named(content: str, *names: str, limit: int = 50) -> list[str]:
+def find_named(content: str, *names: str, limit: int = 50) -> list[str]:
     known = {token for name in names for token in RULES.tokens(name)}
     return find_names(content, RULES.tokens, known.__contains__, limit)
 
@@ -53,7 +53,7 @@ def named(content: str, *names: str, limit: int = 50) -> list[str]:
     ],
 )
 def test_a_name_that_stands_in_the_content_is_found(content: str, name: str) -> None:
-    assert named(content, name) == RULES.tokens(name)
+    assert find_named(content, name) == RULES.tokens(name)
 
 
 @pytest.mark.parametrize(
@@ -74,23 +74,23 @@ def test_a_name_that_stands_in_the_content_is_found(content: str, name: str) -> 
     ],
 )
 def test_a_name_that_does_not_stand_in_the_content_is_not_found(content: str, name: str) -> None:
-    assert named(content, name) == []
+    assert find_named(content, name) == []
 
 
 def test_what_stands_only_inside_a_longer_name_does_not_count() -> None:
-    assert named("机器学习", "机器学习", "机器", "学习", "器学") == ["机器学习"]
+    assert find_named("机器学习", "机器学习", "机器", "学习", "器学") == ["机器学习"]
 
 
 def test_what_stands_elsewhere_too_does() -> None:
-    assert named("机器学习，学习", "机器学习", "学习") == ["机器学习", "学习"]
+    assert find_named("机器学习，学习", "机器学习", "学习") == ["机器学习", "学习"]
 
 
 def test_names_that_overlap_are_both_found() -> None:
-    assert named("机器学习算法", "机器学习", "学习算法") == ["机器学习", "学习算法"]
+    assert find_named("机器学习算法", "机器学习", "学习算法") == ["机器学习", "学习算法"]
 
 
 def test_one_character_counts_where_it_stands_alone() -> None:
-    assert named("水 是什么", "水") == ["水"]
+    assert find_named("水 是什么", "水") == ["水"]
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_names_come_once_each_in_their_order_up_to_the_limit() -> None:
     names = [f"name{number}" for number in range(60)]
     content = ", ".join([*names, *names])
 
-    assert named(content, *names, limit=3) == names[:3]
-    assert len(named(content, *names)) == 50
+    assert find_named(content, *names, limit=3) == names[:3]
+    assert len(find_named(content, *names)) == 50
 
 
 @given(st.text(), st.text())
 def test_no_content_is_refused_and_every_answer_is_known(content: str, name: str) -> None:
-    assert set(named(content, name)) <= set(RULES.tokens(name))
+    assert set(find_named(content, name)) <= set(RULES.tokens(name))
 
 
 @given(
@@ -131,7 +131,7 @@ def test_no_content_is_refused_and_every_answer_is_known(content: str, name: str
     st.lists(st.text(st.sampled_from("机器学习算法"), min_size=2, max_size=4)),
 )
 def test_a_chinese_name_is_found_wherever_it_stands_between_others(content: str, names: list[str]) -> None:
-    for token in named(content, *names):
+    for token in find_named(content, *names):
         assert token in "".join(RULES.tokens(content))
 
 

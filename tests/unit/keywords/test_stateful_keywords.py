@@ -61,7 +61,7 @@ class KeywordMachine(TwoHubs):
     def recover(self, expect: Expect, answer: object) -> None:
         """Hold an answer against the model: refused as it should be, or done; then the model has moved on."""
         model = copy.deepcopy(self.model)
-        refused = refusal(expect, model, answer)
+        refused = refusal_of(expect, model, answer)
         if refused is not None:
             assert isinstance(answer, refused), f"{refused.__name__} was to be raised, not {answer!r}"
             return
@@ -100,7 +100,7 @@ class KeywordMachine(TwoHubs):
 
     @precondition(lambda self: (KEYWORDS, ROOT_ID) in self.log.rows)
     @rule(who=WHO, deeds=st.lists(st.one_of(*DEEDS.values()), min_size=2, max_size=4))
-    def several_at_once(self, who: int, deeds: list[tuple[Any, ...]]) -> None:
+    def perform_batch(self, who: int, deeds: list[tuple[Any, ...]]) -> None:
         self.perform(who, deeds)
 
     @rule(who=WHO)
@@ -116,14 +116,18 @@ class KeywordMachine(TwoHubs):
         self.apply(who, self.plans[-1 - pick % len(self.plans)])
 
     @rule(who=WHO, drawn=st.lists(st.tuples(PICK, PICK, PICK, NAMES), min_size=1, max_size=4))
-    def apply_a_plan_of_ones_own(self, who: int, drawn: list[tuple[int, int, int, str]]) -> None:
+    def apply_drawn_plan(self, who: int, drawn: list[tuple[int, int, int, str]]) -> None:
         self.apply(who, {"steps": steps_of(self.model, self.versions(), drawn)})
 
     def apply(self, who: int, plan: Row) -> None:
         versions = self.versions()
 
         def expect(model: TreeModel, answer: object) -> None:
-            stale = any(versions.get(item["id"]) != item["version"] for step in plan["steps"] for item in named(step))
+            stale = any(
+                versions.get(item["id"]) != item["version"]
+                for step in plan["steps"]
+                for item in list_step_keywords(step)
+            )
             refuse(Conflict, when=stale)
             model.apply(plan["steps"], answer.row["created"] if isinstance(answer, WrittenRow) else ())
 
@@ -151,7 +155,7 @@ class KeywordMachine(TwoHubs):
 
     def undo(self, who: int, operation: Row) -> None:
         before = dict(self.log.rows)
-        expected = self.undone(operation)
+        expected = self.undo_in_model(operation)
         planned = self.outcome(who, operation, dry_run=True)
         self.log.read_on()
         assert self.log.rows == before
@@ -170,7 +174,7 @@ class KeywordMachine(TwoHubs):
             assert {change.id for change in planned.changes} == {change.id for change in real.changes}
             self.model = TreeModel.of(self.log.rows)
 
-    def undone(self, operation: Row) -> Rows | None:
+    def undo_in_model(self, operation: Row) -> Rows | None:
         is_root_made = any(change["before"] is None and change["id"] == ROOT_ID for change in operation["changes"])
         if is_root_made or self.is_undone(operation["operation_id"]):
             return None
@@ -206,15 +210,15 @@ class KeywordMachine(TwoHubs):
         self.clock.advance(seconds)
 
     @invariant()
-    def all_agree(self) -> None:
-        self.check_what_was_said()
+    def check_all_agree(self) -> None:
+        self.check_rows()
         for who in range(len(getattr(self, "opened", ()))):
             self.run(self.hub(who).store.refresh())
             check_view(self.hub(who).store.view("default"), self.log.rows)
             self.check_subtree(self.hub(who))
             self.run(self.check_caches(self.hub(who)))
 
-    def check_what_was_said(self) -> None:
+    def check_rows(self) -> None:
         self.log.read_on()
         found = TreeModel.of(self.log.rows)
         assert found == self.model
@@ -255,7 +259,7 @@ class KeywordMachine(TwoHubs):
                     assert list(kept) == list(await infos.list_for_keyword(ctx, keyword_id, query_))
 
 
-def refusal(expect: Expect, model: TreeModel, answer: object) -> type[KnowHubError] | None:
+def refusal_of(expect: Expect, model: TreeModel, answer: object) -> type[KnowHubError] | None:
     """Let the model do what was asked; return the error that it should have been refused with."""
     try:
         expect(model, answer)
@@ -264,7 +268,7 @@ def refusal(expect: Expect, model: TreeModel, answer: object) -> type[KnowHubErr
     return None
 
 
-def named(step: Row) -> list[Row]:
+def list_step_keywords(step: Row) -> list[Row]:
     """Return every keyword that a step rests on."""
     ends = [step[name] for name in ("node", "to", "source", "into") if name in step]
     return ends + [child for group in step.get("groups", ()) for child in group["children"]]
@@ -282,25 +286,25 @@ def test_any_order_of_verbs_agrees_with_plain_dicts() -> None:
     run_state_machine_as_test(KeywordMachine, settings=fast)
 
 
-def deleting_a_branch_that_has_an_info_twice(machine: KeywordMachine) -> None:
+def delete_branch_with_info_twice(machine: KeywordMachine) -> None:
     machine.shrink(0, ("delete", -1, InfoPolicy.REATTACH, True))
-    machine.all_agree()
+    machine.check_all_agree()
     machine.undo_the_newest(1)
 
 
-def merging_what_the_same_plan_moved_something_under(machine: KeywordMachine) -> None:
+def merge_keyword_moved_under_in_same_plan(machine: KeywordMachine) -> None:
     ids, versions = sorted(machine.model.keywords), machine.versions()
     go, web, child = ({"id": ids[number], "version": versions[ids[number]]} for number in (1, 2, 7))
     steps = [{"kind": "move", "node": child, "to": web}, {"kind": "merge", "source": web, "into": go}]
     machine.apply(0, {"steps": steps})
-    machine.all_agree()
+    machine.check_all_agree()
     machine.undo_the_newest(0)
 
 
-def undoing_a_name_after_an_alias_was_added(machine: KeywordMachine) -> None:
+def undo_rename_after_added_alias(machine: KeywordMachine) -> None:
     machine.change(0, ("update", -1, {"name": "python"}))
     machine.change(1, ("add_alias", -1, "rust"))
-    machine.all_agree()
+    machine.check_all_agree()
     machine.undo(0, machine.log.operations[-2])
     assert machine.log.rows[KEYWORDS, min(machine.model.keywords)]["aliases"] == ["rust"]
 
@@ -308,20 +312,20 @@ def undoing_a_name_after_an_alias_was_added(machine: KeywordMachine) -> None:
 @pytest.mark.parametrize(
     "order",
     [
-        deleting_a_branch_that_has_an_info_twice,
-        merging_what_the_same_plan_moved_something_under,
-        undoing_a_name_after_an_alias_was_added,
+        delete_branch_with_info_twice,
+        merge_keyword_moved_under_in_same_plan,
+        undo_rename_after_added_alias,
     ],
     ids=lambda order: order.__name__,
 )
 def test_orders_that_chance_seldom_finds_agree_with_plain_dicts(order: Callable[[KeywordMachine], None]) -> None:
     machine = KeywordMachine()
     machine.open_both(segment_bytes=4096, grown=TREE)
-    machine.all_agree()
+    machine.check_all_agree()
 
     order(machine)
 
-    machine.all_agree()
+    machine.check_all_agree()
     machine.teardown()
 
 

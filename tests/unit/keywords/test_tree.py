@@ -14,7 +14,7 @@ def view() -> FakeKeywordView:
     return tree_of(SHAPE)
 
 
-def names(nodes: list[Node]) -> list[str]:
+def names_of(nodes: list[Node]) -> list[str]:
     return [node.name for node in nodes]
 
 
@@ -32,7 +32,7 @@ def test_no_walk_goes_round_in_a_ring(view: FakeKeywordView) -> None:
     language, python = view.id_of("语言"), view.id_of("Python")
     view.edit(language, parent_id=python)
 
-    assert names(tree.get_path(view, python)) == ["语言", "Python"]
+    assert names_of(tree.get_path(view, python)) == ["语言", "Python"]
     assert tree.count_ancestors(view, python) == 1
     assert not tree.is_within(view, python, ROOT_ID)
 
@@ -40,7 +40,7 @@ def test_no_walk_goes_round_in_a_ring(view: FakeKeywordView) -> None:
 def test_what_lost_its_parent_begins_its_own_path(view: FakeKeywordView) -> None:
     view.drop(view.id_of("语言"))
 
-    assert names(tree.get_path(view, view.id_of("FastAPI"))) == ["Python", "FastAPI"]
+    assert names_of(tree.get_path(view, view.id_of("FastAPI"))) == ["Python", "FastAPI"]
 
 
 def test_a_chain_of_ten_thousand_is_walked() -> None:

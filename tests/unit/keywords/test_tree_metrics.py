@@ -14,19 +14,19 @@ ANN = caller(user_id="ann")
 HIDDEN = {"owner": "user:bob", "scopes": ("user:bob",)}
 
 
-def measured(view: FakeKeywordView, ctx: RequestContext | None = None) -> dict[str, Any]:
+def measure_tree(view: FakeKeywordView, ctx: RequestContext | None = None) -> dict[str, Any]:
     metrics = TreeMetrics(view, ctx or local())
     for _ in metrics.count():
         pass
     return metrics.get_result()
 
 
-def chain(*names: str) -> Shape:
-    return {names[0]: chain(*names[1:])} if names else {}
+def make_chain(*names: str) -> Shape:
+    return {names[0]: make_chain(*names[1:])} if names else {}
 
 
 def test_an_empty_tree_is_measured_too() -> None:
-    figures = measured(FakeKeywordView())
+    figures = measure_tree(FakeKeywordView())
 
     assert (figures["nodes"], figures["max_depth"], figures["depths"]) == (0, 0, {"0": 1})
     assert figures["fan_out"] == {"mean": 0.0, "max": 0, "p50": 0, "p95": 0, "widest": []}
@@ -34,7 +34,7 @@ def test_an_empty_tree_is_measured_too() -> None:
 
 
 def test_levels_and_leaves_are_counted_below_the_root() -> None:
-    figures = measured(tree_of({"语言": {"Python": {"FastAPI": {}}, "Go": {}}, "工具": {}}))
+    figures = measure_tree(tree_of({"语言": {"Python": {"FastAPI": {}}, "Go": {}}, "工具": {}}))
 
     assert (figures["nodes"], figures["leaves"]) == (5, 3)
     assert (figures["depths"], figures["max_depth"]) == ({"0": 1, "1": 2, "2": 2, "3": 1}, 3)
@@ -50,14 +50,14 @@ def test_empty_keywords_and_infos_on_no_keyword_are_orphans() -> None:
     view.link(Link("on what is gone", gone.id, RelationType.PRIMARY))
     view.drop(gone.id)
 
-    figures = measured(view)
+    figures = measure_tree(view)
 
     assert figures["orphans"] == [view.id_of("Go"), "on what is gone", "on nothing"]
     assert (figures["orphan_keyword_count"], figures["orphan_info_count"], figures["orphan_count"]) == (1, 2, 3)
 
 
 def test_of_many_orphans_the_first_hundred_are_listed() -> None:
-    figures = measured(tree_of({str(number): {} for number in range(101)}))
+    figures = measure_tree(tree_of({str(number): {} for number in range(101)}))
 
     assert (figures["orphan_count"], len(figures["orphans"])) == (101, 100)
 
@@ -69,7 +69,7 @@ def test_what_hangs_on_nothing_is_an_orphan_with_all_below_it() -> None:
     view.put("ring too", ring.id, id="k6")
     view.drop(view.id_of("语言"))
 
-    figures = measured(view)
+    figures = measure_tree(view)
 
     assert figures["orphans"] == ["k1", "k2", view.id_of("工具"), stray.id, "k5", "k6"]
     assert (figures["orphan_count"], figures["nodes"], figures["depths"]) == (6, 6, {"0": 1, "1": 1})
@@ -79,13 +79,13 @@ def test_an_undescribed_keyword_counts_in_the_rate() -> None:
     view = tree_of({"a": {}, "b": {}})
     view.put("c", description="something")
 
-    assert measured(view)["missing_descriptions"] == {"count": 2, "rate": 0.6667}
+    assert measure_tree(view)["missing_descriptions"] == {"count": 2, "rate": 0.6667}
 
 
 def test_the_fan_out_is_told_by_mean_percentiles_and_the_widest() -> None:
     view = tree_of({"wide": {str(number): {} for number in range(19)}, "narrow": {"one": {}}, "leaf": {}})
 
-    figures = measured(view)["fan_out"]
+    figures = measure_tree(view)["fan_out"]
 
     assert (figures["mean"], figures["max"], figures["p50"], figures["p95"]) == (7.67, 19, 3, 19)
     assert [(item["name"], item["children"]) for item in figures["widest"]] == [
@@ -98,13 +98,13 @@ def test_the_fan_out_is_told_by_mean_percentiles_and_the_widest() -> None:
 def test_only_the_ten_widest_are_named_the_oldest_of_equals_first() -> None:
     view = tree_of({f"p{number}": {f"c{number}": {}} for number in range(12)})
 
-    names = [item["name"] for item in measured(view)["fan_out"]["widest"]]
+    names = [item["name"] for item in measure_tree(view)["fan_out"]["widest"]]
 
     assert names == ["root", *(f"p{number}" for number in range(9))]
 
 
 def test_what_is_deeper_than_six_levels_is_named_the_deepest_first() -> None:
-    figures = measured(tree_of(chain(*"abcdefgh")))
+    figures = measure_tree(tree_of(make_chain(*"abcdefgh")))
 
     assert [(item["name"], item["level"]) for item in figures["deep"]] == [("h", 8), ("g", 7)]
     assert figures["deep_count"] == 2
@@ -113,7 +113,7 @@ def test_what_is_deeper_than_six_levels_is_named_the_deepest_first() -> None:
 def test_keywords_of_one_normal_form_are_doubles() -> None:
     view = tree_of({"语言": {"Python": {}}, "动物": {"python": {}, "PYTHON": {}}, "Go": {"go": {}}})
 
-    figures = measured(view)
+    figures = measure_tree(view)
 
     assert figures["duplicates"] == [
         {"token": "python", "ids": ["k1", "k3", "k4"]},
@@ -124,7 +124,7 @@ def test_keywords_of_one_normal_form_are_doubles() -> None:
 def test_of_many_doubles_the_worst_are_listed_and_all_counted() -> None:
     names: Shape = {f"n{number}": {f"N{number}": {}} for number in range(MAX_DUPLICATES + 1)}
 
-    figures = measured(tree_of(names))
+    figures = measure_tree(tree_of(names))
 
     assert (len(figures["duplicates"]), figures["duplicate_count"]) == (MAX_DUPLICATES, MAX_DUPLICATES + 1)
 
@@ -137,7 +137,7 @@ def test_what_the_caller_cannot_see_counts_nowhere_and_makes_no_orphans() -> Non
     for keyword in ("FastAPI", "Python"):
         view.link(Link("i-1", view.id_of(keyword), RelationType.PRIMARY))
 
-    seen, all_of_it = measured(view, ANN), measured(view)
+    seen, all_of_it = measure_tree(view, ANN), measure_tree(view)
 
     assert (seen["nodes"], seen["orphan_count"], seen["duplicates"], seen["links"]) == (2, 0, [], 1)
     assert (all_of_it["nodes"], all_of_it["links"], all_of_it["duplicate_count"]) == (4, 2, 1)
@@ -151,7 +151,7 @@ def test_a_link_counts_where_its_info_is_seen(live: bool) -> None:
     view.put_info("i-1", live=live)
     view.link(Link("i-1", "k0", RelationType.PRIMARY))
 
-    assert measured(view, ANN)["links"] == int(live)
+    assert measure_tree(view, ANN)["links"] == int(live)
 
 
 def test_each_keyword_is_a_step_with_its_links_as_work_and_each_info_is_one() -> None:

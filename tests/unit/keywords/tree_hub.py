@@ -26,7 +26,7 @@ TEXT = KeywordTextRules()
 
 
 @dataclass
-class Hub:
+class TreeHub:
     """The services on one store, beside the model that they ask."""
 
     store: MemoryStore
@@ -67,7 +67,7 @@ class Hub:
         return counts
 
 
-def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, **fields: Any) -> Hub:  # noqa: ANN401 -- any option
+def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, **fields: Any) -> TreeHub:  # noqa: ANN401 -- any option
     """Build the services; with `answers` there is a model that gives them, without there is none."""
     clock, ids, options = FakeClock(), CountedIds(), TreeOptions(**fields)
     store = MemoryStore(clock, CountedIds())
@@ -77,7 +77,7 @@ def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, *
         store.subscribe(Invalidation(caches, RecentMatchesByReader()))
     agent = KeywordAgent(None if answers is None else chat, RecentMatchesByReader(), options, cache=caches)
     log = DecisionLog(store)
-    return Hub(
+    return TreeHub(
         store,
         KeywordService(store, NearKeywords(TEXT), ids, KeywordAgent(None, RecentMatchesByReader(), options), options),
         InfoService(store, TEXT, ids, agent, options, caches),
@@ -88,5 +88,5 @@ def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, *
     )
 
 
-def names(rows: Sequence[bytes]) -> list[str]:
+def list_names(rows: Sequence[bytes]) -> list[str]:
     return [str(orjson.loads(row)["name"]) for row in rows]

@@ -16,32 +16,32 @@ from knowhub.cli.importers import source as source_module
 from knowhub.cli.importers.model import Conversation, Note
 from knowhub.cli.importers.source import ImportSource
 from knowhub.core.errors import InvalidInput, KnowHubError, NotFound, TooLarge
-from tests.unit.cli.importers.test_readers import FILES, read, said
+from tests.unit.cli.importers.test_readers import FILES, list_turns, read_source
 
 CONVERSATIONS = (FILES / "chatgpt/conversations.json").read_bytes()
 
 
-def pack(path: Path, *entries: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
+def write_zip(path: Path, *entries: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in entries:
             archive.writestr(name, data)
     return path
 
 
-def link(name: str) -> zipfile.ZipInfo:
+def symlink_entry(name: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name)
     entry.external_attr = (stat.S_IFLNK | 0o777) << 16
     return entry
 
 
 def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
-    path = pack(
+    path = write_zip(
         tmp_path / "export.zip", ("conversations.json", CONVERSATIONS), ("user.json", b"{}"), ("chat.html", b"")
     )
 
-    items, left_out = read("chatgpt", path)
+    items, left_out = read_source("chatgpt", path)
 
-    assert said(items) == said(read("chatgpt", FILES / "chatgpt")[0])
+    assert list_turns(items) == list_turns(read_source("chatgpt", FILES / "chatgpt")[0])
     assert left_out["files *.html"] == left_out["file user.json"] == 1
     assert [name.name for name in tmp_path.iterdir()] == ["export.zip"]
 
@@ -54,39 +54,39 @@ def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
         "a/../../b.json",
         "C:/b.json",
         "a\\..\\b.json",
-        link("b.json"),
+        symlink_entry("b.json"),
     ],
 )
 def test_an_archive_that_leads_elsewhere_is_refused(entry: str | zipfile.ZipInfo, tmp_path: Path) -> None:
-    path = pack(tmp_path / "export.zip", ("conversations.json", CONVERSATIONS), (entry, b"/etc/passwd"))
+    path = write_zip(tmp_path / "export.zip", ("conversations.json", CONVERSATIONS), (entry, b"/etc/passwd"))
     if isinstance(entry, str) and "\\" in entry:
         # The module writes slashes on its own.
         path.write_bytes(path.read_bytes().replace(b"a/../b.json", b"a\\..\\b.json"))
 
     with pytest.raises(InvalidInput, match="nothing was imported"):
-        read("chatgpt", path)
+        read_source("chatgpt", path)
 
 
 def test_an_archive_that_unpacks_to_very_much_is_refused_at_once(tmp_path: Path) -> None:
-    path = pack(tmp_path / "bomb.zip", ("conversations.json", b"[" + b" " * (200 * 1024 * 1024) + b"]"))
+    path = write_zip(tmp_path / "bomb.zip", ("conversations.json", b"[" + b" " * (200 * 1024 * 1024) + b"]"))
     started = time.process_time()
 
     with pytest.raises(TooLarge, match="nothing was imported"):
-        read("chatgpt", path)
+        read_source("chatgpt", path)
     assert time.process_time() - started < 1
 
 
 def test_a_damaged_or_cut_archive_is_refused(tmp_path: Path) -> None:
-    path = pack(tmp_path / "export.zip", ("conversations.json", CONVERSATIONS))
+    path = write_zip(tmp_path / "export.zip", ("conversations.json", CONVERSATIONS))
     whole = path.read_bytes()
     for end in range(4, len(whole), 97):
         path.write_bytes(whole[:end])
         with pytest.raises(InvalidInput):
-            read("chatgpt", path)
+            read_source("chatgpt", path)
     at = len(whole) // 3
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
     with pytest.raises(InvalidInput, match="cannot be unpacked"):
-        read("chatgpt", path)
+        read_source("chatgpt", path)
 
 
 def test_a_cut_export_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_cut_export_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
     for end in range(1, len(whole), 61):
         path.write_bytes(whole[:end])
         with pytest.raises(InvalidInput, match="cut off"):
-            read("chatgpt", path)
+            read_source("chatgpt", path)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_hostile_json_is_refused(text: bytes, tmp_path: Path) -> None:
     path.write_bytes(text)
 
     with pytest.raises(InvalidInput):
-        read("chatgpt", path)
+        read_source("chatgpt", path)
 
 
 def test_an_array_is_read_in_pieces_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,13 +116,13 @@ def test_an_array_is_read_in_pieces_in_linear_time(tmp_path: Path, monkeypatch: 
         path = tmp_path / f"{count}.json"
         path.write_text(json.dumps([item | {"id": str(n), "conversation_id": str(n)} for n in range(count)]))
         started = time.process_time()
-        assert len(read("chatgpt", path)[0]) == count
+        assert len(read_source("chatgpt", path)[0]) == count
         took.append(time.process_time() - started)
     assert took[1] < 8 * took[0]
 
     # Values larger than a piece, and pieces that end anywhere in a value.
     monkeypatch.setattr(source_module, "_CHUNK_CHARS", 7)
-    assert said(read("chatgpt", FILES / "chatgpt")[0]).keys() == {"chatgpt-6775-coffee"}
+    assert list_turns(read_source("chatgpt", FILES / "chatgpt")[0]).keys() == {"chatgpt-6775-coffee"}
 
 
 def test_lines_of_a_transcript_may_be_of_any_length_and_content(
@@ -140,9 +140,9 @@ def test_lines_of_a_transcript_may_be_of_any_length_and_content(
         + good % (b"c", b"two \\ud83d")
     )
 
-    items, left_out = read("claude-code", path)
+    items, left_out = read_source("claude-code", path)
 
-    assert said(items) == {"s": [("user", "one"), ("user", "two ?")]}
+    assert list_turns(items) == {"s": [("user", "one"), ("user", "two ?")]}
     assert left_out["lines of over 64 MiB"] == 1
     assert left_out["lines that are no JSON objects, or cut off"] == 2
 
@@ -158,7 +158,7 @@ def test_links_hidden_folders_and_special_files_of_a_folder_are_left_out(tmp_pat
     (vault / "c").symlink_to(tmp_path)
     os.mkfifo(vault / "d.md")
 
-    items, left_out = read("markdown", vault)
+    items, left_out = read_source("markdown", vault)
 
     assert [item.text for item in items if isinstance(item, Note)] == ["seen"]
     assert left_out == {"symbolic links and special files": 3}
@@ -171,7 +171,7 @@ def test_a_header_cannot_grow_or_make_objects(tmp_path: Path) -> None:
     (tmp_path / "c.md").write_text("---\ntitle: " + "[" * 5_000 + "\n---\ndeep\n")
     started = time.process_time()
 
-    items, _ = read("markdown", tmp_path)
+    items, _ = read_source("markdown", tmp_path)
 
     assert [item.text.split("\n")[-1] for item in items if isinstance(item, Note)] == ["bomb", "object", "deep"]
     assert time.process_time() - started < 3
@@ -182,7 +182,7 @@ def test_spaces_of_any_number_take_linear_time(tmp_path: Path) -> None:
     path.write_bytes(b" " + CONVERSATIONS.rstrip()[:-1] + b" " * 20_000_000 + b"]")
     started = time.process_time()
 
-    assert said(read("chatgpt", path)[0]).keys() == {"chatgpt-6775-coffee"}
+    assert list_turns(read_source("chatgpt", path)[0]).keys() == {"chatgpt-6775-coffee"}
     assert time.process_time() - started < 2
 
 
@@ -223,14 +223,14 @@ def make_pack(path: Path, *, old: bool = False, **changes: Any) -> Path:  # noqa
     named = json.dumps(manifest).encode()
     if old:
         files = [(f"li/{name.replace('/.', '/_._')}", data) for name, data in texts.items()]
-        return pack(path, *files, ("li/_._ovpack_manifest.json", named), ("li/_._ovpack/index_records.jsonl", b""))
+        return write_zip(path, *files, ("li/_._ovpack_manifest.json", named), ("li/_._ovpack/index_records.jsonl", b""))
     files = [(f"li/files/{name}", data) for name, data in texts.items()]
-    return pack(path, *files, ("li/_ovpack/manifest.json", named), ("li/_ovpack/index_records.jsonl", b""))
+    return write_zip(path, *files, ("li/_ovpack/manifest.json", named), ("li/_ovpack/index_records.jsonl", b""))
 
 
 @pytest.mark.parametrize("old", [False, True])
 def test_a_pack_of_openviking_has_notes_and_sessions(old: bool, tmp_path: Path) -> None:
-    items, left_out = read("openviking", make_pack(tmp_path / "li.ovpack", old=old))
+    items, left_out = read_source("openviking", make_pack(tmp_path / "li.ovpack", old=old))
 
     note = next(item for item in items if isinstance(item, Note))
     assert (note.key, note.title, note.text, note.type, note.created_at) == (
@@ -241,7 +241,10 @@ def test_a_pack_of_openviking_has_notes_and_sessions(old: bool, tmp_path: Path) 
         "2026-04-01T08:00:00Z",
     )
     session = next(item for item in items if isinstance(item, Conversation))
-    assert (session.session_id, said(items)[session.session_id]) == ("openviking-s-1", [("user", "I prefer tabs.")])
+    assert (session.session_id, list_turns(items)[session.session_id]) == (
+        "openviking-s-1",
+        [("user", "I prefer tabs.")],
+    )
     assert session.messages[0].timestamp == "2026-04-01T07:59:00Z"
     assert left_out == {"summaries and other files that OpenViking derived": 1, "messages without text": 1}
 
@@ -257,7 +260,7 @@ def test_a_pack_of_openviking_has_notes_and_sessions(old: bool, tmp_path: Path) 
 )
 def test_a_pack_that_is_not_as_its_manifest_says_is_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(KnowHubError, match=why):
-        read("openviking", make_pack(tmp_path / "li.ovpack", **changes))
+        read_source("openviking", make_pack(tmp_path / "li.ovpack", **changes))
 
 
 def test_an_archive_that_is_no_pack_is_refused(tmp_path: Path) -> None:
@@ -267,4 +270,4 @@ def test_an_archive_that_is_no_pack_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.ovpack").write_bytes(buffer.getvalue())
 
     with pytest.raises(InvalidInput, match="no manifest"):
-        read("openviking", tmp_path / "a.ovpack")
+        read_source("openviking", tmp_path / "a.ovpack")

@@ -18,7 +18,7 @@ STORY = "5b0c1a52-0f4e-4c1c-9a55-2f6f0f1c7d10"
 Read = tuple[list[Item], dict[str, int]]
 
 
-def read(form: str, path: Path) -> Read:
+def read_source(form: str, path: Path) -> Read:
     # A checkout makes all files at about the same time.
     os.utime(FILES / f"projects/-home-li-atlas/{STORY}.jsonl", (1_762_160_000, 1_762_160_000))
     source = ImportSource(path, lambda _read, _total: None)
@@ -26,7 +26,7 @@ def read(form: str, path: Path) -> Read:
     return items, {name: count for name, count in source.left_out.items() if count}
 
 
-def said(items: list[Item]) -> dict[str, list[tuple[str, str]]]:
+def list_turns(items: list[Item]) -> dict[str, list[tuple[str, str]]]:
     return {
         item.session_id: [(message.role, message.content) for message in item.messages]
         for item in items
@@ -34,16 +34,16 @@ def said(items: list[Item]) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def notes(items: list[Item]) -> list[Note]:
+def list_notes(items: list[Item]) -> list[Note]:
     return [item for item in items if isinstance(item, Note)]
 
 
 def test_a_transcript_of_claude_code_is_read_as_it_went_on() -> None:
-    items, left_out = read("claude-code", FILES / "projects")
+    items, left_out = read_source("claude-code", FILES / "projects")
 
     first, second = items
     assert isinstance(first, Conversation)
-    assert (first.session_id, said(items)[first.session_id]) == (
+    assert (first.session_id, list_turns(items)[first.session_id]) == (
         STORY,
         [
             ("user", "Remember that I prefer two spaces for indentation."),
@@ -72,9 +72,9 @@ def test_a_transcript_of_claude_code_is_read_as_it_went_on() -> None:
 
 
 def test_rollouts_of_codex_are_read_in_both_of_their_shapes() -> None:
-    items, left_out = read("codex", FILES / "codex")
+    items, left_out = read_source("codex", FILES / "codex")
 
-    assert said(items) == {
+    assert list_turns(items) == {
         "0199c1a2-5f35-7742-a63b-ebb6fcdfc438": [
             ("user", "I always deploy on Tuesdays."),
             ("tool", "ok"),
@@ -89,9 +89,9 @@ def test_rollouts_of_codex_are_read_in_both_of_their_shapes() -> None:
 
 
 def test_a_conversation_of_chatgpt_follows_its_current_branch() -> None:
-    items, left_out = read("chatgpt", FILES / "chatgpt")
+    items, left_out = read_source("chatgpt", FILES / "chatgpt")
 
-    assert said(items) == {
+    assert list_turns(items) == {
         "chatgpt-6775-coffee": [
             ("user", "My favourite coffee is a flat white."),
             ("tool", "1"),
@@ -118,20 +118,20 @@ def test_a_conversation_of_chatgpt_without_a_current_node_ends_with_its_last_lea
     path = tmp_path / "c.json"
     path.write_text(json.dumps({"conversations": [conversation]}))
 
-    assert said(read("chatgpt", path)[0]) == said(read("chatgpt", FILES / "chatgpt")[0])
+    assert list_turns(read_source("chatgpt", path)[0]) == list_turns(read_source("chatgpt", FILES / "chatgpt")[0])
 
 
 def test_an_export_of_claude_has_conversations_memories_and_documents() -> None:
-    items, left_out = read("claude", FILES / "claude")
+    items, left_out = read_source("claude", FILES / "claude")
 
-    assert said(items) == {
+    assert list_turns(items) == {
         "claude-c-1": [
             ("human", "My garden faces north."),
             ("tool", "shade plants"),
             ("assistant", "Ferns like shade."),
         ]
     }
-    assert [(note.type, note.title, note.text, note.created_at) for note in notes(items)] == [
+    assert [(note.type, note.title, note.text, note.created_at) for note in list_notes(items)] == [
         ("user_profile", "What Claude remembers", "The user grows ferns.", None),
         ("user_profile", "What Claude remembers of project pr-1", "The atlas project ships in May.", None),
         ("strategy", "Instructions of Atlas", "Answer in short sentences.", "2025-07-01T00:00:00Z"),
@@ -141,9 +141,9 @@ def test_an_export_of_claude_has_conversations_memories_and_documents() -> None:
 
 
 def test_notes_keep_the_title_tags_and_time_of_their_header() -> None:
-    items, left_out = read("markdown", FILES / "vault")
+    items, left_out = read_source("markdown", FILES / "vault")
 
-    deploying, broken, ana = notes(items)
+    deploying, broken, ana = list_notes(items)
     assert (deploying.key, deploying.title, deploying.created_at) == (
         "ops/how-we-deploy",
         "How we deploy",
@@ -158,9 +158,9 @@ def test_notes_keep_the_title_tags_and_time_of_their_header() -> None:
 
 
 def test_an_entity_of_the_memory_server_has_its_observations_and_relations() -> None:
-    items, left_out = read("memory-server", FILES / "memory.jsonl")
+    items, left_out = read_source("memory-server", FILES / "memory.jsonl")
 
-    assert [(note.title, note.text, note.tags) for note in notes(items)] == [
+    assert [(note.title, note.text, note.tags) for note in list_notes(items)] == [
         ("Ana", "Speaks Portuguese\nLeads the map team\nworks_on Atlas", {"entity_type": "person"}),
         ("Atlas", "Ships in May", {"entity_type": "project"}),
     ]
@@ -173,13 +173,13 @@ def test_memories_of_mem0_keep_their_time_and_name_their_user(tmp_path: Path, as
     path = tmp_path / ("m.jsonl" if as_lines else "m.json")
     path.write_text("\n".join(map(json.dumps, rows)) if as_lines else json.dumps(rows))
 
-    items, left_out = read("mem0", path)
+    items, left_out = read_source("mem0", path)
 
-    assert [(note.key, note.type, note.text, note.created_at) for note in notes(items)] == [
+    assert [(note.key, note.type, note.text, note.created_at) for note in list_notes(items)] == [
         ("2f1d-1", "user_profile", "Prefers trains to planes", "2025-03-01T19:00:00.123Z"),
         ("2f1d-2", "strategy", "Retries failed uploads three times", "2025-03-02T12:00:00Z"),
     ]
-    assert notes(items)[0].tags == {"mem0.user_id": "li", "mem0.source": "chat", "mem0.categories": ["travel"]}
+    assert list_notes(items)[0].tags == {"mem0.user_id": "li", "mem0.source": "chat", "mem0.categories": ["travel"]}
     assert left_out == {"memories of an unknown shape": 1}
 
 
@@ -219,10 +219,10 @@ def test_any_value_in_the_place_of_any_field_is_left_out_or_read(
         whole: Any = rows if rows is not None else json.loads(path.read_bytes())
         for number, way in enumerate(list_places(whole)):
             changed = json.loads(json.dumps(whole))
-            put(changed, way, value)
+            set_value(changed, way, value)
             target = tmp_path / f"{number}{path.suffix}"
             target.write_text("\n".join(map(json.dumps, changed)) if rows is not None else json.dumps(changed))
-            read(form, target)
+            read_source(form, target)
 
 
 def list_places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 -- any JSON
@@ -232,7 +232,7 @@ def list_places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
         yield from list_places(part, (*way, key))
 
 
-def put(whole: Any, way: tuple[Any, ...], new: object) -> None:  # noqa: ANN401 -- any JSON
+def set_value(whole: Any, way: tuple[Any, ...], new: object) -> None:  # noqa: ANN401 -- any JSON
     for key in way[:-1]:
         whole = whole[key]
     whole[way[-1]] = new

@@ -18,7 +18,7 @@ from knowhub.knowledge.table import list_live_records
 from knowhub.web.mcp.fenced_text import FENCE_NOTE
 from tests.builders import local
 from tests.hubs import hub_on
-from tests.unit.cli.importers.test_readers import FILES, notes, read
+from tests.unit.cli.importers.test_readers import FILES, list_notes, read_source
 
 pytestmark = pytest.mark.anyio
 
@@ -31,13 +31,13 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         yield opened
 
 
-def writer_on(hub: Hub) -> ImportWriter:
+def make_writer(hub: Hub) -> ImportWriter:
     return ImportWriter(hub, local(), Counter(), lambda _: None)
 
 
 async def write_notes(hub: Hub, *notes: Note) -> tuple[dict[str, str], Counter[str]]:
     """Return the contents of the records by their tasks, and what was left out."""
-    writer = writer_on(hub)
+    writer = make_writer(hub)
     await writer.write_notes("markdown", notes, OnConflict.SKIP)
     view = hub.store.view("default")
     rows = [view.get("knowledge", summary.id) or {} for summary in list_live_records(view)]
@@ -83,7 +83,7 @@ async def test_ids_of_any_form_and_sessions_of_any_length_are_stored(hub: Hub) -
         Message("user", "Two.", "", "7"),
         Message("user", "x", "", "7"),
     ]
-    writer = writer_on(hub)
+    writer = make_writer(hub)
 
     await writer.write_conversations([Conversation("long", messages), Conversation("/" * 500, odd)])
 
@@ -106,11 +106,11 @@ async def test_ids_of_any_form_and_sessions_of_any_length_are_stored(hub: Hub) -
     ],
 )
 async def test_a_second_import_adds_nothing(form: str, path: str, records: int, messages: int, hub: Hub) -> None:
-    items, _ = read(form, FILES / path)
+    items, _ = read_source(form, FILES / path)
     done = []
     for _ in range(2):
-        writer = writer_on(hub)
-        await writer.write_notes(form, notes(items), OnConflict.SKIP)
+        writer = make_writer(hub)
+        await writer.write_notes(form, list_notes(items), OnConflict.SKIP)
         await writer.write_conversations(items)
         done.append((writer.totals.records["imported"], writer.totals.messages["added"]))
 
@@ -132,8 +132,8 @@ async def test_two_users_import_the_same_notes(hub: Hub) -> None:
 async def test_a_changed_message_stays_as_it_is_and_the_rest_is_imported(hub: Hub) -> None:
     first = [Message("user", "My garden faces north.", "", "k1"), Message("assistant", "Ferns like shade.", "", "k2")]
     changed = [Message("user", "My garden faces south.", "", "k1"), first[1], Message("user", "And hostas?", "", "k3")]
-    await writer_on(hub).write_conversations([Conversation("c", first)])
-    writer = writer_on(hub)
+    await make_writer(hub).write_conversations([Conversation("c", first)])
+    writer = make_writer(hub)
 
     await writer.write_conversations([Conversation("c", changed)])
 
@@ -143,10 +143,10 @@ async def test_a_changed_message_stays_as_it_is_and_the_rest_is_imported(hub: Hu
 
 async def test_a_message_that_was_forgotten_does_not_come_back(hub: Hub) -> None:
     said = [Message("user", "One.", "", "m1"), Message("user", "Two.", "", "m2")]
-    await writer_on(hub).write_conversations([Conversation("c", said)])
+    await make_writer(hub).write_conversations([Conversation("c", said)])
     address = next(head.uri for head in list_memories(hub.store.view("default")) if head.uri.endswith("/c/m1"))
     await hub.memories.nodes.delete_node(local(), address)
-    writer = writer_on(hub)
+    writer = make_writer(hub)
 
     await writer.write_conversations([Conversation("c", said)])
 

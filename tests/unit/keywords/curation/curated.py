@@ -32,7 +32,7 @@ HIDDEN: dict[str, Any] = {"owner": "user:bob", "scopes": ("user:bob",)}
 TEXT = PlainText()
 
 
-def surveyed(view: FakeKeywordView, ctx: RequestContext | None = None, top_id: str = ROOT_ID) -> TreeSnapshot:
+def snapshot_tree(view: FakeKeywordView, ctx: RequestContext | None = None, top_id: str = ROOT_ID) -> TreeSnapshot:
     ctx = ctx or local()
     visible_tree = VisibleTree(view, ctx)
     top = visible_tree.get_node(top_id)
@@ -46,7 +46,7 @@ def surveyed(view: FakeKeywordView, ctx: RequestContext | None = None, top_id: s
     )
 
 
-def told(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, ...]]:
+def describe_steps(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, ...]]:
     """Return steps by the names of their keywords."""
 
     def name(keyword_id: str) -> str:
@@ -78,19 +78,19 @@ def find_moves(survey: TreeSnapshot) -> Iterator[Step | None]:
     return rules.find_moves(survey, [ROOT_ID], bearers or {})
 
 
-def found(view: FakeKeywordView, items: Iterator[Step | None]) -> list[tuple[Any, ...]]:
-    return told(view, [step for step in items if step is not None])
+def describe_found(view: FakeKeywordView, items: Iterator[Step | None]) -> list[tuple[Any, ...]]:
+    return describe_steps(view, [step for step in items if step is not None])
 
 
-def chosen(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> list[tuple[Any, ...]]:
-    return told(view, selection.select_compatible(surveyed(view, ctx), steps, (MAX_STEPS, MAX_CHILDREN)))
+def select_steps(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> list[tuple[Any, ...]]:
+    return describe_steps(view, selection.select_compatible(snapshot_tree(view, ctx), steps, (MAX_STEPS, MAX_CHILDREN)))
 
 
-def carried_out(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> PlanOutcome:
+def carry_out(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> PlanOutcome:
     return apply_steps(view, ctx or local(), steps, TEXT, CountedIds())
 
 
-def step_of(view: FakeKeywordView) -> Callable[..., Step]:
+def step_builder(view: FakeKeywordView) -> Callable[..., Step]:
     """Return a maker of steps from names or ids: `step("move", "Python", "语言")`."""
 
     def ref(named: str) -> Any:  # noqa: ANN401 -- a NodeRef
@@ -117,5 +117,5 @@ def step_of(view: FakeKeywordView) -> Callable[..., Step]:
     return step
 
 
-def parents(writes: list[Write] | Any) -> dict[str, str]:  # noqa: ANN401 -- a sequence of writes
+def parents_by_id(writes: list[Write] | Any) -> dict[str, str]:  # noqa: ANN401 -- a sequence of writes
     return {write.id: write.after["parent_id"] for write in writes if write.collection == KEYWORDS}

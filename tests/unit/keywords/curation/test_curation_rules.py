@@ -5,7 +5,7 @@ import pytest
 from knowhub.keywords.curate import rules
 from knowhub.keywords.model import Link, RelationType
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
-from tests.unit.keywords.curation.curated import ANN, find_merges, find_moves, found, surveyed
+from tests.unit.keywords.curation.curated import ANN, describe_found, find_merges, find_moves, snapshot_tree
 
 
 def test_a_bare_name_is_merged_into_the_only_keyword_that_has_it_as_name_or_alias() -> None:
@@ -14,7 +14,7 @@ def test_a_bare_name_is_merged_into_the_only_keyword_that_has_it_as_name_or_alia
     for name in ("python", "Email", "FastAPIs", "Rust"):
         view.put(name, id=f"bare {name}")
 
-    assert found(view, find_merges(surveyed(view))) == [
+    assert describe_found(view, find_merges(snapshot_tree(view))) == [
         ("merge", "bare python", view.id_of("Python")),
         ("merge", "bare Email", mail.id),
         ("merge", "bare FastAPIs", view.id_of("FastAPI")),
@@ -25,7 +25,7 @@ def test_a_name_that_two_keywords_have_says_nothing() -> None:
     view = tree_of({"语言": {"Python": {}}, "动物": {"PYTHON": {}}})
     view.put("python")
 
-    assert found(view, find_merges(surveyed(view))) == []
+    assert describe_found(view, find_merges(snapshot_tree(view))) == []
 
 
 @pytest.mark.parametrize("own", ["description", "alias", "info", "child"])
@@ -42,7 +42,7 @@ def test_a_keyword_with_something_of_its_own_is_not_merged_for_its_name(own: str
     if own == "child":
         view.put("stone", node.id)
 
-    assert found(view, find_merges(surveyed(view))) == []
+    assert describe_found(view, find_merges(snapshot_tree(view))) == []
 
 
 @pytest.mark.parametrize("shared", ["description", "alias", "info"])
@@ -56,7 +56,7 @@ def test_two_of_one_name_that_share_more_than_it_are_one(shared: str) -> None:
         view.put_info(info_id)
         view.link(Link(info_id, f"go {number}", RelationType.PRIMARY))
 
-    assert found(view, find_merges(surveyed(view))) == [("merge", "go 1", "go 0")]
+    assert describe_found(view, find_merges(snapshot_tree(view))) == [("merge", "go 1", "go 0")]
 
 
 def test_a_bare_twin_under_one_parent_is_merged_into_the_better_described_one() -> None:
@@ -64,7 +64,7 @@ def test_a_bare_twin_under_one_parent_is_merged_into_the_better_described_one() 
     view.put("Rust", "k0")
     view.put("rust", "k0", description="A language.", id="described")
 
-    assert found(view, find_merges(surveyed(view))) == [("merge", view.id_of("Rust"), "described")]
+    assert describe_found(view, find_merges(snapshot_tree(view))) == [("merge", view.id_of("Rust"), "described")]
 
 
 def test_who_shares_an_alias_only_is_no_double() -> None:
@@ -72,14 +72,14 @@ def test_who_shares_an_alias_only_is_no_double() -> None:
     view.put("Python", "k0", tokens=("python", "py"))
     view.put("PyPy", "k0", tokens=("pypy", "py"))
 
-    assert found(view, find_merges(surveyed(view))) == []
+    assert describe_found(view, find_merges(snapshot_tree(view))) == []
 
 
 def test_names_are_not_brought_before_other_eyes_by_a_merge() -> None:
     view = tree_of({"语言": {"Go": {}}})
     view.put("go", scopes=("user:owner",))
 
-    assert found(view, find_merges(surveyed(view))) == []
+    assert describe_found(view, find_merges(snapshot_tree(view))) == []
 
 
 def test_a_merge_is_not_planned_where_it_would_move_somebody_elses_children() -> None:
@@ -88,19 +88,19 @@ def test_a_merge_is_not_planned_where_it_would_move_somebody_elses_children() ->
     view.put("go", owner="user:ann", tokens=("go", "golang"))
     theirs = view.put("gopher", "k1", owner="user:bob")
 
-    assert found(view, find_merges(surveyed(view, ANN))) == []
+    assert describe_found(view, find_merges(snapshot_tree(view, ANN))) == []
 
     view.drop(theirs.id)
 
-    assert found(view, find_merges(surveyed(view, ANN))) == [("merge", "k1", "k0")]
+    assert describe_found(view, find_merges(snapshot_tree(view, ANN))) == [("merge", "k1", "k0")]
 
 
 def test_what_is_not_the_callers_is_not_planned_to_be_changed() -> None:
     view = tree_of({"Go": {}, "go": {}, "Go 并发": {}})
 
-    survey = surveyed(view, ANN)
+    survey = snapshot_tree(view, ANN)
 
-    assert found(view, find_merges(survey)) == found(view, find_moves(survey)) == []
+    assert describe_found(view, find_merges(survey)) == describe_found(view, find_moves(survey)) == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_nothing_goes_under_what_one_of_its_readers_does_not_see(
     view.put("Python", owner="user:ann", scopes=target)
     view.put("Python 装饰器", owner="user:ann", scopes=node)
 
-    steps = found(view, find_moves(surveyed(view)))
+    steps = describe_found(view, find_moves(snapshot_tree(view)))
 
     assert steps == ([("move", "Python 装饰器", "Python")] if is_moved else [])
 
@@ -132,7 +132,7 @@ def test_a_name_that_begins_with_anothers_goes_under_it() -> None:
     for name in (*names, "Pythonic", "C 级", "网络/Docker", "中国人寿", "发展中国家"):
         view.put(name)
 
-    steps = found(view, find_moves(surveyed(view)))
+    steps = describe_found(view, find_moves(snapshot_tree(view)))
 
     assert steps == [
         ("move", "Python 装饰器", "Python"),
@@ -159,7 +159,7 @@ def test_a_keyword_with_texts_moves_only_where_they_name_the_target_or_what_is_b
     view.put_info("i", text)
     view.link(Link("i", node.id, RelationType.PRIMARY))
 
-    steps = found(view, find_moves(surveyed(view)))
+    steps = describe_found(view, find_moves(snapshot_tree(view)))
 
     assert steps == ([("move", "Spring Festival", "Spring")] if is_moved else [])
 
@@ -170,7 +170,7 @@ def test_the_longest_name_counts_and_two_of_one_name_leave_it_open() -> None:
     view.put("Spring Boot 安全")
     view.put("Go 并发")
 
-    assert found(view, find_moves(surveyed(view))) == [("move", "Spring Boot 安全", "Spring Boot")]
+    assert describe_found(view, find_moves(snapshot_tree(view))) == [("move", "Spring Boot 安全", "Spring Boot")]
 
 
 def test_only_what_lies_unplaced_is_moved_and_nobody_loses_the_path_to_it() -> None:
@@ -178,7 +178,7 @@ def test_only_what_lies_unplaced_is_moved_and_nobody_loses_the_path_to_it() -> N
     view.put("Secret", scopes=("user:owner",))
     view.put("Secret 二")
 
-    assert found(view, find_moves(surveyed(view))) == []
+    assert describe_found(view, find_moves(snapshot_tree(view))) == []
 
 
 def test_a_wide_keyword_is_split_by_first_words_that_five_share() -> None:
@@ -186,7 +186,7 @@ def test_a_wide_keyword_is_split_by_first_words_that_five_share() -> None:
     names += ["docker 6", *(f"独{number}" for number in range(50))]
     view = tree_of({"运维": {name: {} for name in names}})
 
-    steps = found(view, rules.find_splits(surveyed(view)))
+    steps = describe_found(view, rules.find_splits(snapshot_tree(view)))
 
     members = [*(f"Docker {number}" for number in range(6)), "docker 6"]
     assert steps == [("split", "运维", {"Docker": members})]
@@ -195,14 +195,14 @@ def test_a_wide_keyword_is_split_by_first_words_that_five_share() -> None:
 def test_fifty_children_are_not_too_many() -> None:
     view = tree_of({"运维": {f"Docker {number}": {} for number in range(rules.WIDE)}})
 
-    assert found(view, rules.find_splits(surveyed(view))) == []
+    assert describe_found(view, rules.find_splits(snapshot_tree(view))) == []
 
 
 def test_where_a_child_bears_the_word_as_its_name_the_others_go_under_it() -> None:
     names = ["Docker", *(f"Docker {number}" for number in range(5)), *(f"x{number}" for number in range(50))]
     view = tree_of({"运维": {name: {} for name in names}})
 
-    steps = found(view, rules.find_splits(surveyed(view)))
+    steps = describe_found(view, rules.find_splits(snapshot_tree(view)))
 
     assert steps == [("move", f"Docker {number}", "Docker") for number in range(5)]
 
@@ -211,11 +211,15 @@ def test_a_group_is_no_double_of_a_keyword_elsewhere_and_never_holds_all_the_chi
     many: Shape = {f"Docker {number}": {} for number in range(60)}
     view, other = tree_of({"运维": many}), tree_of({"运维": {**many, "x": {}}, "工具": {"docker": {}}})
 
-    assert found(view, rules.find_splits(surveyed(view))) == found(other, rules.find_splits(surveyed(other))) == []
+    assert (
+        describe_found(view, rules.find_splits(snapshot_tree(view)))
+        == describe_found(other, rules.find_splits(snapshot_tree(other)))
+        == []
+    )
 
 
 def test_the_rules_pause_at_least_once_a_keyword() -> None:
     view = tree_of({str(number): {} for number in range(30)})
 
     for rule in (find_merges, rules.find_splits, find_moves):
-        assert sum(step is None for step in rule(surveyed(view))) >= 30
+        assert sum(step is None for step in rule(snapshot_tree(view))) >= 30

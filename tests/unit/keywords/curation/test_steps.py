@@ -21,21 +21,21 @@ from tests.unit.keywords.curation.curated import (
     ANN,
     ANN_OF_WEB,
     HIDDEN,
-    carried_out,
-    chosen,
-    parents,
-    step_of,
-    surveyed,
-    told,
+    carry_out,
+    describe_steps,
+    parents_by_id,
+    select_steps,
+    snapshot_tree,
+    step_builder,
 )
 
 
 def test_steps_see_what_those_before_them_did_and_each_row_is_written_once() -> None:
     view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "python": {"Flask": {}}, "工具": {}})
-    step = step_of(view)
+    step = step_builder(view)
     flask, python = view.id_of("Flask"), view.id_of("Python")
 
-    done = carried_out(
+    done = carry_out(
         view,
         step("move", "Flask", "FastAPI"),
         step("merge", "python", "Python"),
@@ -46,7 +46,7 @@ def test_steps_see_what_those_before_them_did_and_each_row_is_written_once() -> 
     after = {write.id: write.after for write in done.writes}
     assert len(done.writes) == 3
     assert {row["version"] for row in after.values()} == {2}
-    assert parents(done.writes)[flask] == view.id_of("FastAPI")
+    assert parents_by_id(done.writes)[flask] == view.id_of("FastAPI")
     assert (after[python]["parent_id"], after[python]["description"]) == (view.id_of("工具"), "A language.")
     assert after[view.id_of("python")]["deleted"]
     assert {kind: done.reply[kind] for kind in ("moved", "merged", "described", "split")} == {
@@ -61,9 +61,9 @@ def test_links_follow_through_two_merges_and_leave_nothing_between() -> None:
     view = tree_of({"a": {}, "b": {}, "c": {}})
     view.put_info("i")
     view.link(Link("i", "k0", RelationType.EXAMPLE))
-    step = step_of(view)
+    step = step_builder(view)
 
-    done = carried_out(view, step("merge", "a", "b"), step("merge", "b", "c"))
+    done = carry_out(view, step("merge", "a", "b"), step("merge", "b", "c"))
 
     links = {write.id: write.after for write in done.writes if write.collection == LINKS}
     assert {link_id: bool(row.get("deleted")) for link_id, row in links.items()} == {"i:k2": False, "i:k0": True}
@@ -72,12 +72,12 @@ def test_links_follow_through_two_merges_and_leave_nothing_between() -> None:
 
 def test_a_split_makes_a_keyword_for_each_group_and_hangs_its_children_there() -> None:
     view = tree_of({"运维": {"Docker 网络": {}, "Docker 卷": {}, "K8s 网络": {}}})
-    step = step_of(view)
+    step = step_builder(view)
 
-    done = carried_out(view, step("split", "运维", {"Docker": ["Docker 网络", "Docker 卷"], "K8s": ["K8s 网络"]}))
+    done = carry_out(view, step("split", "运维", {"Docker": ["Docker 网络", "Docker 卷"], "K8s": ["K8s 网络"]}))
 
     docker, k8s = done.reply["created"]
-    assert parents(done.writes) == {docker: "k0", k8s: "k0", "k1": docker, "k2": docker, "k3": k8s}
+    assert parents_by_id(done.writes) == {docker: "k0", k8s: "k0", "k1": docker, "k2": docker, "k3": k8s}
     made = next(write.after for write in done.writes if write.id == docker)
     assert (made["name"], made["normalized"], made["scopes"], made["version"]) == ("Docker", ["docker"], ["public"], 1)
 
@@ -86,9 +86,9 @@ def test_a_group_is_seen_by_who_sees_its_children_and_by_nobody_else() -> None:
     view = FakeKeywordView()
     for name, shown in (("a", ("team:web",)), ("b", ("user:owner", "project:x"))):
         view.put(name, scopes=shown, owner="user:ann")
-    step = step_of(view)("split", ROOT_ID, {"G": ["a", "b"]})
+    step = step_builder(view)("split", ROOT_ID, {"G": ["a", "b"]})
 
-    (group,) = (write.after for write in carried_out(view, step, ctx=ANN_OF_WEB).writes if write.after["name"] == "G")
+    (group,) = (write.after for write in carry_out(view, step, ctx=ANN_OF_WEB).writes if write.after["name"] == "G")
 
     assert (group["owner"], group["scopes"]) == ("user:ann", ["project:x", "team:web"])
 
@@ -96,9 +96,9 @@ def test_a_group_is_seen_by_who_sees_its_children_and_by_nobody_else() -> None:
 def test_a_group_of_private_keywords_is_private() -> None:
     view = FakeKeywordView()
     view.put("a", scopes=("user:owner",), owner="user:ann")
-    step = step_of(view)("split", ROOT_ID, {"G": ["a"]})
+    step = step_builder(view)("split", ROOT_ID, {"G": ["a"]})
 
-    (group,) = (write.after for write in carried_out(view, step, ctx=ANN).writes if write.after["name"] == "G")
+    (group,) = (write.after for write in carry_out(view, step, ctx=ANN).writes if write.after["name"] == "G")
 
     assert group["scopes"] == ["user:owner"]
 
@@ -106,9 +106,9 @@ def test_a_group_of_private_keywords_is_private() -> None:
 def test_what_comes_to_nothing_is_not_written() -> None:
     view = tree_of({"a": {}, "b": {}})
     view.put("told", description="a text")
-    step = step_of(view)
+    step = step_builder(view)
 
-    done = carried_out(view, step("move", "a", "b"), step("move", "a", ROOT_ID), step("describe", "told", "a text"))
+    done = carry_out(view, step("move", "a", "b"), step("move", "a", ROOT_ID), step("describe", "told", "a text"))
 
     assert done.writes == []
 
@@ -116,13 +116,13 @@ def test_what_comes_to_nothing_is_not_written() -> None:
 def test_every_keyword_that_was_changed_since_is_named() -> None:
     view = tree_of({"a": {}, "b": {}, "c": {}})
     view.put("hidden", id="hidden", **HIDDEN)
-    step = step_of(view)
+    step = step_builder(view)
     steps = [step("move", "a", "b"), step("merge", "c", "b"), step("move", "hidden", "b")]
     view.edit("k1", parent_id="k2")
     view.drop("k2")
 
     with pytest.raises(Conflict) as refused:
-        carried_out(view, *steps, ctx=caller(user_id="local"))
+        carry_out(view, *steps, ctx=caller(user_id="local"))
 
     assert refused.value.extra == {
         "stale": [
@@ -153,10 +153,10 @@ def test_every_keyword_that_was_changed_since_is_named() -> None:
 )
 def test_a_step_that_cannot_be_taken_is_refused_by_its_number(steps: list[tuple[str, str, object]]) -> None:
     view = tree_of({"a": {"a1": {}}, "b": {"b1": {}}})
-    step = step_of(view)
+    step = step_builder(view)
 
     with pytest.raises(Conflict) as refused:
-        carried_out(view, *(step(*item) for item in steps))
+        carry_out(view, *(step(*item) for item in steps))
 
     assert refused.value.extra["step"] == len(steps) - 1
 
@@ -165,7 +165,7 @@ def test_a_group_that_could_not_be_found_by_its_name_is_refused() -> None:
     view = tree_of({"a": {"a1": {}}})
 
     with pytest.raises(InvalidInput) as refused:
-        carried_out(view, step_of(view)("describe", "a", "t"), step_of(view)("split", "a", {"!!": ["a1"]}))
+        carry_out(view, step_builder(view)("describe", "a", "t"), step_builder(view)("split", "a", {"!!": ["a1"]}))
 
     assert [error.field for error in refused.value.errors] == ["plan.steps.1.groups.0.name"]
 
@@ -177,7 +177,7 @@ def test_what_is_somebody_elses_is_not_changed(step: tuple[str, str, object]) ->
     view = tree_of({"a": {"a1": {}}, "b": {}})
 
     with pytest.raises(Forbidden) as refused:
-        carried_out(view, step_of(view)(*step), ctx=ANN)
+        carry_out(view, step_builder(view)(*step), ctx=ANN)
 
     assert refused.value.extra["step"] == 0
 
@@ -203,12 +203,12 @@ def test_what_fits_together_can_be_carried_out_and_leaves_a_tree(
     view = FakeKeywordView()
     for number, parent in enumerate(above):
         view.put(NAMES[number], ROOT_ID if parent < 0 else f"k{parent}")
-    step = step_of(view)
-    survey = surveyed(view)
+    step = step_builder(view)
+    survey = snapshot_tree(view)
 
     steps = selection.select_compatible(survey, [step(*item) for item in wanted], (MAX_STEPS, MAX_CHILDREN))
     planned = PendingRows(view)
-    planned.put(carried_out(view, *steps).writes)
+    planned.put(carry_out(view, *steps).writes)
 
     assert all(tree.get_path(planned.view, node.id)[0].id == ROOT_ID for node in list_keywords(planned.view))
     # An id more for each group, one less for each that was merged away.
@@ -219,18 +219,18 @@ def test_what_fits_together_can_be_carried_out_and_leaves_a_tree(
 
 def test_fresh_rows_are_written_first_and_tombstones_last() -> None:
     view = tree_of({"a": {"a1": {}}, "b": {"b1": {}}})
-    step = step_of(view)
+    step = step_builder(view)
 
-    writes = carried_out(view, step("merge", "a", "b"), step("split", "b", {"G": ["b1"]})).writes
+    writes = carry_out(view, step("merge", "a", "b"), step("split", "b", {"G": ["b1"]})).writes
 
     assert [write.after.get("name") for write in writes] == ["G", "b", "a1", "b1", "a"]
 
 
 def test_of_steps_that_contradict_each_other_the_first_stays() -> None:
     view = tree_of({"a": {}, "b": {}, "c": {}, "d": {}})
-    step = step_of(view)
+    step = step_builder(view)
 
-    steps = chosen(
+    steps = select_steps(
         view,
         step("move", "a", "b"),
         step("move", "a", "c"),
@@ -248,16 +248,16 @@ def test_of_steps_that_contradict_each_other_the_first_stays() -> None:
 
 def test_what_gets_a_description_is_not_merged_away_after_it() -> None:
     view = tree_of({"a": {}, "b": {}})
-    step = step_of(view)
+    step = step_builder(view)
 
-    assert chosen(view, step("describe", "a", "text"), step("merge", "a", "b")) == [("describe", "a", "text")]
+    assert select_steps(view, step("describe", "a", "text"), step("merge", "a", "b")) == [("describe", "a", "text")]
 
 
 def test_a_circle_of_moves_and_merges_is_broken() -> None:
     view = tree_of({"a": {"a1": {}}, "b": {"b1": {}}, "c": {"c1": {}}})
-    step = step_of(view)
+    step = step_builder(view)
 
-    steps = chosen(view, step("move", "a", "b1"), step("merge", "b", "c1"), step("move", "c", "a1"))
+    steps = select_steps(view, step("move", "a", "b1"), step("merge", "b", "c1"), step("move", "c", "a1"))
 
     assert steps == [("move", "a", "b1"), ("merge", view.id_of("b"), view.id_of("c1"))]
 
@@ -283,18 +283,18 @@ def test_a_step_that_cannot_be_taken_is_dropped(kind: str, first: str, second: o
     view = tree_of({"a": {"a1": {}}, "b": {}})
     view.put("told", description="a text")
     view.put("gone", id="gone")
-    step = step_of(view)(kind, first, second)
+    step = step_builder(view)(kind, first, second)
     view.drop("gone")
 
-    assert chosen(view, step) == []
+    assert select_steps(view, step) == []
 
 
 def test_a_step_is_told_with_the_versions_and_paths_of_now() -> None:
     view = tree_of({"语言": {}, "Python": {}})
-    step = step_of(view)("move", "Python", "语言")
+    step = step_builder(view)("move", "Python", "语言")
     view.edit("k1")
 
-    (now,) = selection.select_compatible(surveyed(view), [step], (MAX_STEPS, MAX_CHILDREN))
+    (now,) = selection.select_compatible(snapshot_tree(view), [step], (MAX_STEPS, MAX_CHILDREN))
 
     assert isinstance(now, MoveStep)
     assert (now.node.version, now.node.path, now.to.path) == (2, "root / Python", "root / 语言")
@@ -302,9 +302,9 @@ def test_a_step_is_told_with_the_versions_and_paths_of_now() -> None:
 
 def test_steps_and_the_children_of_splits_are_bounded() -> None:
     view = tree_of({"a": {}, "b": {}, "wide": {str(number): {} for number in range(10)}})
-    step = step_of(view)
+    step = step_builder(view)
     wanted = [step("split", "wide", {"G": "01234", "H": "56789"}), step("move", "a", "wide"), step("move", "b", "a")]
 
-    steps = told(view, selection.select_compatible(surveyed(view), wanted, (2, 7)))
+    steps = describe_steps(view, selection.select_compatible(snapshot_tree(view), wanted, (2, 7)))
 
     assert steps == [("split", "wide", {"G": list("01234"), "H": list("56")}), ("move", "a", "wide")]

@@ -19,7 +19,7 @@ BUDGET_S = 5.0
 
 
 @dataclass
-class Walk:
+class Descent:
     """A tree, a model, and the agent between them."""
 
     answers: Iterable[object]
@@ -40,5 +40,5 @@ class Walk:
         return [ROOT_ID, *(self.view.id_of(name) for name in names)]
 
 
-def failing(reason: FailureReason = FailureReason.FAILURE) -> ChatFailed:
+def chat_failure(reason: FailureReason = FailureReason.FAILURE) -> ChatFailed:
     return ChatFailed(reason, "down")

@@ -14,13 +14,13 @@ from knowhub.keywords.tree import list_keywords
 from tests.builders import FakeClock, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 from tests.fakes.queued_chat import NEVER, pointing, pointing_at
-from tests.unit.keywords.descent.descent_walk import BUDGET_S, SHAPE, Walk, failing
+from tests.unit.keywords.descent.descent_walk import BUDGET_S, SHAPE, Descent, chat_failure
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_match_at_any_depth_ends_the_descent_in_one_round() -> None:
-    walk = Walk([pointing("Python", reason="蟒蛇 is Python")])
+    walk = Descent([pointing("Python", reason="蟒蛇 is Python")])
 
     found = await walk.down()
 
@@ -30,7 +30,7 @@ async def test_a_match_at_any_depth_ends_the_descent_in_one_round() -> None:
 
 
 async def test_a_prompt_shows_idx_name_and_path_of_each_candidate_and_no_id() -> None:
-    walk = Walk([{"action": "missing"}])
+    walk = Descent([{"action": "missing"}])
 
     await walk.down("蟒蛇")
 
@@ -48,8 +48,8 @@ async def test_descriptions_are_shown_where_the_options_say_so() -> None:
     view = FakeKeywordView()
     view.put("Go")
     view.put("Python", description="一门语言")
-    walk = Walk([{"action": "missing"}], view)
-    silent = Walk([{"action": "missing"}], view, TreeOptions(describe_candidates=False))
+    walk = Descent([{"action": "missing"}], view)
+    silent = Descent([{"action": "missing"}], view, TreeOptions(describe_candidates=False))
 
     await walk.down()
     await silent.down()
@@ -60,7 +60,7 @@ async def test_descriptions_are_shown_where_the_options_say_so() -> None:
 
 async def test_a_list_that_is_cut_goes_on_with_an_outline_of_the_rest() -> None:
     view = tree_of({f"top {number}": {"leaf": {}} for number in range(200)})
-    walk = Walk(
+    walk = Descent(
         [{"action": "more"}, lambda question: {"action": "match", "node_id": _find_idx(question, "top 150")}], view
     )
 
@@ -72,13 +72,13 @@ async def test_a_list_that_is_cut_goes_on_with_an_outline_of_the_rest() -> None:
 
 
 async def test_more_of_a_list_that_was_not_cut_finds_nothing() -> None:
-    found = await Walk([{"action": "more"}]).down()
+    found = await Descent([{"action": "more"}]).down()
 
     assert (found.outcome, found.failure) == ("missing", None)
 
 
 async def test_the_same_question_about_the_same_keywords_is_asked_once() -> None:
-    walk = Walk([pointing("Python"), pointing("Go"), pointing("TCP")])
+    walk = Descent([pointing("Python"), pointing("Go"), pointing("TCP")])
     agent = KeywordAgent(walk.chat, walk.recents, walk.options, cache=ResultCache(FakeClock()))
 
     async def ask(query: str) -> str | None:
@@ -105,7 +105,7 @@ def _find_idx(question: ChatRequest, name: str) -> int:
 
 
 async def test_a_jump_shows_next_what_lies_below_and_numbers_it_anew() -> None:
-    walk = Walk([pointing("编程语言", "jump"), pointing("Python")])
+    walk = Descent([pointing("编程语言", "jump"), pointing("Python")])
 
     found = await walk.down()
 
@@ -121,7 +121,7 @@ async def test_a_jump_shows_next_what_lies_below_and_numbers_it_anew() -> None:
 async def test_an_id_that_was_shown_is_as_good_as_its_idx() -> None:
     view = tree_of(SHAPE)
     jump, match = view.id_of("编程语言"), view.id_of("Go")
-    walk = Walk([{"action": "jump", "node_id": jump}, {"action": "match", "node_ids": [match]}], view)
+    walk = Descent([{"action": "jump", "node_id": jump}, {"action": "match", "node_ids": [match]}], view)
 
     found = await walk.down()
 
@@ -129,9 +129,9 @@ async def test_an_id_that_was_shown_is_as_good_as_its_idx() -> None:
 
 
 async def test_the_keyword_that_the_model_stands_on_can_be_matched() -> None:
-    by_idx = Walk([pointing("编程语言", "jump"), lambda _: {"action": "match", "node_id": 3}])
+    by_idx = Descent([pointing("编程语言", "jump"), lambda _: {"action": "match", "node_id": 3}])
     above = tree_of(SHAPE).id_of("技术")
-    by_id = Walk([pointing("编程语言", "jump"), {"action": "match", "node_id": above}])
+    by_id = Descent([pointing("编程语言", "jump"), {"action": "match", "node_id": above}])
 
     stood_on, passed = await by_idx.down(), await by_id.down()
 
@@ -141,7 +141,7 @@ async def test_the_keyword_that_the_model_stands_on_can_be_matched() -> None:
 
 
 async def test_a_jump_to_a_leaf_is_a_match() -> None:
-    walk = Walk([pointing("菜谱", "jump")])
+    walk = Descent([pointing("菜谱", "jump")])
 
     found = await walk.down()
 
@@ -150,7 +150,7 @@ async def test_a_jump_to_a_leaf_is_a_match() -> None:
 
 
 async def test_a_jump_to_several_shows_what_lies_below_all_of_them_from_where_their_paths_part() -> None:
-    walk = Walk([pointing_at(["编程语言", "网络"], "jump"), {"action": "missing", "suggest_name": "蟒"}])
+    walk = Descent([pointing_at(["编程语言", "网络"], "jump"), {"action": "missing", "suggest_name": "蟒"}])
 
     found = await walk.down()
 
@@ -161,8 +161,8 @@ async def test_a_jump_to_several_shows_what_lies_below_all_of_them_from_where_th
 
 
 async def test_a_jump_to_several_leaves_is_ambiguous_and_one_to_leaves_and_others_goes_on() -> None:
-    leaves = Walk([pointing_at(["Go", "TCP"], "jump")])
-    mixed = Walk([pointing_at(["Go", "生活"], "jump"), pointing("菜谱")])
+    leaves = Descent([pointing_at(["Go", "TCP"], "jump")])
+    mixed = Descent([pointing_at(["Go", "生活"], "jump"), pointing("菜谱")])
 
     unclear, clear = await leaves.down(), await mixed.down()
 
@@ -172,8 +172,8 @@ async def test_a_jump_to_several_leaves_is_ambiguous_and_one_to_leaves_and_other
 
 
 async def test_several_matches_and_several_candidates_are_ambiguous() -> None:
-    matches = Walk([pointing_at(["Go", "Python"])])
-    named = Walk([pointing_at(["Go", "Python"], "ambiguous", "candidate_ids")])
+    matches = Descent([pointing_at(["Go", "Python"])])
+    named = Descent([pointing_at(["Go", "Python"], "ambiguous", "candidate_ids")])
 
     for walk in (matches, named):
         found = await walk.down()
@@ -183,8 +183,8 @@ async def test_several_matches_and_several_candidates_are_ambiguous() -> None:
 
 
 async def test_a_missing_keyword_is_suggested_where_the_model_stands() -> None:
-    at_once = await Walk([{"action": "missing", "suggest_name": "Rust", "reason": "none"}]).down()
-    walk = Walk([pointing("技术", "jump"), {"action": "missing"}])
+    at_once = await Descent([{"action": "missing", "suggest_name": "Rust", "reason": "none"}]).down()
+    walk = Descent([pointing("技术", "jump"), {"action": "missing"}])
     later = await walk.down()
 
     assert (at_once.outcome, at_once.suggested_parent_id, at_once.suggested_name) == ("missing", ROOT_ID, "Rust")
@@ -197,7 +197,7 @@ async def test_a_missing_keyword_is_suggested_where_the_model_stands() -> None:
     [{"action": "jump"}, {"action": "match", "node_ids": []}, {"action": "ambiguous", "candidate_ids": None}],
 )
 async def test_an_answer_that_names_nothing_means_missing(answer: Row) -> None:
-    found = await Walk([answer]).down()
+    found = await Descent([answer]).down()
 
     assert (found.outcome, found.suggested_parent_id, found.failure) == ("missing", ROOT_ID, None)
     assert found.reason == "missing"
@@ -217,14 +217,14 @@ async def test_an_answer_that_names_nothing_means_missing(answer: Row) -> None:
         ({}, "agent_failure"),
         (None, "agent_failure"),
         ([1, 2], "agent_failure"),
-        (failing(), "agent_failure"),
+        (chat_failure(), "agent_failure"),
         (KeyError("bug"), "agent_failure"),
-        (failing(FailureReason.TIMEOUT), "agent_timeout"),
+        (chat_failure(FailureReason.TIMEOUT), "agent_timeout"),
         (TimeoutError(), "agent_timeout"),
     ],
 )
 async def test_every_failure_has_its_name_and_carries_what_was_shown_last(answer: object, failure: str) -> None:
-    walk = Walk([pointing("编程语言", "jump"), answer])
+    walk = Descent([pointing("编程语言", "jump"), answer])
 
     found = await walk.down()
 
@@ -237,8 +237,8 @@ async def test_every_failure_has_its_name_and_carries_what_was_shown_last(answer
 async def test_only_what_is_shown_now_or_stands_on_the_path_can_be_jumped_to() -> None:
     view = tree_of(SHAPE)
     elsewhere, above = view.id_of("菜谱"), view.id_of("技术")
-    lost = Walk([pointing("编程语言", "jump"), {"action": "jump", "node_id": elsewhere}], view)
-    back = Walk([pointing("编程语言", "jump"), {"action": "jump", "node_id": above}, pointing("TCP")], view)
+    lost = Descent([pointing("编程语言", "jump"), {"action": "jump", "node_id": elsewhere}], view)
+    back = Descent([pointing("编程语言", "jump"), {"action": "jump", "node_id": above}, pointing("TCP")], view)
 
     refused, taken = await lost.down(), await back.down()
 
@@ -254,7 +254,7 @@ async def test_a_jump_to_a_keyword_that_is_gone_beside_one_that_is_there_is_inva
         view.drop(view.id_of("菜谱"))
         return said
 
-    found = await Walk([dropping], view).down()
+    found = await Descent([dropping], view).down()
 
     assert (found.outcome, found.failure, found.suggested_parent_id) == ("missing", "invalid_jump", ROOT_ID)
 
@@ -264,7 +264,7 @@ async def test_what_was_not_shown_is_dropped_from_a_match_and_the_rest_decides(a
     view = tree_of(SHAPE)
     field_of = {"match": "node_ids", "ambiguous": "candidate_ids"}
 
-    found = await Walk([{"action": action, field_of[action]: ["no-such-id", view.id_of("Go"), 99]}], view).down()
+    found = await Descent([{"action": action, field_of[action]: ["no-such-id", view.id_of("Go"), 99]}], view).down()
 
     assert found.outcome == {"match": "matched", "ambiguous": "ambiguous"}[action]
     assert view.id_of("Go") in {found.node_id, *found.candidates}
@@ -288,7 +288,7 @@ async def test_a_jump_that_leads_nowhere_is_invalid_at_once(names: list[str | li
         [view.id_of(item) if item != ROOT_ID else item for item in ([some] if isinstance(some, str) else some)]
         for some in names
     ]
-    walk = Walk([*({"action": "jump", "node_ids": item} for item in ids), pointing("Go")], view)
+    walk = Descent([*({"action": "jump", "node_ids": item} for item in ids), pointing("Go")], view)
 
     found = await walk.down()
 
@@ -300,7 +300,7 @@ async def test_a_jump_that_leads_nowhere_is_invalid_at_once(names: list[str | li
 async def test_from_where_several_branches_part_all_of_them_can_be_seen() -> None:
     view = tree_of({"技术": {"编程语言": {"Go": {}}, "网络": {"TCP": {}}, "数据": {"SQL": {}}}})
     up = {"action": "jump", "node_id": view.id_of("技术")}
-    walk = Walk([pointing_at(["编程语言", "网络"], "jump"), up, pointing("SQL")], view)
+    walk = Descent([pointing_at(["编程语言", "网络"], "jump"), up, pointing("SQL")], view)
 
     found = await walk.down()
 
@@ -311,7 +311,7 @@ async def test_rounds_that_come_to_no_end_end_at_their_limit() -> None:
     deep: Shape = {"leaf": {}, "other": {}}
     for number in range(9, -1, -1):
         deep = {f"level {number}": deep}
-    walk = Walk([pointing(f"level {number}", "jump") for number in range(10)], tree_of(deep))
+    walk = Descent([pointing(f"level {number}", "jump") for number in range(10)], tree_of(deep))
 
     found = await walk.down()
 
@@ -321,7 +321,7 @@ async def test_rounds_that_come_to_no_end_end_at_their_limit() -> None:
 
 
 async def test_the_budget_holds_over_all_rounds_together() -> None:
-    walk = Walk([pointing("技术", "jump"), pointing("编程语言", "jump"), NEVER, pointing("Go")], budget_s=0.1)
+    walk = Descent([pointing("技术", "jump"), pointing("编程语言", "jump"), NEVER, pointing("Go")], budget_s=0.1)
 
     found = await asyncio.wait_for(walk.down(), 5)
 
@@ -332,7 +332,7 @@ async def test_the_budget_holds_over_all_rounds_together() -> None:
 
 
 async def test_a_budget_that_is_spent_asks_nobody() -> None:
-    walk = Walk([pointing("Go")], budget_s=0.0)
+    walk = Descent([pointing("Go")], budget_s=0.0)
 
     found = await walk.down()
 
@@ -351,7 +351,7 @@ async def test_without_a_model_nothing_is_asked() -> None:
 
 async def test_a_keyword_is_placed_below_what_the_model_matches_and_below_the_root_in_doubt() -> None:
     async def placed(*answers: object) -> tuple[str, str | None]:
-        walk = Walk(answers)
+        walk = Descent(answers)
         placement = await walk.agent.suggest_parent(local(), lambda: walk.view, Goal("Rust"), BUDGET_S)
         return placement.parent_id, placement.failure
 
@@ -362,11 +362,11 @@ async def test_a_keyword_is_placed_below_what_the_model_matches_and_below_the_ro
     assert await placed(pointing("技术", "jump"), {"action": "missing"}) == (tech, None)
     assert await placed(pointing_at(["编程语言", "网络"])) == (ROOT_ID, None)
     assert await placed(pointing("技术", "jump"), {"action": "match", "node_id": "root"}) == (ROOT_ID, None)
-    assert await placed(pointing("技术", "jump"), failing()) == (tech, "agent_failure")
+    assert await placed(pointing("技术", "jump"), chat_failure()) == (tech, "agent_failure")
 
 
 async def test_the_wording_turns_on_what_the_descent_is_for() -> None:
-    walk = Walk([{"action": "missing"}] * 2)
+    walk = Descent([{"action": "missing"}] * 2)
 
     await walk.down(intent=Intent.SEARCH)
     await walk.down(intent=Intent.SUGGEST_PARENT)
@@ -379,7 +379,7 @@ async def test_the_wording_turns_on_what_the_descent_is_for() -> None:
 
 
 async def test_each_call_is_recorded_as_it_was_asked_and_answered() -> None:
-    walk = Walk([pointing("编程语言", "jump"), failing()])
+    walk = Descent([pointing("编程语言", "jump"), chat_failure()])
 
     jump, failed = (await walk.down()).calls
 

@@ -9,14 +9,14 @@ from knowhub.keywords.model import ROOT_ID
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.fakes.queued_chat import pointing, pointing_at
-from tests.unit.keywords.descent.descent_walk import SHAPE, Walk, failing
+from tests.unit.keywords.descent.descent_walk import SHAPE, Descent, chat_failure
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
-    walk = Walk([pointing("top 49", "jump"), pointing("leaf 49"), pointing("top 7")], view)
+    walk = Descent([pointing("top 49", "jump"), pointing("leaf 49"), pointing("top 7")], view)
 
     await walk.down()
     await walk.down()
@@ -32,7 +32,7 @@ async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
 
 
 async def test_recent_matches_come_first_in_round_one_only() -> None:
-    walk = Walk([pointing("Go"), pointing("技术", "jump"), {"action": "missing"}])
+    walk = Descent([pointing("Go"), pointing("技术", "jump"), {"action": "missing"}])
 
     await walk.down()
     await walk.down()
@@ -42,7 +42,7 @@ async def test_recent_matches_come_first_in_round_one_only() -> None:
 
 
 async def test_nothing_but_a_match_is_remembered() -> None:
-    walk = Walk([pointing("技术", "jump"), {"action": "missing"}, pointing_at(["Go", "TCP"]), failing()])
+    walk = Descent([pointing("技术", "jump"), {"action": "missing"}, pointing_at(["Go", "TCP"]), chat_failure()])
 
     for _ in range(3):
         await walk.down()
@@ -62,9 +62,9 @@ async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() ->
 
         return answer
 
-    matched = await Walk([dropping("match")], view).down()
+    matched = await Descent([dropping("match")], view).down()
     view.edit(go, live=True)
-    jumped = await Walk([dropping("jump")], view).down()
+    jumped = await Descent([dropping("jump")], view).down()
 
     assert (matched.outcome, matched.reason, jumped.reason) == ("missing", "agent_failure", "invalid_jump")
     assert go not in matched.candidates
@@ -78,7 +78,7 @@ async def test_what_was_made_while_the_model_thought_is_shown_in_the_next_round(
         view.put("Rust", view.id_of("编程语言"))
         return pointing("编程语言", "jump")(question)
 
-    walk = Walk([creating, pointing("Rust")], view)
+    walk = Descent([creating, pointing("Rust")], view)
 
     found = await walk.down()
 
@@ -90,9 +90,9 @@ async def test_nothing_that_the_caller_does_not_see_is_shown_suggested_or_matche
     hidden = view.id_of("编程语言")
     view.edit(hidden, owner="user:bob", scopes=("user:bob",))
     ann = caller(user_id="ann")
-    parted = Walk([pointing_at(["Python", "Go"], "jump", "node_ids")], view, ctx=ann)
-    named = Walk([{"action": "match", "node_id": hidden}], view, ctx=ann)
-    placed = Walk([pointing("Python", "jump")], view, ctx=ann)
+    parted = Descent([pointing_at(["Python", "Go"], "jump", "node_ids")], view, ctx=ann)
+    named = Descent([{"action": "match", "node_id": hidden}], view, ctx=ann)
+    placed = Descent([pointing("Python", "jump")], view, ctx=ann)
     view.put("Django", view.id_of("Python"))
 
     unclear, refused, below = await parted.down(), await named.down(), await placed.down()
@@ -105,7 +105,7 @@ async def test_nothing_that_the_caller_does_not_see_is_shown_suggested_or_matche
 
 
 async def test_a_tree_that_is_empty_is_asked_about_all_the_same() -> None:
-    walk = Walk([{"action": "missing", "suggest_name": "Rust"}], FakeKeywordView())
+    walk = Descent([{"action": "missing", "suggest_name": "Rust"}], FakeKeywordView())
 
     found = await walk.down("rust")
 
@@ -116,8 +116,8 @@ async def test_a_tree_that_is_empty_is_asked_about_all_the_same() -> None:
 async def test_the_root_is_never_a_match_of_a_search() -> None:
     to_root = {"action": "jump", "node_id": ROOT_ID}
 
-    of_nothing = await Walk([to_root, {"action": "missing"}], FakeKeywordView()).down()
-    back = Walk([pointing("技术", "jump"), to_root, pointing("菜谱")])
+    of_nothing = await Descent([to_root, {"action": "missing"}], FakeKeywordView()).down()
+    back = Descent([pointing("技术", "jump"), to_root, pointing("菜谱")])
     taken = await back.down()
 
     assert (of_nothing.outcome, of_nothing.reason, of_nothing.suggested_parent_id) == (

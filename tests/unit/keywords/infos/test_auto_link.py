@@ -16,12 +16,12 @@ from knowhub.keywords.service import Deletion
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import CountedIds, local, retry_key
 from tests.fakes.scripted_chat import Meanwhile, candidates_in
-from tests.unit.keywords.tree_hub import ANN, BOB, Hub, hub_with
+from tests.unit.keywords.tree_hub import ANN, BOB, TreeHub, hub_with
 
 pytestmark = pytest.mark.anyio
 
 
-def linking(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable[[ChatRequest], Mapping[str, Any]]:
+def answer_links(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Answer `link_info`: each pair is a candidate's name and a relation."""
 
     def answer(question: ChatRequest) -> Mapping[str, Any]:
@@ -33,7 +33,7 @@ def linking(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable[[Cha
 
 
 async def test_auto_link_asks_the_model_about_what_the_content_mentions() -> None:
-    hub = hub_with([linking(("Python", "PRIMARY"), ("装饰器", "EXAMPLE"))])
+    hub = hub_with([answer_links(("Python", "PRIMARY"), ("装饰器", "EXAMPLE"))])
     for name in ("Python", "装饰器", "Go", "缓存"):
         await hub.keyword(name)
 
@@ -55,7 +55,7 @@ async def test_auto_link_asks_the_model_about_what_the_content_mentions() -> Non
     assert [call["function"] for call in calls] == ["link_info"]
 
 
-async def test_auto_link_leaves_explicit_links_as_they_are_and_hidden_keywords_alone(hub: Hub) -> None:
+async def test_auto_link_leaves_explicit_links_as_they_are_and_hidden_keywords_alone(hub: TreeHub) -> None:
     explicit = await hub.keyword("Python")
     await hub.keyword("装饰器", scopes=["user:owner"])
 
@@ -68,7 +68,7 @@ async def test_auto_link_leaves_explicit_links_as_they_are_and_hidden_keywords_a
 async def test_a_keyword_that_vanished_while_the_model_thought_is_left_out() -> None:
     hub = hub_with()
     gone, stays = await hub.keyword("Python"), await hub.keyword("Go")
-    answers = [linking(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
+    answers = [answer_links(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
     chat = Meanwhile(answers, lambda: hub.keywords.delete(ANN, gone, Deletion()))
     agent = KeywordAgent(chat, RecentMatchesByReader(), TreeOptions())
     infos = InfoService(hub.store, KeywordTextRules(), CountedIds(1_000), agent, TreeOptions())
@@ -89,7 +89,7 @@ async def test_a_refused_info_asks_no_model() -> None:
 
 
 async def test_where_nothing_is_mentioned_the_model_is_not_asked_unless_it_may_create() -> None:
-    hub = hub_with([linking(names=["Rust", "!!!"])])
+    hub = hub_with([answer_links(names=["Rust", "!!!"])])
 
     plain = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
 
@@ -97,7 +97,7 @@ async def test_where_nothing_is_mentioned_the_model_is_not_asked_unless_it_may_c
 
 
 async def test_where_the_policy_allows_it_suggested_keywords_are_created_in_the_same_operation() -> None:
-    hub = hub_with([linking(names=["Rust", "!!!", "rust", "内存安全"])], auto_link_creates=True)
+    hub = hub_with([answer_links(names=["Rust", "!!!", "rust", "内存安全"])], auto_link_creates=True)
 
     created = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
 
@@ -110,7 +110,7 @@ async def test_where_the_policy_allows_it_suggested_keywords_are_created_in_the_
 
 
 async def test_a_suggested_name_that_is_there_already_is_linked_and_not_made_again() -> None:
-    hub = hub_with([linking(names=["Rust"])], auto_link_creates=True)
+    hub = hub_with([answer_links(names=["Rust"])], auto_link_creates=True)
     await hub.keyword("rust")
 
     created = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
@@ -120,7 +120,7 @@ async def test_a_suggested_name_that_is_there_already_is_linked_and_not_made_aga
 
 
 async def test_where_something_fits_nothing_is_created() -> None:
-    hub = hub_with([linking(("Python", "PRIMARY"), names=["Rust"])], auto_link_creates=True)
+    hub = hub_with([answer_links(("Python", "PRIMARY"), names=["Rust"])], auto_link_creates=True)
     await hub.keyword("Python")
 
     created = await hub.infos.create(ANN, NewInfo("Python", auto_link=True))
@@ -129,7 +129,7 @@ async def test_where_something_fits_nothing_is_created() -> None:
     assert await hub.names_of(created.row["id"]) == {"Python": ("PRIMARY", "agent")}
 
 
-async def test_a_longer_name_that_the_caller_does_not_see_hides_no_shorter_one(hub: Hub) -> None:
+async def test_a_longer_name_that_the_caller_does_not_see_hides_no_shorter_one(hub: TreeHub) -> None:
     await hub.keyword("Python")
     await hub.keyword("Python 装饰器", scopes=["user:owner"])
 
@@ -193,7 +193,7 @@ async def test_a_doubtful_name_is_linked_only_where_its_neighbours_speak_for_it(
     assert [row["parent_id"] for row in rows] == [branches[name] for name in linked]
 
 
-async def test_two_characters_inside_other_words_are_linked_only_with_support(hub: Hub) -> None:
+async def test_two_characters_inside_other_words_are_linked_only_with_support(hub: TreeHub) -> None:
     parent = await hub.keyword("金融")
     await hub.keyword("信用", parent_id=parent)
     await hub.keyword("贷款", parent_id=parent)

@@ -16,19 +16,19 @@ from knowhub.keywords.model import (
     RelationType,
 )
 from tests.builders import retry_key
-from tests.unit.keywords.tree_hub import ANN, BOB, Hub, hub_with
+from tests.unit.keywords.tree_hub import ANN, BOB, TreeHub, hub_with
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_item_for_somebody_else_is_refused_by_its_number(hub: Hub) -> None:
+async def test_an_item_for_somebody_else_is_refused_by_its_number(hub: TreeHub) -> None:
     with pytest.raises(Forbidden, match=r"^items\.1: ") as refused:
         await hub.infos.create_batch(ANN, [NewInfo("mine"), NewInfo("theirs", owner="user:bob")])
 
     assert refused.value.extra["item"] == 1
 
 
-async def test_infos_hang_on_the_root_before_it_has_a_row(hub: Hub) -> None:
+async def test_infos_hang_on_the_root_before_it_has_a_row(hub: TreeHub) -> None:
     info = await hub.info("x", ROOT_ID)
 
     assert hub.store.view("default").raw(KEYWORDS, ROOT_ID) is None
@@ -36,7 +36,7 @@ async def test_infos_hang_on_the_root_before_it_has_a_row(hub: Hub) -> None:
     assert await hub.names_of(info) == {"root": ("PRIMARY", "user")}
 
 
-async def test_a_retry_gets_the_first_answer(hub: Hub) -> None:
+async def test_a_retry_gets_the_first_answer(hub: TreeHub) -> None:
     first = await hub.infos.create(ANN, NewInfo("x"), retry_key())
     again = await hub.infos.create(ANN, NewInfo("x"), retry_key())
 
@@ -55,7 +55,7 @@ async def test_a_retry_gets_the_first_answer(hub: Hub) -> None:
     ],
 )
 async def test_an_info_that_cannot_stand_is_refused_by_the_name_of_its_field(
-    hub: Hub, fields: Mapping[str, Any], field: str
+    hub: TreeHub, fields: Mapping[str, Any], field: str
 ) -> None:
     new = NewInfo(**{"content": "good"} | dict(fields))
 
@@ -70,12 +70,12 @@ async def test_an_info_that_cannot_stand_is_refused_by_the_name_of_its_field(
 
 
 @pytest.mark.parametrize("count", [0, 1_001])
-async def test_a_batch_has_between_one_and_a_thousand_infos(hub: Hub, count: int) -> None:
+async def test_a_batch_has_between_one_and_a_thousand_infos(hub: TreeHub, count: int) -> None:
     with pytest.raises(InvalidInput, match="items"):
         await hub.infos.create_batch(ANN, [NewInfo("x")] * count)
 
 
-async def test_a_patch_and_an_undo_leave_no_info_that_could_not_have_been_saved(hub: Hub) -> None:
+async def test_a_patch_and_an_undo_leave_no_info_that_could_not_have_been_saved(hub: TreeHub) -> None:
     info = await hub.info("x")
 
     for patch in ({"owner": "user:bob"}, {"content": " "}, {"source": "s" * 2_049}):
@@ -85,7 +85,7 @@ async def test_a_patch_and_an_undo_leave_no_info_that_could_not_have_been_saved(
         info_rules.validate(lambda _collection, _row_id: None, [{"content": " "}])
 
 
-async def test_a_list_of_infos_goes_on_where_it_ended(hub: Hub) -> None:
+async def test_a_list_of_infos_goes_on_where_it_ended(hub: TreeHub) -> None:
     keyword = await hub.keyword("k")
     for number in range(5):
         await hub.info(f"{number}", keyword, scopes=["user:owner"] if number == 2 else ["public"])
@@ -107,7 +107,7 @@ async def test_a_list_of_infos_goes_on_where_it_ended(hub: Hub) -> None:
         await hub.infos.list_newest(BOB, None, 0, None)
 
 
-async def test_a_list_is_found_behind_any_number_of_infos_that_the_caller_does_not_see(hub: Hub) -> None:
+async def test_a_list_is_found_behind_any_number_of_infos_that_the_caller_does_not_see(hub: TreeHub) -> None:
     await hub.info("oldest")
     for _ in range(6):
         await hub.infos.create_batch(ANN, [NewInfo("own", scopes=["user:owner"])] * 1_000)
@@ -162,7 +162,7 @@ async def test_a_page_is_kept_for_those_only_who_see_the_same() -> None:
     ("query", "field"),
     [(InfoQuery(page=-1), "page"), (InfoQuery(size=0), "size"), (InfoQuery(size=1_001), "size")],
 )
-async def test_a_page_that_no_list_has_is_refused(hub: Hub, query: InfoQuery, field: str) -> None:
+async def test_a_page_that_no_list_has_is_refused(hub: TreeHub, query: InfoQuery, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         await hub.infos.list_for_keyword(ANN, ROOT_ID, query)
 

@@ -10,57 +10,57 @@ from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.unit.keywords.tree_hub import ANN, BOB, TEXT
 
 
-def offered(view: FakeKeywordView, query: str, ctx: RequestContext | None = None) -> list[str]:
+def list_candidates(view: FakeKeywordView, query: str, ctx: RequestContext | None = None) -> list[str]:
     return [node.name for node in find_word_candidates(view, ctx or local(), TEXT, query)]
 
 
-def put(view: FakeKeywordView, *names: str, **fields: Any) -> None:  # noqa: ANN401 -- any field
+def put_keywords(view: FakeKeywordView, *names: str, **fields: Any) -> None:  # noqa: ANN401 -- any field
     for name in names:
         view.put(name, tokens=tuple(TEXT.tokens(name)), terms=tuple(TEXT.terms(name)), **fields)
 
 
 def test_what_shares_rarer_words_is_offered_before_what_shares_common_ones() -> None:
     view = tree_of({})
-    put(view, "web server", "web client", "web page", "nginx server", "cooking")
+    put_keywords(view, "web server", "web client", "web page", "nginx server", "cooking")
 
-    assert offered(view, "nginx web tutorial")[0] == "nginx server"
-    assert "cooking" not in offered(view, "nginx web tutorial")
+    assert list_candidates(view, "nginx web tutorial")[0] == "nginx server"
+    assert "cooking" not in list_candidates(view, "nginx web tutorial")
 
 
 def test_a_name_inside_the_query_and_one_around_it_are_offered() -> None:
     view = tree_of({})
-    put(view, "排序", "快速排序算法", "算法", "烹饪")
+    put_keywords(view, "排序", "快速排序算法", "算法", "烹饪")
 
-    assert "排序" in offered(view, "冒泡排序怎么写")
-    assert offered(view, "快速排序")[0] == "快速排序算法"
-    assert "烹饪" not in offered(view, "快速排序")
+    assert "排序" in list_candidates(view, "冒泡排序怎么写")
+    assert list_candidates(view, "快速排序")[0] == "快速排序算法"
+    assert "烹饪" not in list_candidates(view, "快速排序")
 
 
 def test_a_short_latin_name_inside_a_word_is_not_offered() -> None:
     view = tree_of({})
-    put(view, "go", "rit", "script")
+    put_keywords(view, "go", "rit", "script")
 
-    assert offered(view, "algorithm") == []
-    assert offered(view, "javascript") == ["script"]
+    assert list_candidates(view, "algorithm") == []
+    assert list_candidates(view, "javascript") == ["script"]
 
 
 def test_candidates_are_ten_at_most_the_same_every_time_and_only_what_is_seen() -> None:
     view = tree_of({})
-    put(view, *(f"web {number}" for number in range(20)))
-    put(view, "web secret", scopes=("user:owner",), owner="user:bob")
+    put_keywords(view, *(f"web {number}" for number in range(20)))
+    put_keywords(view, "web secret", scopes=("user:owner",), owner="user:bob")
 
-    first = offered(view, "web design", ANN)
+    first = list_candidates(view, "web design", ANN)
 
     assert first == [f"web {number}" for number in range(10)]
-    assert offered(view, "web design", ANN) == first
-    assert "web secret" in offered(view, "web secret", BOB)
-    assert "web secret" not in offered(view, "web secret", ANN)
+    assert list_candidates(view, "web design", ANN) == first
+    assert "web secret" in list_candidates(view, "web secret", BOB)
+    assert "web secret" not in list_candidates(view, "web secret", ANN)
 
 
 def test_a_query_of_any_length_offers_within_bounds() -> None:
     view = tree_of({})
-    put(view, "排序", "web")
+    put_keywords(view, "排序", "web")
     words = " ".join(uuid4_id(CountedIds(number)) for number in range(500))
 
-    assert offered(view, "排序" * 20_000 + words) == ["排序"]
-    assert offered(view, "") == []
+    assert list_candidates(view, "排序" * 20_000 + words) == ["排序"]
+    assert list_candidates(view, "") == []

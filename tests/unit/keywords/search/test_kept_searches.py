@@ -29,7 +29,7 @@ from knowhub.operations.service import OperationsService
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, local
 from tests.fakes.scripted_chat import match, missing
-from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, Hub, hub_with
+from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with
 
 pytestmark = pytest.mark.anyio
 
@@ -144,7 +144,7 @@ async def test_a_kept_answer_is_always_the_one_that_an_uncached_search_would_giv
     uncached = KeywordSearch(
         hub.store, NearKeywords(TEXT), KeywordAgent(None, RecentMatchesByReader(), TreeOptions()), TreeOptions()
     )
-    busy = Busy(hub, random.Random(seed))
+    busy = RandomCallers(hub, random.Random(seed))
     hits = 0
 
     for _ in range(400):
@@ -165,10 +165,10 @@ QUERIES = (*NAMES, "shu", "px")
 SCOPES = (["public"], ["user:owner"], ["team:web"])
 
 
-class Busy:
+class RandomCallers:
     """Callers who do one thing after another to a small tree; what is refused is refused."""
 
-    def __init__(self, hub: Hub, rng: random.Random) -> None:
+    def __init__(self, hub: TreeHub, rng: random.Random) -> None:
         self._hub = hub
         self._rng = rng
         self._infos: list[str] = []

@@ -14,12 +14,12 @@ from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import Deletion
 from tests.fakes.scripted_chat import Answer, Meanwhile, jump_to, match, missing
-from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, Hub, hub_with, names
+from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with, list_names
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_name_or_an_alias_in_any_spelling_is_found_with_path_and_newest_infos(hub: Hub) -> None:
+async def test_a_name_or_an_alias_in_any_spelling_is_found_with_path_and_newest_infos(hub: TreeHub) -> None:
     language = await hub.keyword("编程语言")
     python = await hub.keyword("Python", language, aliases=["蟒蛇"])
     child = await hub.keyword("装饰器", python)
@@ -33,7 +33,7 @@ async def test_a_name_or_an_alias_in_any_spelling_is_found_with_path_and_newest_
         node = orjson.loads(found.node)
         assert (found.status, found.reason, found.degraded) == (SearchStatus.MATCHED, "exact", ())
         assert (node["id"], node["level"], node["children"], node["child_count"]) == (python, 2, [child], 1)
-        assert names(found.path) == ["root", "编程语言", "Python"]
+        assert list_names(found.path) == ["root", "编程语言", "Python"]
         assert [orjson.loads(row)["level"] for row in found.path] == [0, 1, 2]
         assert "children" not in orjson.loads(found.path[1])
         contents = [orjson.loads(row)["content"] for row in found.infos]
@@ -41,7 +41,7 @@ async def test_a_name_or_an_alias_in_any_spelling_is_found_with_path_and_newest_
         assert (list(found.candidates), found.suggested_parent_id, found.suggested_name) == ([], None, None)
 
 
-async def test_of_very_many_of_one_name_as_many_are_shown_as_a_model_would_be(hub: Hub) -> None:
+async def test_of_very_many_of_one_name_as_many_are_shown_as_a_model_would_be(hub: TreeHub) -> None:
     small = hub_with(max_candidates=3)
     for _ in range(5):
         await small.keyword("x")
@@ -49,7 +49,7 @@ async def test_of_very_many_of_one_name_as_many_are_shown_as_a_model_would_be(hu
     assert len((await small.search("x")).candidates) == 3
 
 
-async def test_what_the_caller_does_not_see_is_neither_found_nor_named(hub: Hub) -> None:
+async def test_what_the_caller_does_not_see_is_neither_found_nor_named(hub: TreeHub) -> None:
     top = await hub.keyword("secret top", scopes=["user:owner"])
     await hub.keyword("shown", top)
     await hub.keyword("shown", scopes=["user:owner"])
@@ -57,7 +57,7 @@ async def test_what_the_caller_does_not_see_is_neither_found_nor_named(hub: Hub)
 
     found = await hub.search("shown", BOB)
 
-    assert (found.status, names(found.path)) == (SearchStatus.MATCHED, ["root", "shown"])
+    assert (found.status, list_names(found.path)) == (SearchStatus.MATCHED, ["root", "shown"])
     assert orjson.loads(found.path[0])["child_count"] == 0
     assert (await hub.search("shown", ANN)).status is SearchStatus.AMBIGUOUS
     for query in ("own", "secret top", "secret"):
@@ -65,7 +65,7 @@ async def test_what_the_caller_does_not_see_is_neither_found_nor_named(hub: Hub)
         assert (unseen.status, list(unseen.candidates)) == (SearchStatus.NOT_FOUND, [])
 
 
-async def test_pinyin_is_asked_only_where_no_name_is_the_query(hub: Hub) -> None:
+async def test_pinyin_is_asked_only_where_no_name_is_the_query(hub: TreeHub) -> None:
     await hub.keyword("排序")
     await hub.keyword("树")
     await hub.keyword("数")
@@ -74,13 +74,13 @@ async def test_pinyin_is_asked_only_where_no_name_is_the_query(hub: Hub) -> None
     await hub.keyword("paixu")
     exact = await hub.search("paixu")
 
-    assert (spelt.status, spelt.reason, names(spelt.path)) == (SearchStatus.MATCHED, "pinyin", ["root", "排序"])
+    assert (spelt.status, spelt.reason, list_names(spelt.path)) == (SearchStatus.MATCHED, "pinyin", ["root", "排序"])
     assert (several.status, several.reason) == (SearchStatus.AMBIGUOUS, "pinyin")
-    assert names(several.candidates) == ["树", "数"]
-    assert (exact.reason, names(exact.path)) == ("exact", ["root", "paixu"])
+    assert list_names(several.candidates) == ["树", "数"]
+    assert (exact.reason, list_names(exact.path)) == ("exact", ["root", "paixu"])
 
 
-async def test_an_exact_hit_notes_no_decision(hub: Hub) -> None:
+async def test_an_exact_hit_notes_no_decision(hub: TreeHub) -> None:
     await hub.keyword("Python")
 
     await hub.search("python")
@@ -111,7 +111,7 @@ async def test_a_model_that_fails_leaves_what_was_shown_last_and_a_place(failure
     found = await hub.search("the snake language")
 
     assert (found.status, found.reason, found.degraded) == (SearchStatus.NOT_FOUND, reason, ("llm",))
-    assert names(found.candidates) == ["Python"]
+    assert list_names(found.candidates) == ["Python"]
     assert found.suggested_parent_id == language
     assert (await hub.op_counts())["agent_decision"] == 1
 
@@ -162,5 +162,5 @@ async def test_namesakes_stay_ambiguous_where_the_model_does_not_choose(
     found = await hub.search("苹果", disambiguate=True)
 
     assert (found.status, found.reason, found.degraded) == (SearchStatus.AMBIGUOUS, reason, degraded)
-    assert names(found.candidates) == ["苹果", "苹果"]
+    assert list_names(found.candidates) == ["苹果", "苹果"]
     assert (await hub.search("苹果")).reason == "exact"
