@@ -110,7 +110,7 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
         json=json_limits(settings),
         large=frozenset(large),
         large_below=tuple(path.partition("{")[0] for path in large if "{" in path),
-        lines={route.path: tuple(route.declared.get("media_types", NDJSON)) for route in _ROUTES if route.takes_lines},
+        lines={route.path: route.declared.get("media_types", NDJSON) for route in _ROUTES if route.takes_lines},
         arrival_s=settings.request_timeout_s,
     )
     if settings.max_concurrent_requests:

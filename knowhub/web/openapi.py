@@ -7,11 +7,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
 
 from knowhub.web.auth import API_KEY_HEADER, is_open
 from knowhub.web.error_responses import title_of
 from knowhub.web.openapi_examples import example_of, problem_example
+from knowhub.web.request_guard import NDJSON
 from knowhub.web.route import Answer, Edit, Route, Routes, TextAnswer, Write
 from knowhub.web.schemas.parts import Problem
 
@@ -86,11 +88,30 @@ _HEADERS = {
     "Retry-After": "Seconds to wait before the next try.",
 }
 _TEXT = {"type": "string"}
-_BINARY = "application/gzip"
+# Generators of clients send and answer it as it is.
+_FILE = {"type": "string", "format": "binary"}
 
 _COMPONENT = "#/components/schemas/{model}"
 _ERRORS = (401, 403, 429, 431, 503)
 _ERRORS_OF_WRITES = (400, 408, 409, 413, 415, 422, 507)
+
+
+class _ModelSchemas(GenerateJsonSchema):
+    """Describes a model so that generators of clients make types of it: pydantic's `anyOf` often becomes an empty one."""
+
+    def union_schema(self, schema: core_schema.UnionSchema) -> JsonSchemaValue:
+        # A value fits one of them only: they differ in their kind.
+        described = super().union_schema(schema)
+        if "anyOf" in described:
+            described["oneOf"] = described.pop("anyOf")
+        return described
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        described = super().nullable_schema(schema)
+        inner = described.get("anyOf", [{}])[0]
+        if "type" not in inner or "enum" in inner:
+            return described
+        return {**inner, "type": [inner["type"], "null"]}
 
 
 def install(app: FastAPI, groups: Sequence[Routes]) -> None:
@@ -150,7 +171,9 @@ def _describe_models(routes: Sequence[Route]) -> dict[str, Any]:
         for answer in route.answers.values():
             if not isinstance(answer, TextAnswer):
                 models[answer[0] if isinstance(answer, tuple) else answer] = None
-    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=_COMPONENT)
+    _, schema = models_json_schema(
+        [(model, "validation") for model in models], ref_template=_COMPONENT, schema_generator=_ModelSchemas
+    )
     described: dict[str, Any] = schema["$defs"]
     return described
 
@@ -207,12 +230,9 @@ def _describe_parameters(route: Route) -> list[dict[str, Any]]:
 def _describe_body(route: Route, examples: Mapping[str, Any]) -> dict[str, Any]:
     cases = {name: {"value": value} for name, value in examples.items()}
     if route.body is None:
-        schema = {"type": "string", "description": "The text of a file; JSON lines have an object a line."}
-        sent = route.declared.get("media_types") or {"application/x-ndjson": cases}
-        return {
-            "content": {name: {"schema": schema, "examples": shown} for name, shown in sent.items()},
-            "required": True,
-        }
+        # One type only: of several, a generated client sends the last, whatever the file is.
+        schema = {**_FILE, "description": "A file as it is; JSON lines have an object a line."}
+        return {"content": {NDJSON[0]: {"schema": schema, "examples": cases}}, "required": True}
     content = {"application/json": {"schema": _refer_to(route.body), "examples": cases}}
     return {"content": content, "required": not route.declared.get("is_body_optional", False)}
 
@@ -231,8 +251,7 @@ def _describe_answer(
         names.append("Location")
     if isinstance(answer, TextAnswer):
         content: dict[str, Any] = {
-            media_type: {"schema": {**_TEXT, "format": "binary"} if media_type == _BINARY else _TEXT}
-            for media_type in answer.media_types
+            media_type: {"schema": _FILE if answer.is_file else _TEXT} for media_type in answer.media_types
         }
         return {"description": answer.description, "headers": _describe_headers(status, names), "content": content}
     model, description = answer if isinstance(answer, tuple) else (answer, "Done.")

@@ -107,7 +107,7 @@ def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str 
             return schema[given]
     if chosen := schema.get("examples") or schema.get("enum"):
         return chosen[0]
-    if choices := schema.get("anyOf"):
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
         return example_of(choices[0], schemas, name, depth)
     return _of_type(schema, schemas, name, depth)
 
@@ -128,6 +128,9 @@ def problem_example(status: int, title: str, detail: str) -> dict[str, Any]:
 
 def _of_type(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str, depth: int) -> Any:  # noqa: ANN401 -- any JSON
     kind = schema.get("type", "null")
+    if isinstance(kind, list):
+        # A type, or null.
+        kind = kind[0]
     if kind == "object":
         return _object(schema, schemas, depth)
     if kind == "array":

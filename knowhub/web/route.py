@@ -130,10 +130,11 @@ class Edit(Write):
 
 @dataclass(frozen=True, slots=True)
 class TextAnswer:
-    """An answer that is not JSON."""
+    """An answer that is not JSON: a text, or a file that is stored as it is."""
 
     description: str
     media_types: tuple[str, ...]
+    is_file: bool = False
 
 
 Given: TypeAlias = tuple[BaseModel | None, BaseModel | None, bytes]
@@ -163,8 +164,8 @@ class Declared(TypedDict, total=False):
     # Examples of the body by name; a test executes each of them.
     examples: Mapping[str, Any]
     is_body_optional: bool
-    # The content types of `lines`, each with its examples, if they are not JSON lines alone.
-    media_types: Mapping[str, Mapping[str, Any]]
+    # The content types of `lines`, if they are not JSON lines alone. The document names the first.
+    media_types: tuple[str, ...]
     # Whether the body may have KNOWHUB_MAX_BATCH_BODY_BYTES.
     is_large: bool
 

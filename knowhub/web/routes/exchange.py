@@ -27,6 +27,7 @@ routes = Routes("/api/knowledge", "knowledge")
         200: TextAnswer(
             "JSON lines, or a tar.gz archive.",
             ("application/x-ndjson", "application/gzip"),
+            is_file=True,
         )
     },
     summary="Export every record that the caller sees",

@@ -27,21 +27,12 @@ _LINES = [
     {"kind": "keyword", "ref": "redis", "parent_ref": "db", "name": "Redis"},
     {"kind": "info", "content": "SCAN，而不是 KEYS。", "links": [{"ref": "redis"}]},
 ]
-_SKOS = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:skos="http://www.w3.org/2004/02/skos/core#">
-<skos:Concept rdf:about="urn:x:1"><skos:prefLabel>数据库</skos:prefLabel></skos:Concept>
-</rdf:RDF>"""
-_EXAMPLES = {
-    TreeFormat.JSONL: "".join(orjson.dumps(line).decode() + "\n" for line in _LINES),
-    TreeFormat.SKOS: _SKOS,
-    TreeFormat.OUTLINE: "数据库 | database\n  Redis\n",
-    TreeFormat.CSV: "id,parent_id,name\n1,,数据库\n2,1,Redis\n",
-}
 
 
 @routes.add(
     "GET",
     "/export",
-    {200: TextAnswer("The keywords, as a file.", tuple(map(get_media_type, TreeFormat)))},
+    {200: TextAnswer("The keywords, as a file.", tuple(map(get_media_type, TreeFormat)), is_file=True)},
     summary="Export the keyword tree that the caller sees",
 )
 async def export_keywords(call: Call, params: schemas.TreeExportParams) -> Response:
@@ -56,13 +47,14 @@ async def export_keywords(call: Call, params: schemas.TreeExportParams) -> Respo
     "/import",
     {200: shapes.TreeImportAnswer},
     summary="Import a keyword tree",
+    examples={"a small tree": "".join(orjson.dumps(line).decode() + "\n" for line in _LINES)},
     is_large=True,
-    media_types={name: {"a small tree": {"value": _EXAMPLES[form]}} for name, form in MEDIA_TYPES.items()},
+    media_types=tuple(MEDIA_TYPES),
 )
 async def import_keywords(call: Write, lines: bytes, params: schemas.TreeImportParams) -> Response:
     """Import a file, all or nothing. Keywords are matched by their paths, so the same file twice changes nothing.
 
-    Without `format` the content type says what the file is.
+    `format` says what the file is. Without it the content type does, such as `text/csv`.
     """
     headers = {} if call.request is None else call.request.headers
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()

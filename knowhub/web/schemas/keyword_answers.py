@@ -1,6 +1,6 @@
 """The shapes of answers on keywords and infos, for the OpenAPI document; a test compares."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -270,7 +270,7 @@ class PlanAnswer(Answer):
     scope_name: str
     created_at: str
     summary: str
-    steps: list[PlanMove | PlanMerge | PlanDescribe | PlanSplit]
+    steps: list[Annotated[PlanMove | PlanMerge | PlanDescribe | PlanSplit, Field(discriminator="kind")]]
     missing_descriptions: list[PlanMissing] = Field(description="Up to 200 keywords without a description.")
     missing_description_count: int
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
