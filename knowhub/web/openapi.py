@@ -97,7 +97,7 @@ _ERRORS_OF_WRITES = (400, 408, 409, 413, 415, 422, 507)
 
 
 class _ModelSchemas(GenerateJsonSchema):
-    """Describes a model so that generators of clients make types of it: pydantic's `anyOf` often becomes an empty one."""
+    """Describes models so that generators of clients make types: of pydantic's `anyOf` they often make an empty one."""
 
     def union_schema(self, schema: core_schema.UnionSchema) -> JsonSchemaValue:
         # A value fits one of them only: they differ in their kind.
