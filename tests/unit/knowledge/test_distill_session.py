@@ -31,7 +31,7 @@ SESSION = session_at("s1")
 PART = uri.part_uri(SESSION, "m0")
 
 
-class World:
+class DistillationAccount:
     """A store with a session in it, and what it taught."""
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class World:
 
 
 @pytest.fixture
-async def world() -> World:
-    made = World()
+async def account() -> DistillationAccount:
+    made = DistillationAccount()
     await made.write(node_row(SESSION), *said(SESSION, ["先等待两秒再提交"]))
     return made
 
 
-def learnt(category: MemoryCategory, name: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+def learnt_row(category: MemoryCategory, name: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     """Return the row of a memory that the session gave."""
     on_agent = category in {MemoryCategory.PATTERNS, MemoryCategory.CASES, MemoryCategory.SKILLS, MemoryCategory.TOOLS}
     space, owner = (AGENTS, "agent:crawler") if on_agent else ("users/li", "user:li")
@@ -79,12 +79,12 @@ def learnt(category: MemoryCategory, name: str = "", **fields: Any) -> dict[str,
     ],
 )
 async def test_each_category_becomes_its_type_and_keeps_its_owner(
-    world: World, category: MemoryCategory, kind: str, owner: str
+    account: DistillationAccount, category: MemoryCategory, kind: str, owner: str
 ) -> None:
     name = "" if category is MemoryCategory.PROFILE else "waiting"
-    await world.write(learnt(category, name))
+    await account.write(learnt_row(category, name))
 
-    done = await world.distill()
+    done = await account.distill()
 
     (record,) = done.saved
     assert (record["types"], record["owner"], record["scopes"]) == ([kind], owner, ["user:owner"])
@@ -95,47 +95,47 @@ async def test_each_category_becomes_its_type_and_keeps_its_owner(
     assert [(result.status, result.knowledge_id) for result in done.results] == [("new", record["id"])]
 
 
-async def test_entities_and_events_stay_memory(world: World) -> None:
-    await world.write(learnt(MemoryCategory.ENTITIES, "atlas"), learnt(MemoryCategory.EVENTS, "demo"))
+async def test_entities_and_events_stay_memory(account: DistillationAccount) -> None:
+    await account.write(learnt_row(MemoryCategory.ENTITIES, "atlas"), learnt_row(MemoryCategory.EVENTS, "demo"))
 
-    done = await world.distill()
+    done = await account.distill()
 
     assert (done.results, done.operation_id) == ([], None)
 
 
-async def test_two_at_once_save_it_once(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    await world.distill()
-    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
+async def test_two_at_once_save_it_once(account: DistillationAccount) -> None:
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
+    await account.distill()
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
 
-    both = await asyncio.gather(world.distill(), world.distill())
+    both = await asyncio.gather(account.distill(), account.distill())
 
     assert sorted(len(item.saved) for item in both) == [0, 1]
-    assert len(await world.records()) == 2
+    assert len(await account.records()) == 2
 
 
-async def test_a_record_that_somebody_has_edited_is_left_alone(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    saved = (await world.distill()).saved[0]
-    await world.knowledge.patch(LI, saved["id"], {"content": "in better words"})
+async def test_a_record_that_somebody_has_edited_is_left_alone(account: DistillationAccount) -> None:
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
+    saved = (await account.distill()).saved[0]
+    await account.knowledge.patch(LI, saved["id"], {"content": "in better words"})
 
-    done = await world.distill()
+    done = await account.distill()
 
     assert (done.saved, [result.status for result in done.results]) == ([], ["known"])
 
 
-async def test_what_was_saved_by_hand_in_the_same_words_is_known(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PREFERENCES, "a"))
+async def test_what_was_saved_by_hand_in_the_same_words_is_known(account: DistillationAccount) -> None:
+    await account.write(learnt_row(MemoryCategory.PREFERENCES, "a"))
     by_hand = new_knowledge("All of a", task="What a is", types=("user_profile",), owner="user:li")
-    record = (await world.knowledge.save(LI, by_hand)).record
+    record = (await account.knowledge.save(LI, by_hand)).record
 
-    done = await world.distill()
+    done = await account.distill()
 
     assert (done.saved, done.operation_id) == ([], None)
     assert [(result.status, result.knowledge_id) for result in done.results] == [("known", record["id"])]
 
 
-async def squat(world: World, address: str, count: int = 1, version: str = "1") -> None:
+async def save_foreign_records(account: DistillationAccount, address: str, count: int = 1, version: str = "1") -> None:
     """Save records of somebody else's, for all to see, that say they were made of a memory."""
     for number in range(count):
         new = new_knowledge(
@@ -146,50 +146,54 @@ async def squat(world: World, address: str, count: int = 1, version: str = "1") 
             scopes=("public",),
             owner="user:eve",
         )
-        await world.knowledge.save(EVE, new)
+        await account.knowledge.save(EVE, new)
 
 
-async def test_a_squat_between_two_versions_is_not_superseded(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    first = await world.distill()
-    await squat(world, first.results[0].uri)
-    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
+async def test_a_squat_between_two_versions_is_not_superseded(account: DistillationAccount) -> None:
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
+    first = await account.distill()
+    await save_foreign_records(account, first.results[0].uri)
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
 
-    done = await world.distill()
+    done = await account.distill()
 
     assert done.saved[0]["supersedes"] == first.saved[0]["id"]
 
 
-async def test_a_record_of_ones_own_with_the_tag_that_names_another_source_is_no_distilled_one(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
+async def test_a_record_of_ones_own_with_the_tag_that_names_another_source_is_no_distilled_one(
+    account: DistillationAccount,
+) -> None:
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
     tags = {"memory": memory_at(MemoryCategory.PATTERNS, "a", space=AGENTS), "memory_version": "1"}
-    await world.knowledge.save(LI, new_knowledge("by hand", tags=tags, owner="agent:crawler"))
+    await account.knowledge.save(LI, new_knowledge("by hand", tags=tags, owner="agent:crawler"))
 
-    done = await world.distill()
+    done = await account.distill()
 
     assert [result.status for result in done.results] == ["new"]
 
 
-async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(world: World) -> None:
+async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(account: DistillationAccount) -> None:
     theirs = session_at("s1", space="users/zhou")
     both = {"source_refs": [PART, uri.part_uri(theirs, "m0")], "message_ids": ["m0"], "sessions": ["s1"]}
-    await world.write(node_row(theirs, owner="user:zhou"), learnt(MemoryCategory.PATTERNS, "a", metadata=both))
+    await account.write(node_row(theirs, owner="user:zhou"), learnt_row(MemoryCategory.PATTERNS, "a", metadata=both))
 
-    first = await world.distill()
-    second = await world.distillation.distill(ZHOU, "s1")
+    first = await account.distill()
+    second = await account.distillation.distill(ZHOU, "s1")
 
     assert (second.saved, [result.knowledge_id for result in second.results]) == ([], [first.saved[0]["id"]])
-    assert [record["owner"] for record in await world.records()] == ["agent:crawler"]
+    assert [record["owner"] for record in await account.records()] == ["agent:crawler"]
 
 
-async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves_on(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    record = (await world.distill()).saved[0]
-    await world.knowledge.delete(LI, record["id"])
+async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves_on(
+    account: DistillationAccount,
+) -> None:
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
+    record = (await account.distill()).saved[0]
+    await account.knowledge.delete(LI, record["id"])
 
-    again = await world.distill()
-    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
-    moved_on = await world.distill()
+    again = await account.distill()
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
+    moved_on = await account.distill()
 
     assert (again.saved, [(result.status, result.knowledge_id) for result in again.results]) == (
         [],
@@ -198,22 +202,22 @@ async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves
     assert [result.status for result in moved_on.results] == ["new"]
 
 
-async def merge(world: World, survivor: str, *sources: str) -> None:
+async def merge_records(account: DistillationAccount, survivor: str, *sources: str) -> None:
     """Merge records as slimming does."""
 
     def decide(view: AccountView) -> Draft:
         first, *others = (view.get(COLLECTION, item) or {} for item in (survivor, *sources))
         return Draft("slim_knowledge", list(map(decisions.write, merge_rows(first, others, None, view.now))))
 
-    await world.store.commit("default", "agent:crawler", decide)
+    await account.store.commit("default", "agent:crawler", decide)
 
 
-async def test_what_was_merged_into_another_record_is_known_and_read_there(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.PATTERNS, "b", version=2))
-    first, other = (record["id"] for record in (await world.distill()).saved)
-    await merge(world, other, first)
+async def test_what_was_merged_into_another_record_is_known_and_read_there(account: DistillationAccount) -> None:
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"), learnt_row(MemoryCategory.PATTERNS, "b", version=2))
+    first, other = (record["id"] for record in (await account.distill()).saved)
+    await merge_records(account, other, first)
 
-    again = await world.distill()
+    again = await account.distill()
 
     assert (again.saved, [(result.status, result.knowledge_id) for result in again.results]) == (
         [],
@@ -223,14 +227,14 @@ async def test_what_was_merged_into_another_record_is_known_and_read_there(world
 
 @pytest.mark.parametrize("name", ["a", "b"])
 async def test_a_new_version_of_a_memory_does_not_supersede_what_holds_another_memory_too(
-    world: World, name: str
+    account: DistillationAccount, name: str
 ) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.PATTERNS, "b", version=2))
-    first, other = (record["id"] for record in (await world.distill()).saved)
-    await merge(world, other, first)
-    await world.write(learnt(MemoryCategory.PATTERNS, name, version=3, content="Wait three seconds."))
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"), learnt_row(MemoryCategory.PATTERNS, "b", version=2))
+    first, other = (record["id"] for record in (await account.distill()).saved)
+    await merge_records(account, other, first)
+    await account.write(learnt_row(MemoryCategory.PATTERNS, name, version=3, content="Wait three seconds."))
 
-    done, again = await world.distill(), await world.distill()
+    done, again = await account.distill(), await account.distill()
 
     (record,) = done.saved
     assert (record["supersedes"], record["content"]) == (None, "Wait three seconds.")
@@ -238,18 +242,20 @@ async def test_a_new_version_of_a_memory_does_not_supersede_what_holds_another_m
     assert (again.saved, {result.status for result in again.results}) == ([], {"known"})
 
 
-async def test_a_newer_record_that_was_deleted_does_not_come_back_over_the_older_one(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
-    await world.distill()
-    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
-    await world.knowledge.delete(LI, (await world.distill()).saved[0]["id"])
+async def test_a_newer_record_that_was_deleted_does_not_come_back_over_the_older_one(
+    account: DistillationAccount,
+) -> None:
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
+    await account.distill()
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
+    await account.knowledge.delete(LI, (await account.distill()).saved[0]["id"])
 
-    again = await world.distill()
+    again = await account.distill()
 
     assert (again.saved, [result.status for result in again.results]) == ([], ["forgotten"])
 
 
-async def test_accounts_do_not_wait_for_each_other(world: World) -> None:
+async def test_accounts_do_not_wait_for_each_other(account: DistillationAccount) -> None:
     gate, reached = asyncio.Event(), asyncio.Event()
 
     class Slow(MemoryStore):
@@ -260,7 +266,7 @@ async def test_accounts_do_not_wait_for_each_other(world: World) -> None:
 
     store = Slow(FakeClock(), CountedIds())
     await store.commit("default", "user:li", lambda _view: draft(node_row(SESSION)))
-    distillation = Distillation(store, world.knowledge)
+    distillation = Distillation(store, account.knowledge)
     held = asyncio.create_task(distillation.distill(LI, "s1"))
     await reached.wait()
 
@@ -271,25 +277,25 @@ async def test_accounts_do_not_wait_for_each_other(world: World) -> None:
     assert (await held).results == []
 
 
-async def test_what_other_sessions_taught_is_left_out(world: World) -> None:
+async def test_what_other_sessions_taught_is_left_out(account: DistillationAccount) -> None:
     other = {"source_refs": [uri.part_uri(session_at("s2"), "m0")], "sessions": ["s2"]}
     of_another_user = {"source_refs": [uri.part_uri(session_at("s1", space="users/zhou"), "m0")], "sessions": ["s1"]}
-    await world.write(
-        learnt(MemoryCategory.PATTERNS, "a", metadata=other),
-        learnt(MemoryCategory.PATTERNS, "b", metadata=of_another_user),
-        learnt(MemoryCategory.TOOLS, "c", metadata={"source_refs": [], "sessions": ["s1", "s2"]}),
+    await account.write(
+        learnt_row(MemoryCategory.PATTERNS, "a", metadata=other),
+        learnt_row(MemoryCategory.PATTERNS, "b", metadata=of_another_user),
+        learnt_row(MemoryCategory.TOOLS, "c", metadata={"source_refs": [], "sessions": ["s1", "s2"]}),
     )
 
-    done = await world.distill()
+    done = await account.distill()
 
     assert [result.uri.rpartition("/")[2] for result in done.results] == ["c"]
 
 
-async def test_a_uri_that_is_too_long_for_a_tag_is_known_again_all_the_same(world: World) -> None:
-    await world.write(learnt(MemoryCategory.PATTERNS, "很长" * 99))
-    await world.distill()
+async def test_a_uri_that_is_too_long_for_a_tag_is_known_again_all_the_same(account: DistillationAccount) -> None:
+    await account.write(learnt_row(MemoryCategory.PATTERNS, "很长" * 99))
+    await account.distill()
 
-    again = await world.distill()
+    again = await account.distill()
 
     assert [result.status for result in again.results] == ["known"]
-    assert len(await world.records()) == 1
+    assert len(await account.records()) == 1

@@ -18,11 +18,11 @@ from tests.scores import Score
 UTTERANCES = Path(__file__).parents[2] / "data" / "utterances.jsonl"
 
 
-def lines() -> list[dict[str, Any]]:
+def read_lines() -> list[dict[str, Any]]:
     return [json.loads(line) for line in UTTERANCES.read_text(encoding="utf-8").splitlines()]
 
 
-def score(chosen: Iterable[Mapping[str, Any]]) -> Score:
+def count_matches(chosen: Iterable[Mapping[str, Any]]) -> Score:
     """Count statements that are found where something lasting is said, whatever kind it is taken for."""
     counted = Score()
     for line in chosen:
@@ -39,7 +39,7 @@ def is_chinese(line: Mapping[str, Any]) -> bool:
 
 
 def test_the_corpus_is_large_and_half_of_it_says_nothing_that_lasts() -> None:
-    corpus = lines()
+    corpus = read_lines()
 
     assert len(corpus) >= 400
     assert 0.4 < sum(1 for line in corpus if line["expect"]) / len(corpus) < 0.6
@@ -49,7 +49,7 @@ def test_the_corpus_is_large_and_half_of_it_says_nothing_that_lasts() -> None:
 @pytest.mark.parametrize("held", [True, False], ids=["held back", "seen"])
 @pytest.mark.parametrize("chinese", [True, False], ids=["zh", "en"])
 def test_what_is_found_is_nearly_always_right_in_both_languages(held: bool, chinese: bool) -> None:
-    counted = score(line for line in lines() if line["held"] is held and is_chinese(line) is chinese)
+    counted = count_matches(line for line in read_lines() if line["held"] is held and is_chinese(line) is chinese)
 
     assert counted.precision >= 0.95
     assert counted.recall >= 0.25
@@ -58,6 +58,6 @@ def test_what_is_found_is_nearly_always_right_in_both_languages(held: bool, chin
 def test_the_score_counts_what_is_wrong_and_what_is_missed() -> None:
     said = {"messages": [{"role": "user", "content": "I prefer tabs over spaces."}]}
 
-    counted = score([{**said, "expect": []}, {**said, "expect": ["preference", "habit"]}])
+    counted = count_matches([{**said, "expect": []}, {**said, "expect": ["preference", "habit"]}])
 
     assert (counted.right, counted.wrong, counted.missed) == (1, 1, 1)

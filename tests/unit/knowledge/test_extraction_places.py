@@ -33,39 +33,39 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         yield opened
 
 
-async def said(hub: Hub, ctx: RequestContext, *texts: str) -> ExtractionResult:
+async def extract(hub: Hub, ctx: RequestContext, *texts: str) -> ExtractionResult:
     return await hub.knowledge.extraction.extract(ctx, ExtractionRequest([Message("user", text) for text in texts]))
 
 
-def row(hub: Hub, extracted: ExtractionResult) -> Mapping[str, Any]:
+def saved_row(hub: Hub, extracted: ExtractionResult) -> Mapping[str, Any]:
     found = hub.store.view("default").get(COLLECTION, extracted.saved[0]["id"])
     assert found is not None
     return found
 
 
-def fates(extracted: ExtractionResult) -> Sequence[str]:
+def list_statuses(extracted: ExtractionResult) -> Sequence[str]:
     return [result["status"] for result in extracted.results]
 
 
 async def test_the_same_said_in_a_project_is_read_there_too(hub: Hub) -> None:
-    await said(hub, PRIVATE, "I prefer tabs")
+    await extract(hub, PRIVATE, "I prefer tabs")
 
-    extracted = await said(hub, PROJECT, "I prefer tabs")
+    extracted = await extract(hub, PROJECT, "I prefer tabs")
 
-    assert fates(extracted) == ["new"]
+    assert list_statuses(extracted) == ["new"]
     assert extracted.saved[0]["scopes"] == ["user:li", "project:web"]
 
 
 async def test_what_contradicts_in_private_leaves_the_record_of_the_project_as_it_was(hub: Hub) -> None:
-    first = await said(hub, PROJECT, "I live in Rome")
-    before = row(hub, first)
+    first = await extract(hub, PROJECT, "I live in Rome")
+    before = saved_row(hub, first)
 
-    private = await said(hub, PRIVATE, "I live in Oslo")
+    private = await extract(hub, PRIVATE, "I live in Oslo")
 
-    assert fates(private) == ["changed"]
+    assert list_statuses(private) == ["changed"]
     assert private.saved[0]["supersedes"] == before["id"]
     assert private.saved[0]["scopes"] == ["user:li"]
-    assert row(hub, first) == before
+    assert saved_row(hub, first) == before
 
 
 async def test_a_model_is_shown_and_may_point_at_no_private_record_in_a_project(tmp_path: Path) -> None:
@@ -79,13 +79,13 @@ async def test_a_model_is_shown_and_may_point_at_no_private_record_in_a_project(
     )
 
     async with hub_at(tmp_path, chat) as hub:
-        await said(hub, PRIVATE, "User wants English because of the lawyer")
-        in_project = await said(hub, PROJECT, "User wants English")
-        private = await said(hub, PRIVATE, "User wants English in every secret letter")
+        await extract(hub, PRIVATE, "User wants English because of the lawyer")
+        in_project = await extract(hub, PROJECT, "User wants English")
+        private = await extract(hub, PRIVATE, "User wants English in every secret letter")
 
     assert "lawyer" not in repr(chat.questions[1])
-    assert fates(in_project) == ["new"]
-    assert "secret" not in row(hub, in_project)["content"]
+    assert list_statuses(in_project) == ["new"]
+    assert "secret" not in saved_row(hub, in_project)["content"]
     assert private.saved[0]["scopes"] == ["user:li"]
 
 
@@ -102,25 +102,25 @@ async def test_a_model_is_shown_and_may_point_at_no_private_record_in_a_project(
     ],
 )
 async def test_a_stored_statement_that_is_quoted_is_no_evidence(hub: Hub, pasted: str) -> None:
-    first = await said(hub, PRIVATE, "I prefer pnpm for all installs.")
-    before = row(hub, first)
+    first = await extract(hub, PRIVATE, "I prefer pnpm for all installs.")
+    before = saved_row(hub, first)
 
-    extracted = await said(hub, PRIVATE, pasted)
+    extracted = await extract(hub, PRIVATE, pasted)
 
     assert extracted.operation_id is None
-    assert row(hub, first) == before
+    assert saved_row(hub, first) == before
 
 
 async def test_a_plain_restatement_counts(hub: Hub) -> None:
-    await said(hub, PRIVATE, "I prefer pnpm for all installs.")
+    await extract(hub, PRIVATE, "I prefer pnpm for all installs.")
 
-    extracted = await said(hub, PRIVATE, "I prefer pnpm for all installs.")
+    extracted = await extract(hub, PRIVATE, "I prefer pnpm for all installs.")
 
-    assert fates(extracted) == ["merged"]
+    assert list_statuses(extracted) == ["merged"]
     assert extracted.saved[0]["eval"]["helpful"] == 2
 
 
-def written(folder: Path) -> bytes:
+def read_all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
@@ -131,9 +131,9 @@ async def test_none_of_many_credentials_reaches_a_model_or_the_store(tmp_path: P
 
     async with hub_at(tmp_path, chat) as hub:
         lines = "\n".join(f"password: {secret} ;" for secret in secrets)
-        extracted = await said(hub, PRIVATE, f"The user logs in with these, always:\n{lines}")
+        extracted = await extract(hub, PRIVATE, f"The user logs in with these, always:\n{lines}")
 
-    kept = written(tmp_path)
-    assert fates(extracted) == ["new"]
+    kept = read_all_bytes(tmp_path)
+    assert list_statuses(extracted) == ["new"]
     assert [secret for secret in secrets if secret in repr(chat.questions) or secret.encode() in kept] == []
     assert extracted.resources[0].content_type == "credential"

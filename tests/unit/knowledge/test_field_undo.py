@@ -19,12 +19,12 @@ LATER = START + 60
 HELPFUL, HARMFUL = Feedback(helpful_case={"task": "t"}), Feedback(harmful_case={"task": "t"})
 
 
-def change(before: Row | None, after: Row) -> Change:
+def make_change(before: Row | None, after: Row) -> Change:
     return Change(COLLECTION, str(after["id"]), before, after)
 
 
-def undone(before: Row | None, after: Row, current: Row) -> Row:
-    done = change(before, after)
+def undo(before: Row | None, after: Row, current: Row) -> Row:
+    done = make_change(before, after)
     result = undo_change(done, current, KNOWLEDGE, LATER)
     assert not isinstance(result, BlockedRow)
     for computed in KNOWLEDGE.computed:
@@ -32,43 +32,43 @@ def undone(before: Row | None, after: Row, current: Row) -> Row:
     return result
 
 
-def blocked(before: Row | None, after: Row, current: Row) -> list[str]:
-    result = undo_change(change(before, after), current, KNOWLEDGE, LATER)
+def blocking_fields(before: Row | None, after: Row, current: Row) -> list[str]:
+    result = undo_change(make_change(before, after), current, KNOWLEDGE, LATER)
     assert isinstance(result, BlockedRow)
     return sorted(".".join(path) for path in result.fields)
 
 
-def edited(row: Row, **fields: object) -> Row:
+def edit(row: Row, **fields: object) -> Row:
     after = decisions.apply_patch(row, fields, START)
     assert after is not None
     return after
 
 
-def voted(row: Row, feedback: Feedback = HELPFUL) -> Row:
+def vote(row: Row, feedback: Feedback = HELPFUL) -> Row:
     return evidence.with_feedback(row, feedback, START)
 
 
-def said(row: Row) -> dict[str, Any]:
+def drop_bookkeeping(row: Row) -> dict[str, Any]:
     return {name: value for name, value in row.items() if (name,) not in BOOKKEEPING}
 
 
 def test_the_newest_edit_is_undone_exactly_with_a_higher_version() -> None:
     before = knowledge_row("a", tags={"site": "x"})
-    after = edited(before, content="new", tags={"tool": "y"})
+    after = edit(before, content="new", tags={"tool": "y"})
 
-    result = undone(before, after, after)
+    result = undo(before, after, after)
 
-    assert said(result) == said(before)
+    assert drop_bookkeeping(result) == drop_bookkeeping(before)
     assert result["version"] == 3
     assert result["updated_at"] == "2026-03-05T12:01:00.000Z"
 
 
 def test_fields_that_others_changed_since_keep_what_they_have() -> None:
     before = knowledge_row("a", content="one", task="t")
-    after = edited(before, content="two")
-    current = edited(after, task="u")
+    after = edit(before, content="two")
+    current = edit(after, task="u")
 
-    result = undone(before, after, current)
+    result = undo(before, after, current)
 
     assert (result["content"], result["task"]) == ("one", "u")
 
@@ -76,16 +76,16 @@ def test_fields_that_others_changed_since_keep_what_they_have() -> None:
 def test_a_creation_that_was_edited_since_is_not_undone() -> None:
     row = knowledge_row("a", tags={"a": "b"})
 
-    assert blocked(None, row, edited(row, content="new")) == ["content"]
-    assert blocked(None, row, decisions.make_tombstone(row, START)) == ["deleted"]
+    assert blocking_fields(None, row, edit(row, content="new")) == ["content"]
+    assert blocking_fields(None, row, decisions.make_tombstone(row, START)) == ["deleted"]
 
 
 def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:
-    first = voted(knowledge_row("a"))
-    second = voted(first, HARMFUL)
-    current = voted(second)
+    first = vote(knowledge_row("a"))
+    second = vote(first, HARMFUL)
+    current = vote(second)
 
-    result = undone(first, second, current)
+    result = undo(first, second, current)
 
     evaluation = result["eval"]
     assert (evaluation["helpful"], evaluation["harmful"]) == (3, 0)
@@ -97,10 +97,10 @@ def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:
 
 def test_the_first_vote_is_taken_back_although_others_came_since() -> None:
     before = knowledge_row("a")
-    after = voted(before, HARMFUL)
-    current = voted(after)
+    after = vote(before, HARMFUL)
+    current = vote(after)
 
-    evaluation = undone(before, after, current)["eval"]
+    evaluation = undo(before, after, current)["eval"]
 
     assert (evaluation["helpful"], evaluation["harmful"]) == (2, 0)
     assert [vote["kind"] for vote in evaluation["votes"]] == ["helpful"]
@@ -108,33 +108,33 @@ def test_the_first_vote_is_taken_back_although_others_came_since() -> None:
 
 
 def test_the_newest_vote_is_taken_back_without_a_trace_of_rounding() -> None:
-    before = voted(voted(knowledge_row("a")), HARMFUL)
-    after = voted(before)
+    before = vote(vote(knowledge_row("a")), HARMFUL)
+    after = vote(before)
 
-    assert said(undone(before, after, after)) == said(before)
+    assert drop_bookkeeping(undo(before, after, after)) == drop_bookkeeping(before)
 
 
 def test_a_creation_that_was_only_voted_on_is_undone_with_its_votes() -> None:
     row = knowledge_row("a")
 
-    result = undone(None, row, voted(row))
+    result = undo(None, row, vote(row))
 
     assert (result["deleted"], result["eval"]["helpful"]) == (True, 2)
 
 
 def test_the_last_entry_of_an_object_is_taken_out_and_the_object_stays() -> None:
     before = knowledge_row("a", tags={"site": "x"})
-    after = edited(before, tags={"site": "x", "tool": "y"})
-    current = edited(after, tags={"tool": "y"})
+    after = edit(before, tags={"site": "x", "tool": "y"})
+    current = edit(after, tags={"tool": "y"})
 
-    assert undone(before, after, current)["tags"] == {}
+    assert undo(before, after, current)["tags"] == {}
 
 
 def test_an_object_that_the_change_brought_goes_as_a_whole() -> None:
     before = knowledge_row("a")
     after = before | {"routing": {"skill": "x"}, "version": 2}
 
-    assert "routing" not in undone(before, after, after)
+    assert "routing" not in undo(before, after, after)
 
 
 TAGS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y"]), max_size=3)
@@ -148,7 +148,7 @@ def test_an_undo_takes_back_its_own_entries_or_says_which_stand_in_the_way(
     after, current = before | {"tags": two, "version": 2}, before | {"tags": three, "version": 3}
     moved = {name for name in "abc" if first.get(name) != two.get(name)}
 
-    result = undo_change(change(before, after), current, KNOWLEDGE, LATER)
+    result = undo_change(make_change(before, after), current, KNOWLEDGE, LATER)
 
     if any(three.get(name) != two.get(name) for name in moved):
         assert isinstance(result, BlockedRow)
@@ -159,7 +159,7 @@ def test_an_undo_takes_back_its_own_entries_or_says_which_stand_in_the_way(
         assert result["tags"] == {name: value for name, value in expected.items() if value is not None}
 
 
-def noted(row: Row, source: object) -> Row:
+def tag_row(row: Row, source: object) -> Row:
     return {**row, "tags": source, "version": row["version"] + 1}
 
 
@@ -179,7 +179,7 @@ def test_what_came_since_to_the_place_of_a_value_stands_in_the_way(
 ) -> None:
     row = knowledge_row("a")
 
-    fields = blocked(noted(row, before), noted(row, after), noted(row, now))
+    fields = blocking_fields(tag_row(row, before), tag_row(row, after), tag_row(row, now))
 
     assert [field for field in fields if field in in_the_way] == in_the_way
 
@@ -195,7 +195,7 @@ def test_what_came_since_to_the_place_of_a_value_stands_in_the_way(
 def test_what_came_since_beside_a_place_is_kept(before: object, after: object, now: object, then: object) -> None:
     row = knowledge_row("a")
 
-    assert undone(noted(row, before), noted(row, after), noted(row, now))["tags"] == then
+    assert undo(tag_row(row, before), tag_row(row, after), tag_row(row, now))["tags"] == then
 
 
 LEAVES = st.sampled_from([1, 2, None, "x"])
@@ -207,7 +207,7 @@ ROWS = st.dictionaries(st.sampled_from("ab"), OBJECTS, max_size=2)
 def test_an_undo_keeps_all_that_came_since_or_is_blocked(before: Row, after: Row, now: Row) -> None:
     row = knowledge_row("a")
 
-    result = undo_change(change(noted(row, before), noted(row, after)), noted(row, now), KNOWLEDGE, LATER)
+    result = undo_change(make_change(tag_row(row, before), tag_row(row, after)), tag_row(row, now), KNOWLEDGE, LATER)
 
     if not isinstance(result, BlockedRow):
         done, was, own = (flatten({"tags": item}) for item in (now, after, result["tags"]))

@@ -48,15 +48,15 @@ class Hanging(HashingEmbedder):
         return await super().embed(texts, timeout_s, query=query)
 
 
-def heads(count: int) -> list[KnowledgeSummary]:
+def make_summaries(count: int) -> list[KnowledgeSummary]:
     return [summarize(knowledge_row(f"knowledge-{number}"), number, number) for number in range(count)]
 
 
-def order(
+def fuse(
     words: Mapping[int, float], near: Mapping[int, float], reading: ScriptSkill = WELL, weight: float = 0.5
 ) -> list[tuple[int, float]]:
     """Fuse what was found of ten records, named by number; every one of `near` has been compared."""
-    every = heads(10)
+    every = make_summaries(10)
     ranked = sorted(near.items(), key=lambda item: -item[1])
     hits = [SearchHit(every[number], score) for number, score in sorted(words.items(), key=lambda item: -item[1])]
     found = combine_results(
@@ -66,7 +66,7 @@ def order(
 
 
 def test_both_sides_count_from_nothing_to_their_best() -> None:
-    assert order({1: 20.0, 2: 10.0}, {1: 0.2, 2: 0.8, 3: 0.4}) == [(2, 0.75), (1, 0.625), (3, 0.25)]
+    assert fuse({1: 20.0, 2: 10.0}, {1: 0.2, 2: 0.8, 3: 0.4}) == [(2, 0.75), (1, 0.625), (3, 0.25)]
 
 
 def test_words_weigh_a_fifth_for_a_memory_and_nothing_changes_without_vectors() -> None:
@@ -80,28 +80,28 @@ def test_words_weigh_a_fifth_for_a_memory_and_nothing_changes_without_vectors() 
 
 
 def test_what_is_no_nearer_than_strangers_are_counts_nothing_and_is_not_found_by_that() -> None:
-    found = order({1: 9.0}, {1: 0.7, 2: 0.9, 3: 0.7, 4: 0.1}, ScriptSkill(1.0, 0.7))
+    found = fuse({1: 9.0}, {1: 0.7, 2: 0.9, 3: 0.7, 4: 0.1}, ScriptSkill(1.0, 0.7))
 
     assert found == [(2, 0.5), (1, 0.5)]
 
 
 def test_what_only_vectors_propose_comes_at_least_half_of_the_way_to_the_nearest() -> None:
-    assert order({1: 9.0, 4: 1.0}, {1: 0.8, 2: 0.39, 3: 0.41, 4: 0.1}) == [(1, 1.0), (3, 0.2562), (4, 0.1181)]
+    assert fuse({1: 9.0, 4: 1.0}, {1: 0.8, 2: 0.39, 3: 0.41, 4: 0.1}) == [(1, 1.0), (3, 0.2562), (4, 0.1181)]
 
 
 def test_what_only_vectors_propose_stands_out_from_what_strangers_come_to_by_chance() -> None:
     reading = ScriptSkill(1.0, 0.1, spread=0.15)
 
-    assert order({}, {1: 0.24, 2: 0.2}, reading) == []
-    assert order({5: 9.0}, {1: 0.26, 2: 0.24}, reading) == [(5, 1.0), (1, 0.5)]
+    assert fuse({}, {1: 0.24, 2: 0.2}, reading) == []
+    assert fuse({5: 9.0}, {1: 0.26, 2: 0.24}, reading) == [(5, 1.0), (1, 0.5)]
 
 
 def test_a_record_without_a_vector_stands_where_its_words_put_it() -> None:
-    assert order({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.5}) == [(1, 1.0), (2, 0.75), (3, 0.5)]
+    assert fuse({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.5}) == [(1, 1.0), (2, 0.75), (3, 0.5)]
 
 
 def test_vectors_count_as_much_as_the_embedder_can_read() -> None:
-    assert order({1: 10.0}, {1: 0.1, 2: 0.5}, ScriptSkill(0.2, 0.0)) == [(1, 0.92), (2, 0.1)]
+    assert fuse({1: 10.0}, {1: 0.1, 2: 0.5}, ScriptSkill(0.2, 0.0)) == [(1, 0.92), (2, 0.1)]
 
 
 def test_the_share_of_each_script_is_by_letters() -> None:
@@ -125,12 +125,14 @@ async def test_an_embedder_shows_by_itself_which_scripts_it_reads() -> None:
     assert not await reads_latin.can_read("反爬检测 web")
 
 
-def opened(folder: Path, embedder: Embedder | None, budget_s: float = 30.0) -> AbstractAsyncContextManager[Hub]:
+def open_embedding_hub(
+    folder: Path, embedder: Embedder | None, budget_s: float = 30.0
+) -> AbstractAsyncContextManager[Hub]:
     settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=budget_s)
     return open_hub(settings, Overrides(embedder=embedder), maintain=False)
 
 
-async def brought_up(hub: Hub) -> None:
+async def embed_pending(hub: Hub) -> None:
     if hub.indexes.records.vectors is not None:
         await hub.indexes.records.vectors.embed_pending()
     await hub.maintenance.tick()
@@ -143,10 +145,10 @@ async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_th
     queries = ["登录怎么导出", "支付回调的签名 API", "selenium 缓存"]
     answers: list[list[list[str]]] = []
     for number, embedder in enumerate((None, LatinOnly())):
-        async with opened(tmp_path / str(number), embedder) as hub:
+        async with open_embedding_hub(tmp_path / str(number), embedder) as hub:
             for text in texts:
                 await saved(hub, new_knowledge(text, task="", dedup=False))
-            await brought_up(hub)
+            await embed_pending(hub)
             found = [
                 (
                     await hub.knowledge.search.search(
@@ -162,7 +164,7 @@ async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_th
 
 
 async def test_a_late_embedder_costs_its_budget_and_no_more_and_is_named(tmp_path: Path) -> None:
-    async with opened(tmp_path, Hanging(), budget_s=0.2) as hub:
+    async with open_embedding_hub(tmp_path, Hanging(), budget_s=0.2) as hub:
         zebra = await saved(hub, new_knowledge("zebra"))
 
         started = asyncio.get_running_loop().time()
@@ -180,13 +182,13 @@ async def test_votes_for_other_questions_do_not_push_the_right_record_out(tmp_pa
         "rent contract clause", "aspirin for headache", "database index for columns", "football match result",
         "guitar string tuning", "tax return deadline", "sailing knots for beginners", "espresso machine cleaning",
     ]  # fmt: skip
-    async with opened(tmp_path, HashingEmbedder()) as hub:
+    async with open_embedding_hub(tmp_path, HashingEmbedder()) as hub:
         for text in others:
             await saved(hub, new_knowledge(f"{text} in detail", task=text, score=5))
         right = await saved(
             hub, new_knowledge("Export from Blorptool needs --flush or the CSV is empty", task="export")
         )
-        await brought_up(hub)
+        await embed_pending(hub)
 
         found = await hub.knowledge.search.search(local(), SearchQuery("export blorptool csv empty", top_k=5))
 
@@ -195,9 +197,9 @@ async def test_votes_for_other_questions_do_not_push_the_right_record_out(tmp_pa
 
 async def test_a_query_that_comes_again_is_not_embedded_again(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with opened(tmp_path, embedder) as hub:
+    async with open_embedding_hub(tmp_path, embedder) as hub:
         await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
+        await embed_pending(hub)
         for _ in range(3):
             await hub.knowledge.search.search(local(), SearchQuery("zebra in the zoo"))
 
@@ -206,7 +208,7 @@ async def test_a_query_that_comes_again_is_not_embedded_again(tmp_path: Path) ->
 
 async def test_a_query_without_a_word_finds_nothing_and_asks_nobody(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
-    async with opened(tmp_path, embedder) as hub:
+    async with open_embedding_hub(tmp_path, embedder) as hub:
         await saved(hub, new_knowledge("zebra"))
         found = await hub.knowledge.search.search(local(), SearchQuery("?!"))
 
@@ -217,7 +219,7 @@ async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(
     chance, words = random.Random(11), ["login", "cookie", "proxy", "retry", "timeout", "browser", "python", "async"]
     scopes = ["public", "user:ann", "team:web", "project:x"]
     callers = [local(), caller(user_id="ann"), caller(user_id="nobody"), caller(team_id="web", project_id="x")]
-    async with opened(tmp_path, HashingEmbedder()) as hub:
+    async with open_embedding_hub(tmp_path, HashingEmbedder()) as hub:
         scope_of: dict[str, str] = {}
         texts: dict[str, str] = {}
         for number in range(120):
@@ -225,7 +227,7 @@ async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(
             text = " ".join(chance.choices(words, k=6))
             record_id = await saved(hub, new_knowledge(text, scopes=[scope], dedup=False))
             scope_of[record_id], texts[record_id] = scope, text
-        await brought_up(hub)
+        await embed_pending(hub)
 
         for ctx in callers:
             query = SearchQuery("login proxy", top_k=100, order=Order.RELEVANCE, explain=True, min_relevance=0.0)

@@ -37,30 +37,30 @@ async def store() -> RefusingStore:
     return RefusingStore()
 
 
-def on(store: RefusingStore, close_s: float = 5.0) -> ImpressionLog:
+def make_log(store: RefusingStore, close_s: float = 5.0) -> ImpressionLog:
     return ImpressionLog(store, FakeClock(), close_s)
 
 
-def written(store: RefusingStore, shown: ImpressionScope = SESSION) -> list[str]:
+def list_written(store: RefusingStore, shown: ImpressionScope = SESSION) -> list[str]:
     return list(shown.select_shown(store.view("default").get(IMPRESSIONS, shown.row_id(local()))))
 
 
 async def test_what_is_noted_is_known_before_it_is_written(store: RefusingStore) -> None:
-    showings = on(store)
+    showings = make_log(store)
     store.gate.clear()
 
     showings.note(local(), SESSION, ["a", "b"])
 
     assert set(showings.list_shown(local(), SESSION)) == {"a", "b"}
     assert set(showings.list_shown(local(), ImpressionScope("s"))) == {"a", "b"}
-    assert written(store) == []
+    assert list_written(store) == []
     store.gate.set()
     await showings.flush(local(), SESSION)
-    assert (written(store), sorted(showings.list_shown(local(), SESSION))) == (["a", "b"], ["a", "b"])
+    assert (list_written(store), sorted(showings.list_shown(local(), SESSION))) == (["a", "b"], ["a", "b"])
 
 
 async def test_what_comes_while_something_is_written_goes_with_one_more_write(store: RefusingStore) -> None:
-    showings = on(store)
+    showings = make_log(store)
     store.gate.clear()
     for number in range(50):
         showings.note(local(), SESSION, [f"k{number}"])
@@ -69,11 +69,11 @@ async def test_what_comes_while_something_is_written_goes_with_one_more_write(st
 
     await showings.close()
 
-    assert (len(written(store)), store.last_seq) == (50, 2)
+    assert (len(list_written(store)), store.last_seq) == (50, 2)
 
 
 async def test_nobody_named_is_nobody_shown(store: RefusingStore) -> None:
-    showings = on(store)
+    showings = make_log(store)
 
     showings.note(local(), ImpressionScope(), ["a"])
     await showings.close()
@@ -82,7 +82,7 @@ async def test_nobody_named_is_nobody_shown(store: RefusingStore) -> None:
 
 
 async def test_sessions_goals_and_principals_do_not_mix_whatever_their_names(store: RefusingStore) -> None:
-    showings = on(store)
+    showings = make_log(store)
     places = [
         ImpressionScope("a", "b"),
         ImpressionScope("a|b"),
@@ -115,20 +115,20 @@ async def test_a_row_keeps_the_newest_thousand(store: RefusingStore) -> None:
 
 
 async def test_a_store_that_refuses_fails_no_search_and_is_tried_again(store: RefusingStore) -> None:
-    showings = on(store)
+    showings = make_log(store)
     store.refuses = True
     showings.note(local(), SESSION, ["a"])
     await showings.flush(local(), SESSION)
 
-    assert (sorted(showings.list_shown(local(), SESSION)), written(store), showings.failed) == (["a"], [], 1)
+    assert (sorted(showings.list_shown(local(), SESSION)), list_written(store), showings.failed) == (["a"], [], 1)
     store.refuses = False
     showings.note(local(), SESSION, ["b"])
     await showings.flush(local(), SESSION)
-    assert written(store) == ["a", "b"]
+    assert list_written(store) == ["a", "b"]
 
 
 async def test_what_piles_up_is_bounded_and_counted(store: RefusingStore) -> None:
-    showings = on(store, close_s=0.05)
+    showings = make_log(store, close_s=0.05)
     store.gate.clear()
     for number in range(MAX_WAITING + 10):
         showings.note(local(), ImpressionScope(f"s{number}"), ["a"])
@@ -140,7 +140,7 @@ async def test_what_piles_up_is_bounded_and_counted(store: RefusingStore) -> Non
 
 
 async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(store: RefusingStore) -> None:
-    showings = on(store)
+    showings = make_log(store)
     store.refuses = True
     for number in range(MAX_WAITING + 1):
         showings.note(local(), ImpressionScope(f"s{number}"), ["a"])
@@ -152,7 +152,7 @@ async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(stor
 
 
 async def test_two_users_of_one_agent_are_shown_things_apart(store: RefusingStore) -> None:
-    showings = on(store)
+    showings = make_log(store)
     first, other = caller(agent_id="claude", user_id="u1"), caller(agent_id="claude", user_id="u2")
 
     showings.note(first, SESSION, ["a"])
@@ -164,7 +164,7 @@ async def test_two_users_of_one_agent_are_shown_things_apart(store: RefusingStor
 
 
 async def test_who_names_no_owner_is_known_by_their_project(store: RefusingStore) -> None:
-    showings = on(store)
+    showings = make_log(store)
 
     showings.note(caller(project_id="x"), SESSION, ["a"])
     await showings.close()

@@ -14,11 +14,13 @@ from knowhub.knowledge.votes import confidence
 from tests.builders import START, knowledge_row
 
 
-def row(content: str, task: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+def make_row(content: str, task: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     return knowledge_row(fields.pop("row_id", content or "row"), content=content, task=task, **fields)
 
 
-def evidence(helpful: int = 1, harmful: int = 0, score: int = 3, **histories: list[dict[str, str]]) -> dict[str, Any]:
+def make_evidence(
+    helpful: int = 1, harmful: int = 0, score: int = 3, **histories: list[dict[str, str]]
+) -> dict[str, Any]:
     empty: dict[str, Any] = {"helpful_history": [], "harmful_history": []}
     counted = empty | {"score": score, "helpful": helpful, "harmful": harmful} | histories
     return counted | {"confidence": confidence(counted, START)}
@@ -45,11 +47,11 @@ def evidence(helpful: int = 1, harmful: int = 0, score: int = 3, **histories: li
 def test_what_only_a_source_says_stands_below_what_the_survivor_says(
     survivor: str, sources: list[str], joined: str
 ) -> None:
-    assert join_contents(row(survivor, "t"), [row(source, "t") for source in sources]) == joined
+    assert join_contents(make_row(survivor, "t"), [make_row(source, "t") for source in sources]) == joined
 
 
 def test_another_task_stands_before_what_is_said_for_it() -> None:
-    survivor, source = row("Wait.", "Log in to A"), row("Wait. Use the token.", "Log in to B")
+    survivor, source = make_row("Wait.", "Log in to A"), make_row("Wait. Use the token.", "Log in to B")
 
     assert join_contents(survivor, [source]) == "Wait.\nLog in to B\nUse the token."
 
@@ -72,7 +74,9 @@ def test_every_word_of_every_source_is_in_the_whole(survivor: str, sources: list
 
 
 def test_counters_add_up_and_the_case_that_each_record_begins_with_counts_once() -> None:
-    joined = merge_evaluation(evidence(3, 1, 2), [evidence(1, 0, 5), evidence(4, 2, 3), evidence(0, 1)], START)
+    joined = merge_evaluation(
+        make_evidence(3, 1, 2), [make_evidence(1, 0, 5), make_evidence(4, 2, 3), make_evidence(0, 1)], START
+    )
 
     assert (joined["score"], joined["helpful"], joined["harmful"]) == (5, 6, 4)
     assert joined["confidence"] == pytest.approx(confidence(joined, START), abs=1e-5)
@@ -82,15 +86,15 @@ def test_cases_stand_in_the_order_of_their_times_and_the_newest_fifty_are_shown(
     old = [{"task": f"a{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
     new = [{"task": f"b{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
 
-    joined = merge_evaluation(evidence(helpful_history=old), [evidence(helpful_history=new)], START)
+    joined = merge_evaluation(make_evidence(helpful_history=old), [make_evidence(helpful_history=new)], START)
 
     shown = [case["task"] for case in joined["helpful_history"]]
     assert (len(shown), shown[0], shown[-2:]) == (50, "a15", ["a39", "b39"])
 
 
 def test_the_survivor_keeps_who_it_is_for_and_the_sources_keep_all_but_a_pointer() -> None:
-    survivor = row("A.", row_id="k-1", scopes=["team:a"], tags={"x": "1", "l": ["one"]})
-    source = row("B.", row_id="k-2", scopes=["team:a"], tags={"x": ["2", "1"], "y": "3"}, resource_ids=["r"])
+    survivor = make_row("A.", row_id="k-1", scopes=["team:a"], tags={"x": "1", "l": ["one"]})
+    source = make_row("B.", row_id="k-2", scopes=["team:a"], tags={"x": ["2", "1"], "y": "3"}, resource_ids=["r"])
 
     kept, gone = merge_rows(survivor, [source], None, START + 60)
 
@@ -113,7 +117,7 @@ def test_the_survivor_keeps_who_it_is_for_and_the_sources_keep_all_but_a_pointer
 )
 def test_a_whole_that_is_more_than_a_record_may_hold_is_refused(source: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="would be more than"):
-        merge_rows(row("A."), [row(**source)], None, START)
+        merge_rows(make_row("A."), [make_row(**source)], None, START)
 
 
 @pytest.mark.parametrize(

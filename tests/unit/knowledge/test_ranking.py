@@ -21,13 +21,13 @@ from tests.builders import START, caller, knowledge_row, local
 DAY = 86_400.0
 
 
-def head(row_id: str = "a", ordinal: int = 0, **fields: Any) -> KnowledgeSummary:  # noqa: ANN401 -- any field of a record
+def make_summary(row_id: str = "a", ordinal: int = 0, **fields: Any) -> KnowledgeSummary:  # noqa: ANN401 -- any field of a record
     evaluation = {name: fields.pop(name) for name in ("score", "helpful", "harmful", "votes", "weak") if name in fields}
     row = knowledge_row(row_id, **fields)
     return summarize(row | {"eval": row["eval"] | evaluation}, ordinal, 1)
 
 
-def voted(row_id: str, kind: VoteKind, count: int) -> KnowledgeSummary:
+def make_voted(row_id: str, kind: VoteKind, count: int) -> KnowledgeSummary:
     """Return a record that `count` voters voted on."""
     row: Row = knowledge_row(row_id)
     for number in range(count):
@@ -49,7 +49,7 @@ def rank(
     return rank_hits(found, RankingInputs(ctx=ctx or local(), now=now, row=row_of, **inputs))
 
 
-def names(ranked: Sequence[RankedHit]) -> list[str]:
+def ids_of(ranked: Sequence[RankedHit]) -> list[str]:
     return [hit.summary.id for hit in ranked]
 
 
@@ -67,110 +67,111 @@ def test_quality_is_score_and_helpful_less_twice_harmful(
     [(START - 1, "not_yet_valid"), (START, None), (START + 59, None), (START + 60, "no_longer_valid")],
 )
 def test_validity_begins_at_its_first_second_and_ends_before_its_last(as_of: float, rule: str | None) -> None:
-    valid = head(valid_from="2026-03-05T12:00:00Z", valid_to="2026-03-05T12:01:00Z")
+    valid = make_summary(valid_from="2026-03-05T12:00:00Z", valid_to="2026-03-05T12:01:00Z")
 
     assert find_time_rule(valid, as_of) == rule
 
 
 def test_evidence_swaps_neighbours_and_never_lifts_what_is_clearly_less_relevant() -> None:
-    praised = voted("praised", VoteKind.HELPFUL, 40)
+    praised = make_voted("praised", VoteKind.HELPFUL, 40)
 
-    near = rank([(head("best"), 0.5), (praised, 0.4)])
-    far = rank([(head("best"), 0.5), (praised, 0.2)])
+    near = rank([(make_summary("best"), 0.5), (praised, 0.4)])
+    far = rank([(make_summary("best"), 0.5), (praised, 0.2)])
 
-    assert names(near) == ["praised", "best"]
-    assert names(far) == ["best", "praised"]
+    assert ids_of(near) == ["praised", "best"]
+    assert ids_of(far) == ["best", "praised"]
 
 
 def test_what_is_voted_down_ranks_lower_and_is_not_hidden() -> None:
-    blamed = voted("blamed", VoteKind.HARMFUL, 40)
+    blamed = make_voted("blamed", VoteKind.HARMFUL, 40)
 
-    ranked = rank([(blamed, 0.5), (head("other"), 0.3)])
+    ranked = rank([(blamed, 0.5), (make_summary("other"), 0.3)])
 
-    assert names(ranked) == ["other", "blamed"]
-    assert names(rank([(blamed, 0.5), (head("far"), 0.1)])) == ["blamed", "far"]
+    assert ids_of(ranked) == ["other", "blamed"]
+    assert ids_of(rank([(blamed, 0.5), (make_summary("far"), 0.1)])) == ["blamed", "far"]
 
 
 def test_what_was_passed_over_for_another_comes_after_it_and_a_new_record_gets_its_chance() -> None:
-    passed = voted("passed", VoteKind.PASSED_OVER, 6)
-    used = voted("used", VoteKind.HELPFUL, 6)
+    passed = make_voted("passed", VoteKind.PASSED_OVER, 6)
+    used = make_voted("used", VoteKind.HELPFUL, 6)
 
-    assert names(rank([(passed, 0.5), (used, 0.4)])) == ["used", "passed"]
-    assert names(rank([(passed, 0.5), (head("new"), 0.4), (used, 0.38)]))[-1] == "passed"
-    assert names(rank([(head("new"), 0.5), (used, 0.25)])) == ["new", "used"]
+    assert ids_of(rank([(passed, 0.5), (used, 0.4)])) == ["used", "passed"]
+    assert ids_of(rank([(passed, 0.5), (make_summary("new"), 0.4), (used, 0.38)]))[-1] == "passed"
+    assert ids_of(rank([(make_summary("new"), 0.5), (used, 0.25)])) == ["new", "used"]
 
 
 def test_quality_that_everybody_added_to_does_not_rank() -> None:
-    loud = head("loud", helpful=1_000, votes=[])
+    loud = make_summary("loud", helpful=1_000, votes=[])
 
-    assert names(rank([(head("best"), 0.5), (loud, 0.49)])) == ["best", "loud"]
-    assert names(rank([(head("best"), 0.5), (loud, 0.49)], order=Order.QUALITY)) == ["loud", "best"]
+    assert ids_of(rank([(make_summary("best"), 0.5), (loud, 0.49)])) == ["best", "loud"]
+    assert ids_of(rank([(make_summary("best"), 0.5), (loud, 0.49)], order=Order.QUALITY)) == ["loud", "best"]
 
 
 def test_many_runs_without_a_word_move_a_record_by_one_place_at_most() -> None:
-    weak = head("weak", weak={"success": 0, "failure": 10_000})
+    weak = make_summary("weak", weak={"success": 0, "failure": 10_000})
 
-    ranked = rank([(weak, 0.5), (head("near"), 0.42), (head("far"), 0.3)])
-    few = rank([(head("few", weak={"success": 0, "failure": 3}), 0.5), (head("near"), 0.47)])
+    ranked = rank([(weak, 0.5), (make_summary("near"), 0.42), (make_summary("far"), 0.3)])
+    few = rank([(make_summary("few", weak={"success": 0, "failure": 3}), 0.5), (make_summary("near"), 0.47)])
 
-    assert names(ranked) == ["near", "weak", "far"]
-    assert names(few) == ["few", "near"]
+    assert ids_of(ranked) == ["near", "weak", "far"]
+    assert ids_of(few) == ["few", "near"]
 
 
-def lesson(row_id: str, task: str, later_s: float = 0.0) -> Row:
+def lesson_row(row_id: str, task: str, later_s: float = 0.0) -> Row:
     return knowledge_row(row_id, task=task, content="x") | {"created_at": iso(START + later_s)}
 
 
-def compared(old: Row, new: Row, relevance: tuple[float, float]) -> list[str]:
-    hits = [(head(row["id"], ordinal), share) for ordinal, (row, share) in enumerate(zip((old, new), relevance))]  # noqa: B905 -- two pairs
-    return names(rank(hits, rows=[old, new]))
+def rank_two(old: Row, new: Row, relevance: tuple[float, float]) -> list[str]:
+    summaries = [make_summary(row["id"], ordinal) for ordinal, row in enumerate((old, new))]
+    hits = list(zip(summaries, relevance, strict=True))
+    return ids_of(rank(hits, rows=[old, new]))
 
 
 def test_the_newer_of_two_that_say_the_same_about_the_same_thing_comes_first() -> None:
-    old, new = lesson("old", "reset the router password"), lesson("new", "reset the router password now", DAY)
+    old, new = lesson_row("old", "reset the router password"), lesson_row("new", "reset the router password now", DAY)
 
-    assert compared(old, new, (0.5, 0.4)) == ["new", "old"]
-    assert compared(old, new, (0.5, 0.2)) == ["old", "new"]
+    assert rank_two(old, new, (0.5, 0.4)) == ["new", "old"]
+    assert rank_two(old, new, (0.5, 0.2)) == ["old", "new"]
 
 
 @pytest.mark.parametrize(
     ("task", "later_s"), [("paint the garden fence", DAY), ("reset the router password now", 0.3)], ids=str
 )
 def test_age_decides_nothing_between_other_subjects_or_records_saved_together(task: str, later_s: float) -> None:
-    old = lesson("old", "reset the router password")
+    old = lesson_row("old", "reset the router password")
 
-    assert compared(old, lesson("new", task, later_s), (0.5, 0.4)) == ["old", "new"]
+    assert rank_two(old, lesson_row("new", task, later_s), (0.5, 0.4)) == ["old", "new"]
 
 
 def test_a_newer_record_that_lacks_most_of_the_asked_words_does_not_come_first() -> None:
-    old, new = lesson("old", "reset the router password of the guests"), lesson("new", "reset the router", DAY)
-    hits = [(head("old", 0), 0.5), (head("new", 1), 0.4)]
+    old, new = lesson_row("old", "reset the router password of the guests"), lesson_row("new", "reset the router", DAY)
+    hits = [(make_summary("old", 0), 0.5), (make_summary("new", 1), 0.4)]
     asked = {"old": ["guests", "password", "router"], "new": ["router"]}
 
-    assert names(rank(hits, rows=[old, new], matched=lambda row: asked[row["id"]])) == ["old", "new"]
+    assert ids_of(rank(hits, rows=[old, new], matched=lambda row: asked[row["id"]])) == ["old", "new"]
 
 
 def test_a_near_scope_and_a_profile_come_first_among_equals_only() -> None:
     ann = caller(user_id="ann", team_id="web")
     equal = [
-        (head("public", scopes=["public"]), 0.5),
-        (head("team", scopes=["team:web"]), 0.49),
-        (head("mine", scopes=["user:ann"]), 0.48),
-        (head("profile", scopes=["public"], types=("user_profile",)), 0.48),
+        (make_summary("public", scopes=["public"]), 0.5),
+        (make_summary("team", scopes=["team:web"]), 0.49),
+        (make_summary("mine", scopes=["user:ann"]), 0.48),
+        (make_summary("profile", scopes=["public"], types=("user_profile",)), 0.48),
     ]
 
-    assert names(rank(equal, ann)) == ["profile", "mine", "team", "public"]
-    assert names(rank([(equal[0][0], 0.6), *equal[1:]], ann))[0] == "public"
-    assert names(rank(equal, ann, order=Order.SCOPE)) == ["mine", "team", "public", "profile"]
-    assert names(rank(equal)) == ["public", "team", "mine", "profile"]
+    assert ids_of(rank(equal, ann)) == ["profile", "mine", "team", "public"]
+    assert ids_of(rank([(equal[0][0], 0.6), *equal[1:]], ann))[0] == "public"
+    assert ids_of(rank(equal, ann, order=Order.SCOPE)) == ["mine", "team", "public", "profile"]
+    assert ids_of(rank(equal)) == ["public", "team", "mine", "profile"]
 
 
 def test_a_models_order_is_the_relevance_and_no_votes_overrule_it() -> None:
-    praised = voted("praised", VoteKind.HELPFUL, 40)
+    praised = make_voted("praised", VoteKind.HELPFUL, 40)
     picks = [
-        SearchHit(head("first"), 0.0, (StageScore(ROUTING, 1, None),)),
-        SearchHit(head("second"), 0.0, (StageScore(ROUTING, 2, None),)),
-        SearchHit(head("third"), 0.0, (StageScore(ROUTING, 3, None),)),
+        SearchHit(make_summary("first"), 0.0, (StageScore(ROUTING, 1, None),)),
+        SearchHit(make_summary("second"), 0.0, (StageScore(ROUTING, 2, None),)),
+        SearchHit(make_summary("third"), 0.0, (StageScore(ROUTING, 3, None),)),
         SearchHit(praised, 0.9, (StageScore(ROUTING, 4, None),)),
     ]
     inputs = RankingInputs(
@@ -180,7 +181,7 @@ def test_a_models_order_is_the_relevance_and_no_votes_overrule_it() -> None:
     ranked = rank_hits(picks, inputs)
 
     assert [hit.relevance for hit in ranked if hit.summary.id == "first"] == [1.0]
-    assert names(ranked)[0] == "first"
+    assert ids_of(ranked)[0] == "first"
 
 
 def test_fresh_evidence_outweighs_old() -> None:
@@ -196,9 +197,9 @@ def test_fresh_evidence_outweighs_old() -> None:
 
 def test_the_worked_example_of_the_documentation() -> None:
     rows: list[Row] = [
-        lesson("a", "reset the router password"),
-        lesson("b", "reset the guest router password in the new app", DAY),
-        lesson("c", "print the guest list", DAY),
+        lesson_row("a", "reset the router password"),
+        lesson_row("b", "reset the guest router password in the new app", DAY),
+        lesson_row("c", "print the guest list", DAY),
     ]
     kinds = [[VoteKind.HELPFUL] * 6 + [VoteKind.PASSED_OVER] * 4, [VoteKind.HELPFUL] * 4, []]
     for index, votes in enumerate(kinds):

@@ -42,7 +42,7 @@ async def save(hub: Hub, *names: str, ctx: RequestContext | None = None, **field
         await hub.knowledge.records.save(ctx or local(), new)
 
 
-def picking(*names: str) -> Callable[[ChatRequest], object]:
+def answer_picking(*names: str) -> Callable[[ChatRequest], object]:
     """Pick the candidates whose tasks end in these names."""
 
     def answer(question: ChatRequest) -> object:
@@ -54,7 +54,7 @@ def picking(*names: str) -> Callable[[ChatRequest], object]:
     return answer
 
 
-def named(found: KnowledgeSearchResult) -> list[str]:
+def list_names(found: KnowledgeSearchResult) -> list[str]:
     return [record["task"].rpartition(" ")[2] for record in found.records]
 
 
@@ -69,34 +69,34 @@ async def search(
 
 
 async def test_only_what_the_model_picks_is_answered(tmp_path: Path) -> None:
-    chat = QueuedChat([picking("b"), picking("b", "a")])
+    chat = QueuedChat([answer_picking("b"), answer_picking("b", "a")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "a", "b", "c", "d")
 
         first = await search(hub, order=Order.RELEVANCE)
         both = await search(hub, order=Order.RELEVANCE, top_k=3)
 
-    assert named(first) == ["b"]
-    assert named(both) == ["b", "a"]
+    assert list_names(first) == ["b"]
+    assert list_names(both) == ["b", "a"]
     assert both.routed == [record["id"] for record in both.records]
     assert first.degraded == []
 
 
 async def test_the_model_brings_in_what_shares_no_word_with_the_question(tmp_path: Path) -> None:
-    chat = QueuedChat([picking("网站")])
+    chat = QueuedChat([answer_picking("网站")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "网站", task="登录 网站", content="captcha")
 
         found = await search(hub, "sign in to a page", top_k=5, explain=True)
 
-    assert named(found) == ["网站"]
+    assert list_names(found) == ["网站"]
     why = found.records[0]["why"]
     assert why["stages"] == [{"stage": "routing", "rank": 1, "score": None}]
     assert why["recall"] == {"stage": "routing", "rank": 1, "score": None, "matched": []}
 
 
 async def test_votes_and_scores_do_not_overrule_the_model(tmp_path: Path) -> None:
-    chat = QueuedChat([picking("low", "fine")])
+    chat = QueuedChat([answer_picking("low", "fine")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "low", score=3)
         await save(hub, "fine", score=4)
@@ -104,7 +104,7 @@ async def test_votes_and_scores_do_not_overrule_the_model(tmp_path: Path) -> Non
 
         found = await search(hub, top_k=1)
 
-    assert named(found) == ["low"]
+    assert list_names(found) == ["low"]
     assert chat.shown()["most"] == 2
 
 
@@ -145,7 +145,7 @@ async def test_an_empty_list_means_that_nothing_fits(tmp_path: Path) -> None:
 
         found = await search(hub, top_k=2)
 
-    assert (named(found), found.routed, found.degraded) == ([], [], [])
+    assert (list_names(found), found.routed, found.degraded) == ([], [], [])
 
 
 async def test_a_model_that_picks_everything_and_strangers_is_answered_with_what_was_asked_for(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_a_model_that_picks_everything_and_strangers_is_answered_with_what
 
         found = await search(hub, top_k=2)
 
-    assert (len(named(found)), found.degraded) == (2, [])
+    assert (len(list_names(found)), found.degraded) == (2, [])
     assert len(found.routed or ()) == 3
 
 
@@ -170,7 +170,7 @@ async def test_a_model_that_fails_leaves_recalls_order_and_is_named(tmp_path: Pa
 
         found = await search(hub, top_k=2, order=Order.RELEVANCE)
 
-    assert (named(found), found.routed, found.degraded) == (["c", "b"], None, ["llm"])
+    assert (list_names(found), found.routed, found.degraded) == (["c", "b"], None, ["llm"])
 
 
 @pytest.mark.parametrize(("records", "top_k", "asked"), [(0, 5, 0), (1, 1, 0), (5, 5, 0), (6, 5, 1)])
@@ -206,17 +206,17 @@ async def test_what_is_deleted_or_hidden_while_the_model_thinks_is_not_answered(
             await hub.knowledge.records.patch(local(), ids["wait hidden"], {"scopes": ["user:chen"]})
             return await super().chat(question, timeout_s)
 
-    chat = Deleting([picking("gone", "hidden", "stays")])
+    chat = Deleting([answer_picking("gone", "hidden", "stays")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "gone", "hidden", "stays", "more", scopes=["public"])
 
         found = await search(hub, top_k=2, ctx=caller(user_id="li"))
 
-    assert named(found) == ["stays"]
+    assert list_names(found) == ["stays"]
 
 
 async def test_decisions_are_kept_in_the_log_and_erasing_a_record_takes_them_along(tmp_path: Path) -> None:
-    chat = QueuedChat([picking("zebra-42")])
+    chat = QueuedChat([answer_picking("zebra-42")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "a", "zebra-42")
         await search(hub)
@@ -238,13 +238,13 @@ async def test_the_reranker_orders_what_was_routed_or_else_what_was_recalled(
     tmp_path: Path, *, is_routed: bool
 ) -> None:
     reranker = ScriptedReranker([longest_first])
-    chat = QueuedChat([picking("a", "cc")]) if is_routed else None
+    chat = QueuedChat([answer_picking("a", "cc")]) if is_routed else None
     async with hub_with(tmp_path, chat, reranker) as hub:
         await save(hub, "a", "bbbb", "cc", "ddd", content="x")
 
         found = await search(hub, top_k=1, order=Order.RELEVANCE, explain=True)
 
-    assert named(found) == (["cc"] if is_routed else ["bbbb"])
+    assert list_names(found) == (["cc"] if is_routed else ["bbbb"])
     assert len(reranker.asked[0][1]) == (2 if is_routed else 4)
     stages = [stage["stage"] for stage in found.records[0]["why"]["stages"]]
     assert stages == (["lexical", "routing", "rerank"] if is_routed else ["lexical", "rerank"])
@@ -267,7 +267,7 @@ async def test_a_reranker_that_fails_leaves_the_order_and_is_named(tmp_path: Pat
 
         found = await search(hub, top_k=2, order=Order.RELEVANCE)
 
-    assert (named(found), found.degraded) == (["c", "b"], ["reranker"])
+    assert (list_names(found), found.degraded) == (["c", "b"], ["reranker"])
 
 
 async def test_equal_scores_of_a_reranker_keep_the_order_of_recall(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ async def test_equal_scores_of_a_reranker_keep_the_order_of_recall(tmp_path: Pat
 
         found = await search(hub, top_k=3, order=Order.RELEVANCE)
 
-    assert (named(found), found.degraded) == (["c", "b", "a"], [])
+    assert (list_names(found), found.degraded) == (["c", "b", "a"], [])
 
 
 async def test_a_reranker_reads_task_and_content_of_fifty_and_of_each_only_the_beginning(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ CANDIDATES = [
 ]
 
 
-class Noted:
+class NotedCalls:
     """Keeps the calls that a router notes."""
 
     def __init__(self) -> None:
@@ -309,13 +309,13 @@ class Noted:
         self.calls += calls
 
 
-async def routed(answer: Answer, most: int = 2, budget_s: float = 3.0) -> tuple[RoutingResult, QueuedChat, Noted]:
-    chat, noted = QueuedChat([answer]), Noted()
+async def route(answer: Answer, most: int = 2, budget_s: float = 3.0) -> tuple[RoutingResult, QueuedChat, NotedCalls]:
+    chat, noted = QueuedChat([answer]), NotedCalls()
     return await Router(chat, noted.note, budget_s).route(local(), "怎样登录", CANDIDATES, most), chat, noted
 
 
 async def test_a_model_sees_id_types_and_the_beginning_of_each_task_and_nothing_else() -> None:
-    _, chat, _ = await routed({"ids": []})
+    _, chat, _ = await route({"ids": []})
 
     shown = chat.shown()
     assert shown["query"] == "怎样登录"
@@ -340,7 +340,7 @@ async def test_a_model_sees_id_types_and_the_beginning_of_each_task_and_nothing_
 async def test_what_was_shown_counts_once_in_its_order_up_to_the_most_and_what_was_invented_does_not(
     ids: list[Any], picked: list[str]
 ) -> None:
-    found, _, _ = await routed({"ids": ids})
+    found, _, _ = await route({"ids": ids})
 
     assert found == RoutingResult(picked)
 
@@ -361,7 +361,7 @@ async def test_what_was_shown_counts_once_in_its_order_up_to_the_most_and_what_w
     ],
 )
 async def test_an_answer_without_any_id_that_was_shown_is_a_failure_that_raises_nothing(answer: Answer) -> None:
-    found, _, noted = await routed(answer)
+    found, _, noted = await route(answer)
 
     assert found == RoutingResult((), has_failed=True)
     assert noted.calls[0]["failure"] in {"agent_failure", "agent_timeout"}
@@ -370,7 +370,7 @@ async def test_an_answer_without_any_id_that_was_shown_is_a_failure_that_raises_
 async def test_a_model_that_never_answers_costs_the_budget_and_no_more() -> None:
     started = asyncio.get_running_loop().time()
 
-    found, chat, noted = await routed(NEVER, budget_s=0.05)
+    found, chat, noted = await route(NEVER, budget_s=0.05)
 
     assert found.has_failed
     assert asyncio.get_running_loop().time() - started < 2
@@ -379,7 +379,7 @@ async def test_a_model_that_never_answers_costs_the_budget_and_no_more() -> None
 
 
 async def test_each_decision_is_noted_with_what_was_asked_said_and_shown() -> None:
-    _, chat, noted = await routed({"ids": ["knowledge-1"], "reason": "about logging in"})
+    _, chat, noted = await route({"ids": ["knowledge-1"], "reason": "about logging in"})
 
     call = noted.calls[0]
     assert (call["function"], call["model"], call["failure"]) == (ROUTE, "queued", None)

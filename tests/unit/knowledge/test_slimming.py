@@ -20,7 +20,7 @@ from tests.builders import CountedIds, local, new_knowledge
 pytestmark = pytest.mark.anyio
 
 
-class Gate:
+class GatedHubStore:
     """A store of which each writing waits until it is let through; `begun` says that one does."""
 
     def __init__(self, hub: Hub) -> None:
@@ -52,28 +52,28 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 @pytest.fixture
-def gate(hub: Hub) -> Gate:
-    return Gate(hub)
+def gate(hub: Hub) -> GatedHubStore:
+    return GatedHubStore(hub)
 
 
 @pytest.fixture
-def slimming(hub: Hub, gate: Gate) -> Slimming:
+def slimming(hub: Hub, gate: GatedHubStore) -> Slimming:
     return Slimming(gate, hub.indexes.records.lexical, SlimOptions(CountedIds(), no_model, 1.0))
 
 
-async def keep(hub: Hub, content: str, count: int) -> list[str]:
+async def save_copies(hub: Hub, content: str, count: int) -> list[str]:
     saved = await hub.knowledge.records.save_batch(local(), [new_knowledge(content, dedup=False) for _ in range(count)])
     return [str(item.record["id"]) for item in saved.records]
 
 
-async def live(hub: Hub) -> list[str]:
+async def live_ids(hub: Hub) -> list[str]:
     return [head.id for head in list_live_records(hub.store.view("default"))]
 
 
 async def test_who_cancels_while_it_is_written_is_told_that_it_was_done(
-    hub: Hub, gate: Gate, slimming: Slimming
+    hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
-    first, _ = await keep(hub, "one", 2)
+    first, _ = await save_copies(hub, "one", 2)
     work = asyncio.create_task(slimming.slim(local()))
     await gate.begun.wait()
 
@@ -83,39 +83,39 @@ async def test_who_cancels_while_it_is_written_is_told_that_it_was_done(
     done = await work
 
     assert (done.report["records_after"], len(done.operation_ids)) == (1, 1)
-    assert await live(hub) == [first]
+    assert await live_ids(hub) == [first]
 
 
 async def test_many_copies_of_one_record_are_several_operations_of_one_undo(
-    hub: Hub, gate: Gate, slimming: Slimming
+    hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
-    ids = await keep(hub, "one", 500)
+    ids = await save_copies(hub, "one", 500)
     gate.let_through.set()
 
     done = await slimming.slim(local())
 
-    assert (len(done.operation_ids), done.report["merged_count"], await live(hub)) == (6, 6, ids[:1])
+    assert (len(done.operation_ids), done.report["merged_count"], await live_ids(hub)) == (6, 6, ids[:1])
     assert hub.store.view("default").get("knowledge", ids[0])["version"] == 7  # type: ignore[index]  # it is there
     await hub.operations.history.undo(local(), done.slim_id or "")
-    assert await live(hub) == ids
+    assert await live_ids(hub) == ids
 
 
 async def test_long_copies_are_shared_out_to_merges_of_a_hundred_thousand_characters(
-    hub: Hub, gate: Gate, slimming: Slimming
+    hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
-    ids = await keep(hub, "x" * 30_000, 8)
+    ids = await save_copies(hub, "x" * 30_000, 8)
     gate.let_through.set()
 
     done = await slimming.slim(local())
 
     assert [len(item["sources"]) for item in done.report["merged"]] == [3, 3, 1]
-    assert (len(done.operation_ids), await live(hub)) == (3, ids[:1])
+    assert (len(done.operation_ids), await live_ids(hub)) == (3, ids[:1])
 
 
 async def test_what_is_overtaken_in_the_last_operation_leaves_the_others_whole(
-    hub: Hub, gate: Gate, slimming: Slimming
+    hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
-    ids = await keep(hub, "one", 300)
+    ids = await save_copies(hub, "one", 300)
     work = asyncio.create_task(slimming.slim(local()))
     await gate.begun.wait()
 
@@ -125,17 +125,17 @@ async def test_what_is_overtaken_in_the_last_operation_leaves_the_others_whole(
 
     assert [item["reason"] for item in done.report["skipped"]] == ["one of these was changed meanwhile"]
     assert done.report["skipped"][0]["ids"][-1] == ids[-1]
-    assert await live(hub) == [ids[0], *ids[298:]]
+    assert await live_ids(hub) == [ids[0], *ids[298:]]
     await hub.operations.history.undo(local(), done.slim_id or "")
-    assert await live(hub) == ids
+    assert await live_ids(hub) == ids
 
 
 async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does_not_hinder_the_others(
-    hub: Hub, gate: Gate, slimming: Slimming
+    hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
     for number in range(50):
-        await keep(hub, f"fact {number}", 2)
-    bad = await keep(hub, "too many resources", 2)
+        await save_copies(hub, f"fact {number}", 2)
+    bad = await save_copies(hub, "too many resources", 2)
     for name, row_id in zip("ab", bad, strict=True):
         await hub.knowledge.records.patch(
             local(), row_id, {"resource_ids": [f"{name}-{number}" for number in range(30)]}
@@ -151,9 +151,9 @@ async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does
 
 
 async def test_a_slimming_of_one_account_does_not_hold_up_that_of_another(
-    hub: Hub, gate: Gate, slimming: Slimming
+    hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
-    await keep(hub, "one", 2)
+    await save_copies(hub, "one", 2)
     slow = asyncio.create_task(slimming.slim(local()))
     await gate.begun.wait()
 

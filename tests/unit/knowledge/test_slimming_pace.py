@@ -30,7 +30,7 @@ def _no_collection() -> Iterator[None]:
     gc.enable()
 
 
-async def steps_of(work: Awaitable[SlimResult]) -> tuple[SlimResult, list[float]]:
+async def measure_turns(work: Awaitable[SlimResult]) -> tuple[SlimResult, list[float]]:
     """Do it, and return the processor time of each turn that others had to wait for meanwhile, in seconds."""
     working = asyncio.ensure_future(work)
     steps: list[float] = []
@@ -50,8 +50,8 @@ async def test_no_step_of_a_slimming_or_of_its_retry_takes_a_large_part_of_it(tm
         for start in range(0, len(drafts), 100):
             await hub.knowledge.records.save_batch(local(), drafts[start : start + 100])
 
-        done, steps = await steps_of(hub.knowledge.slimming.slim(local(), key=KEY))
-        again, steps_again = await steps_of(hub.knowledge.slimming.slim(local(), key=KEY))
+        done, steps = await measure_turns(hub.knowledge.slimming.slim(local(), key=KEY))
+        again, steps_again = await measure_turns(hub.knowledge.slimming.slim(local(), key=KEY))
 
     assert (done.report["merged_count"], again) == (PAIRS, done)
     assert max(steps) * 10 < sum(steps)

@@ -35,7 +35,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.folder = Path(tempfile.mkdtemp(prefix="knowhub-model-"))
         self.clock, self.ids = FakeClock(), CountedIds()
-        self.hub = self.opened()
+        self.hub = self.open_domain()
         self.said: Rows = {}
         self.versions: dict[str, int] = {}
         self.done: list[tuple[str, Rows, Rows]] = []
@@ -45,7 +45,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         self.loop.close()
         shutil.rmtree(self.folder)
 
-    def opened(self) -> Domain:
+    def open_domain(self) -> Domain:
         async def open_inside_the_loop() -> Domain:
             return domain_on(open_files(self.folder, clock=self.clock, ids=self.ids), self.ids)
 
@@ -68,7 +68,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         return sorted(self.said)[number % len(self.said)]
 
     def duplicate(self, content: str) -> str | None:
-        same = [row_id for row_id, row in self.said.items() if folded(row["content"]) == folded(content)]
+        same = [row_id for row_id, row in self.said.items() if fold(row["content"]) == fold(content)]
         return same[0] if same else None
 
     def is_sunk(self, row: dict[str, Any]) -> bool:
@@ -86,11 +86,11 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
         if dedup and known is not None:
             stored = str(saved.duplicate_of)
-            assert folded(self.said[stored]["content"]) == folded(content)
+            assert fold(self.said[stored]["content"]) == fold(content)
             assert (saved.operation_id is not None) is self.is_sunk(before[stored])
         else:
             assert saved.record["id"] not in self.said
-            self.said[saved.record["id"]] = fresh(content, tags)
+            self.said[saved.record["id"]] = new_brief(content, tags)
         self.note(saved.operation_id, before)
 
     @rule(contents=st.lists(CONTENTS, min_size=1, max_size=4))
@@ -104,7 +104,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
             known = self.duplicate(content)
             assert (saved.duplicate_of is None) == (known is None)
             if known is None:
-                self.said[saved.record["id"]] = fresh(content, {})
+                self.said[saved.record["id"]] = new_brief(content, {})
         self.note(batch.operation_id, before)
 
     @precondition(lambda self: self.said)
@@ -169,7 +169,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         skipped = taken if on_conflict is OnConflict.SKIP else set()
         assert (answer.imported, answer.skipped) == (len(lines) - len(taken), len(skipped))
         for row_id in lines.keys() - skipped:
-            self.said[row_id] = fresh(lines[row_id], {}) | {"helpful": 4}
+            self.said[row_id] = new_brief(lines[row_id], {}) | {"helpful": 4}
         self.note(answer.import_id, before)
 
     @precondition(lambda self: self.done)
@@ -180,7 +180,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         undone = self.run(self.hub.operations.history.undo(local(), operation_id))
 
         assert self.rows() == before
-        self.said = brief(before)
+        self.said = brief_rows(before)
         self.note(undone.operation_ids[0], after)
 
     @precondition(lambda self: self.done)
@@ -205,7 +205,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
             again = self.outcome(operation_id, dry_run=True)
             assert isinstance(again, Conflict)
             assert again.extra["undone_by"] == real.operation_ids[0]
-            self.said = brief(after)
+            self.said = brief_rows(after)
             self.note(real.operation_ids[0], before)
 
     def outcome(self, operation_id: str, *, dry_run: bool) -> UndoResult | Conflict:
@@ -218,7 +218,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
     def reopen(self) -> None:
         before = self.rows()
         self.run(self.hub.store.close())
-        self.hub = self.opened()
+        self.hub = self.open_domain()
 
         assert self.rows() == before
 
@@ -227,11 +227,11 @@ class KnowledgeMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
 
     @invariant()
-    def what_is_stored_is_what_was_said(self) -> None:
-        assert brief(self.rows()) == self.said
+    def check_stored_rows(self) -> None:
+        assert brief_rows(self.rows()) == self.said
 
     @invariant()
-    def every_live_record_is_listed_once(self) -> None:
+    def check_listing(self) -> None:
         page = self.run(self.hub.knowledge.records.page(local(), ListQuery(limit=1000)))
 
         listed = [orjson.loads(record)["id"] for record in page.records]
@@ -239,7 +239,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         assert set(listed) == self.said.keys()
 
     @invariant()
-    def versions_only_rise(self) -> None:
+    def check_versions(self) -> None:
         raw = dict(self.hub.store.state("default").memory_table(COLLECTION).texts())
         versions = {row_id: orjson.loads(text)["version"] for row_id, text in raw.items()}
 
@@ -247,15 +247,15 @@ class KnowledgeMachine(RuleBasedStateMachine):
         self.versions = versions
 
 
-def folded(content: str) -> str:
+def fold(content: str) -> str:
     return content.strip().lower()
 
 
-def fresh(content: str, tags: dict[str, str]) -> dict[str, Any]:
+def new_brief(content: str, tags: dict[str, str]) -> dict[str, Any]:
     return {"content": content, "tags": tags, "score": 3, "helpful": 1, "harmful": 0}
 
 
-def brief(rows: Rows) -> Rows:
+def brief_rows(rows: Rows) -> Rows:
     return {
         row_id: {"content": row["content"], "tags": row["tags"]}
         | {name: row["eval"][name] for name in ("score", "helpful", "harmful")}

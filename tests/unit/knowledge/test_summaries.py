@@ -15,11 +15,11 @@ from tests.builders import Domain, knowledge_row, local, new_knowledge, opened
 pytestmark = pytest.mark.anyio
 
 
-def key(fields: dict[str, Any]) -> bytes:
+def dedup_key(fields: dict[str, Any]) -> bytes:
     return table.dedup_key(knowledge_row("a", **fields))
 
 
-async def pages(hub: Domain, limit: int) -> list[str]:
+async def list_pages(hub: Domain, limit: int) -> list[str]:
     shown: list[str] = []
     before: int | None = None
     while True:
@@ -43,11 +43,11 @@ async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_ord
         await asyncio.gather(*votes, saves[0], *patches, *saves[1:])
 
         expected = ["new 2", "new 1", "new 0", "old 2", "old 1", "old 0"]
-        assert await pages(hub, 2) == expected
+        assert await list_pages(hub, 2) == expected
         tagged = await hub.knowledge.records.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
         assert [orjson.loads(record)["content"] for record in tagged.records] == ["old 2", "old 1", "old 0"]
     async with opened(tmp_path) as hub:
-        assert await pages(hub, 4) == expected
+        assert await list_pages(hub, 4) == expected
 
 
 @pytest.mark.parametrize("supersedes", ["new-old", None])

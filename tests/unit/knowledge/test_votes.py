@@ -16,17 +16,17 @@ from tests.builders import START, knowledge_row
 HELPFUL, HARMFUL = Feedback(helpful_case={}), Feedback(harmful_case={})
 
 
-def count(row: Row, now: float = START) -> Evidence:
+def count_votes(row: Row, now: float = START) -> Evidence:
     return sum_votes(weigh_votes(row["eval"]), now)
 
 
-def vote(row: Row, feedback: Feedback, times: int = 1, voter: Voter | None = None) -> Row:
+def apply_votes(row: Row, feedback: Feedback, times: int = 1, voter: Voter | None = None) -> Row:
     for _ in range(times):
         row = evidence.with_feedback(row, feedback, START, voter)
     return row
 
 
-def imported(**fields: Any) -> Row:  # noqa: ANN401 -- any figure
+def imported_row(**fields: Any) -> Row:  # noqa: ANN401 -- any figure
     row = knowledge_row()
     return row | {"eval": row["eval"] | fields}
 
@@ -34,23 +34,26 @@ def imported(**fields: Any) -> Row:  # noqa: ANN401 -- any figure
 def test_a_new_record_has_no_evidence_and_is_neutral() -> None:
     row = knowledge_row()
 
-    assert count(row) == (0.0, 0.0, 0.0)
-    assert count(row).confidence == row["eval"]["confidence"] == 0.5
+    assert count_votes(row) == (0.0, 0.0, 0.0)
+    assert count_votes(row).confidence == row["eval"]["confidence"] == 0.5
 
 
 def test_a_voter_counts_once_for_a_goal_and_the_last_word_counts() -> None:
-    row = vote(knowledge_row(), HELPFUL, 10, Voter("user:li", "goal"))
-    changed = vote(row, HARMFUL, 1, Voter("user:li", "goal"))
-    other = vote(row, HELPFUL, 1, Voter("user:li", "other goal"))
+    row = apply_votes(knowledge_row(), HELPFUL, 10, Voter("user:li", "goal"))
+    changed = apply_votes(row, HARMFUL, 1, Voter("user:li", "goal"))
+    other = apply_votes(row, HELPFUL, 1, Voter("user:li", "other goal"))
 
-    assert count(row) == (1.0, 0.0, 0.0)
-    assert count(changed) == (0.0, 1.0, 0.0)
-    assert count(other).helpful == pytest.approx(1.9)
+    assert count_votes(row) == (1.0, 0.0, 0.0)
+    assert count_votes(changed) == (0.0, 1.0, 0.0)
+    assert count_votes(other).helpful == pytest.approx(1.9)
     assert changed["eval"]["helpful"] == 11
 
 
 def test_votes_without_a_goal_count_less_each_time() -> None:
-    weights = [count(vote(knowledge_row(), HELPFUL, times, Voter("user:li"))).helpful for times in (1, 2, 3, 10_000)]
+    weights = [
+        count_votes(apply_votes(knowledge_row(), HELPFUL, times, Voter("user:li"))).helpful
+        for times in (1, 2, 3, 10_000)
+    ]
 
     assert weights[0] == 1.0
     assert weights[1] == pytest.approx(1.45)
@@ -59,28 +62,30 @@ def test_votes_without_a_goal_count_less_each_time() -> None:
 
 
 def test_ten_thousand_votes_of_one_voter_leave_the_votes_of_others() -> None:
-    row = vote(vote(knowledge_row(), HELPFUL, 1, Voter("user:chen", "goal")), HARMFUL, 10_000, Voter("user:li"))
+    row = apply_votes(
+        apply_votes(knowledge_row(), HELPFUL, 1, Voter("user:chen", "goal")), HARMFUL, 10_000, Voter("user:li")
+    )
 
     assert row["eval"]["harmful"] == 10_000
-    assert (count(row).helpful > 0.5, count(row).harmful < 2) == (True, True)
-    assert not is_sunk(row["eval"]["score"], count(row))
+    assert (count_votes(row).helpful > 0.5, count_votes(row).harmful < 2) == (True, True)
+    assert not is_sunk(row["eval"]["score"], count_votes(row))
 
 
 def test_ten_thousand_voters_weigh_less_than_ten_votes() -> None:
     row: Row = knowledge_row()
     for number in range(10_000):
-        row = vote(row, HARMFUL, 1, Voter(f"user:{number}", "goal"))
+        row = apply_votes(row, HARMFUL, 1, Voter(f"user:{number}", "goal"))
 
-    assert 9 < count(row).harmful < 10
+    assert 9 < count_votes(row).harmful < 10
     assert len(row["eval"]["votes"]) == 40
-    assert is_sunk(row["eval"]["score"], count(row))
+    assert is_sunk(row["eval"]["score"], count_votes(row))
     assert 0 < row["eval"]["confidence"] < 0.5
 
 
 def test_to_be_passed_over_ranks_and_changes_no_counter() -> None:
     row = evidence.with_vote(knowledge_row(), VoteKind.PASSED_OVER, START, Voter("user:li", "goal"))
 
-    assert count(row) == (0.0, 0.0, 1.0)
+    assert count_votes(row) == (0.0, 0.0, 1.0)
     assert {name: row["eval"][name] for name in ("helpful", "harmful", "confidence")} == {
         "helpful": 1,
         "harmful": 0,
@@ -93,19 +98,19 @@ def test_weak_evidence_is_counted_apart() -> None:
     row = evidence.with_weak_evidence(row, START, has_succeeded=False)
 
     assert row["eval"]["weak"] == {"success": 1, "failure": 1}
-    assert (count(row), row["eval"]["helpful"], row["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 1, 0)
+    assert (count_votes(row), row["eval"]["helpful"], row["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 1, 0)
 
 
 def test_a_restored_record_begins_anew() -> None:
     sunk: Row = knowledge_row()
     for number in range(5):
-        sunk = vote(sunk, HARMFUL, 1, Voter(f"user:{number}", "goal"))
+        sunk = apply_votes(sunk, HARMFUL, 1, Voter(f"user:{number}", "goal"))
 
     restored = evidence.with_vote(sunk, VoteKind.RESTORED, START, Voter("user:li"))
 
-    assert is_sunk(3, count(sunk))
-    assert (count(restored), restored["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 5)
-    assert count(vote(restored, HELPFUL)).helpful == 1.0
+    assert is_sunk(3, count_votes(sunk))
+    assert (count_votes(restored), restored["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 5)
+    assert count_votes(apply_votes(restored, HELPFUL)).helpful == 1.0
 
 
 @pytest.mark.parametrize(
@@ -120,21 +125,23 @@ def test_a_restored_record_begins_anew() -> None:
 def test_the_counters_of_earlier_versions_and_imports_are_votes(
     fields: dict[str, Any], helpful: float, harmful: float
 ) -> None:
-    found = count(imported(**fields))
+    found = count_votes(imported_row(**fields))
 
     assert [found.helpful, found.harmful] == pytest.approx([helpful, harmful], abs=0.01)
 
 
 def test_the_first_vote_keeps_what_the_counters_said_and_drops_the_old_weight() -> None:
-    row = vote(imported(helpful=3, effective={"helpful": 2, "harmful": 0}), HELPFUL, 1, Voter("user:li", "goal"))
+    row = apply_votes(
+        imported_row(helpful=3, effective={"helpful": 2, "harmful": 0}), HELPFUL, 1, Voter("user:li", "goal")
+    )
 
-    assert count(row).helpful == pytest.approx(2.71, abs=0.01)
+    assert count_votes(row).helpful == pytest.approx(2.71, abs=0.01)
     assert "effective" not in row["eval"]
 
 
 def test_merged_records_have_the_votes_of_all() -> None:
-    first = vote(knowledge_row("a"), HELPFUL, 1, Voter("user:li", "goal"))["eval"]
-    other = vote(knowledge_row("b"), HARMFUL, 1, Voter("user:chen", "goal"))["eval"] | {
+    first = apply_votes(knowledge_row("a"), HELPFUL, 1, Voter("user:li", "goal"))["eval"]
+    other = apply_votes(knowledge_row("b"), HARMFUL, 1, Voter("user:chen", "goal"))["eval"] | {
         "weak": {"success": 2, "failure": 1}
     }
 

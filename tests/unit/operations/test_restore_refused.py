@@ -34,7 +34,7 @@ TS = "20200101T000000Z"
 HOUR_S = 3600.0
 
 
-async def with_a_row(hub: Hub, root: Path, collection: str, row_id: str, row: Mapping[str, Any]) -> None:
+async def add_snapshot_with_row(hub: Hub, root: Path, collection: str, row_id: str, row: Mapping[str, Any]) -> None:
     """Put a snapshot beside the others in which one more row was written, by whomever."""
     entry = await hub.operations.snapshots.create()
     archive = Archive.of(Path(entry.path))
@@ -75,7 +75,7 @@ async def test_a_row_that_this_knowhub_could_not_hold_is_named(
 ) -> None:
     async with hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
-        await with_a_row(hub, tmp_path, collection, row_id, row)
+        await add_snapshot_with_row(hub, tmp_path, collection, row_id, row)
         now = state_of(hub.store)
 
         with pytest.raises(InvalidInput, match=f"{collection} '{row_id}' is no row of this KnowHub"):

@@ -28,12 +28,12 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         yield opened
 
 
-def members(path: str) -> dict[str, bytes]:
+def read_members(path: str) -> dict[str, bytes]:
     with tarfile.open(path) as archive:
         return {item.name: found.read() for item in archive if (found := archive.extractfile(item)) is not None}
 
 
-async def revealed(hub: Hub, resource_id: str = ID) -> str | None:
+async def reveal(hub: Hub, resource_id: str = ID) -> str | None:
     return (await hub.resources.reveal(local(), resource_id)).secure_body
 
 
@@ -42,7 +42,7 @@ async def test_a_snapshot_holds_the_wrapped_keys_and_no_master_key(hub: Hub, tmp
 
     entry = await hub.operations.snapshots.create()
 
-    held = members(entry.path)
+    held = read_members(entry.path)
     master = (tmp_path / "data" / "keys" / "master.key").read_bytes().strip()
     assert held[KEYRING] == (tmp_path / "data" / KEYRING).read_bytes()
     assert not any("master.key" in name for name in held)
@@ -54,7 +54,7 @@ async def test_a_snapshot_of_a_hub_without_secrets_has_no_keyring(hub: Hub) -> N
 
     entry = await hub.operations.snapshots.create()
 
-    assert KEYRING not in members(entry.path)
+    assert KEYRING not in read_members(entry.path)
 
 
 async def test_a_restore_brings_back_what_was_sealed_with_its_keys(hub: Hub, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_a_restore_brings_back_what_was_sealed_with_its_keys(hub: Hub, tmp
 
     await hub.operations.snapshots.restore(local(), entry.ts)
 
-    assert await revealed(hub) == SECRET
+    assert await reveal(hub) == SECRET
     assert (await hub.resources.read(local(), ID))["version"] == 3
 
 
@@ -82,8 +82,8 @@ async def test_a_restore_revives_no_key_that_was_destroyed(hub: Hub, tmp_path: P
     assert erased.snapshots == [entry.ts]
     assert (RESOURCES, ID) in restored.erased
     with pytest.raises(NotFound):
-        await revealed(hub)
-    assert await revealed(hub, "cookies/b") == "kept"
+        await reveal(hub)
+    assert await reveal(hub, "cookies/b") == "kept"
     keys = keyring_of((tmp_path / "data" / KEYRING).read_bytes())
     assert sorted(key.destroyed_at is None for key in keys.values()) == [False, True]
 
@@ -98,7 +98,7 @@ async def test_a_snapshot_is_unpacked_beside_a_master_key_that_was_brought_along
     unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
 
     async with hub_at(moved) as there:
-        assert await revealed(there) == SECRET
+        assert await reveal(there) == SECRET
 
 
 async def test_a_snapshot_that_is_unpacked_without_a_master_key_shuts_sealed_bodies_only(
@@ -113,7 +113,7 @@ async def test_a_snapshot_that_is_unpacked_without_a_master_key_shuts_sealed_bod
     async with hub_at(moved) as there:
         assert (await there.resources.read(local(), ID))["body"] == "log in here"
         with pytest.raises(Unavailable, match="not here"):
-            await revealed(there)
+            await reveal(there)
 
 
 async def test_unpacking_keeps_what_was_destroyed_in_the_keyring_that_is_there(hub: Hub, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_a_damaged_keyring_shuts_sealing_is_never_written_over_and_is_name
     ring.write_bytes(junk)
 
     with pytest.raises(Unavailable, match=r"keyring\.json"):
-        await revealed(hub)
+        await reveal(hub)
     with pytest.raises(Unavailable, match=r"keyring\.json"):
         await hub.resources.save(local(), new_resource("b", secure_body=SECRET))
 

@@ -26,15 +26,15 @@ async def test_a_snapshot_is_made_each_day_on_which_something_was_written_and_se
     async with hub_at(tmp_path, clock) as hub:
         asked = await hub.operations.snapshots.create()
 
-        async def begun_at() -> float:
+        async def find_begin() -> float:
             return clock.now()
 
-        periodic = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: hub.store.last_seq, begun_at)
+        periodic = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: hub.store.last_seq, find_begin)
 
         async def a_day_later() -> int:
             clock.advance(24 * HOUR_S)
             await periodic.tick()
-            await ended()
+            await wait_for_snapshots()
             return len(
                 [entry for entry in await hub.operations.snapshots.entries() if entry.reason is SnapshotReason.PERIODIC]
             )
@@ -56,11 +56,11 @@ async def test_the_first_snapshot_comes_a_day_after_the_first_write_and_none_wit
         await hub.knowledge.records.save(local(), new_knowledge())
         begun = clock.now()
 
-        async def begun_at() -> float:
+        async def find_begin() -> float:
             return begun
 
-        never = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (0.0, 3), lambda: 1, begun_at)
-        daily = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: 1, begun_at)
+        never = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (0.0, 3), lambda: 1, find_begin)
+        daily = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: 1, find_begin)
         for hours in (1, 22):
             clock.advance(hours * HOUR_S)
             await daily.tick()
@@ -83,19 +83,19 @@ async def test_a_periodic_snapshot_that_fails_is_named_until_one_succeeds(tmp_pa
         clock.advance(25 * HOUR_S)
         files.begin(Plan(fail_at=1, error=errno.ENOSPC, lasting=True, kinds=("write_at",)))
         await hub.maintenance.tick()
-        await ended()
+        await wait_for_snapshots()
         files.begin(Plan())
         await hub.maintenance.tick()
         assert "disk is full" in hub.maintenance.failures["snapshots"]
 
         clock.advance(HOUR_S)
         await hub.maintenance.tick()
-        await ended()
+        await wait_for_snapshots()
         await hub.maintenance.tick()
 
         assert "snapshots" not in hub.maintenance.failures
         assert len(await hub.operations.snapshots.entries()) == 1
 
 
-async def ended() -> None:
+async def wait_for_snapshots() -> None:
     await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_name() == TASK), return_exceptions=True)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 HOUR_S = 3600.0
 
 
-async def filled(hub: Hub) -> dict[str, str]:
+async def fill(hub: Hub) -> dict[str, str]:
     """Save records and a tree with infos; return their ids by name."""
     names = [("编程", None), ("Python", "编程"), ("asyncio", "Python"), ("pytest", "Python")]
     made = await hub.keywords.tree.create_batch(
@@ -52,7 +52,7 @@ async def filled(hub: Hub) -> dict[str, str]:
     return ids
 
 
-async def changed_since(hub: Hub, ids: dict[str, str]) -> None:
+async def change_filled(hub: Hub, ids: dict[str, str]) -> None:
     """Do to the rows of `filled` all that can be done to them."""
     await hub.knowledge.records.give_feedback(local(), ids["zebra 0"], Feedback(helpful_case={"task": "t"}))
     await hub.knowledge.records.patch(local(), ids["zebra 1"], {"content": "lion", "tags": {"a": "b"}})
@@ -69,9 +69,9 @@ async def changed_since(hub: Hub, ids: dict[str, str]) -> None:
 
 async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
+        ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
-        await changed_since(hub, ids)
+        await change_filled(hub, ids)
         now = state_of(hub.store)
         done = await hub.operations.snapshots.restore(local(), entry.ts)
 
@@ -84,7 +84,7 @@ async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: P
 
 async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_as_one(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await filled(hub)
+        await fill(hub)
         entry = await hub.operations.snapshots.create()
         lines = [imported(f"import-{number}", f"line {number}") for number in range(2600)]
         await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
@@ -101,9 +101,9 @@ async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_a
 
 async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
+        ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
-        await changed_since(hub, ids)
+        await change_filled(hub, ids)
         done = await hub.operations.snapshots.restore(local(), entry.ts)
 
         saving = asyncio.create_task(hub.knowledge.records.save(local(), new_knowledge("meanwhile")))
@@ -118,7 +118,7 @@ async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path:
 
 async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
+        ids = await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await hub.knowledge.records.delete(local(), ids["zebra 1"])
         restoring = asyncio.create_task(hub.operations.snapshots.restore(local(), entry.ts))
@@ -141,7 +141,7 @@ async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp
 
 async def test_what_is_decided_before_a_restore_in_its_batch_is_told_as_it_was(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await hub.store.commit("default", OWNER, noting("old", "as it was"))
+        await hub.store.commit("default", OWNER, note_draft("old", "as it was"))
         entry = await hub.operations.snapshots.create()
         async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
 
@@ -149,20 +149,20 @@ async def test_what_is_decided_before_a_restore_in_its_batch_is_told_as_it_was(t
                 return Unchanged(list(prepared.list_changes(prepared.last_seq, view)))
 
             # They wait together, and are decided one after another.
-            deeds = [noting("old", "changed"), noting("new", "made"), restore]
+            deeds = [note_draft("old", "changed"), note_draft("new", "made"), restore]
             answers = await asyncio.gather(*(hub.store.commit("default", OWNER, decide) for decide in deeds))
 
     assert isinstance(answers[2], Unchanged)
     assert answers[2].answer == [((OUTCOMES, "old"), {"version": 1, "text": "as it was"}), ((OUTCOMES, "new"), None)]
 
 
-def noting(row_id: str, text: str) -> Callable[[AccountView], Draft | Unchanged]:
+def note_draft(row_id: str, text: str) -> Callable[[AccountView], Draft | Unchanged]:
     return lambda _view: Draft("note", [Write(OUTCOMES, row_id, {"version": 1, "text": text})])
 
 
 async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
+        ids = await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await hub.keywords.tree.delete(local(), ids["Python"], Deletion(cascade=True))
         # As erasing leaves them.
@@ -208,7 +208,7 @@ async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_wri
 
 async def test_another_process_follows_a_restore_with_its_search_and_its_caches(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other:
-        ids = await filled(hub)
+        ids = await fill(hub)
         then, entry = state_of(hub.store), await other.operations.snapshots.create()
         await hub.keywords.tree.update(local(), ids["asyncio"], {"name": "trio"})
         assert (await other.keywords.search.search(local(), "asyncio", expand=False)).node is None
@@ -223,7 +223,7 @@ async def test_another_process_follows_a_restore_with_its_search_and_its_caches(
 
 async def test_a_snapshot_of_another_directory_restores_into_a_fresh_one(tmp_path: Path) -> None:
     async with hub_at(tmp_path / "old") as hub:
-        await filled(hub)
+        await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
     async with hub_at(tmp_path / "new") as hub:
         shutil.copytree(tmp_path / "old" / "snapshots", tmp_path / "new" / "snapshots")
@@ -242,7 +242,7 @@ async def test_the_root_stays_where_a_snapshot_has_none(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         entry = await hub.operations.snapshots.create()
-        await filled(hub)
+        await fill(hub)
 
         await hub.operations.snapshots.restore(local(), entry.ts)
 
@@ -252,12 +252,12 @@ async def test_the_root_stays_where_a_snapshot_has_none(tmp_path: Path) -> None:
 async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:
     clock = FakeClock()
     async with hub_at(tmp_path, clock) as hub:
-        ids = await filled(hub)
+        ids = await fill(hub)
         then = state_of(hub.store)
         clock.advance(48 * HOUR_S)
         await hub.store.compact(0.0, run_in_process(RealFileSystem()))
         entry = await hub.operations.snapshots.create()
-        await changed_since(hub, ids)
+        await change_filled(hub, ids)
 
         await hub.operations.snapshots.restore(local(), entry.ts)
 
@@ -268,9 +268,9 @@ async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:
 
 async def test_what_is_not_there_and_what_is_damaged_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
+        ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
-        await changed_since(hub, ids)
+        await change_filled(hub, ids)
         now, spoilt = state_of(hub.store), tmp_path / "snapshots" / "snapshot_20200101T000000Z.tar.gz"
         spoilt.write_bytes(Path(entry.path).read_bytes()[:-100])  # noqa: ASYNC240 -- a test may wait
         before = members_of(tmp_path).keys()
@@ -289,7 +289,7 @@ async def test_what_is_not_there_and_what_is_damaged_is_named_and_nothing_is_cha
 
 async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_open_says_so(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await filled(hub)
+        await fill(hub)
         folder = tmp_path / "snapshots"
         (folder / ".restore-dead" / "change_log").mkdir(parents=True)
         (folder / ".restore-dead" / "change_log" / "segment-00000001.jsonl").write_bytes(b"x")
@@ -312,7 +312,7 @@ async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_
 
 async def test_two_that_would_change_the_folder_wait_for_each_other(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other, hub_at(tmp_path, lock_timeout_s=0.05) as hurried:
-        await filled(hub)
+        await fill(hub)
         made = await asyncio.gather(*(item.operations.snapshots.create() for item in (other, hub, other, hub)))
         descriptor = os.open(tmp_path / "snapshots", os.O_RDONLY)
         assert try_flock(descriptor)
@@ -326,7 +326,7 @@ async def test_two_that_would_change_the_folder_wait_for_each_other(tmp_path: Pa
 
 async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_made_again(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
+        ids = await fill(hub)
         key = (COLLECTION, ids["zebra 0"])
         stub = Write(*key, {**(hub.store.view("default").get(*key) or {}), "deleted": True, "erased": True})
         made: list[str] = []
@@ -352,9 +352,9 @@ async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_m
 async def test_a_disk_that_is_full_or_fails_is_told_and_nothing_is_left(tmp_path: Path, error: int) -> None:
     files = FaultyFileSystem()
     async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), Overrides(files=files), maintain=False) as hub:
-        ids = await filled(hub)
+        ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
-        await changed_since(hub, ids)
+        await change_filled(hub, ids)
         now = state_of(hub.store)
         for call in range(1, 5):
             files.begin(Plan(fail_at=call, error=error, kinds=("write_at",)))

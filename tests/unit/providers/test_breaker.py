@@ -13,7 +13,7 @@ def breaker(clock: FakeClock) -> CircuitBreaker:
     return CircuitBreaker(3, COOL_DOWN_S, clock.now)
 
 
-def admitted(breaker: CircuitBreaker) -> int:
+def start_call(breaker: CircuitBreaker) -> int:
     epoch = breaker.start_call()
     assert epoch is not None
     return epoch
@@ -21,7 +21,7 @@ def admitted(breaker: CircuitBreaker) -> int:
 
 def fail(breaker: CircuitBreaker, times: int) -> None:
     for _ in range(times):
-        breaker.note(admitted(breaker), CallResult.ILL)
+        breaker.note(start_call(breaker), CallResult.ILL)
 
 
 def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: CircuitBreaker) -> None:
@@ -38,7 +38,7 @@ def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: CircuitBr
 
 def test_a_success_begins_the_count_anew(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
-    breaker.note(admitted(breaker), CallResult.WELL)
+    breaker.note(start_call(breaker), CallResult.WELL)
 
     fail(breaker, 2)
 
@@ -48,7 +48,7 @@ def test_a_success_begins_the_count_anew(breaker: CircuitBreaker) -> None:
 def test_a_call_that_says_nothing_is_neither_failure_nor_success(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
 
-    breaker.note(admitted(breaker), CallResult.NOTHING)
+    breaker.note(start_call(breaker), CallResult.NOTHING)
 
     assert not breaker.is_open
     fail(breaker, 1)
@@ -75,7 +75,7 @@ def test_the_probe_closes_it_or_opens_it_anew_or_leaves_the_probe_to_another(
 ) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
-    probe = admitted(breaker)
+    probe = start_call(breaker)
 
     breaker.note(probe, verdict)
 
@@ -99,7 +99,7 @@ def test_one_failed_probe_is_enough_to_open_it_for_the_whole_cool_down(
 def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(
     breaker: CircuitBreaker, clock: FakeClock
 ) -> None:
-    straggler = admitted(breaker)
+    straggler = start_call(breaker)
     fail(breaker, 3)
     clock.advance(10)
 
@@ -112,10 +112,10 @@ def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(
 def test_a_straggler_neither_frees_the_probes_place_nor_decides_for_it(
     breaker: CircuitBreaker, clock: FakeClock, verdict: CallResult
 ) -> None:
-    straggler = admitted(breaker)
+    straggler = start_call(breaker)
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
-    probe = admitted(breaker)
+    probe = start_call(breaker)
 
     breaker.note(straggler, verdict)
 
@@ -130,10 +130,10 @@ def test_a_straggler_of_before_does_not_count_once_the_probe_has_closed_it(
     clock: FakeClock, verdict: CallResult
 ) -> None:
     breaker = CircuitBreaker(1, COOL_DOWN_S, clock.now)
-    straggler = admitted(breaker)
+    straggler = start_call(breaker)
     fail(breaker, 1)
     clock.advance(COOL_DOWN_S)
-    breaker.note(admitted(breaker), CallResult.WELL)
+    breaker.note(start_call(breaker), CallResult.WELL)
 
     breaker.note(straggler, verdict)
 
@@ -141,7 +141,7 @@ def test_a_straggler_of_before_does_not_count_once_the_probe_has_closed_it(
 
 
 def test_a_straggler_does_not_close_what_has_opened(breaker: CircuitBreaker) -> None:
-    straggler = admitted(breaker)
+    straggler = start_call(breaker)
     fail(breaker, 3)
 
     breaker.note(straggler, CallResult.WELL)
@@ -152,9 +152,9 @@ def test_a_straggler_does_not_close_what_has_opened(breaker: CircuitBreaker) -> 
 def test_a_probe_that_was_given_up_is_a_straggler_to_the_next_one(breaker: CircuitBreaker, clock: FakeClock) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
-    first = admitted(breaker)
+    first = start_call(breaker)
     breaker.note(first, CallResult.NOTHING)
-    second = admitted(breaker)
+    second = start_call(breaker)
 
     breaker.note(first, CallResult.WELL)
 

@@ -48,7 +48,7 @@ async def test_the_key_stands_in_no_error_and_no_log(
     assert len(failed.detail) < 260
 
 
-def asking(schema: dict[str, Any]) -> ChatRequest:
+def make_question(schema: dict[str, Any]) -> ChatRequest:
     return ChatRequest("f", QUESTION.messages, schema)
 
 
@@ -68,7 +68,7 @@ async def test_the_key_stands_in_no_answer(
 ) -> None:
     server.mock(return_value=httpx.Response(200, json={"choices": [{"message": message}]}))
 
-    reply = await chat_client(http).chat(asking(ANY), 10)
+    reply = await chat_client(http).chat(make_question(ANY), 10)
 
     assert KEY not in json.dumps(reply.data)
     assert "[key]" in reply.data["reason"]
@@ -90,7 +90,7 @@ async def test_the_key_stands_in_no_word_about_an_unfit_answer(
     model = chat_client(http)
 
     with pytest.raises(Exception, match="does not fit, twice") as caught:
-        await model.chat(asking(ANY), 10)
+        await model.chat(make_question(ANY), 10)
 
     told = "".join(traceback.format_exception(caught.value)) + caplog.text
     assert "[key]" in str(caught.value)
@@ -103,7 +103,7 @@ async def test_a_key_that_the_names_of_fields_make_up_is_not_told(http: httpx.As
     server.mock(return_value=completion({"sk": {"canary": {"0123456789": 1}}}))
 
     with pytest.raises(Exception, match=r"\[key\]") as caught:
-        await chat_client(http, api_key=key).chat(asking(schema), 10)
+        await chat_client(http, api_key=key).chat(make_question(schema), 10)
 
     assert key not in "".join(traceback.format_exception(caught.value))
 
@@ -131,7 +131,7 @@ async def test_a_short_key_is_a_placeholder_and_spoils_no_answer(http: httpx.Asy
     answer = {"reason": "ollama runs ollamas; it was asked with Bearer ollama, bearer ollamas and Bearer ollama."}
     server.mock(return_value=completion(answer))
 
-    reply = await chat_client(http, api_key="ollama").chat(asking(ANY), 10)
+    reply = await chat_client(http, api_key="ollama").chat(make_question(ANY), 10)
 
     assert reply.data == {
         "reason": "ollama runs ollamas; it was asked with Bearer [key], bearer ollamas and Bearer [key]."

@@ -245,14 +245,14 @@ async def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
 
-    async with make_client() as http, socket_server([ok(MATCH_BODY)]) as base_url:
+    async with make_client() as http, socket_server([ok_response(MATCH_BODY)]) as base_url:
         reply = await chat_client(http, base_url=base_url).chat(QUESTION, 10)
 
     assert reply.data == MATCH
 
 
 async def test_a_proxy_that_is_set_is_asked() -> None:
-    async with socket_server([ok(MATCH_BODY)]) as proxy, make_client(proxy.removesuffix("/v1")) as http:
+    async with socket_server([ok_response(MATCH_BODY)]) as proxy, make_client(proxy.removesuffix("/v1")) as http:
         reply = await chat_client(http, base_url="http://model.invalid/v1").chat(QUESTION, 10)
 
     assert reply.data == MATCH
@@ -293,7 +293,7 @@ async def test_a_client_that_was_closed_is_a_failure_too() -> None:
 MATCH_BODY = completion(MATCH).content
 
 
-def ok(body: bytes) -> bytes:
+def ok_response(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 

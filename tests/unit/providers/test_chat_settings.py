@@ -37,7 +37,7 @@ async def server() -> AsyncIterator[respx.Route]:
         yield router.post(URL).mock(return_value=refusal(500, "ill"))
 
 
-def settings(**given: Any) -> Settings:  # noqa: ANN401 -- any setting
+def make_settings(**given: Any) -> Settings:  # noqa: ANN401 -- any setting
     return Settings(llm_base_url=BASE_URL, llm_attempts=1, **given)
 
 
@@ -50,16 +50,16 @@ class CountedChatModel(ChatModel, CountedModel, Protocol):
     """A chat model that counts its calls."""
 
 
-def counted(chat: object) -> CountedChatModel:
+def as_counted(chat: object) -> CountedChatModel:
     assert isinstance(chat, CountedChatModel)
     return chat
 
 
 async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(server: respx.Route) -> None:
-    given = settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
+    given = make_settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
 
     async with opened_model(open_chat, given) as built:
-        chat = counted(built)
+        chat = as_counted(built)
         details = [(await failure_of(chat)).detail for _ in range(3)]
 
     assert details[:2] == ["the server answered 500: ill"] * 2
@@ -68,8 +68,8 @@ async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(s
 
 
 async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> None:
-    async with opened_model(open_chat, settings(llm_breaker_failures=0)) as built:
-        chat = counted(built)
+    async with opened_model(open_chat, make_settings(llm_breaker_failures=0)) as built:
+        chat = as_counted(built)
         failed = [await failure_of(chat) for _ in range(10)]
 
     assert server.call_count == 10
@@ -79,22 +79,22 @@ async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> No
 async def test_an_answer_is_read_as_far_as_is_set(server: respx.Route) -> None:
     server.mock(return_value=completion({**MATCH, "more": "x" * 3000}))
 
-    async with opened_model(open_chat, settings(llm_max_answer_bytes=2048)) as built:
-        failed = await failure_of(counted(built))
+    async with opened_model(open_chat, make_settings(llm_max_answer_bytes=2048)) as built:
+        failed = await failure_of(as_counted(built))
 
     assert failed.detail == "the answer is over 2048 bytes"
 
 
 async def test_models_asked_for_by_name_share_the_spend_limit(server: respx.Route) -> None:
     server.mock(return_value=completion(MATCH))
-    given, timing = settings(), FakeTime().timing()
+    given, timing = make_settings(), FakeTime().timing()
     # One call counts 110 tokens. A second one does not fit.
     open_by_name = chat_models_by_name(given, None, timing, HourlyTokens(250, timing.monotonic))
 
     async with open_by_name("first") as first:
-        await counted(first).chat(QUESTION, 60)
+        await as_counted(first).chat(QUESTION, 60)
     async with open_by_name("second") as second:
-        refused = await failure_of(counted(second))
+        refused = await failure_of(as_counted(second))
 
     assert refused.detail == "the spend limit of 250 tokens an hour is reached"
     assert server.call_count == 1

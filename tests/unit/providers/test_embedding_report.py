@@ -26,7 +26,7 @@ class _Constant(HashingEmbedder):
         return [array("f", [1.0, 0.0]) for _ in texts]
 
 
-def report(embedder: HashingEmbedder, read: Sequence[str] = (), **settings: str) -> EmbeddingReport:
+def make_report(embedder: HashingEmbedder, read: Sequence[str] = (), **settings: str) -> EmbeddingReport:
     skills = ScriptSkills(embedder, read or None)
     return EmbeddingReport(EmbedderChoice("server", embedder), skills, Settings.model_validate(settings))
 
@@ -47,7 +47,7 @@ async def test_without_an_embedder_it_says_so() -> None:
 
 
 async def test_an_embedder_that_reads_nothing_is_a_problem() -> None:
-    subject = report(_Constant())
+    subject = make_report(_Constant())
     assert subject.skills is not None
 
     before = subject.describe()
@@ -60,7 +60,7 @@ async def test_an_embedder_that_reads_nothing_is_a_problem() -> None:
 
 
 async def test_a_setting_overrules_what_was_measured() -> None:
-    subject = report(_Constant(), read=["latin"])
+    subject = make_report(_Constant(), read=["latin"])
     assert subject.skills is not None
 
     await subject.skills.measure(["latin", "han"])
@@ -88,7 +88,7 @@ async def test_an_unknown_script_ends_the_start(tmp_path: Path) -> None:
     ],
 )
 async def test_a_prefix_that_a_model_expects_is_named(model: str, settings: dict[str, str], named: list[str]) -> None:
-    problems = report(HashingEmbedder(model=model), **settings).find_problems()
+    problems = make_report(HashingEmbedder(model=model), **settings).find_problems()
 
     assert len(problems) == bool(named)
     assert all(part in problems[0] for part in named)

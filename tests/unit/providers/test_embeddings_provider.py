@@ -29,11 +29,11 @@ async def failure_of(embedder: EmbeddingClient, texts: Sequence[str] = ("text",)
     return caught.value
 
 
-def inputs(server: respx.Route) -> list[list[str]]:
+def inputs_of(server: respx.Route) -> list[list[str]]:
     return [sent(call)["input"] for call in server.calls]
 
 
-def refusing(wrong: Callable[[list[str]], bool], status: int = 400) -> Callable[[httpx.Request], httpx.Response]:
+def refuse_batches(wrong: Callable[[list[str]], bool], status: int = 400) -> Callable[[httpx.Request], httpx.Response]:
     """Play a server that does not want some batches."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -61,7 +61,7 @@ async def test_a_prefix_goes_before_queries_and_another_before_texts(
     await embedder.embed(["a"], 10)
     await embedder.embed(["a"], 10, query=True)
 
-    assert inputs(server) == [["passage: a"], ["query: a"]]
+    assert inputs_of(server) == [["passage: a"], ["query: a"]]
     assert sent(server.calls[0])["dimensions"] == 64
     assert embedder.model == "e5@64|passage: "
 
@@ -71,7 +71,7 @@ async def test_batches_are_bounded_by_texts_and_by_characters(http: httpx.AsyncC
 
     vectors = await embedding_client(http, batch=3, batch_characters=9, text_characters=20).embed(texts, 10)
 
-    assert inputs(server) == [["aaaa", "bbbb"], ["cc", "dd", "ee"], ["f" * 20], ["g"]]
+    assert inputs_of(server) == [["aaaa", "bbbb"], ["cc", "dd", "ee"], ["f" * 20], ["g"]]
     assert len(vectors) == len(texts)
 
 
@@ -90,7 +90,7 @@ async def test_a_server_that_does_not_know_base64_is_asked_for_lists_from_then_o
 async def test_a_batch_that_is_refused_is_sent_by_halves_and_the_size_that_went_well_is_kept(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
-    server.side_effect = refusing(lambda texts: len(texts) > 2, 413)
+    server.side_effect = refuse_batches(lambda texts: len(texts) > 2, 413)
     embedder = embedding_client(http)
     texts = ["a", "b", "c", "d", "e", "f", "g", "h"]
 
@@ -98,20 +98,20 @@ async def test_a_batch_that_is_refused_is_sent_by_halves_and_the_size_that_went_
     again = await embedder.embed(texts, 10)
 
     assert vectors == again
-    assert list(map(len, inputs(server))) == [8, 4, 2, 2, 4, 2, 2, *[2] * 4]
+    assert list(map(len, inputs_of(server))) == [8, 4, 2, 2, 4, 2, 2, *[2] * 4]
 
 
 async def test_a_text_that_is_too_long_is_embedded_by_its_beginning_and_costs_the_others_nothing(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
-    server.side_effect = refusing(lambda texts: any(len(text) > 500 for text in texts))
+    server.side_effect = refuse_batches(lambda texts: any(len(text) > 500 for text in texts))
     embedder = embedding_client(http)
 
     long = "tree " * 300
     vectors = await embedder.embed(["short", long, "other"], 10)
     await embedder.embed(["a", "b", "c"], 10)
 
-    assert inputs(server)[-2:] == [["other"], ["a", "b", "c"]]
+    assert inputs_of(server)[-2:] == [["other"], ["a", "b", "c"]]
     assert vectors[1] == (await embedder.embed([long[:375]], 10))[0]
     assert vectors[2] == (await embedder.embed(["other"], 10))[0]
 
@@ -119,7 +119,7 @@ async def test_a_text_that_is_too_long_is_embedded_by_its_beginning_and_costs_th
 async def test_a_text_that_is_never_wanted_is_refused_and_does_not_open_the_breaker(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
-    server.side_effect = refusing(lambda texts: "poison" in texts)
+    server.side_effect = refuse_batches(lambda texts: "poison" in texts)
     embedder = embedding_client(http, breaker_failures=1)
     await embedder.embed(["fine"], 10)
 
@@ -133,7 +133,7 @@ async def test_a_text_that_is_never_wanted_is_refused_and_does_not_open_the_brea
 async def test_a_server_that_has_refused_everything_is_no_judge_of_a_text(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
-    server.side_effect = refusing(lambda texts: True)
+    server.side_effect = refuse_batches(lambda texts: True)
 
     failed = await failure_of(embedding_client(http))
 
@@ -287,4 +287,4 @@ async def test_half_of_a_surrogate_pair_is_sent_as_a_question_mark(
 ) -> None:
     await embedding_client(http).embed(["a\ud800b"], 10)
 
-    assert inputs(server) == [["a?b"]]
+    assert inputs_of(server) == [["a?b"]]

@@ -30,7 +30,7 @@ async def failure_of(reranker: RerankClient, texts: Sequence[str] = TEXTS, timeo
     return caught.value
 
 
-def of_tei(request: httpx.Request) -> httpx.Response:
+def answer_as_tei(request: httpx.Request) -> httpx.Response:
     """Play Hugging Face's server: it knows no documents, and takes 32 texts at a time."""
     asked = json.loads(request.content)
     if "texts" not in asked:
@@ -72,7 +72,7 @@ async def test_coheres_shape_is_sent_with_the_model_and_the_key(http: httpx.Asyn
 
 
 async def test_the_shape_that_a_server_takes_is_found_and_kept(http: httpx.AsyncClient, server: respx.Route) -> None:
-    server.mock(side_effect=of_tei)
+    server.mock(side_effect=answer_as_tei)
     reranker = rerank_client(http)
 
     for _ in range(2):
@@ -85,7 +85,7 @@ async def test_the_shape_that_a_server_takes_is_found_and_kept(http: httpx.Async
 async def test_hugging_faces_server_is_sent_as_many_texts_as_it_takes(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
-    server.mock(side_effect=of_tei)
+    server.mock(side_effect=answer_as_tei)
     texts = [f"{at} trees" for at in range(70)] + ["query"]
 
     scores = await rerank_client(http, style=RerankStyle.TEI).rerank("query", texts, 10)
@@ -96,7 +96,7 @@ async def test_hugging_faces_server_is_sent_as_many_texts_as_it_takes(
 
 
 async def test_a_style_that_is_set_is_the_only_one(http: httpx.AsyncClient, server: respx.Route) -> None:
-    server.mock(side_effect=of_tei)
+    server.mock(side_effect=answer_as_tei)
 
     failed = await failure_of(rerank_client(http, style=RerankStyle.COHERE))
 

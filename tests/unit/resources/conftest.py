@@ -1,10 +1,10 @@
-"""A desk that counts no reveals; a test of what an hour allows builds its own."""
+"""A bench that counts no reveals; a test of what an hour allows builds its own."""
 
 import pytest
 
-from tests.unit.resources.resource_desk import Desk
+from tests.unit.resources.resource_bench import ResourceBench
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def bench() -> ResourceBench:
+    return ResourceBench()

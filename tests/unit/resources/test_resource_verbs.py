@@ -14,68 +14,68 @@ from knowhub.resources.service import ResourceService
 from tests.builders import CountedIds, FakeClock, local
 from tests.fakes.memory_store import MemoryStore
 from tests.sealing import ID, memory_vault, new_resource
-from tests.unit.resources.resource_desk import LI, WANG, Desk
+from tests.unit.resources.resource_bench import LI, WANG, ResourceBench
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_upsert_that_says_the_same_writes_nothing(desk: Desk) -> None:
-    await desk.service.save(local(), new_resource())
+async def test_an_upsert_that_says_the_same_writes_nothing(bench: ResourceBench) -> None:
+    await bench.service.save(local(), new_resource())
 
-    again = await desk.service.save(local(), new_resource(), upsert=True)
+    again = await bench.service.save(local(), new_resource(), upsert=True)
 
     assert again.operation_id is None
     assert again.record["version"] == 1
 
 
-async def test_an_upsert_by_who_sees_it_and_does_not_own_it_is_forbidden(desk: Desk) -> None:
-    await desk.service.save(LI, new_resource(scopes=["public"]))
+async def test_an_upsert_by_who_sees_it_and_does_not_own_it_is_forbidden(bench: ResourceBench) -> None:
+    await bench.service.save(LI, new_resource(scopes=["public"]))
 
     with pytest.raises(Forbidden):
-        await desk.service.save(WANG, new_resource(body="mine now"), upsert=True)
+        await bench.service.save(WANG, new_resource(body="mine now"), upsert=True)
     with pytest.raises(Forbidden):
-        await desk.service.save(LI, new_resource(owner="user:wang"), upsert=True)
+        await bench.service.save(LI, new_resource(owner="user:wang"), upsert=True)
 
 
-async def test_metadata_and_expiry_say_the_same(desk: Desk) -> None:
+async def test_metadata_and_expiry_say_the_same(bench: ResourceBench) -> None:
     facts = {"acquired_at": "2026-03-06", "expires_at": "2026-03-07T10:00:00+02:00"}
-    saved = await desk.service.save(local(), new_resource(metadata=facts))
+    saved = await bench.service.save(local(), new_resource(metadata=facts))
     assert saved.record["expires_at"] == "2026-03-07T08:00:00Z"
     assert saved.record["metadata"] == {"acquired_at": "2026-03-06", "expires_at": "2026-03-07T08:00:00Z"}
 
-    later = await desk.service.patch(local(), ID, {"expires_at": "2027-01-01T00:00:00Z"})
+    later = await bench.service.patch(local(), ID, {"expires_at": "2027-01-01T00:00:00Z"})
     assert later.record["metadata"]["expires_at"] == "2027-01-01T00:00:00Z"
 
-    without = await desk.service.patch(local(), ID, {"metadata": {}})
+    without = await bench.service.patch(local(), ID, {"metadata": {}})
     assert without.record["expires_at"] is None
 
-    given = await desk.service.patch(local(), ID, {"expires_at": "2028-01-01T00:00:00Z"})
-    kept = await desk.service.patch(local(), ID, {"metadata": {"language": "python"}})
+    given = await bench.service.patch(local(), ID, {"expires_at": "2028-01-01T00:00:00Z"})
+    kept = await bench.service.patch(local(), ID, {"metadata": {"language": "python"}})
     assert given.record["metadata"] == {}
     assert kept.record["expires_at"] == "2028-01-01T00:00:00Z"
 
     with pytest.raises(InvalidInput, match="differs"):
-        await desk.service.save(
+        await bench.service.save(
             local(), new_resource("b", metadata={"expires_at": "2026-01-01"}, expires_at="2027-01-01T00:00:00Z")
         )
     for junk in ("soon", 5, ["2026-01-01"], "9999-99-99"):
         with pytest.raises(InvalidInput, match="ISO 8601"):
-            await desk.service.save(local(), new_resource("b", metadata={"expires_at": junk}))
+            await bench.service.save(local(), new_resource("b", metadata={"expires_at": junk}))
 
 
-async def test_pages_go_by_id_through_what_the_caller_sees(desk: Desk) -> None:
+async def test_pages_go_by_id_through_what_the_caller_sees(bench: ResourceBench) -> None:
     for number in (7, 3, 9, 1, 5, 2, 8, 4, 6, 0):
         mine = ["user:wang"] if number % 2 else ["user:owner"]
-        await desk.service.save(LI, new_resource(f"code/{number}", scopes=mine, content_type="code"))
-    await desk.service.save(WANG, new_resource("codex"))
-    await desk.service.save(WANG, new_resource("code/6z", content_type="code"))
-    await desk.service.delete(WANG, "code/6z")
-    await desk.service.save(WANG, new_resource("code/9z", content_type="text"))
+        await bench.service.save(LI, new_resource(f"code/{number}", scopes=mine, content_type="code"))
+    await bench.service.save(WANG, new_resource("codex"))
+    await bench.service.save(WANG, new_resource("code/6z", content_type="code"))
+    await bench.service.delete(WANG, "code/6z")
+    await bench.service.save(WANG, new_resource("code/9z", content_type="text"))
 
     seen: list[str] = []
     after: str | None = None
     while True:
-        page = await desk.service.page(WANG, ResourceQuery(prefix="code/", content_type="code", limit=2, after=after))
+        page = await bench.service.page(WANG, ResourceQuery(prefix="code/", content_type="code", limit=2, after=after))
         seen += [record["id"] for record in page.records]
         if page.next_after is None:
             break
@@ -84,11 +84,11 @@ async def test_pages_go_by_id_through_what_the_caller_sees(desk: Desk) -> None:
     assert seen == ["code/1", "code/3", "code/5", "code/7", "code/9"]
 
 
-def save(draft: Draft, _view: AccountView) -> Draft:
+def decide_draft(draft: Draft, _view: AccountView) -> Draft:
     return draft
 
 
-class Turning(MemoryStore):
+class TurningStore(MemoryStore):
     """A store whose views are those of others, one after the other; the last one stays."""
 
     def __init__(self, *stores: MemoryStore) -> None:
@@ -99,14 +99,14 @@ class Turning(MemoryStore):
         return (self._stores.pop(0) if len(self._stores) > 1 else self._stores[0]).view(account)
 
 
-async def test_a_row_that_is_hidden_while_a_long_list_is_read_is_left_out(desk: Desk) -> None:
+async def test_a_row_that_is_hidden_while_a_long_list_is_read_is_left_out(bench: ResourceBench) -> None:
     hidden = [new_resource(f"b/{number:04}", scopes=["user:owner"]) for number in range(SUMMARIES_A_TURN)]
-    earlier, later = (MemoryStore(desk.clock, CountedIds()) for _ in range(2))
+    earlier, later = (MemoryStore(bench.clock, CountedIds()) for _ in range(2))
     for store, scopes in ((earlier, ["user:wang"]), (later, ["user:owner"])):
         rows = [new_resource("a", scopes=scopes), *hidden, *(new_resource(name, scopes=["user:wang"]) for name in "cd")]
         draft = Draft("save", [Write(RESOURCES, row.id, make_row(row, None, 0.0, LI, upsert=False)) for row in rows])
-        await store.commit("default", "user:li", partial(save, draft))
-    service = ResourceService(Turning(earlier, later), memory_vault(desk.keyring))
+        await store.commit("default", "user:li", partial(decide_draft, draft))
+    service = ResourceService(TurningStore(earlier, later), memory_vault(bench.keyring))
 
     page = await service.page(WANG, ResourceQuery(limit=2))
 

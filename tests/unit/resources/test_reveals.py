@@ -13,7 +13,7 @@ from knowhub.resources.service import ResourceService
 from tests.builders import OWNER, CountedIds, caller, local
 from tests.fakes.memory_store import MemoryStore
 from tests.sealing import ID, SECRET, memory_vault, new_resource
-from tests.unit.resources.resource_desk import ATLAS, LI, WANG, Desk
+from tests.unit.resources.resource_bench import ATLAS, LI, WANG, ResourceBench
 
 pytestmark = pytest.mark.anyio
 
@@ -24,19 +24,19 @@ def with_role(ctx: RequestContext, role: Role) -> RequestContext:
     return RequestContext(found.account, found.actor, found.own, found.visible, found.default_owner, role=role)
 
 
-async def test_a_reader_is_refused_before_anything_is_looked_up(desk: Desk) -> None:
-    await desk.service.save(LI, new_resource(secure_body=SECRET, scopes=["user:wang"]))
+async def test_a_reader_is_refused_before_anything_is_looked_up(bench: ResourceBench) -> None:
+    await bench.service.save(LI, new_resource(secure_body=SECRET, scopes=["user:wang"]))
     reader = with_role(WANG, Role.READER)
 
     details = set()
     for resource_id in (ID, "none/such"):
         with pytest.raises(Forbidden) as refused:
-            await desk.service.reveal(reader, resource_id)
+            await bench.service.reveal(reader, resource_id)
         details.add(refused.value.detail)
     for deed in (
-        desk.service.save(reader, new_resource("mine/own")),
-        desk.service.patch(reader, ID, {"title": "x"}),
-        desk.service.delete(reader, ID),
+        bench.service.save(reader, new_resource("mine/own")),
+        bench.service.patch(reader, ID, {"title": "x"}),
+        bench.service.delete(reader, ID),
     ):
         with pytest.raises(Forbidden):
             await deed
@@ -44,23 +44,23 @@ async def test_a_reader_is_refused_before_anything_is_looked_up(desk: Desk) -> N
     assert len(details) == 1
 
 
-async def test_a_reveal_is_on_record_before_it_is_answered(desk: Desk) -> None:
-    await desk.service.save(LI, new_resource(secure_body=SECRET, scopes=ATLAS))
+async def test_a_reveal_is_on_record_before_it_is_answered(bench: ResourceBench) -> None:
+    await bench.service.save(LI, new_resource(secure_body=SECRET, scopes=ATLAS))
     wang = caller(user_id="wang", project_id="atlas")
 
-    shown = await desk.service.reveal(wang, ID)
-    await desk.service.reveal(LI, ID)
+    shown = await bench.service.reveal(wang, ID)
+    await bench.service.reveal(LI, ID)
 
-    operations = [item async for item in desk.store.operations("default") if item.op == "reveal_resource"]
+    operations = [item async for item in bench.store.operations("default") if item.op == "reveal_resource"]
     assert [item.actor for item in operations] == ["user:li", "user:wang"]
     assert operations[1].operation_id == shown.operation_id
-    line = desk.store.view("default").get(REVEALS, ID)
+    line = bench.store.view("default").get(REVEALS, ID)
     assert line is not None
     assert (line["revealed_by"], line["reveals"], line["resource_version"]) == ("user:li", 2, 1)
     assert (line["scopes"], line["owner"]) == (ATLAS, "user:li")
 
 
-async def test_where_no_line_can_be_written_nothing_is_revealed(desk: Desk) -> None:
+async def test_where_no_line_can_be_written_nothing_is_revealed(bench: ResourceBench) -> None:
     class Full(MemoryStore):
         is_full = False
 
@@ -71,8 +71,8 @@ async def test_where_no_line_can_be_written_nothing_is_revealed(desk: Desk) -> N
                 raise Unavailable("the disk is full")
             return await super().commit(account, actor, decide, idempotency)
 
-    store = Full(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring))
+    store = Full(bench.clock, CountedIds())
+    service = ResourceService(store, memory_vault(bench.keyring))
     await service.save(local(), new_resource(secure_body=SECRET))
     store.is_full = True
 
@@ -80,7 +80,7 @@ async def test_where_no_line_can_be_written_nothing_is_revealed(desk: Desk) -> N
         await service.reveal(local(), ID)
 
 
-async def test_what_was_resealed_while_it_was_opened_is_opened_again(desk: Desk) -> None:
+async def test_what_was_resealed_while_it_was_opened_is_opened_again(bench: ResourceBench) -> None:
     class Racing(MemoryStore):
         races = 1
 
@@ -92,20 +92,20 @@ async def test_what_was_resealed_while_it_was_opened_is_opened_again(desk: Desk)
                 await service.patch(local(), ID, {"secure_body": "newer", "scopes": ["user:li"]})
             return await super().commit(account, actor, decide, idempotency)
 
-    store = Racing(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring))
+    store = Racing(bench.clock, CountedIds())
+    service = ResourceService(store, memory_vault(bench.keyring))
     await service.save(local(), new_resource(secure_body="older", scopes=["user:li"]))
 
     assert (await service.reveal(LI, ID)).secure_body == "newer"
 
 
 async def test_another_key_of_the_same_principal_is_no_other_allowance() -> None:
-    desk = Desk(an_hour=2)
-    await desk.service.save(LI, new_resource(secure_body=SECRET))
+    bench = ResourceBench(an_hour=2)
+    await bench.service.save(LI, new_resource(secure_body=SECRET))
     for number in range(2):
-        await desk.service.reveal(replace(LI, key_id=f"key-{number}"), ID)
+        await bench.service.reveal(replace(LI, key_id=f"key-{number}"), ID)
 
     with pytest.raises(TooManyRequests):
-        await desk.service.reveal(replace(LI, key_id="key-fresh"), ID)
+        await bench.service.reveal(replace(LI, key_id="key-fresh"), ID)
 
-    assert await desk.revealed(replace(local(), key_id="key-other")) == SECRET
+    assert await bench.reveal(replace(local(), key_id="key-other")) == SECRET

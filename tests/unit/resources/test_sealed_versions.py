@@ -13,40 +13,40 @@ from knowhub.resources.service import ResourceService
 from tests.builders import CountedIds, local
 from tests.fakes.memory_store import MemoryStore
 from tests.sealing import ID, SECRET, memory_vault, new_resource
-from tests.unit.resources.resource_desk import Desk
+from tests.unit.resources.resource_bench import ResourceBench
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_nothing_that_carries_a_secret_shows_it_of_itself(desk: Desk) -> None:
+async def test_nothing_that_carries_a_secret_shows_it_of_itself(bench: ResourceBench) -> None:
     new = new_resource(secure_body=SECRET)
-    await desk.service.save(local(), new)
+    await bench.service.save(local(), new)
 
-    shown = await desk.service.reveal(local(), ID)
+    shown = await bench.service.reveal(local(), ID)
 
     assert "SecurePass" not in repr(new)
     assert "SecurePass" not in repr(shown)
 
 
-async def test_the_key_is_in_the_keyring_before_the_row_is_in_the_store(desk: Desk) -> None:
+async def test_the_key_is_in_the_keyring_before_the_row_is_in_the_store(bench: ResourceBench) -> None:
     seen: list[bool] = []
 
     class Watched(MemoryStore):
         async def commit(
             self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
         ) -> Outcome:
-            seen.append(len(desk.keyring.held) == 1)
+            seen.append(len(bench.keyring.held) == 1)
             return await super().commit(account, actor, decide, idempotency)
 
-    store = Watched(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring))
+    store = Watched(bench.clock, CountedIds())
+    service = ResourceService(store, memory_vault(bench.keyring))
 
     await service.save(local(), new_resource(secure_body=SECRET))
 
     assert seen == [True]
 
 
-async def test_undecided_outcomes_keep_their_key(desk: Desk) -> None:
+async def test_undecided_outcomes_keep_their_key(bench: ResourceBench) -> None:
     class Vague(MemoryStore):
         async def commit(
             self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
@@ -55,28 +55,28 @@ async def test_undecided_outcomes_keep_their_key(desk: Desk) -> None:
             assert isinstance(done, Committed)
             raise Unavailable("the sync failed; it is not certain whether it stands")
 
-    store = Vague(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring))
+    store = Vague(bench.clock, CountedIds())
+    service = ResourceService(store, memory_vault(bench.keyring))
 
     with pytest.raises(Unavailable, match="not certain"):
         await service.save(local(), new_resource(secure_body=SECRET))
 
     row = store.view("default").get(RESOURCES, ID)
     assert row is not None
-    assert row["sealed"]["key_id"] in desk.keyring.held
+    assert row["sealed"]["key_id"] in bench.keyring.held
 
 
-async def test_concurrent_saves_of_one_resource_are_sealed_for_their_own_versions(desk: Desk) -> None:
+async def test_concurrent_saves_of_one_resource_are_sealed_for_their_own_versions(bench: ResourceBench) -> None:
     texts = [f"secret {number}" for number in range(8)]
 
-    await asyncio.gather(*(desk.service.save(local(), new_resource(secure_body=text), upsert=True) for text in texts))
+    await asyncio.gather(*(bench.service.save(local(), new_resource(secure_body=text), upsert=True) for text in texts))
 
-    assert desk.row()["version"] == len(texts)
-    assert (await desk.service.reveal(local(), ID)).secure_body in texts
-    assert len(desk.keyring.held) == len(texts)
+    assert bench.row()["version"] == len(texts)
+    assert (await bench.service.reveal(local(), ID)).secure_body in texts
+    assert len(bench.keyring.held) == len(texts)
 
 
-async def test_a_write_between_the_sealing_and_the_decision_has_the_body_sealed_again(desk: Desk) -> None:
+async def test_a_write_between_the_sealing_and_the_decision_has_the_body_sealed_again(bench: ResourceBench) -> None:
     class Overtaken(MemoryStore):
         is_overtaken = False
 
@@ -88,7 +88,7 @@ async def test_a_write_between_the_sealing_and_the_decision_has_the_body_sealed_
                 await service.save(local(), new_resource(secure_body="other"))
             return await super().commit(account, actor, decide, idempotency)
 
-    service = ResourceService(Overtaken(desk.clock, CountedIds()), memory_vault(desk.keyring))
+    service = ResourceService(Overtaken(bench.clock, CountedIds()), memory_vault(bench.keyring))
 
     await service.save(local(), new_resource(secure_body=SECRET), upsert=True)
 

@@ -42,7 +42,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenResource:
     """An operation on a row, and what stood before it and after it; it can be undone while the latter stands."""
 
     operation_id: str
@@ -51,7 +51,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SealedSave:
     """A sealed save with a retry key, and how it was answered."""
 
     by: str
@@ -67,9 +67,9 @@ class ResourceMachine(TwoHubs):
     def __init__(self) -> None:
         super().__init__()
         self.rows: dict[str, Row] = {}
-        self.written: dict[str, list[Written]] = {item: [] for item in IDS}
+        self.written: dict[str, list[WrittenResource]] = {item: [] for item in IDS}
         self.keys: dict[str, int] = dict.fromkeys(IDS, 0)
-        self.asked: list[Asked] = []
+        self.asked: list[SealedSave] = []
         self.secrets: list[str] = []
 
     @initialize(segment_bytes=st.sampled_from([4096, 4096, 64 * 1024 * 1024]))
@@ -83,20 +83,20 @@ class ResourceMachine(TwoHubs):
         # Named, the file system has all work done in this process.
         return Overrides(clock=self.clock, ids=self.ids, files=RealFileSystem())
 
-    def tried(self, doing: Coroutine[Any, Any, T]) -> T | Refusal:
+    def try_run(self, doing: Coroutine[Any, Any, T]) -> T | Refusal:
         try:
             return self.run(doing)
         except KnowHubError as problem:
             return type(problem)
 
-    def asker(self, by: str, resource_id: str) -> str:
+    def pick_caller(self, by: str, resource_id: str) -> str:
         """Return who asks: where it shall be the owner of what there is not yet, Li."""
         row = self.rows.get(resource_id)
         if by != "its owner":
             return by
         return "li" if row is None else next(name for name, owner in OWNERS.items() if owner == row.owner)
 
-    def target(self, pick: int) -> str:
+    def pick_id(self, pick: int) -> str:
         """Return an id that something is done with; most of the time of a live row, where there is one."""
         live = [item for item, row in self.rows.items() if row.is_live] if pick % 5 else []
         among = live or IDS
@@ -106,7 +106,7 @@ class ResourceMachine(TwoHubs):
         self.secrets.append(f"密码 number {len(self.secrets)} is known to nobody")
         return self.secrets[-1]
 
-    def wrote(self, resource_id: str, expected: Row | Refusal, answer: object) -> None:
+    def check_write(self, resource_id: str, expected: Row | Refusal, answer: object) -> None:
         """Hold an answer against the row that was expected, and take that in."""
         if isinstance(expected, type):
             assert answer is expected
@@ -117,32 +117,32 @@ class ResourceMachine(TwoHubs):
         assert answer.record["has_secure_body"] is (expected.secret is not None)
         assert answer.is_new is (expected != before and (before is None or not before.is_live))
         if answer.operation_id is not None:
-            self.written[resource_id].append(Written(answer.operation_id, before, expected))
+            self.written[resource_id].append(WrittenResource(answer.operation_id, before, expected))
             self.keys[resource_id] += expected.secret not in {None, before.secret if before else None}
             self.rows[resource_id] = expected
 
     @rule(who=WHO, by=BY, resource_id=ID, told=TOLD, is_sealed=st.booleans(), upsert=st.booleans())
     def save(self, who: int, by: str, resource_id: str, told: dict[str, Any], *, is_sealed: bool, upsert: bool) -> None:
-        by = self.asker(by, resource_id)
+        by = self.pick_caller(by, resource_id)
         new = NewResource(resource_id, body=BODY, secure_body=self.secret() if is_sealed else None, **told)
         expected = saved(self.rows.get(resource_id), by, new, upsert=upsert)
 
-        answer = self.tried(self.hub(who).resources.save(CALLERS[by], new, upsert=upsert))
+        answer = self.try_run(self.hub(who).resources.save(CALLERS[by], new, upsert=upsert))
 
-        self.wrote(resource_id, expected, answer)
+        self.check_write(resource_id, expected, answer)
 
     @rule(who=WHO, by=BY, resource_id=ID)
     def save_with_a_retry_key(self, who: int, by: str, resource_id: str) -> None:
-        by = self.asker(by, resource_id)
+        by = self.pick_caller(by, resource_id)
         new = NewResource(resource_id, body=BODY, secure_body=self.secret())
         key = IdempotencyKey(OWNERS[by], "POST", "/api/resource", f"key {len(self.secrets)}", f"hash of {new.id}")
         expected = saved(self.rows.get(resource_id), by, new, upsert=True)
 
-        answer = self.tried(self.hub(who).resources.save(CALLERS[by], new, key, upsert=True))
+        answer = self.try_run(self.hub(who).resources.save(CALLERS[by], new, key, upsert=True))
 
-        self.wrote(resource_id, expected, answer)
+        self.check_write(resource_id, expected, answer)
         if isinstance(answer, SavedRow):
-            self.asked.append(Asked(by, new, key, self.clock.now(), answer))
+            self.asked.append(SealedSave(by, new, key, self.clock.now(), answer))
 
     @precondition(lambda self: self.asked)
     @rule(who=WHO, pick=PICK)
@@ -152,49 +152,49 @@ class ResourceMachine(TwoHubs):
             self.asked.remove(asked)
             return
 
-        again = self.tried(self.hub(who).resources.save(CALLERS[asked.by], asked.new, asked.key, upsert=True))
+        again = self.try_run(self.hub(who).resources.save(CALLERS[asked.by], asked.new, asked.key, upsert=True))
 
         assert again == (Conflict if self.rows[asked.new.id].is_erased else asked.answer)
 
     @precondition(lambda self: self.rows)
     @rule(who=WHO, by=BY, pick=PICK, told=TOLD, seal=SEALS, is_newest=st.sampled_from([None, None, True, False]))
     def patch(self, who: int, by: str, pick: int, told: dict[str, Any], *, seal: str, is_newest: bool | None) -> None:
-        resource_id = self.target(pick)
-        by = self.asker(by, resource_id)
+        resource_id = self.pick_id(pick)
+        by = self.pick_caller(by, resource_id)
         sealed = {} if seal == "leave" else {"secure_body": self.secret() if seal == "anew" else None}
         patch = {**told, **sealed}
         row = self.rows.get(resource_id)
         version = None if is_newest is None or row is None else row.version - (not is_newest)
         expected = patched(row, by, patch, version)
 
-        answer = self.tried(self.hub(who).resources.patch(CALLERS[by], resource_id, patch, version))
+        answer = self.try_run(self.hub(who).resources.patch(CALLERS[by], resource_id, patch, version))
 
-        self.wrote(resource_id, expected, answer)
+        self.check_write(resource_id, expected, answer)
 
     @precondition(lambda self: self.rows)
     @rule(who=WHO, by=BY, pick=PICK)
     def delete(self, who: int, by: str, pick: int) -> None:
-        resource_id = self.target(pick)
-        by = self.asker(by, resource_id)
+        resource_id = self.pick_id(pick)
+        by = self.pick_caller(by, resource_id)
         row = self.rows.get(resource_id)
         refused = refusal(row, by)
 
-        answer = self.tried(self.hub(who).resources.delete(CALLERS[by], resource_id))
+        answer = self.try_run(self.hub(who).resources.delete(CALLERS[by], resource_id))
 
         if refused is not None or row is None:
             assert answer is refused
             return
         self.rows[resource_id] = row.becomes(is_deleted=True)
-        self.written[resource_id].append(Written(str(answer), row, self.rows[resource_id]))
+        self.written[resource_id].append(WrittenResource(str(answer), row, self.rows[resource_id]))
 
     @precondition(lambda self: self.rows)
     @rule(who=WHO, by=BY, pick=PICK)
     def reveal(self, who: int, by: str, pick: int) -> None:
-        resource_id = self.target(pick)
-        by = self.asker(by, resource_id)
+        resource_id = self.pick_id(pick)
+        by = self.pick_caller(by, resource_id)
         row = self.rows.get(resource_id)
 
-        shown = self.tried(self.hub(who).resources.reveal(CALLERS[by], resource_id))
+        shown = self.try_run(self.hub(who).resources.reveal(CALLERS[by], resource_id))
 
         refused = reveal_refusal(row, by)
         if refused is not None or row is None:
@@ -220,17 +220,17 @@ class ResourceMachine(TwoHubs):
         before = undone.before or replace(stood, is_deleted=True)
         self.rows[resource_id] = replace(before, version=stood.version + 1)
         if not is_for_good:
-            self.written[resource_id].append(Written(answer.operation_ids[0], stood, self.rows[resource_id]))
+            self.written[resource_id].append(WrittenResource(answer.operation_ids[0], stood, self.rows[resource_id]))
 
     # An erased id is of no use for the rest of the run.
     @precondition(lambda self: len(self.rows) > 1 and sum(item.is_erased for item in self.rows.values()) < len(IDS) - 1)
     @rule(who=WHO, by=BY, pick=PICK)
     def erase(self, who: int, by: str, pick: int) -> None:
         resource_id = sorted(self.rows)[pick % len(self.rows)]
-        row, by = self.rows[resource_id], self.asker(by, resource_id)
+        row, by = self.rows[resource_id], self.pick_caller(by, resource_id)
         erasing = self.hub(who).operations.erasure.erase(CALLERS[by], RESOURCES, resource_id)
 
-        answer = self.tried(self.caught_up(who, erasing))
+        answer = self.try_run(self.run_beside_other(who, erasing))
 
         refused = erasing_refusal(row, by)
         if refused is not None:
@@ -240,10 +240,10 @@ class ResourceMachine(TwoHubs):
         self.rows[resource_id] = row.becomes(is_deleted=True, is_erased=True, secret=None)
         self.keys[resource_id] = 0
         for item in (*(item.operation_id for item in self.written[resource_id]), answer.operation_id):
-            assert self.tried(self.hub(who).operations.history.undo(local(), item)) is Conflict
+            assert self.try_run(self.hub(who).operations.history.undo(local(), item)) is Conflict
         self.written[resource_id].clear()
 
-    async def caught_up(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
+    async def run_beside_other(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
         """Do something while the other process keeps up, as servers do."""
         task = asyncio.ensure_future(doing)
         while not task.done():
@@ -258,7 +258,7 @@ class ResourceMachine(TwoHubs):
         has_key = (self.folder / "keys" / "master.key").exists()
         all_keys = sum(self.keys.values())
 
-        done = self.tried(self.hub(who).vault.rotate())
+        done = self.try_run(self.hub(who).vault.rotate())
 
         if not has_key:
             assert done is Unavailable
@@ -274,7 +274,7 @@ class ResourceMachine(TwoHubs):
         for hub, _ in self.opened:
             self.run(hub.store.refresh())
 
-        self.run(self.caught_up(who, self.hub(who).compact(0.0)))
+        self.run(self.run_beside_other(who, self.hub(who).compact(0.0)))
 
         for resource_id, written in self.written.items():
             known = [item for item in written if self.run(self.hub(who).store.operation("default", item.operation_id))]
@@ -287,7 +287,7 @@ class ResourceMachine(TwoHubs):
         self.clock.advance(seconds)
 
     @invariant()
-    def both_say_it_to_everyone(self) -> None:
+    def check_both_hubs(self) -> None:
         for who in range(len(getattr(self, "opened", ()))):
             for by, ctx in CALLERS.items():
                 seen = {item: row for item, row in self.rows.items() if row.is_live and row.is_seen_by(by)}
@@ -305,11 +305,11 @@ class ResourceMachine(TwoHubs):
                     assert said == (row.owner, row.scopes, row.title, row.secret is not None, row.version)
                 shown = {record["id"]: record for record in page.records}
                 for resource_id in self.rows:
-                    got = self.tried(self.hub(who).resources.read(ctx, resource_id))
+                    got = self.try_run(self.hub(who).resources.read(ctx, resource_id))
                     assert got == shown.get(resource_id, NotFound)
 
     @invariant()
-    def every_sealed_body_opens(self) -> None:
+    def check_sealed_bodies(self) -> None:
         for who in range(len(getattr(self, "opened", ()))):
             for resource_id, row in self.rows.items():
                 stored = self.hub(who).store.view("default").get(RESOURCES, resource_id) or {}

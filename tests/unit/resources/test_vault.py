@@ -22,14 +22,14 @@ def keyring() -> MemoryKeyring:
     return MemoryKeyring()
 
 
-async def sealed_by(vault: Vault, version: int = 1, text: str = SECRET) -> dict[str, Any]:
+async def seal(vault: Vault, version: int = 1, text: str = SECRET) -> dict[str, Any]:
     return vault.seal(await vault.new_key(ACCOUNT, ID), text, version)
 
 
 async def test_a_body_opens_in_the_place_that_it_was_sealed_for(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
 
-    sealed = await sealed_by(vault)
+    sealed = await seal(vault)
 
     assert await vault.open(ACCOUNT, ID, sealed) == SECRET
     assert SECRET not in repr(sealed)
@@ -38,7 +38,7 @@ async def test_a_body_opens_in_the_place_that_it_was_sealed_for(keyring: MemoryK
 async def test_each_version_has_a_key_of_its_own(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
 
-    first, second = await sealed_by(vault, 1), await sealed_by(vault, 2)
+    first, second = await seal(vault, 1), await seal(vault, 2)
 
     assert first["key_id"] != second["key_id"]
     assert first["data"] != second["data"]
@@ -48,7 +48,7 @@ async def test_each_version_has_a_key_of_its_own(keyring: MemoryKeyring) -> None
 @pytest.mark.parametrize(("account", "resource_id"), [("other", ID), (ACCOUNT, "credentials/website_b")])
 async def test_a_body_that_was_moved_to_another_account_or_id_is_refused(account: str, resource_id: str) -> None:
     vault = memory_vault()
-    sealed = await sealed_by(vault)
+    sealed = await seal(vault)
 
     with pytest.raises(Unavailable, match="does not open"):
         await vault.open(account, resource_id, sealed)
@@ -67,7 +67,7 @@ async def test_no_two_places_read_the_same() -> None:
 @pytest.mark.parametrize("field", ["key_id", "version", "nonce", "data"])
 async def test_a_body_with_a_part_of_another_version_is_refused(field: str) -> None:
     vault = memory_vault()
-    first, second = await sealed_by(vault, 1), await sealed_by(vault, 2)
+    first, second = await seal(vault, 1), await seal(vault, 2)
 
     with pytest.raises(Unavailable, match="does not open"):
         await vault.open(ACCOUNT, ID, {**second, field: first[field]})
@@ -76,7 +76,7 @@ async def test_a_body_with_a_part_of_another_version_is_refused(field: str) -> N
 @pytest.mark.parametrize("junk", ["", "%%%", "AAAA", "密"])
 async def test_a_body_that_is_junk_is_refused(junk: str) -> None:
     vault = memory_vault()
-    sealed = await sealed_by(vault)
+    sealed = await seal(vault)
 
     with pytest.raises(Unavailable, match="does not open"):
         await vault.open(ACCOUNT, ID, {**sealed, "data": junk})
@@ -84,7 +84,7 @@ async def test_a_body_that_is_junk_is_refused(junk: str) -> None:
 
 async def test_a_wrapped_key_under_the_name_of_another_is_refused(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
-    first, second = await sealed_by(vault, 1), await sealed_by(vault, 2)
+    first, second = await seal(vault, 1), await seal(vault, 2)
     keyring.held[first["key_id"]] = keyring.held[second["key_id"]]
 
     with pytest.raises(Unavailable, match="does not open"):
@@ -101,7 +101,7 @@ async def test_without_a_master_key_nothing_is_sealed() -> None:
 async def test_where_the_master_key_in_use_is_gone_nothing_opens_and_no_other_takes_its_place(
     keyring: MemoryKeyring,
 ) -> None:
-    sealed = await sealed_by(memory_vault(keyring))
+    sealed = await seal(memory_vault(keyring))
     without = Vault(AesGcm(random_bytes), keyring, HeldMasters(), CountedIds(100))
 
     with pytest.raises(Unavailable, match="not here"):
@@ -112,7 +112,7 @@ async def test_where_the_master_key_in_use_is_gone_nothing_opens_and_no_other_ta
 
 async def test_a_key_that_is_not_in_the_keyring_is_named_as_missing(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
-    sealed = await sealed_by(vault)
+    sealed = await seal(vault)
     keyring.held.clear()
 
     with pytest.raises(Unavailable, match=r"keyring\.json"):
@@ -121,7 +121,7 @@ async def test_a_key_that_is_not_in_the_keyring_is_named_as_missing(keyring: Mem
 
 async def test_a_destroyed_key_opens_nothing_and_holds_nothing(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
-    first, second = await sealed_by(vault, 1), await sealed_by(vault, 2)
+    first, second = await seal(vault, 1), await seal(vault, 2)
     other = vault.seal(await vault.new_key(ACCOUNT, "code/x"), SECRET, 1)
 
     destroyed = await vault.destroy(lambda account, resource_id: (account, resource_id) == (ACCOUNT, ID), "2026-11-21")
@@ -147,8 +147,8 @@ async def test_a_discarded_key_leaves_nothing(keyring: MemoryKeyring) -> None:
 
 async def test_a_rotation_wraps_every_key_anew_and_leaves_what_was_sealed_as_it_is(keyring: MemoryKeyring) -> None:
     old = memory_vault(keyring)
-    bodies = [await sealed_by(old, version) for version in range(1, 6)]
-    gone = await sealed_by(old, 6)
+    bodies = [await seal(old, version) for version in range(1, 6)]
+    gone = await seal(old, 6)
     keyring.held[gone["key_id"]] = replace(keyring.held[gone["key_id"]], nonce=b"", data=b"", destroyed_at="then")
 
     done = await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
@@ -162,7 +162,7 @@ async def test_a_rotation_wraps_every_key_anew_and_leaves_what_was_sealed_as_it_
 
 
 async def test_a_second_rotation_to_the_same_master_key_changes_nothing(keyring: MemoryKeyring) -> None:
-    await sealed_by(memory_vault(keyring))
+    await seal(memory_vault(keyring))
     new = memory_vault(keyring, OTHER_MASTER, MASTER)
     await new.rotate()
     before = dict(keyring.held)
@@ -175,7 +175,7 @@ async def test_a_second_rotation_to_the_same_master_key_changes_nothing(keyring:
 
 async def test_a_rotation_that_cannot_open_one_key_changes_none(keyring: MemoryKeyring) -> None:
     old = memory_vault(keyring)
-    first, second = await sealed_by(old, 1), await sealed_by(old, 2)
+    first, second = await seal(old, 1), await seal(old, 2)
     keyring.held[second["key_id"]] = replace(keyring.held[second["key_id"]], data=b"x" * 48)
     before = dict(keyring.held)
 
@@ -190,7 +190,7 @@ async def test_a_process_with_another_master_key_seals_nothing_and_leaves_the_ke
     keyring: MemoryKeyring,
 ) -> None:
     mine = memory_vault(keyring)
-    sealed = await sealed_by(mine)
+    sealed = await seal(mine)
     before = dict(keyring.held)
     foreign = memory_vault(keyring, OTHER_MASTER, ids=100)
 
@@ -208,7 +208,7 @@ async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_a
     keyring: MemoryKeyring, order: tuple[str, ...]
 ) -> None:
     servers = {name: memory_vault(keyring, ids=100 * number) for number, name in enumerate(("first", "second"), 1)}
-    bodies = [await sealed_by(servers["first"])]
+    bodies = [await seal(servers["first"])]
 
     refused = []
     for step in order:
@@ -218,7 +218,7 @@ async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_a
             servers[step] = memory_vault(keyring, OTHER_MASTER, MASTER, ids=1000 * (1 + order.index(step)))
         for name, server in servers.items():
             try:
-                bodies.append(await sealed_by(server, len(bodies) + 1))
+                bodies.append(await seal(server, len(bodies) + 1))
             except Unavailable:
                 refused.append((step, name))
                 continue

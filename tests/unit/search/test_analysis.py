@@ -13,7 +13,7 @@ from knowhub.search.analysis import (
 TANTIVY_MAX_TERM_BYTES = 65_530
 
 
-def found(query: str, text: str) -> bool:
+def matches(query: str, text: str) -> bool:
     return not set(query_terms(query)).isdisjoint(index_terms(text))
 
 
@@ -70,7 +70,7 @@ def test_a_term_that_is_both_stem_and_written_form_keeps_the_higher_weight() -> 
     ],
 )
 def test_a_text_is_found_however_width_case_script_or_ending_differ(query: str, text: str) -> None:
-    assert found(query, text)
+    assert matches(query, text)
 
 
 @pytest.mark.parametrize("word", ["हिन्दी", "தமிழ்", "مُعَلِّم", "שָׁלוֹם", "йод"])
@@ -95,7 +95,7 @@ def test_a_technical_name_is_one_term_wherever_it_stands(name: str, sentence: st
 def test_languages_that_share_a_letter_stay_apart(name: str) -> None:
     others = " ".join({"C", "C++", "C#"} - {name})
 
-    assert not found(name, others)
+    assert not matches(name, others)
 
 
 def test_a_language_and_its_version_are_two_terms() -> None:
@@ -136,11 +136,11 @@ def test_a_single_letter_is_no_part_of_an_identifier() -> None:
     ],
 )
 def test_an_identifier_is_found_by_a_part_of_it(identifier: str, part: str) -> None:
-    assert found(part, identifier)
+    assert matches(part, identifier)
 
 
 def test_an_identifier_is_found_whatever_its_case() -> None:
-    assert found("getusername", "getUserName()")
+    assert matches("getusername", "getUserName()")
 
 
 def test_english_function_words_leave_the_query() -> None:
@@ -215,7 +215,7 @@ def test_a_text_of_any_shape_gives_terms_that_tantivy_takes(text: str) -> None:
 def test_a_long_word_is_found_by_itself() -> None:
     word = "QmFzZTY0" * 1_000
 
-    assert found(word, f"token: {word}")
+    assert matches(word, f"token: {word}")
 
 
 def test_terms_pass_through_tantivys_white_space_tokenizer_unchanged() -> None:

@@ -27,7 +27,7 @@ TEXTS = [
 QUERIES = ["selenium 登录", "proxy cookie rate", "连接池 timeout", "等待元素", "exceptions of asyncio tasks", "lock"]
 
 
-def documents() -> list[Document]:
+def make_documents() -> list[Document]:
     rng = random.Random(5)
     texts = TEXTS + [" ".join(rng.choice(TEXTS) for _ in range(rng.randint(1, 12))) for _ in range(40)]
     # Too long to have postings.
@@ -38,7 +38,7 @@ def documents() -> list[Document]:
     ]
 
 
-def count(tail: Tail, terms: Iterable[str]) -> dict[str, dict[int, int]]:
+def count_terms(tail: Tail, terms: Iterable[str]) -> dict[str, dict[int, int]]:
     counts, is_whole = asyncio.run(tail.count(terms, CooperativePause(), TimeLimit(60)))
     assert is_whole
     return counts
@@ -46,7 +46,7 @@ def count(tail: Tail, terms: Iterable[str]) -> dict[str, dict[int, int]]:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: str) -> None:
-    known, tail = documents(), Tail()
+    known, tail = make_documents(), Tail()
     for document in known:
         tail.add(document)
     statistics = Statistics(len(known), tail.terms)
@@ -54,7 +54,7 @@ def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: st
     asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", 0, statistics.documents, 1, statistics.terms)))
     assert disk.load(lambda built: built.log_id == "log")
     terms = weigh_query(query)
-    counts = count(tail, [term for term, _ in terms])
+    counts = count_terms(tail, [term for term, _ in terms])
     weighed = [QueryTerm(term, weight, disk.document_frequency(term)) for term, weight in terms]
 
     in_tail = {number: score for score, number in tail.search(weighed, counts, statistics, [], lambda _: True, 100)}
@@ -66,7 +66,7 @@ def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: st
 
 
 def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
-    known, tail = documents(), Tail()
+    known, tail = make_documents(), Tail()
     for document in known:
         tail.add(document)
     disk = FullText(tmp_path)
@@ -74,21 +74,21 @@ def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
     disk.load(lambda _built: True)
     terms = {term for document in known for part in document.terms for term in part.split()}
 
-    counts = count(tail, terms)
+    counts = count_terms(tail, terms)
 
     assert {term: len(counts[term]) for term in terms} == {term: disk.document_frequency(term) for term in terms}
 
 
 def test_a_removed_document_leaves_nothing_behind() -> None:
-    known, tail = documents(), Tail()
+    known, tail = make_documents(), Tail()
     for document in known:
         tail.add(document)
     term = known[0].terms[0].split()[0]
-    assert count(tail, [term])[term]
+    assert count_terms(tail, [term])[term]
 
     tail.remove([document.number for document in known])
 
-    assert count(tail, [term]) == {term: {}}
+    assert count_terms(tail, [term]) == {term: {}}
     assert (len(tail), tail.terms) == (0, 0)
 
 
@@ -100,19 +100,19 @@ def test_documents_that_are_not_reached_in_time_are_left_out_and_that_is_said(wo
     late = asyncio.run(tail.count(["selenium"], CooperativePause(), TimeLimit(0)))
 
     assert late == ({"selenium": {}}, False)
-    assert count(tail, ["selenium"]) == {"selenium": {1: words}}
+    assert count_terms(tail, ["selenium"]) == {"selenium": {1: words}}
 
 
 def test_lengths_are_kept_exactly_when_short_and_rounded_down_when_long() -> None:
     assert [bm25.encode_length(terms) for terms in (0, 1, 39, 40, 41, 42, 1000)] == [0, 1, 39, 40, 40, 42, 984]
 
 
-def term(name: str, frequency: int, words: float = 1.0) -> bm25.QueryTerm:
+def make_term(name: str, frequency: int, words: float = 1.0) -> bm25.QueryTerm:
     return bm25.QueryTerm(name, 1.0, frequency, words)
 
 
 def test_a_query_reaches_what_a_document_with_all_its_terms_would_approach() -> None:
-    known = [term("rare", 1), term("common", 500)]
+    known = [make_term("rare", 1), make_term("common", 500)]
 
     reach, enough = bm25.get_reach(known, 1_000)
 
@@ -121,25 +121,25 @@ def test_a_query_reaches_what_a_document_with_all_its_terms_would_approach() -> 
 
 
 def test_words_that_no_document_has_count_by_their_rarity() -> None:
-    known = bm25.get_reach([term("found", 10)], 1_000)[0]
+    known = bm25.get_reach([make_term("found", 10)], 1_000)[0]
 
-    reach, enough = bm25.get_reach([term("found", 10), *(term(f"unknown {n}", 0) for n in range(4))], 1_000)
+    reach, enough = bm25.get_reach([make_term("found", 10), *(make_term(f"unknown {n}", 0) for n in range(4))], 1_000)
 
     assert reach > 5 * known
     assert known < enough < reach
-    assert bm25.get_reach([term("unknown", 0)], 1_000) == (1.0, 1.0)
+    assert bm25.get_reach([make_term("unknown", 0)], 1_000) == (1.0, 1.0)
 
 
 def test_a_long_question_is_measured_by_its_two_rarest_words_or_twelve_han_terms() -> None:
-    words = [term(f"w{number}", 3) for number in range(20)]
-    han = [term(f"h{number}", 3, 1 / 6) for number in range(24)]
+    words = [make_term(f"w{number}", 3) for number in range(20)]
+    han = [make_term(f"h{number}", 3, 1 / 6) for number in range(24)]
 
     assert bm25.get_reach(words, 1_000)[0] == pytest.approx(10 * bm25.get_reach(words, 1_000)[1])
     assert bm25.get_reach(han, 1_000)[0] == pytest.approx(2 * bm25.get_reach(han, 1_000)[1])
 
 
 def test_a_term_of_a_store_of_one_record_is_no_common_term() -> None:
-    reach, _ = bm25.get_reach([term("found", 1), term("unknown", 0)], 1)
+    reach, _ = bm25.get_reach([make_term("found", 1), make_term("unknown", 0)], 1)
 
     # Half of what was asked for is known.
     assert 0.35 < 2.2 * bm25.get_idf(1, 1) / reach < 0.5

@@ -15,12 +15,21 @@ from knowhub.search.vector_index import VectorIndex
 from tests.builders import FakeClock, local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.hubs import saved
-from tests.unit.search.test_vector_index import answer, brought_up, hub_with, ids, on_disk, refusing, stages, vectors_of
+from tests.unit.search.test_vector_index import (
+    embed_pending,
+    hub_with,
+    ids_of,
+    read_vectors,
+    refuse_word,
+    search,
+    stages_of,
+    vectors_of,
+)
 
 pytestmark = pytest.mark.anyio
 
 
-class Sleepy(HashingEmbedder):
+class ZeroEmbedder(HashingEmbedder):
     """Answers zeros to every text with `zero_word` in it; the empty word stands in all of them, None in none."""
 
     zero_word: str | None = ""
@@ -34,7 +43,7 @@ class Sleepy(HashingEmbedder):
         ]
 
 
-async def until(hub: Hub, is_so: Callable[[VectorIndex[KnowledgeSummary]], bool]) -> None:
+async def tick_until(hub: Hub, is_so: Callable[[VectorIndex[KnowledgeSummary]], bool]) -> None:
     """Run the upkeep until something is so."""
     async with asyncio.timeout(30):
         while not is_so(vectors_of(hub)):
@@ -43,117 +52,121 @@ async def until(hub: Hub, is_so: Callable[[VectorIndex[KnowledgeSummary]], bool]
 
 
 def blank_rows(folder: Path) -> int:
-    return sum(not any(vector) for vector in on_disk(folder).values())
+    return sum(not any(vector) for vector in read_vectors(folder).values())
 
 
 async def test_other_dimensions_after_a_restart_are_told_and_everything_is_embedded_again(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
+        await embed_pending(hub)
 
     async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
-        first = await answer(hub, "zebra")
-        await brought_up(hub)
-        after = await answer(hub, "zebra")
+        first = await search(hub, "zebra")
+        await embed_pending(hub)
+        after = await search(hub, "zebra")
 
         # The upkeep at the start may have seen it, and may even have mended it, before the search did.
-        assert ids(first) == [zebra]
-        assert first.degraded == ["embedder"] or first.index_lag == 1 or "vector" in stages(first)[0]
-        assert (stages(after), after.degraded, after.index_lag) == ([["lexical", "vector"]], [], 0)
-        assert [len(vector) for vector in on_disk(tmp_path).values()] == [2 * 512]
+        assert ids_of(first) == [zebra]
+        assert first.degraded == ["embedder"] or first.index_lag == 1 or "vector" in stages_of(first)[0]
+        assert (stages_of(after), after.degraded, after.index_lag) == ([["lexical", "vector"]], [], 0)
+        assert [len(vector) for vector in read_vectors(tmp_path).values()] == [2 * 512]
 
 
 async def test_other_dimensions_are_noticed_though_nobody_searches_or_saves(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
+        await embed_pending(hub)
 
     async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
-        await until(
-            hub, lambda vectors: [len(item) for item in on_disk(tmp_path).values()] == [2 * 512] and not vectors.lag
+        await tick_until(
+            hub,
+            lambda vectors: [len(item) for item in read_vectors(tmp_path).values()] == [2 * 512] and not vectors.lag,
         )
 
-        assert (await answer(hub, "zebra")).degraded == []
+        assert (await search(hub, "zebra")).degraded == []
 
 
 async def test_an_embedder_that_changes_its_dimensions_while_it_is_asked_is_followed(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
         await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
-        await answer(hub, "zebra")
+        await embed_pending(hub)
+        await search(hub, "zebra")
         embedder._dimensions = 512  # noqa: SLF001 -- of the fake
 
-        await answer(hub, "zebra stripes")
-        await brought_up(hub)
-        kept_query, new_query = await answer(hub, "zebra"), await answer(hub, "zebra hooves")
-        again = await answer(hub, "zebra")
+        await search(hub, "zebra stripes")
+        await embed_pending(hub)
+        kept_query, new_query = await search(hub, "zebra"), await search(hub, "zebra hooves")
+        again = await search(hub, "zebra")
 
-        assert (kept_query.degraded, stages(new_query), stages(again)) == (
+        assert (kept_query.degraded, stages_of(new_query), stages_of(again)) == (
             ["embedder"], [["lexical", "vector"]], [["lexical", "vector"]],
         )  # fmt: skip
 
 
 async def test_zeros_while_the_embedder_wakes_up_are_no_answer_and_are_not_kept(tmp_path: Path) -> None:
-    embedder = Sleepy()
+    embedder = ZeroEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
         zebra = await saved(hub, new_knowledge("zebra"))
         with pytest.raises(Unavailable, match="zeros"):
             await vectors_of(hub).embed_pending()
-        asleep, lag = await answer(hub, "zebra"), hub.indexes.records.lag
+        asleep, lag = await search(hub, "zebra"), hub.indexes.records.lag
 
         embedder.zero_word = None
-        await brought_up(hub)
-        awake = await answer(hub, "zebra")
+        await embed_pending(hub)
+        awake = await search(hub, "zebra")
 
-        assert (ids(asleep), asleep.degraded, lag) == ([zebra], ["embedder"], 1)
-        assert (stages(awake), awake.degraded, awake.index_lag) == ([["lexical", "vector"]], [], 0)
+        assert (ids_of(asleep), asleep.degraded, lag) == ([zebra], ["embedder"], 1)
+        assert (stages_of(awake), awake.degraded, awake.index_lag) == ([["lexical", "vector"]], [], 0)
         assert blank_rows(tmp_path) == 0
 
 
 async def test_a_query_that_is_answered_with_zeros_is_asked_again(tmp_path: Path) -> None:
-    embedder = Sleepy()
+    embedder = ZeroEmbedder()
     embedder.zero_word = None
     async with hub_with(tmp_path, embedder) as hub:
         await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
+        await embed_pending(hub)
 
         embedder.zero_word = "zebra"
-        asleep = await answer(hub, "zebra")
+        asleep = await search(hub, "zebra")
         embedder.zero_word = None
-        awake = await answer(hub, "zebra")
+        awake = await search(hub, "zebra")
 
-        assert (asleep.degraded, awake.degraded, stages(awake)) == (["embedder"], [], [["lexical", "vector"]])
+        assert (asleep.degraded, awake.degraded, stages_of(awake)) == (["embedder"], [], [["lexical", "vector"]])
 
 
 async def test_zeros_for_one_text_leave_it_to_its_words_by_name_and_it_is_asked_about_again(tmp_path: Path) -> None:
-    clock, embedder = FakeClock(), Sleepy()
+    clock, embedder = FakeClock(), ZeroEmbedder()
     embedder.zero_word = "tulip"
     async with hub_with(tmp_path, embedder, clock) as hub:
         tulip = await saved(hub, new_knowledge("tulip"))
         await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
+        await embed_pending(hub)
         named, lag, blank = dict(hub.maintenance.failures), hub.indexes.records.lag, blank_rows(tmp_path)
 
         embedder.zero_word = None
         clock.advance(2)
-        await brought_up(hub)
+        await embed_pending(hub)
 
         assert (lag, blank) == (0, 0)
         assert tulip in named["vectors"]
-        assert (len(on_disk(tmp_path)), hub.maintenance.failures) == (2, {})
+        assert (len(read_vectors(tmp_path)), hub.maintenance.failures) == (2, {})
 
 
 async def test_a_second_process_says_what_the_keeper_says_of_a_text_that_the_embedder_refuses(tmp_path: Path) -> None:
     refused = TextRefused(FailureReason.FAILURE, "400")
-    async with hub_with(tmp_path, refusing("poison", refused)) as hub, hub_with(tmp_path, HashingEmbedder()) as other:
+    async with (
+        hub_with(tmp_path, refuse_word("poison", refused)) as hub,
+        hub_with(tmp_path, HashingEmbedder()) as other,
+    ):
         await hub.maintenance.tick()
         await other.maintenance.tick()
         poison = await saved(hub, new_knowledge("poison"))
         await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
+        await embed_pending(hub)
         await hub.maintenance.tick()
-        await answer(other, "zebra")
+        await search(other, "zebra")
         await other.maintenance.tick()
         lags, named = (
             (hub.indexes.records.lag, other.indexes.records.lag),
@@ -161,9 +174,9 @@ async def test_a_second_process_says_what_the_keeper_says_of_a_text_that_the_emb
         )
 
         await hub.knowledge.records.patch(local(), poison, {"content": "harmless"})
-        await brought_up(hub)
+        await embed_pending(hub)
         await hub.maintenance.tick()
-        await answer(other, "zebra")
+        await search(other, "zebra")
         await other.maintenance.tick()
 
         assert not other.maintenance.is_leader

@@ -40,7 +40,7 @@ def without_its_last_byte(index: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def emptied(index: Path) -> None:
+def empty(index: Path) -> None:
     a_file_of(index).write_bytes(b"")
 
 
@@ -76,7 +76,7 @@ def test_an_index_as_it_was_written_is_whole(index: Path) -> None:
     [
         with_a_flipped_bit,
         without_its_last_byte,
-        emptied,
+        empty,
         of_seven_bytes,
         with_a_longer_footer_than_file,
         with_another_footer,

@@ -18,7 +18,7 @@ TRICKY = st.text(
 PLAIN = st.text(st.sampled_from("aCb.#*+-_ ,/(13乾坤薴著機的薯龜鿿一"), max_size=12)
 
 
-def form(text: str) -> str:
+def normalize(text: str) -> str:
     return normalize_name(text, to_simplified)
 
 
@@ -56,7 +56,7 @@ def form(text: str) -> str:
     ],
 )
 def test_two_spellings_of_one_name_have_one_form(first: str, another: str) -> None:
-    assert form(first) == form(another)
+    assert normalize(first) == normalize(another)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_two_spellings_of_one_name_have_one_form(first: str, another: str) -> No
     ],
 )
 def test_names_of_different_things_stay_apart(names: tuple[str, ...]) -> None:
-    assert len({form(name) for name in names}) == len(names)
+    assert len({normalize(name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize(
     "nothing", ["", "!!!", "   ", "-", "(", "#", "♯", "*", "...", "、。", "\u3164", "\ud800", "\u200b\ufe0f"]
 )
 def test_nothing_is_left_of_what_nobody_could_name(nothing: str) -> None:
-    assert form(nothing) == ""
+    assert normalize(nothing) == ""
 
 
 @given(st.one_of(st.text(), TRICKY, st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF))))
@@ -90,21 +90,21 @@ def test_nothing_is_left_of_what_nobody_could_name(nothing: str) -> None:
 @example("\ud83d\ude00")
 @example("i\u0307\u0307")
 def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
-    once = form(text)
+    once = normalize(text)
 
-    again = form(once)
+    again = normalize(once)
 
     assert again == once
 
 
 @given(st.one_of(st.text(), TRICKY))
 def test_case_and_white_space_around_a_name_never_matter(text: str) -> None:
-    assert form(f" {text}\n") == form(text)
+    assert normalize(f" {text}\n") == normalize(text)
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "Z", "C"])))
 def test_what_is_left_holds_no_white_space_no_control_and_nothing_that_utf8_cannot_write(text: str) -> None:
-    left = form(text)
+    left = normalize(text)
 
     assert not any(char.isspace() for char in left)
     assert left.encode().decode() == left
@@ -116,7 +116,7 @@ def test_what_is_left_holds_no_white_space_no_control_and_nothing_that_utf8_cann
 def test_a_plain_name_has_the_form_that_it_has_beside_what_is_not_plain(text: str) -> None:
     wide_space = "\u3000"
 
-    assert form(text) == form(text + wide_space) == form(wide_space + text)
+    assert normalize(text) == normalize(text + wide_space) == normalize(wide_space + text)
 
 
 def test_the_fold_is_the_callers() -> None:

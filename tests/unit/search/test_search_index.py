@@ -34,12 +34,12 @@ WORDS += ["反爬", "检测", "登录", "网站", "等待", "元素", "浏览器
 ALL = SearchQuery("", top_k=200, order=Order.RELEVANCE, min_relevance=0.0)
 
 
-async def found(hub: Hub, text: str, ctx: RequestContext | None = None, query: SearchQuery = ALL) -> list[str]:
+async def search_ids(hub: Hub, text: str, ctx: RequestContext | None = None, query: SearchQuery = ALL) -> list[str]:
     answer = await hub.knowledge.search.search(ctx or local(), replace(query, text=text))
     return [str(record["id"]) for record in answer.records]
 
 
-def some_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
+def random_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
     content = " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60)))
     return new_knowledge(content, task=" ".join(rng.sample(WORDS, 2)), dedup=False, **fields)
 
@@ -67,7 +67,7 @@ async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_p
         for number in range(200):
             # One scope is rare, some records are deleted or edited, and some are not absorbed yet.
             chosen = ["project:x"] if number % 40 == 0 else [rng.choice(scopes)]
-            new = some_record(
+            new = random_record(
                 rng, scopes=chosen, types=(rng.choice(["tool", "tool", "tool", "plan"]),), score=rng.randint(1, 5)
             )
             records[await saved(hub, new)] = new
@@ -87,8 +87,8 @@ async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_p
                         for knowledge_id, new in records.items()
                         if passes(ctx, new, types, wanted) and matches(new, text)
                     }
-                    all_found = await found(hub, text, ctx, query)
-                    some_found = await found(hub, text, ctx, replace(query, top_k=5))
+                    all_found = await search_ids(hub, text, ctx, query)
+                    some_found = await search_ids(hub, text, ctx, replace(query, top_k=5))
                     assert len(all_found) == len(set(all_found))
                     assert set(all_found) == expected
                     assert len(some_found) == min(5, len(expected))
@@ -117,11 +117,11 @@ async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Pat
         ids = sorted(str(record.record["id"]) for record in batch.records)
         # One of three rows of an operation is absorbed: the note cannot name that, and says less than there is.
         await keeper.indexes.records.lexical.index_pending(1)
-        await found(reader, "zebra")
+        await search_ids(reader, "zebra")
         reader.indexes.records.lexical.reload()
 
-        assert sorted(await found(keeper, "zebra")) == ids
-        assert sorted(await found(reader, "zebra")) == ids
+        assert sorted(await search_ids(keeper, "zebra")) == ids
+        assert sorted(await search_ids(reader, "zebra")) == ids
 
 
 async def test_when_a_keeper_closes_another_hub_takes_over(tmp_path: Path) -> None:
@@ -139,17 +139,17 @@ async def test_when_a_keeper_closes_another_hub_takes_over(tmp_path: Path) -> No
         assert second.maintenance.is_leader
         assert second.maintenance.failures == {}
         assert second.indexes.records.lexical.lag == 0
-        assert await found(second, "zebra") == [zebra]
+        assert await search_ids(second, "zebra") == [zebra]
 
 
-async def other_index(folder: Path, words: str) -> Path:
+async def build_other_index(folder: Path, words: str) -> Path:
     async with hub_on(folder) as hub:
         for number in range(5):
             await saved(hub, new_knowledge(f"{words} {number}"))
     return folder / "indexes"
 
 
-def as_it_is(built: dict[str, Any]) -> dict[str, Any]:
+def keep(built: dict[str, Any]) -> dict[str, Any]:
     return built
 
 
@@ -169,23 +169,23 @@ def missing_build(built: dict[str, Any]) -> dict[str, Any]:
     return built | {"build": 77}
 
 
-@pytest.mark.parametrize("change", [as_it_is, wrong_checksum, ahead_of_the_log, older_layout, missing_build])
+@pytest.mark.parametrize("change", [keep, wrong_checksum, ahead_of_the_log, older_layout, missing_build])
 async def test_an_index_that_does_not_fit_the_log_is_built_anew(
     tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    foreign = await other_index(tmp_path / "other", "walrus")
+    foreign = await build_other_index(tmp_path / "other", "walrus")
     own = tmp_path / "own"
-    await other_index(own, "zebra")
-    if change is as_it_is:
+    await build_other_index(own, "zebra")
+    if change is keep:
         shutil.rmtree(own / "indexes")
         shutil.copytree(foreign, own / "indexes")
     note = next((own / "indexes").glob("*/*/built.json"))
     note.write_bytes(orjson.dumps(change(orjson.loads(note.read_bytes()))))
 
     async with hub_on(own) as hub:
-        before = (await found(hub, "walrus"), len(await found(hub, "zebra")), hub.indexes.records.lexical.lag)
+        before = (await search_ids(hub, "walrus"), len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag)
         await hub.maintenance.tick()
-        after = (await found(hub, "walrus"), len(await found(hub, "zebra")), hub.indexes.records.lexical.lag)
+        after = (await search_ids(hub, "walrus"), len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag)
         hub.indexes.records.lexical.reload()
         failures = dict(hub.maintenance.failures)
 
@@ -196,15 +196,15 @@ async def test_an_index_that_does_not_fit_the_log_is_built_anew(
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b'{"seq":1}', bytes(100)], ids=range(5))
 async def test_a_damaged_note_of_an_index_costs_only_its_rebuilding(tmp_path: Path, note: bytes) -> None:
-    folder = await other_index(tmp_path, "zebra")
+    folder = await build_other_index(tmp_path, "zebra")
     next(folder.glob("*/*/built.json")).write_bytes(note)
 
     async with hub_on(tmp_path) as hub:
-        assert len(await found(hub, "zebra")) == 5
+        assert len(await search_ids(hub, "zebra")) == 5
         await hub.maintenance.tick()
 
         assert hub.maintenance.failures == {}
-        assert (len(await found(hub, "zebra")), hub.indexes.records.lexical.lag) == (5, 0)
+        assert (len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag) == (5, 0)
 
 
 def whole_folder(folder: Path) -> None:
@@ -232,14 +232,17 @@ async def test_an_index_that_is_deleted_under_a_running_hub_is_built_anew(
         delete(tmp_path / "indexes")
         if with_news:
             ids.append(await saved(hub, new_knowledge("zebra two")))
-        meanwhile = await found(hub, "zebra")
+        meanwhile = await search_ids(hub, "zebra")
 
         await hub.maintenance.tick()
         await other.maintenance.tick()
 
         assert hub.maintenance.failures == {}
         assert (
-            sorted(meanwhile) == sorted(await found(hub, "zebra")) == sorted(await found(other, "zebra")) == sorted(ids)
+            sorted(meanwhile)
+            == sorted(await search_ids(hub, "zebra"))
+            == sorted(await search_ids(other, "zebra"))
+            == sorted(ids)
         )
         assert (hub.indexes.records.lexical.lag, other.indexes.records.lexical.lag) == (0, 0)
         assert FullText(next((tmp_path / "indexes").glob("*/*"))).load(lambda _built: True)
@@ -271,7 +274,7 @@ async def test_a_rebuilding_whose_folder_is_deleted_fails_by_name_and_the_next_o
         assert (job.status, again.status) == (JobStatus.FAILED, JobStatus.DONE)
         assert "could not be written" in (job.error or "")
         assert again.result == {"records": 300}
-        assert (len(await found(hub, "zebra")), hub.indexes.records.lexical.lag) == (200, 0)
+        assert (len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag) == (200, 0)
 
 
 async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) -> None:
@@ -288,7 +291,7 @@ async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) ->
         assert count == 2
         assert keeper.maintenance.failures == {}
         for hub in (keeper, other):
-            assert sorted(await found(hub, "zebra")) == sorted(ids)
+            assert sorted(await search_ids(hub, "zebra")) == sorted(ids)
             assert hub.indexes.records.lexical.lag == 0
 
 
@@ -303,7 +306,7 @@ async def test_a_deleted_record_leaves_the_index_on_disk_too(tmp_path: Path) -> 
         disk = FullText(next((tmp_path / "indexes").glob("*/*")))
         assert disk.load(lambda _built: True)
         assert len(list(disk.search([(index_terms("zebra")[0], 1.0)], [], 10))) == 1
-        assert await found(hub, "zebra") == [kept]
+        assert await search_ids(hub, "zebra") == [kept]
 
 
 async def test_an_account_that_is_only_read_takes_no_memory_and_is_found_once_it_writes(tmp_path: Path) -> None:

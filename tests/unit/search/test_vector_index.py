@@ -39,13 +39,13 @@ def vectors_of(hub: Hub) -> VectorIndex[KnowledgeSummary]:
     return hub.indexes.records.vectors
 
 
-async def brought_up(hub: Hub) -> None:
+async def embed_pending(hub: Hub) -> None:
     """Absorb and embed all that waits."""
     await vectors_of(hub).embed_pending()
     await hub.maintenance.tick()
 
 
-def on_disk(folder: Path) -> Mapping[int, bytes]:
+def read_vectors(folder: Path) -> Mapping[int, bytes]:
     """Return every vector on the disk by the number of its text."""
     kept: dict[int, bytes] = {}
     for account in sorted((folder / "indexes" / "vectors").glob("*")):
@@ -62,34 +62,34 @@ def texts_of_records(embedder: HashingEmbedder) -> list[list[str]]:
     return [texts for texts in embedder.asked if any("Selenium" in text for text in texts)]
 
 
-def live(hub: Hub) -> set[int]:
+def live_numbers(hub: Hub) -> set[int]:
     return {head.text_num for head in list_live_records(hub.store.view("default"))}
 
 
-async def answer(hub: Hub, text: str) -> KnowledgeSearchResult:
+async def search(hub: Hub, text: str) -> KnowledgeSearchResult:
     return await hub.knowledge.search.search(
         local(), SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True, min_relevance=0.0)
     )
 
 
-def ids(found: KnowledgeSearchResult) -> list[str]:
+def ids_of(found: KnowledgeSearchResult) -> list[str]:
     return [str(record["id"]) for record in found.records]
 
 
-def stages(found: KnowledgeSearchResult) -> list[list[str]]:
+def stages_of(found: KnowledgeSearchResult) -> list[list[str]]:
     return [[stage["stage"] for stage in record["why"]["stages"]] for record in found.records]
 
 
 async def test_a_record_is_found_by_its_words_at_once_and_by_its_vector_when_it_has_one(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await saved(hub, new_knowledge("zebra stripes"))
-        before, lag = await answer(hub, "zebra"), hub.indexes.records.lag
+        before, lag = await search(hub, "zebra"), hub.indexes.records.lag
 
-        await brought_up(hub)
-        after = await answer(hub, "zebra")
+        await embed_pending(hub)
+        after = await search(hub, "zebra")
 
-        assert (ids(before), stages(before), before.index_lag, before.degraded) == ([zebra], [["lexical"]], 1, [])
-        assert (ids(after), stages(after), after.index_lag) == ([zebra], [["lexical", "vector"]], 0)
+        assert (ids_of(before), stages_of(before), before.index_lag, before.degraded) == ([zebra], [["lexical"]], 1, [])
+        assert (ids_of(after), stages_of(after), after.index_lag) == ([zebra], [["lexical", "vector"]], 0)
         assert (lag, hub.indexes.records.lag) == (1, 0)
 
 
@@ -105,7 +105,7 @@ async def test_the_keeper_embeds_in_the_background_and_no_save_waits_for_it(tmp_
                 await asyncio.sleep(0.01)
 
         assert asked_by_the_save == 0
-        assert set(on_disk(tmp_path)) == live(hub)
+        assert set(read_vectors(tmp_path)) == live_numbers(hub)
 
 
 async def test_a_thousand_saves_while_the_embedder_is_down_lose_nothing_and_end_as_a_rebuild_does(
@@ -119,26 +119,26 @@ async def test_a_thousand_saves_while_the_embedder_is_down_lose_nothing_and_end_
             await hub.knowledge.records.save_batch(local(), items)
         with pytest.raises(Unavailable, match="the embedder gives no vectors"):
             await vectors_of(hub).embed_pending()
-        down, lag = await answer(hub, "widget-77"), hub.indexes.records.lag
+        down, lag = await search(hub, "widget-77"), hub.indexes.records.lag
 
         embedder.is_down = False
-        await brought_up(hub)
-        embedded = on_disk(tmp_path)
-        up = await answer(hub, "widget-77")
+        await embed_pending(hub)
+        embedded = read_vectors(tmp_path)
+        up = await search(hub, "widget-77")
         await hub.reindex(lambda _done, _total: None)
 
         assert (len(down.records), down.degraded, lag) == (10, ["embedder"], 1000)
         assert (up.degraded, up.index_lag) == ([], 0)
         assert len(embedded) == 1000
-        assert embedded == on_disk(tmp_path)
-        assert ids(up) == ids(await answer(hub, "widget-77"))
+        assert embedded == read_vectors(tmp_path)
+        assert ids_of(up) == ids_of(await search(hub, "widget-77"))
 
 
 async def test_a_hub_that_is_opened_again_embeds_only_what_it_lacks(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
         await saved(hub, new_knowledge("first"))
-        await brought_up(hub)
+        await embed_pending(hub)
         second = await saved(hub, new_knowledge("second"))
     embedder.asked.clear()
 
@@ -146,40 +146,40 @@ async def test_a_hub_that_is_opened_again_embeds_only_what_it_lacks(tmp_path: Pa
         await vectors_of(hub).embed_pending()
 
         assert texts_of_records(embedder) == [["Log in with Selenium\nsecond"]]
-        assert ids(await answer(hub, "second"))[0] == second
+        assert ids_of(await search(hub, "second"))[0] == second
 
 
 async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
         zebra = await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
+        await embed_pending(hub)
         embedder.asked.clear()
 
         await hub.knowledge.records.patch(local(), zebra, {"tags": {"animal": "zebra"}})
         lag = hub.indexes.records.lag
-        await brought_up(hub)
+        await embed_pending(hub)
 
         assert (lag, hub.indexes.records.lag, texts_of_records(embedder)) == (1, 0, [])
-        assert live(hub) <= set(on_disk(tmp_path))
+        assert live_numbers(hub) <= set(read_vectors(tmp_path))
 
 
 async def test_another_model_embeds_everything_again_and_words_serve_meanwhile(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
+        await embed_pending(hub)
 
     async with hub_with(tmp_path, HashingEmbedder(model="another", dimensions=512)) as hub:
-        meanwhile = await answer(hub, "zebra")
-        await brought_up(hub)
-        after = await answer(hub, "zebra")
+        meanwhile = await search(hub, "zebra")
+        await embed_pending(hub)
+        after = await search(hub, "zebra")
 
-        assert (ids(meanwhile), stages(meanwhile), meanwhile.index_lag) == ([zebra], [["lexical"]], 1)
-        assert stages(after) == [["lexical", "vector"]]
-        assert [len(vector) for vector in on_disk(tmp_path).values()] == [2 * 512]
+        assert (ids_of(meanwhile), stages_of(meanwhile), meanwhile.index_lag) == ([zebra], [["lexical"]], 1)
+        assert stages_of(after) == [["lexical", "vector"]]
+        assert [len(vector) for vector in read_vectors(tmp_path).values()] == [2 * 512]
 
 
-def refusing(word: str, problem: EmbeddingFailed) -> HashingEmbedder:
+def refuse_word(word: str, problem: EmbeddingFailed) -> HashingEmbedder:
     def fault(texts: Sequence[str]) -> Exception | None:
         return problem if any(word in text for text in texts) else None
 
@@ -190,15 +190,15 @@ def refusing(word: str, problem: EmbeddingFailed) -> HashingEmbedder:
 async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
     tmp_path: Path, kind: type[EmbeddingFailed]
 ) -> None:
-    async with hub_with(tmp_path, refusing("poison", kind(FailureReason.FAILURE, "400"))) as hub:
+    async with hub_with(tmp_path, refuse_word("poison", kind(FailureReason.FAILURE, "400"))) as hub:
         poison = [await saved(hub, new_knowledge(f"poison {number}")) for number in range(2)]
         others = [await saved(hub, new_knowledge(f"harmless {number}")) for number in range(9)]
 
-        await brought_up(hub)
-        found = await answer(hub, "harmless")
+        await embed_pending(hub)
+        found = await search(hub, "harmless")
 
-        assert sorted(ids(found)[:9]) == sorted(others)
-        assert len(on_disk(tmp_path)) == 9
+        assert sorted(ids_of(found)[:9]) == sorted(others)
+        assert len(read_vectors(tmp_path)) == 9
         assert hub.indexes.records.lag == 0
         assert "refuses 2 texts" in hub.maintenance.failures["vectors"]
         assert all(item in hub.maintenance.failures["vectors"] for item in poison)
@@ -208,7 +208,7 @@ async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ende
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         secret = await saved(hub, new_knowledge("zebra secret", task=""))
         kept = await saved(hub, new_knowledge("lion", task=""))
-        await brought_up(hub)
+        await embed_pending(hub)
         await hub.knowledge.records.delete(local(), secret)
 
         erased = await hub.operations.erasure.erase(local(), "knowledge", secret)
@@ -217,23 +217,23 @@ async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ende
         files = [path for path in (tmp_path / "indexes" / "vectors").rglob("*") if path.is_file()]
         assert "vectors" not in erased.pending
         assert [path for path in files if vector in path.read_bytes()] == []
-        assert set(on_disk(tmp_path)) == live(hub)
-        assert ids(await answer(hub, "lion")) == [kept]
+        assert set(read_vectors(tmp_path)) == live_numbers(hub)
+        assert ids_of(await search(hub, "lion")) == [kept]
 
 
 async def test_vectors_do_not_outlive_an_erasing_where_no_embedder_is_configured_any_more(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         secret = await saved(hub, new_knowledge("zebra secret"))
-        await brought_up(hub)
+        await embed_pending(hub)
 
     async with hub_with(tmp_path, None) as hub:
         await hub.maintenance.tick()
-        before = len(on_disk(tmp_path))
+        before = len(read_vectors(tmp_path))
         await hub.knowledge.records.delete(local(), secret)
         await hub.operations.erasure.erase(local(), "knowledge", secret)
 
         assert before == 1
-        assert on_disk(tmp_path) == {}
+        assert read_vectors(tmp_path) == {}
 
 
 async def test_a_second_process_finds_by_the_vectors_that_the_keeper_has_written(tmp_path: Path) -> None:
@@ -243,12 +243,12 @@ async def test_a_second_process_finds_by_the_vectors_that_the_keeper_has_written
         await other.maintenance.tick()
         for number in range(3):
             await saved(hub, new_knowledge(f"zebra {number}", dedup=False))
-            await brought_up(hub)
+            await embed_pending(hub)
             await other.maintenance.tick()
-        found = await answer(other, "zebra")
+        found = await search(other, "zebra")
 
         assert not other.maintenance.is_leader
-        assert stages(found) == [["lexical", "vector"]] * 3
+        assert stages_of(found) == [["lexical", "vector"]] * 3
         assert other.indexes.records.lag == 0
         assert texts_of_records(other_embedder) == []
 
@@ -258,15 +258,15 @@ async def test_a_file_with_many_outdated_rows_is_written_anew(tmp_path: Path) ->
         items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
         batches = [await hub.knowledge.records.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
         made = [str(item.record["id"]) for batch in batches for item in batch.records]
-        await brought_up(hub)
+        await embed_pending(hub)
         for knowledge_id in made[:1200]:
             await hub.knowledge.records.delete(local(), knowledge_id)
-        before = len(on_disk(tmp_path))
+        before = len(read_vectors(tmp_path))
 
         await hub.maintenance.tick()
 
         assert before == 2000
-        assert set(on_disk(tmp_path)) == live(hub)
+        assert set(read_vectors(tmp_path)) == live_numbers(hub)
 
 
 def damages(data: bytes) -> list[bytes]:
@@ -279,8 +279,8 @@ def damages(data: bytes) -> list[bytes]:
 async def test_a_damaged_file_is_made_anew_from_the_log(tmp_path: Path, name: str) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
-    expected = on_disk(tmp_path)
+        await embed_pending(hub)
+    expected = read_vectors(tmp_path)
     path = next((tmp_path / "indexes" / "vectors").rglob(name))
 
     for data in damages(path.read_bytes()):
@@ -292,8 +292,8 @@ async def test_a_damaged_file_is_made_anew_from_the_log(tmp_path: Path, name: st
         ]
         async with hub_with(tmp_path, HashingEmbedder()) as hub:
             await hub.maintenance.tick()
-            await brought_up(hub)
-            assert ids(await answer(hub, "zebra")) == [zebra]
-        assert on_disk(tmp_path) == expected
+            await embed_pending(hub)
+            assert ids_of(await search(hub, "zebra")) == [zebra]
+        assert read_vectors(tmp_path) == expected
         assert [item for item in check_directory(Settings(data_dir=tmp_path)) if item.severity == "problem"] == []
         path = next((tmp_path / "indexes" / "vectors").rglob(name))

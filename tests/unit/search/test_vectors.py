@@ -9,7 +9,7 @@ DIMENSIONS = 24
 EVERY_TENTH, EVERY_THOUSANDTH = frozenset({"scope:tenth"}), frozenset({"scope:thousandth"})
 
 
-def some_rows(count: int, seed: int = 7) -> Rows:
+def random_rows(count: int, seed: int = 7) -> Rows:
     chance = np.random.default_rng(seed)
     # Around a few centres, as meanings are: among points without any order a graph finds no way.
     centres = chance.standard_normal((20, DIMENSIONS))
@@ -21,7 +21,7 @@ def some_rows(count: int, seed: int = 7) -> Rows:
     return rows
 
 
-def facets(count: int) -> list[frozenset[str]]:
+def make_facets(count: int) -> list[frozenset[str]]:
     return [
         frozenset({"scope:all"})
         | (EVERY_TENTH if number % 10 == 0 else frozenset())
@@ -30,21 +30,21 @@ def facets(count: int) -> list[frozenset[str]]:
     ]
 
 
-def filled(rows: Rows, vectors: Vectors | None = None) -> Vectors:
+def fill(rows: Rows, vectors: Vectors | None = None) -> Vectors:
     vectors = Vectors(DIMENSIONS, rows_per_block=4096) if vectors is None else vectors
-    names = facets(len(rows))
+    names = make_facets(len(rows))
     for start in range(0, len(rows), 1777):
         vectors.add(rows[start : start + 1777], names[start : start + 1777])
     return vectors
 
 
-def nearest(rows: Rows, query: Matrix, step: int, many: int) -> list[int]:
+def find_nearest(rows: Rows, query: Matrix, step: int, many: int) -> list[int]:
     chosen = rows[::step]
     order = np.argsort(-(chosen["vector"].astype(np.float32) @ query), kind="stable")[:many]
     return [int(number) for number in chosen["number"][order]]
 
 
-def found(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: int) -> list[int]:
+def find(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: int) -> list[int]:
     likeness = vectors.run_comparison(vectors.start_comparison(query, groups), many)
     return [number for _, number in likeness.iter_best(many)][:many]
 
@@ -59,30 +59,30 @@ def found(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: i
     ],
 )
 def test_the_nearest_that_pass_a_filter_are_found_exactly(groups: list[frozenset[str]], step: int) -> None:
-    rows = some_rows(10_000)
-    vectors = filled(rows)
-    queries = some_rows(20, seed=8)["vector"].astype(np.float32)
+    rows = random_rows(10_000)
+    vectors = fill(rows)
+    queries = random_rows(20, seed=8)["vector"].astype(np.float32)
 
-    answers = [found(vectors, query, groups, 10) for query in queries]
+    answers = [find(vectors, query, groups, 10) for query in queries]
 
-    assert answers == [nearest(rows, query, step, 10) for query in queries]
+    assert answers == [find_nearest(rows, query, step, 10) for query in queries]
 
 
 def test_a_filter_that_nothing_passes_finds_nothing() -> None:
-    vectors = filled(some_rows(50))
+    vectors = fill(random_rows(50))
 
-    assert found(vectors, some_rows(1)["vector"][0].astype(np.float32), [frozenset({"scope:none"})], 10) == []
+    assert find(vectors, random_rows(1)["vector"][0].astype(np.float32), [frozenset({"scope:none"})], 10) == []
 
 
 def test_all_rows_come_in_the_end_and_those_that_are_alike_newest_first() -> None:
-    rows = some_rows(100)
+    rows = random_rows(100)
     rows["vector"][::2] = rows["vector"][0]
     query = rows["vector"][0].astype(np.float32)
     turned = rows[np.random.default_rng(5).permutation(100)]
 
     orders = [
         [number for _, number in v.run_comparison(v.start_comparison(query, []), 3).iter_best(3)]
-        for v in (filled(rows), filled(turned))
+        for v in (fill(rows), fill(turned))
     ]
 
     assert orders[0] == orders[1]
@@ -91,8 +91,8 @@ def test_all_rows_come_in_the_end_and_those_that_are_alike_newest_first() -> Non
 
 
 def test_rows_come_back_as_they_were_taken_in_and_texts_by_their_hash() -> None:
-    rows = some_rows(5_000)
-    vectors = filled(rows)
+    rows = random_rows(5_000)
+    vectors = fill(rows)
 
     back = vectors.rows([1_000_000, 1_004_999])
     same = vectors.find_by_text(4_321)
@@ -107,12 +107,14 @@ def test_rows_come_back_as_they_were_taken_in_and_texts_by_their_hash() -> None:
 def test_a_graph_of_neighbours_finds_nearly_all_that_comparing_with_each_finds(
     groups: list[frozenset[str]], step: int
 ) -> None:
-    rows = some_rows(12_000)
-    vectors = filled(rows, Vectors(DIMENSIONS, 3_000 * DIMENSIONS, rows_per_block=4096))
+    rows = random_rows(12_000)
+    vectors = fill(rows, Vectors(DIMENSIONS, 3_000 * DIMENSIONS, rows_per_block=4096))
     while vectors.needs_graph:
         vectors.extend_graph()
-    queries = some_rows(30, seed=9)["vector"].astype(np.float32)
+    queries = random_rows(30, seed=9)["vector"].astype(np.float32)
 
-    hits = sum(len(set(found(vectors, query, groups, 10)) & set(nearest(rows, query, step, 10))) for query in queries)
+    hits = sum(
+        len(set(find(vectors, query, groups, 10)) & set(find_nearest(rows, query, step, 10))) for query in queries
+    )
 
     assert hits >= 0.95 * 300

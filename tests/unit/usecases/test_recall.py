@@ -24,7 +24,7 @@ NOTHING = KeywordFound(SearchStatus.NOT_FOUND)
 
 
 @dataclass
-class Records:
+class FakeKnowledge:
     """Knowledge that answers with records of these ids, or raises."""
 
     ids: Sequence[str] = ()
@@ -45,7 +45,7 @@ class Records:
 
 
 @dataclass
-class Tree:
+class FakeTree:
     """A tree in which one keyword is named, or some come near; it never ends where it `hangs`."""
 
     found: KeywordFound = NOTHING
@@ -71,7 +71,7 @@ class Tree:
 
 
 @dataclass
-class Memories:
+class FakeMemories:
     """Memories at these URIs."""
 
     uris: Sequence[str] = ()
@@ -97,7 +97,7 @@ class Memories:
         return MemorySearchResult([], [], blocks, len(blocks), 3, ["embedder"])
 
 
-def named(name: str, *infos: str) -> KeywordFound:
+def keyword_found(name: str, *infos: str) -> KeywordFound:
     row = {"id": f"id of {name}", "name": name, "description": "what it is", "created_at": TODAY}
     path = [{"id": "root", "name": "root"}, row]
     hanging = [{"id": info, "content": f"says {info}", "source": "", "created_at": TODAY} for info in infos]
@@ -112,7 +112,7 @@ def named(name: str, *infos: str) -> KeywordFound:
 
 async def test_what_comes_near_is_shown_where_no_keyword_is_named() -> None:
     near = json.dumps({"id": "n", "name": "near", "aliases": [], "description": "", "created_at": TODAY}).encode()
-    recall = RecallService(RecallSources(None, Tree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
+    recall = RecallService(RecallSources(None, FakeTree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
 
     (item,) = (await recall.recall(local(), RecallQuery("x"))).items
 
@@ -123,7 +123,10 @@ async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
     noted: list[tuple[str, str]] = []
     options = RecallOptions(note_failure=lambda source, error: noted.append((source, str(error))))
     recall = RecallService(
-        RecallSources(Records(error=ValueError("broken")), Tree(named("a")), Memories(["ctx://m1"])), options
+        RecallSources(
+            FakeKnowledge(error=ValueError("broken")), FakeTree(keyword_found("a")), FakeMemories(["ctx://m1"])
+        ),
+        options,
     )
 
     answer = await recall.recall(local(), RecallQuery("a"))
@@ -137,7 +140,7 @@ async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
 async def test_what_the_caller_did_wrong_is_no_failure_of_a_source(error: Exception) -> None:
     noted: list[str] = []
     options = RecallOptions(note_failure=lambda source, _error: noted.append(source))
-    recall = RecallService(RecallSources(Records(error=error), Tree(named("a")), None), options)
+    recall = RecallService(RecallSources(FakeKnowledge(error=error), FakeTree(keyword_found("a")), None), options)
 
     with pytest.raises(type(error)):
         await recall.recall(local(), RecallQuery("a"))
@@ -146,7 +149,9 @@ async def test_what_the_caller_did_wrong_is_no_failure_of_a_source(error: Except
 
 
 async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> None:
-    recall = RecallService(RecallSources(Records(["k1"]), Tree(hangs=True), None), RecallOptions(budget_s=0.01))
+    recall = RecallService(
+        RecallSources(FakeKnowledge(["k1"]), FakeTree(hangs=True), None), RecallOptions(budget_s=0.01)
+    )
 
     answer = await recall.recall(local(), RecallQuery("a"))
 
@@ -155,7 +160,7 @@ async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> 
 
 
 async def test_where_every_source_fails_nothing_is_answered_as_if_nothing_were_known() -> None:
-    recall = RecallService(RecallSources(Records(error=ValueError()), None, None))
+    recall = RecallService(RecallSources(FakeKnowledge(error=ValueError()), None, None))
 
     with pytest.raises(Unavailable, match="knowledge failed"):
         await recall.recall(local(), RecallQuery("a"))

@@ -1,4 +1,4 @@
-"""The service of resources with all that it stands on, in memory."""
+"""The service of resources on stores in memory."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ LI, WANG = caller(user_id="li"), caller(user_id="wang")
 ATLAS = ["project:atlas"]
 
 
-class Desk:
-    """A service with all that it stands on."""
+class ResourceBench:
+    """The service of resources on stores in memory."""
 
     def __init__(self, an_hour: int = 0) -> None:
         self.clock = FakeClock()
@@ -31,5 +31,5 @@ class Desk:
     def row(self, resource_id: str = ID) -> dict[str, Any]:
         return dict(self.store.view("default").get(RESOURCES, resource_id) or {})
 
-    async def revealed(self, ctx: RequestContext, resource_id: str = ID) -> str | None:
+    async def reveal(self, ctx: RequestContext, resource_id: str = ID) -> str | None:
         return (await self.service.reveal(ctx, resource_id)).secure_body
