@@ -21,20 +21,20 @@ MISSING = {"action": "missing", "node_id": None}
 
 
 @pytest.fixture(params=["client", "scripted"])
-async def models(request: pytest.FixtureRequest) -> AsyncIterator[Models]:
+async def build_model(request: pytest.FixtureRequest) -> AsyncIterator[Models]:
     """Make a model that behaves as a script says, be it a server behind the client or the fake."""
     async with respx.mock(assert_all_called=False) as router, make_client() as http:
 
         def build(script: Script) -> ChatModel:
             if request.param == "scripted":
                 return ScriptedChat(script, "google/gemini-2.0-flash-001")
-            router.post(URL).mock(side_effect=served(script))
+            router.post(URL).mock(side_effect=serve(script))
             return chat_client(http, max_attempts=1)
 
         yield build
 
 
-def served(script: Script) -> Callable[[httpx.Request], httpx.Response]:
+def serve(script: Script) -> Callable[[httpx.Request], httpx.Response]:
     """Play a server whose model answers from the script; the unfit answers it gives twice, as a stubborn one."""
     left = list(script)
     unfit: list[Answer] = []
@@ -60,8 +60,8 @@ async def failure_of(model: ChatModel, timeout_s: float = 10) -> ChatFailed:
     return caught.value
 
 
-async def test_an_answer_that_fits_is_handed_on_with_its_model_and_its_cost(models: Models) -> None:
-    model = models([MATCH])
+async def test_an_answer_that_fits_is_handed_on_with_its_model_and_its_cost(build_model: Models) -> None:
+    model = build_model([MATCH])
 
     reply = await model.chat(QUESTION, 10)
 
@@ -71,8 +71,8 @@ async def test_an_answer_that_fits_is_handed_on_with_its_model_and_its_cost(mode
     assert (reply.prompt_tokens, reply.completion_tokens) == (100, 10)
 
 
-async def test_answers_come_in_their_order(models: Models) -> None:
-    model = models([MATCH, missing(), MATCH])
+async def test_answers_come_in_their_order(build_model: Models) -> None:
+    model = build_model([MATCH, missing(), MATCH])
 
     replies = [await model.chat(QUESTION, 10) for _ in range(3)]
 
@@ -80,16 +80,16 @@ async def test_answers_come_in_their_order(models: Models) -> None:
 
 
 @pytest.mark.parametrize("unfit", [{}, {"action": "dance", "node_id": 1}, {**MATCH, "more": 1}, {"action": "match"}])
-async def test_an_answer_that_does_not_fit_is_a_failure(models: Models, unfit: dict[str, Any]) -> None:
-    failed = await failure_of(models([unfit]))
+async def test_an_answer_that_does_not_fit_is_a_failure(build_model: Models, unfit: dict[str, Any]) -> None:
+    failed = await failure_of(build_model([unfit]))
 
     assert failed.reason is FailureReason.FAILURE
     assert "does not fit" in failed.detail
     assert str(failed) == failed.detail
 
 
-async def test_a_model_that_breaks_is_a_failure_and_a_late_one_a_timeout(models: Models) -> None:
-    model = models([ConnectionError("down"), TimeoutError("late"), MATCH])
+async def test_a_model_that_breaks_is_a_failure_and_a_late_one_a_timeout(build_model: Models) -> None:
+    model = build_model([ConnectionError("down"), TimeoutError("late"), MATCH])
 
     broken, late = await failure_of(model), await failure_of(model)
     reply = await model.chat(QUESTION, 10)
@@ -99,14 +99,14 @@ async def test_a_model_that_breaks_is_a_failure_and_a_late_one_a_timeout(models:
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
-async def test_no_time_is_a_timeout(models: Models, timeout_s: float) -> None:
-    failed = await failure_of(models([MATCH]), timeout_s)
+async def test_no_time_is_a_timeout(build_model: Models, timeout_s: float) -> None:
+    failed = await failure_of(build_model([MATCH]), timeout_s)
 
     assert failed.reason is FailureReason.TIMEOUT
 
 
-async def test_questions_may_be_asked_side_by_side(models: Models) -> None:
-    model = models([MATCH] * 20)
+async def test_questions_may_be_asked_side_by_side(build_model: Models) -> None:
+    model = build_model([MATCH] * 20)
 
     replies = await asyncio.gather(*(model.chat(QUESTION, 10) for _ in range(20)))
 

@@ -37,19 +37,19 @@ async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         elif request.param == "local":
             yield LocalEmbedder(find_model(write_tiny_model(tmp_path / "tiny")))
         else:
-            router.post(EMBEDDINGS_URL).mock(side_effect=answering(lists=request.param == "client of lists"))
+            router.post(EMBEDDINGS_URL).mock(side_effect=answer_vectors(lists=request.param == "client of lists"))
             yield embedding_client(http, batch=2)
 
 
-def answering(*, lists: bool) -> Callable[[httpx.Request], httpx.Response]:
+def answer_vectors(*, lists: bool) -> Callable[[httpx.Request], httpx.Response]:
     def answer(request: httpx.Request) -> httpx.Response:
         asked = json.loads(request.content)
-        return httpx.Response(200, json=scripted_vectors.embeddings(asked if not lists else without_format(asked), {}))
+        return httpx.Response(200, json=scripted_vectors.embeddings(asked if not lists else drop_format(asked), {}))
 
     return answer
 
 
-def without_format(asked: dict[str, object]) -> dict[str, object]:
+def drop_format(asked: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in asked.items() if name != "encoding_format"}
 
 

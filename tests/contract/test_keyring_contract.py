@@ -26,7 +26,7 @@ def keyring(request: pytest.FixtureRequest, tmp_path: Path) -> Keyring:
     return FileKeyring(RealFileSystem(), DataDirectory(tmp_path), 10)
 
 
-def adding(key_id: str) -> Callable[[Mapping[str, WrappedKey]], Mapping[str, WrappedKey]]:
+def add_key(key_id: str) -> Callable[[Mapping[str, WrappedKey]], Mapping[str, WrappedKey]]:
     return lambda keys: {**keys, key_id: KEY}
 
 
@@ -43,13 +43,13 @@ async def test_what_was_put_in_stands_there(keyring: Keyring) -> None:
 
 
 async def test_changes_at_one_time_lose_nothing(keyring: Keyring) -> None:
-    await asyncio.gather(*(keyring.change(adding(f"key-{number}")) for number in range(20)))
+    await asyncio.gather(*(keyring.change(add_key(f"key-{number}")) for number in range(20)))
 
     assert sorted(await keyring.keys()) == sorted(f"key-{number}" for number in range(20))
 
 
 async def test_a_change_of_nothing_leaves_what_stands(keyring: Keyring) -> None:
-    await keyring.change(adding("key-1"))
+    await keyring.change(add_key("key-1"))
 
     await keyring.change(lambda _keys: None)
 
@@ -57,13 +57,13 @@ async def test_a_change_of_nothing_leaves_what_stands(keyring: Keyring) -> None:
 
 
 async def test_a_change_that_fails_leaves_what_stands(keyring: Keyring) -> None:
-    await keyring.change(adding("key-1"))
+    await keyring.change(add_key("key-1"))
 
     def failing(_keys: Mapping[str, WrappedKey]) -> None:
         raise Unavailable("no key")
 
     with pytest.raises(Unavailable, match="no key"):
         await keyring.change(failing)
-    await keyring.change(adding("key-2"))
+    await keyring.change(add_key("key-2"))
 
     assert list(await keyring.keys()) == ["key-1", "key-2"]

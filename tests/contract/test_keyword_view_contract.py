@@ -66,45 +66,47 @@ def key_of(row: dict[str, Any]) -> tuple[str, str]:
     return (INFOS if "content" in row else KEYWORDS), row["id"]
 
 
-def writing(*rows: dict[str, Any]) -> Callable[[View], Draft]:
+def write_draft(*rows: dict[str, Any]) -> Callable[[View], Draft]:
     """Write rows, each at the version that follows."""
 
     def decide(view: View) -> Draft:
-        return Draft("test", [Write(*key, row | {"version": next_version(view.get(*key))}) for key, row in keyed(rows)])
+        return Draft(
+            "test", [Write(*key, row | {"version": next_version(view.get(*key))}) for key, row in key_rows(rows)]
+        )
 
     return decide
 
 
-def keyed(rows: tuple[dict[str, Any], ...]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
+def key_rows(rows: tuple[dict[str, Any], ...]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
     return [(key_of(row), row) for row in rows]
 
 
-async def written(store: Store, *rows: dict[str, Any]) -> Rows:
+async def write_rows(store: Store, *rows: dict[str, Any]) -> Rows:
     """Write rows in one operation and return them as they stand."""
-    outcome = await store.commit(ACCOUNT, ACTOR, writing(*rows))
+    outcome = await store.commit(ACCOUNT, ACTOR, write_draft(*rows))
     assert isinstance(outcome, Committed)
     return {(change.collection, change.id): dict(change.after) for change in outcome.operation.changes}
 
 
-async def planted(store: Store) -> Rows:
-    return await written(store, *TREE, *INFOS_OF_IT, *LINKS_OF_IT)
+async def plant_tree(store: Store) -> Rows:
+    return await write_rows(store, *TREE, *INFOS_OF_IT, *LINKS_OF_IT)
 
 
-async def seen_in_a_batch(store: Store, *rows: dict[str, Any]) -> View:
+async def view_in_batch(store: Store, *rows: dict[str, Any]) -> View:
     """Write rows and return the view of the decision that follows them in the same batch; nothing more is written."""
     views: list[View] = []
 
     def look(view: View) -> Draft:
         views.append(view)
-        raise LookedAtError
+        raise ViewTakenError
 
     # One group: on both stores the second decision sees what the first one decided.
-    with pytest.raises(LookedAtError):
-        await store.commit_group(ACCOUNT, ACTOR, [writing(*rows), look])
+    with pytest.raises(ViewTakenError):
+        await store.commit_group(ACCOUNT, ACTOR, [write_draft(*rows), look])
     return views[0]
 
 
-class LookedAtError(Exception):
+class ViewTakenError(Exception):
     """The decision has seen what it came to see."""
 
 
@@ -130,7 +132,7 @@ async def test_an_account_without_a_tree_answers_every_question_with_nothing(sto
 
 
 async def test_a_tree_that_is_written_answers_what_its_rows_say(store: Store) -> None:
-    rows = await planted(store)
+    rows = await plant_tree(store)
 
     view: View = store.view(ACCOUNT)
 
@@ -150,7 +152,7 @@ async def test_a_tree_that_is_written_answers_what_its_rows_say(store: Store) ->
 
 
 async def test_a_node_says_who_sees_it_and_what_its_row_says(store: Store) -> None:
-    await planted(store)
+    await plant_tree(store)
 
     node, other = find_keyword(store.view(ACCOUNT), "zh"), find_keyword(store.view(ACCOUNT), "py")
 
@@ -162,7 +164,7 @@ async def test_a_node_says_who_sees_it_and_what_its_row_says(store: Store) -> No
 
 
 async def test_a_tree_that_changed_answers_what_its_rows_say(store: Store) -> None:
-    rows = await planted(store)
+    rows = await plant_tree(store)
 
     for changed in (
         [keyword_row("py2", "Rust", "py")],
@@ -174,14 +176,14 @@ async def test_a_tree_that_changed_answers_what_its_rows_say(store: Store) -> No
         [keyword_row("py2", "Rust", "py", deleted=True), link_row("i4", "py2", deleted=True)],
         [link_row("i1", "zh", "EXAMPLE"), keyword_row("py2", "Rust", "zh"), info_row("i3")],
     ):
-        rows |= await written(store, *changed)
+        rows |= await write_rows(store, *changed)
         check_view(store.view(ACCOUNT), rows)
 
 
 async def test_a_decision_sees_what_its_batch_decided_before_it(store: Store) -> None:
-    await planted(store)
+    await plant_tree(store)
 
-    view = await seen_in_a_batch(
+    view = await view_in_batch(
         store,
         keyword_row("py2", "中文", "lang"),
         keyword_row("zh", "中文", "lang", deleted=True),
@@ -216,16 +218,16 @@ async def test_a_decision_sees_what_its_batch_decided_before_it(store: Store) ->
 
 
 async def test_a_batch_that_failed_leaves_the_tree_as_it_was(store: Store) -> None:
-    rows = await planted(store)
+    rows = await plant_tree(store)
 
-    await seen_in_a_batch(store, keyword_row("py", "Rust"), info_row("i9"), link_row("i9", "py"))
+    await view_in_batch(store, keyword_row("py", "Rust"), info_row("i9"), link_row("i9", "py"))
 
     check_view(store.view(ACCOUNT), rows)
     assert find_info(store.view(ACCOUNT), "i9") is None
 
 
 async def test_decisions_made_together_leave_one_tree_with_every_number_once(store: Store) -> None:
-    rows = await planted(store)
+    rows = await plant_tree(store)
     changes = [
         [info_row("i1", content="changed")],
         [info_row("i5"), link_row("i5", "py")],
@@ -235,7 +237,7 @@ async def test_decisions_made_together_leave_one_tree_with_every_number_once(sto
         [info_row("i5", deleted=True), link_row("i5", "py", deleted=True)],
     ]
 
-    answers = await asyncio.gather(*(written(store, *changed) for changed in changes))
+    answers = await asyncio.gather(*(write_rows(store, *changed) for changed in changes))
 
     for answer in answers:
         rows |= answer
@@ -243,7 +245,7 @@ async def test_decisions_made_together_leave_one_tree_with_every_number_once(sto
 
 
 async def test_an_account_sees_no_keyword_of_another(store: Store) -> None:
-    await planted(store)
+    await plant_tree(store)
 
     other: View = store.view("other")
 
@@ -254,9 +256,9 @@ async def test_an_account_sees_no_keyword_of_another(store: Store) -> None:
 
 async def test_a_tree_that_is_read_back_answers_as_before(tmp_path: Path) -> None:
     before = open_files(tmp_path)
-    rows = await planted(before)
-    rows |= await written(before, info_row("i2", deleted=True), link_row("i2", "py", deleted=True))
-    rows |= await written(before, keyword_row("py2", "Go", "zh"))
+    rows = await plant_tree(before)
+    rows |= await write_rows(before, info_row("i2", deleted=True), link_row("i2", "py", deleted=True))
+    rows |= await write_rows(before, keyword_row("py2", "Go", "zh"))
     await before.close()
 
     after = open_files(tmp_path)

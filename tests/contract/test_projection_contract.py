@@ -37,12 +37,12 @@ NOTES = {"records": "checkpoint.json", "maps": "derived.json", "context": "check
 TEAM = local_context(OWNER, "team a")
 
 
-class Checked(Protocol):
+class CheckedProjection(Protocol):
     def check(self) -> CheckResult: ...
     def discard(self) -> None: ...
 
 
-class Bench:
+class ProjectionBench:
     """A data directory, opened by a store alone, with one projection of it on a file system that may fail."""
 
     def __init__(self, name: str, folder: Path, files: FileSystem | None = None) -> None:
@@ -55,7 +55,7 @@ class Bench:
             "maps": [exports.records.catch_up, exports.maps.catch_up],
             "context": [exports.directories.catch_up],
         }
-        checked: Mapping[str, Checked] = {
+        checked: Mapping[str, CheckedProjection] = {
             "records": exports.records,
             "maps": exports.maps,
             "context": exports.directories,
@@ -71,12 +71,12 @@ class Bench:
         return self.checked.check()
 
 
-async def save(hub: Hub) -> None:
+async def save_records(hub: Hub) -> None:
     await hub.knowledge.records.save(local(), new_knowledge("zebra 登录"))
     await hub.knowledge.records.save(TEAM, new_knowledge("a zebra of a team"))
 
 
-async def change(hub: Hub) -> None:
+async def patch_record(hub: Hub) -> None:
     head = next(iter(list_live_records(hub.store.view("default"))))
     await hub.knowledge.records.patch(local(), head.id, {"content": "lion"})
 
@@ -93,14 +93,14 @@ async def commit_a_session(hub: Hub) -> None:
     await hub.memories.nodes.commit_session(local(), SessionCommit("s1", said))
 
 
-async def go_on_with_it(hub: Hub) -> None:
+async def continue_session(hub: Hub) -> None:
     await hub.memories.nodes.commit_session(
         local(), SessionCommit("s1", [Message("user", "And black coffee.", "", "m3")])
     )
     await hub.memories.nodes.commit_session(TEAM, SessionCommit("s2", [Message("user", "I live in 杭州.", "", "m1")]))
 
 
-async def forget_some(hub: Hub) -> None:
+async def delete_memory(hub: Hub) -> None:
     memories = [head.uri for head in list_memories(hub.store.view("default")) if not head.is_part]
     await hub.memories.nodes.delete_node(local(), memories[-1])
 
@@ -110,14 +110,23 @@ async def compact(hub: Hub) -> None:
 
 
 async def write_behind_the_base(hub: Hub) -> None:
-    await save(hub)
+    await save_records(hub)
     await hub.memories.nodes.commit_session(
         local(), SessionCommit("s3", [Message("user", "I moved to Bern.", "", "m1")])
     )
     await hub.keywords.tree.create(local(), NewKeyword("Rust"), auto_place=False)
 
 
-DEEDS = (save, change, grow_a_tree, commit_a_session, go_on_with_it, forget_some, compact, write_behind_the_base)
+DEEDS = (
+    save_records,
+    patch_record,
+    grow_a_tree,
+    commit_a_session,
+    continue_session,
+    delete_memory,
+    compact,
+    write_behind_the_base,
+)
 
 
 @lru_cache(maxsize=1)
@@ -171,8 +180,8 @@ def log_of(histories: Path, folder: Path, *, derived_at: int | None = None, name
     return folder
 
 
-async def expected_of(name: str, histories: Path, folder: Path, end: int = LAST) -> dict[str, bytes]:
-    bench = Bench(name, log_of(histories, folder, end=end))
+async def make_expected(name: str, histories: Path, folder: Path, end: int = LAST) -> dict[str, bytes]:
+    bench = ProjectionBench(name, log_of(histories, folder, end=end))
     await bench.catch_up()
     assert bench.check().differences == []
     await bench.store.close()
@@ -184,12 +193,12 @@ async def expected_of(name: str, histories: Path, folder: Path, end: int = LAST)
 async def test_to_apply_from_any_position_equals_a_rebuild(
     histories: Path, tmp_path: Path, name: str, end: int
 ) -> None:
-    expected = await expected_of(name, histories, tmp_path / "whole", end)
+    expected = await make_expected(name, histories, tmp_path / "whole", end)
     assert len(expected) > 3
 
     for number in range(end + 1):
         folder = log_of(histories, tmp_path / str(number), derived_at=number, name=name, end=end)
-        bench = Bench(name, folder)
+        bench = ProjectionBench(name, folder)
         await bench.catch_up()
         result = bench.check()
         await bench.store.close()
@@ -198,7 +207,7 @@ async def test_to_apply_from_any_position_equals_a_rebuild(
         assert (result.fits, result.differences, result.position) == (True, [], bench.store.last_seq)
 
 
-async def works(bench: Bench) -> bool:
+async def try_catch_up(bench: ProjectionBench) -> bool:
     try:
         await bench.catch_up()
     except (CrashNow, OSError, KnowHubError):
@@ -212,17 +221,17 @@ async def works(bench: Bench) -> bool:
 async def test_a_death_at_any_call_is_made_good_by_the_next_leader(
     histories: Path, tmp_path: Path, name: str, start: int | None, *, half_written: bool
 ) -> None:
-    expected = await expected_of(name, histories, tmp_path / "whole", BEFORE_COMPACTION)
+    expected = await make_expected(name, histories, tmp_path / "whole", BEFORE_COMPACTION)
     for number in range(1, 1_000, 7 if start is None else 3):
         folder = log_of(histories, tmp_path / "crash", derived_at=start, name=name, end=BEFORE_COMPACTION)
         files = FaultyFileSystem()
-        bench = Bench(name, folder, files)
+        bench = ProjectionBench(name, folder, files)
         files.begin(Plan(crash_at=number, half_written=half_written))
-        is_done = await works(bench)
+        is_done = await try_catch_up(bench)
         files.bury()
         await bench.store.close()
 
-        again = Bench(name, folder)
+        again = ProjectionBench(name, folder)
         await again.catch_up()
         assert again.check().differences == []
         await again.store.close()
@@ -239,13 +248,13 @@ async def test_a_death_at_any_call_is_made_good_by_the_next_leader(
 async def test_a_disk_that_refuses_any_call_costs_one_more_try(
     histories: Path, tmp_path: Path, name: str, error: int
 ) -> None:
-    expected = await expected_of(name, histories, tmp_path / "whole")
+    expected = await make_expected(name, histories, tmp_path / "whole")
     for number in range(1, 1_000, 7):
         folder = log_of(histories, tmp_path / "fault")
         files = FaultyFileSystem()
-        bench = Bench(name, folder, files)
+        bench = ProjectionBench(name, folder, files)
         files.begin(Plan(fail_at=number, error=error))
-        was_refused = not await works(bench)
+        was_refused = not await try_catch_up(bench)
         await bench.catch_up()
         await bench.store.close()
 
@@ -266,22 +275,22 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def gone(path: Path) -> None:
+def remove(path: Path) -> None:
     path.unlink()
 
 
-@pytest.mark.parametrize("spoil", [cut, flip, gone])
+@pytest.mark.parametrize("spoil", [cut, flip, remove])
 @pytest.mark.parametrize("name", FOLDERS)
 async def test_a_check_names_what_was_altered_and_a_rebuild_makes_it_right(
     histories: Path, tmp_path: Path, name: str, spoil: Callable[[Path], None]
 ) -> None:
-    expected = await expected_of(name, histories, tmp_path / "data")
+    expected = await make_expected(name, histories, tmp_path / "data")
     for path in sorted(expected):
         if not expected[path]:
             continue
         place = tmp_path / "data" / FOLDERS[name] / path
         spoil(place)
-        bench = Bench(name, tmp_path / "data")
+        bench = ProjectionBench(name, tmp_path / "data")
 
         found = bench.check()
 
@@ -294,14 +303,14 @@ async def test_a_check_names_what_was_altered_and_a_rebuild_makes_it_right(
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-@pytest.mark.parametrize("spoil", [cut, flip, gone])
+@pytest.mark.parametrize("spoil", [cut, flip, remove])
 async def test_a_note_that_does_not_read_back_costs_a_rebuild(
     histories: Path, tmp_path: Path, name: str, spoil: Callable[[Path], None]
 ) -> None:
-    expected = await expected_of(name, histories, tmp_path / "data")
+    expected = await make_expected(name, histories, tmp_path / "data")
     spoil(tmp_path / "data" / FOLDERS[name] / NOTES[name])
 
-    bench = Bench(name, tmp_path / "data")
+    bench = ProjectionBench(name, tmp_path / "data")
     before = bench.check()
     await bench.catch_up()
     await bench.store.close()
@@ -312,11 +321,11 @@ async def test_a_note_that_does_not_read_back_costs_a_rebuild(
 
 @pytest.mark.parametrize("name", FOLDERS)
 async def test_files_of_another_log_are_built_again(histories: Path, tmp_path: Path, name: str) -> None:
-    expected = await expected_of(name, histories, tmp_path / "whole")
+    expected = await make_expected(name, histories, tmp_path / "whole")
     other = tmp_path / "other"
     store = open_files(other)
     await store.close()
-    bench = Bench(name, log_of(histories, tmp_path / "data", derived_at=2, name=name))
+    bench = ProjectionBench(name, log_of(histories, tmp_path / "data", derived_at=2, name=name))
     await bench.store.close()
     shutil.rmtree(other / "change_log")
     (other / "LOCK").unlink()
@@ -325,7 +334,7 @@ async def test_files_of_another_log_are_built_again(histories: Path, tmp_path: P
             shutil.copytree(tmp_path / "data" / part, other / part)
     shutil.rmtree(other / "records", ignore_errors=True)
 
-    strange = Bench(name, other)
+    strange = ProjectionBench(name, other)
     await strange.catch_up()
     await strange.store.close()
 
@@ -337,19 +346,19 @@ async def test_files_of_another_log_are_built_again(histories: Path, tmp_path: P
 async def test_files_of_another_boot_may_be_torn_and_are_built_again(
     histories: Path, tmp_path: Path, name: str
 ) -> None:
-    expected = await expected_of(name, histories, tmp_path / "data")
+    expected = await make_expected(name, histories, tmp_path / "data")
     for path in files_of(name, tmp_path / "data"):
         torn = tmp_path / "data" / FOLDERS[name] / path
         torn.write_bytes(bytes(torn.stat().st_size))
 
-    bench = Bench(name, tmp_path / "data", Rebooted())
+    bench = ProjectionBench(name, tmp_path / "data", RebootedSystem())
     await bench.catch_up()
     await bench.store.close()
 
     assert files_of(name, tmp_path / "data") == expected
 
 
-class Rebooted(RealFileSystem):
+class RebootedSystem(RealFileSystem):
     """A system that has another boot id than the one that wrote."""
 
     def read(self, path: Path) -> bytes:
@@ -369,6 +378,6 @@ async def test_an_erase_is_known_when_nothing_tells_of_the_row(histories: Path, 
         done = await hub.operations.erasure.erase(local(), COLLECTION, head.id)
 
         assert list(done.pending) == []
-    bench = Bench(name, folder)
+    bench = ProjectionBench(name, folder)
     assert bench.check().differences == []
     await bench.store.close()

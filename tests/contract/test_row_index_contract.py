@@ -46,17 +46,17 @@ class Family:
     folder: str
 
 
-def record(name: str, text: str, version: int) -> Mapping[str, Any]:
+def record_row(name: str, text: str, version: int) -> Mapping[str, Any]:
     kind = "tool" if name in {"one", "three"} else "strategy"
     return knowledge_row(name, content=text, task="", types=(kind,)) | {"version": version}
 
 
-def node(name: str, text: str, version: int) -> Mapping[str, Any]:
+def node_of(name: str, text: str, version: int) -> Mapping[str, Any]:
     category = MemoryCategory.EVENTS if name in {"one", "three"} else MemoryCategory.ENTITIES
     return node_row(memory_at(category, name), abstract=text, version=version)
 
 
-def part(name: str, text: str, version: int) -> Mapping[str, Any]:
+def part_of(name: str, text: str, version: int) -> Mapping[str, Any]:
     session = session_at("odd" if name in {"one", "three"} else "even")
     return part_row(session, list(TEXTS).index(name), text, message_id=name, version=version)
 
@@ -72,12 +72,12 @@ def info(name: str, text: str, version: int) -> Mapping[str, Any]:
 
 
 FAMILIES = [
-    Family("records", COLLECTION, record, lambda hub: hub.indexes.records, frozenset({"type:tool"}), ""),
-    Family("nodes", NODES, node, lambda hub: hub.indexes.memories, frozenset({"category:events"}), "context"),
+    Family("records", COLLECTION, record_row, lambda hub: hub.indexes.records, frozenset({"type:tool"}), ""),
+    Family("nodes", NODES, node_of, lambda hub: hub.indexes.memories, frozenset({"category:events"}), "context"),
     Family(
         "parts",
         PARTS,
-        part,
+        part_of,
         lambda hub: hub.indexes.memories,
         frozenset({f"under:{session_at('odd')}"}),
         "context",
@@ -115,7 +115,7 @@ class Index:
             await self.recall.vectors.embed_pending()
         await self.hub.maintenance.tick()
 
-    async def found(
+    async def find(
         self, text: str, *groups: frozenset[str], account: str = ACCOUNT, accept: Callable[[Searchable], bool] = bool
     ) -> list[str]:
         answer = await self.recall.index.search(account, text, groups, accept, 10)
@@ -137,12 +137,12 @@ async def index(request: pytest.FixtureRequest, family: Family, tmp_path: Path) 
 
 async def test_what_was_written_is_found_at_once_and_in_the_same_order_when_it_was_absorbed(index: Index) -> None:
     await index.write(TEXTS)
-    lag, at_once = index.recall.lag, [await index.found(text) for text in ("zebra", "网站登录", "green")]
+    lag, at_once = index.recall.lag, [await index.find(text) for text in ("zebra", "网站登录", "green")]
 
     await index.index_pending()
 
     assert at_once == [["two", "one"], ["three"], ["four"]]
-    assert [await index.found(text) for text in ("zebra", "网站登录", "green")] == at_once
+    assert [await index.find(text) for text in ("zebra", "网站登录", "green")] == at_once
     assert (lag, index.recall.lag) == (4, 0)
 
 
@@ -154,11 +154,11 @@ async def test_a_text_that_was_changed_or_deleted_is_found_no_more(index: Index,
 
     await index.write({"one": "a horse without stripes"}, version=2)
     await index.delete("two")
-    before = [await index.found(text) for text in ("zebra", "horse")]
+    before = [await index.find(text) for text in ("zebra", "horse")]
     await index.index_pending()
 
     assert before == [[], ["one"]]
-    assert [await index.found(text) for text in ("zebra", "horse")] == before
+    assert [await index.find(text) for text in ("zebra", "horse")] == before
 
 
 async def test_what_was_deleted_and_comes_back_is_found_again(index: Index) -> None:
@@ -168,10 +168,10 @@ async def test_what_was_deleted_and_comes_back_is_found_again(index: Index) -> N
     await index.index_pending()
 
     await index.write({"four": TEXTS["four"]}, version=3)
-    at_once = await index.found("tea")
+    at_once = await index.find("tea")
     await index.index_pending()
 
-    assert at_once == await index.found("tea") == ["four"]
+    assert at_once == await index.find("tea") == ["four"]
 
 
 @pytest.mark.parametrize("is_absorbed", [False, True])
@@ -180,9 +180,9 @@ async def test_groups_narrow_and_accept_decides(index: Index, *, is_absorbed: bo
     if is_absorbed:
         await index.index_pending()
 
-    narrowed = await index.found("zebra tea 登录", index.family.group)
-    nothing = await index.found("zebra", index.family.group, frozenset({"category:none", "type:none"}))
-    accepted = await index.found("zebra tea 登录", accept=lambda head: head.id.endswith("four"))
+    narrowed = await index.find("zebra tea 登录", index.family.group)
+    nothing = await index.find("zebra", index.family.group, frozenset({"category:none", "type:none"}))
+    accepted = await index.find("zebra tea 登录", accept=lambda head: head.id.endswith("four"))
 
     assert (sorted(narrowed), nothing, accepted) == (["one", "three"], [], ["four"])
 
@@ -192,7 +192,7 @@ async def test_no_account_finds_what_is_anothers(index: Index) -> None:
     await index.write({"two": TEXTS["two"]}, account="other")
     await index.index_pending()
 
-    assert [await index.found("zebra", account=account) for account in (ACCOUNT, "other", "third")] == [
+    assert [await index.find("zebra", account=account) for account in (ACCOUNT, "other", "third")] == [
         ["one"],
         ["two"],
         [],
@@ -202,14 +202,14 @@ async def test_no_account_finds_what_is_anothers(index: Index) -> None:
 async def test_an_index_that_was_deleted_is_built_anew_to_the_same_answers(index: Index) -> None:
     await index.write(TEXTS)
     await index.index_pending()
-    before = [await index.found(text) for text in ("zebra", "tea", "selenium")]
+    before = [await index.find(text) for text in ("zebra", "tea", "selenium")]
 
     shutil.rmtree(index.root / "indexes" / index.family.folder / "lexical")
     await index.index_pending()
     rows = await index.hub.reindex(lambda _done, _total: None)
 
     assert (rows, index.recall.lag) == (4, 0)
-    assert [await index.found(text) for text in ("zebra", "tea", "selenium")] == before
+    assert [await index.find(text) for text in ("zebra", "tea", "selenium")] == before
 
 
 async def test_each_family_has_folders_of_its_own(index: Index) -> None:

@@ -41,7 +41,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.close()
 
 
-def saving(row_id: str, content: str = "said") -> Callable[[AccountView], Draft]:
+def save_draft(row_id: str, content: str = "said") -> Callable[[AccountView], Draft]:
     def decide(view: AccountView) -> Draft:
         before = view.get(COLLECTION, row_id)
         row = {**knowledge_row(row_id, content=content), "version": next_version(before)}
@@ -50,19 +50,19 @@ def saving(row_id: str, content: str = "said") -> Callable[[AccountView], Draft]
     return decide
 
 
-def in_group(row_id: str, index: int, of: int) -> Callable[[AccountView], Draft]:
+def save_in_group(row_id: str, index: int, of: int) -> Callable[[AccountView], Draft]:
     def decide(view: AccountView) -> Draft:
-        draft = saving(row_id)(view)
+        draft = save_draft(row_id)(view)
         return Draft("import_knowledge", draft.writes, group=Group("group-1", index, of))
 
     return decide
 
 
-def refusing(view: AccountView) -> Draft:
+def refuse(view: AccountView) -> Draft:
     raise Conflict("the state does not allow it")
 
 
-async def committed(
+async def commit(
     store: Store, decide: Callable[[AccountView], Draft], idempotency: IdempotencyKey | None = None
 ) -> Committed:
     outcome = await store.commit(ACCOUNT, ACTOR, decide, idempotency)
@@ -70,14 +70,14 @@ async def committed(
     return outcome
 
 
-async def listed(store: Store, account: str = ACCOUNT) -> list[int]:
+async def list_seqs(store: Store, account: str = ACCOUNT) -> list[int]:
     return [operation.seq async for operation in store.operations(account)]
 
 
 async def test_a_commit_says_who_did_what_and_each_row_before_and_after(store: Store) -> None:
-    first = await committed(store, saving("a", "one"))
+    first = await commit(store, save_draft("a", "one"))
 
-    second = await committed(store, saving("a", "two"))
+    second = await commit(store, save_draft("a", "two"))
 
     change = second.operation.changes[0]
     assert (second.operation.seq, second.operation.actor, second.operation.account) == (2, ACTOR, ACCOUNT)
@@ -88,7 +88,7 @@ async def test_a_commit_says_who_did_what_and_each_row_before_and_after(store: S
 
 
 async def test_a_commit_is_seen_by_the_next_read(store: Store) -> None:
-    await committed(store, saving("a", "one"))
+    await commit(store, save_draft("a", "one"))
 
     row = store.view(ACCOUNT).get(COLLECTION, "a")
 
@@ -97,29 +97,29 @@ async def test_a_commit_is_seen_by_the_next_read(store: Store) -> None:
 
 
 async def test_decisions_made_together_see_one_another(store: Store) -> None:
-    answers = await asyncio.gather(*(committed(store, saving("a")) for _ in range(50)))
+    answers = await asyncio.gather(*(commit(store, save_draft("a")) for _ in range(50)))
 
     assert [answer.operation.changes[0].after["version"] for answer in answers] == list(range(1, 51))
 
 
 async def test_an_account_sees_nothing_of_another(store: Store) -> None:
-    mine = await committed(store, saving("a"))
+    mine = await commit(store, save_draft("a"))
 
     other = store.view("other")
 
     assert other.get(COLLECTION, "a") is None
     assert await store.operation("other", mine.operation.operation_id) is None
-    assert await listed(store, "other") == []
+    assert await list_seqs(store, "other") == []
 
 
 async def test_a_decision_that_raises_writes_nothing_and_leaves_its_neighbours_alone(store: Store) -> None:
-    wanted = [saving("a"), refusing, saving("b")]
+    wanted = [save_draft("a"), refuse, save_draft("b")]
 
     answers = await asyncio.gather(*(store.commit(ACCOUNT, ACTOR, decide) for decide in wanted), return_exceptions=True)
 
     assert isinstance(answers[1], Conflict)
     assert [operation.seq for operation in operations_of([answers[0], answers[2]])] == [1, 2]
-    assert await listed(store) == [2, 1]
+    assert await list_seqs(store) == [2, 1]
 
 
 async def test_a_row_of_an_unregistered_collection_is_refused(store: Store) -> None:
@@ -138,7 +138,7 @@ async def test_a_write_that_its_collection_does_not_allow_is_refused(store: Stor
     assert store.last_seq == 0
 
 
-def labelling(**texts: str | None) -> Callable[[AccountView], Draft]:
+def label_draft(**texts: str | None) -> Callable[[AccountView], Draft]:
     def decide(view: AccountView) -> Draft:
         rows = {
             row_id: {**(view.get(LABELS, row_id) or {}), "id": row_id, "version": 1, **({"text": text} if text else {})}
@@ -153,13 +153,13 @@ def labelling(**texts: str | None) -> Callable[[AccountView], Draft]:
 
 
 async def test_two_live_rows_never_share_a_unique_key(store: Store) -> None:
-    await committed(store, labelling(a="red"))
+    await commit(store, label_draft(a="red"))
 
-    for decide in (labelling(b="red"), labelling(b="blue", c="blue")):
+    for decide in (label_draft(b="red"), label_draft(b="blue", c="blue")):
         with pytest.raises(Conflict, match="another row of labels has the same text") as refused:
             await store.commit(ACCOUNT, ACTOR, decide)
         assert refused.value.extra == {"field": "text"}
-    together = [store.commit(ACCOUNT, ACTOR, labelling(**{name: "green"})) for name in ("d", "e")]
+    together = [store.commit(ACCOUNT, ACTOR, label_draft(**{name: "green"})) for name in ("d", "e")]
     first, second = await asyncio.gather(*together, return_exceptions=True)
 
     assert isinstance(first, Committed)
@@ -168,11 +168,11 @@ async def test_two_live_rows_never_share_a_unique_key(store: Store) -> None:
 
 
 async def test_a_unique_key_goes_from_one_row_to_another_in_one_operation(store: Store) -> None:
-    await committed(store, labelling(a="red", b="blue"))
-    await committed(store, labelling(a="blue", b="red"))
-    await committed(store, labelling(a=None))
+    await commit(store, label_draft(a="red", b="blue"))
+    await commit(store, label_draft(a="blue", b="red"))
+    await commit(store, label_draft(a=None))
 
-    await committed(store, labelling(c="blue"))
+    await commit(store, label_draft(c="blue"))
 
     assert store.last_seq == 4
 
@@ -181,15 +181,15 @@ async def test_an_unchanged_decision_writes_nothing_and_hands_over_its_answer(st
     outcome = await store.commit(ACCOUNT, ACTOR, lambda _view: Unchanged("as it was"))
 
     assert outcome == Unchanged("as it was")
-    assert await listed(store) == []
+    assert await list_seqs(store) == []
 
 
 async def test_a_group_is_all_or_none(store: Store) -> None:
     with pytest.raises(Conflict):
-        await store.commit_group(ACCOUNT, ACTOR, [in_group("a", 0, 2), refusing])
+        await store.commit_group(ACCOUNT, ACTOR, [save_in_group("a", 0, 2), refuse])
     await asyncio.gather(
-        store.commit(ACCOUNT, ACTOR, saving("c")),
-        store.commit_group(ACCOUNT, ACTOR, [in_group("a", 0, 2), in_group("b", 1, 2)]),
+        store.commit(ACCOUNT, ACTOR, save_draft("c")),
+        store.commit_group(ACCOUNT, ACTOR, [save_in_group("a", 0, 2), save_in_group("b", 1, 2)]),
     )
 
     group = await store.group(ACCOUNT, "group-1")
@@ -200,8 +200,8 @@ async def test_a_group_is_all_or_none(store: Store) -> None:
 
 async def test_a_group_that_fails_is_not_seen_by_what_is_decided_after_it(store: Store) -> None:
     answers = await asyncio.gather(
-        store.commit_group(ACCOUNT, ACTOR, [saving("a"), refusing]),
-        store.commit(ACCOUNT, ACTOR, saving("a")),
+        store.commit_group(ACCOUNT, ACTOR, [save_draft("a"), refuse]),
+        store.commit(ACCOUNT, ACTOR, save_draft("a")),
         return_exceptions=True,
     )
 
@@ -211,9 +211,9 @@ async def test_a_group_that_fails_is_not_seen_by_what_is_decided_after_it(store:
 
 async def test_a_group_that_fails_takes_nothing_back_of_what_was_decided_before_it(store: Store) -> None:
     answers = await asyncio.gather(
-        store.commit(ACCOUNT, ACTOR, saving("a")),
-        store.commit_group(ACCOUNT, ACTOR, [saving("a"), refusing]),
-        store.commit(ACCOUNT, ACTOR, saving("a")),
+        store.commit(ACCOUNT, ACTOR, save_draft("a")),
+        store.commit_group(ACCOUNT, ACTOR, [save_draft("a"), refuse]),
+        store.commit(ACCOUNT, ACTOR, save_draft("a")),
         return_exceptions=True,
     )
 
@@ -221,18 +221,18 @@ async def test_a_group_that_fails_takes_nothing_back_of_what_was_decided_before_
 
 
 async def test_a_retry_gets_the_first_answer_and_writes_nothing(store: Store) -> None:
-    first = await committed(store, saving("a"), idempotency=retry_key())
+    first = await commit(store, save_draft("a"), idempotency=retry_key())
 
-    again = await committed(store, saving("b"), idempotency=retry_key())
+    again = await commit(store, save_draft("b"), idempotency=retry_key())
 
     assert again.replayed
     assert again.operation == first.operation
-    assert await listed(store) == [1]
+    assert await list_seqs(store) == [1]
 
 
 async def test_retries_that_are_queued_together_write_once(store: Store) -> None:
     answers = await asyncio.gather(
-        *(committed(store, saving("a"), idempotency=retry_key()) for _ in range(5)),
+        *(commit(store, save_draft("a"), idempotency=retry_key()) for _ in range(5)),
     )
 
     assert sorted(answer.replayed for answer in answers) == [False, True, True, True, True]
@@ -240,38 +240,38 @@ async def test_retries_that_are_queued_together_write_once(store: Store) -> None
 
 
 async def test_a_retry_key_with_another_body_is_refused(store: Store) -> None:
-    await committed(store, saving("a"), idempotency=retry_key(body="one"))
+    await commit(store, save_draft("a"), idempotency=retry_key(body="one"))
 
     with pytest.raises(InvalidInput) as refused:
-        await store.commit(ACCOUNT, ACTOR, saving("a"), retry_key(body="two"))
+        await store.commit(ACCOUNT, ACTOR, save_draft("a"), retry_key(body="two"))
 
     assert refused.value.errors[0].field == "Idempotency-Key"
-    assert await listed(store) == [1]
+    assert await list_seqs(store) == [1]
 
 
 async def test_retry_keys_of_other_accounts_and_routes_are_other_keys(store: Store) -> None:
     key = retry_key()
-    await committed(store, saving("a"), idempotency=key)
+    await commit(store, save_draft("a"), idempotency=key)
 
-    elsewhere = await store.commit("other", ACTOR, saving("a"), key)
+    elsewhere = await store.commit("other", ACTOR, save_draft("a"), key)
 
     assert isinstance(elsewhere, Committed)
     assert not elsewhere.replayed
 
 
 async def test_a_retried_group_gets_all_its_operations(store: Store) -> None:
-    decides = [in_group("a", 0, 2), in_group("b", 1, 2)]
+    decides = [save_in_group("a", 0, 2), save_in_group("b", 1, 2)]
     first = await store.commit_group(ACCOUNT, ACTOR, decides, retry_key())
 
     again = await store.commit_group(ACCOUNT, ACTOR, decides, retry_key())
 
     assert operations_of(again) == operations_of(first)
-    assert await listed(store) == [2, 1]
+    assert await list_seqs(store) == [2, 1]
 
 
 async def test_what_a_retry_would_answer_is_known_without_a_decision(store: Store) -> None:
     fresh = await store.find_replay(ACCOUNT, retry_key())
-    first = await committed(store, saving("a"), idempotency=retry_key())
+    first = await commit(store, save_draft("a"), idempotency=retry_key())
 
     again = await store.find_replay(ACCOUNT, retry_key())
 
@@ -280,11 +280,11 @@ async def test_what_a_retry_would_answer_is_known_without_a_decision(store: Stor
     assert await store.find_replay("other", retry_key()) is None
     assert await store.find_replay(ACCOUNT, retry_key("another")) is None
     assert await store.find_replay(ACCOUNT, None) is None
-    assert await listed(store) == [1]
+    assert await list_seqs(store) == [1]
 
 
 async def test_of_a_group_that_was_written_already_the_first_operation_is_known(store: Store) -> None:
-    first = await store.commit_group(ACCOUNT, ACTOR, [in_group("a", 0, 2), in_group("b", 1, 2)], retry_key())
+    first = await store.commit_group(ACCOUNT, ACTOR, [save_in_group("a", 0, 2), save_in_group("b", 1, 2)], retry_key())
 
     again = await store.find_replay(ACCOUNT, retry_key())
 
@@ -293,7 +293,7 @@ async def test_of_a_group_that_was_written_already_the_first_operation_is_known(
 
 
 async def test_another_body_under_a_used_key_is_refused_before_any_decision(store: Store) -> None:
-    await committed(store, saving("a"), idempotency=retry_key(body="one"))
+    await commit(store, save_draft("a"), idempotency=retry_key(body="one"))
 
     with pytest.raises(InvalidInput) as refused:
         await store.find_replay(ACCOUNT, retry_key(body="two"))
@@ -304,34 +304,34 @@ async def test_another_body_under_a_used_key_is_refused_before_any_decision(stor
 async def test_unchanged_keeps_no_retry_key(store: Store) -> None:
     await store.commit(ACCOUNT, ACTOR, lambda _view: Unchanged(), retry_key())
 
-    later = await committed(store, saving("a"), idempotency=retry_key(body="another"))
+    later = await commit(store, save_draft("a"), idempotency=retry_key(body="another"))
 
     assert not later.replayed
 
 
 async def test_a_raising_decision_keeps_no_retry_key(store: Store) -> None:
     with pytest.raises(Conflict):
-        await store.commit(ACCOUNT, ACTOR, refusing, retry_key())
+        await store.commit(ACCOUNT, ACTOR, refuse, retry_key())
 
-    later = await committed(store, saving("a"), idempotency=retry_key(body="another"))
+    later = await commit(store, save_draft("a"), idempotency=retry_key(body="another"))
 
     assert not later.replayed
 
 
 async def test_operations_are_listed_newest_first_and_below_a_number(store: Store) -> None:
     for row_id in ("a", "b", "a", "c"):
-        await committed(store, saving(row_id))
+        await commit(store, save_draft(row_id))
 
     below = [operation.seq async for operation in store.operations(ACCOUNT, 4)]
     touching = [operation.seq async for operation in store.operations_on(ACCOUNT, COLLECTION, "a")]
 
-    assert await listed(store) == [4, 3, 2, 1]
+    assert await list_seqs(store) == [4, 3, 2, 1]
     assert below == [3, 2, 1]
     assert touching == [3, 1]
 
 
 async def test_an_operation_is_found_by_its_id(store: Store) -> None:
-    done = await committed(store, saving("a"))
+    done = await commit(store, save_draft("a"))
 
     found = await store.operation(ACCOUNT, done.operation.operation_id)
 
@@ -340,11 +340,11 @@ async def test_an_operation_is_found_by_its_id(store: Store) -> None:
 
 
 async def test_an_undo_that_is_undone_does_not_count(store: Store) -> None:
-    first = (await committed(store, saving("a"))).operation.operation_id
-    undo = (await committed(store, undoing("a", first))).operation.operation_id
+    first = (await commit(store, save_draft("a"))).operation.operation_id
+    undo = (await commit(store, undo_draft("a", first))).operation.operation_id
     noted = store.undone_by(ACCOUNT, first)
 
-    await committed(store, undoing("a", undo))
+    await commit(store, undo_draft("a", undo))
 
     assert noted == undo
     assert store.undone_by(ACCOUNT, first) is None
@@ -352,12 +352,12 @@ async def test_an_undo_that_is_undone_does_not_count(store: Store) -> None:
 
 
 async def test_a_view_knows_what_its_own_batch_has_undone(store: Store) -> None:
-    first = (await committed(store, saving("a"))).operation.operation_id
+    first = (await commit(store, save_draft("a"))).operation.operation_id
 
     def decide(view: AccountView) -> Draft:
-        return replace(undoing("a", first)(view), reply={"undone_by": view.undone_by(first)})
+        return replace(undo_draft("a", first)(view), reply={"undone_by": view.undone_by(first)})
 
-    answers = await asyncio.gather(*(committed(store, decide) for _ in range(2)))
+    answers = await asyncio.gather(*(commit(store, decide) for _ in range(2)))
 
     assert [answer.operation.reply for answer in answers] == [
         {"undone_by": None},
@@ -370,7 +370,7 @@ async def test_a_decision_reads_what_those_before_it_in_its_group_noted(store: S
         notes = list(view.earlier_notes)
         if len(notes) == 1:
             return Unchanged("nothing")
-        return replace(saving(f"row-{len(notes)}")(view), reply={"notes": notes}, note=len(notes))
+        return replace(save_draft(f"row-{len(notes)}")(view), reply={"notes": notes}, note=len(notes))
 
     answers = await store.commit_group(ACCOUNT, ACTOR, [decide] * 3)
 
@@ -383,22 +383,24 @@ async def test_a_decision_reads_what_those_before_it_in_its_group_noted(store: S
 
 
 async def test_followers_hear_every_operation_in_order_before_it_is_acknowledged(store: Store) -> None:
-    heard = Heard()
+    heard = SeqListener()
     store.subscribe(heard)
 
-    answers = await asyncio.gather(*(committed(store, saving(f"row-{number}")) for number in range(20)))
+    answers = await asyncio.gather(*(commit(store, save_draft(f"row-{number}")) for number in range(20)))
     at_once = list(heard.numbers)
 
     assert at_once == [answer.operation.seq for answer in answers] == list(range(1, 21))
 
 
 async def test_a_follower_hears_of_the_collections_that_it_named_only(store: Store) -> None:
-    heard = Heard()
+    heard = SeqListener()
     store.subscribe(heard, [LABELS])
 
-    await committed(store, saving("a"))
-    await committed(store, labelling(a="red"))
-    await committed(store, lambda view: Draft("both", [*saving("b")(view).writes, *labelling(b="blue")(view).writes]))
+    await commit(store, save_draft("a"))
+    await commit(store, label_draft(a="red"))
+    await commit(
+        store, lambda view: Draft("both", [*save_draft("b")(view).writes, *label_draft(b="blue")(view).writes])
+    )
 
     assert heard.numbers == [2, 3]
 
@@ -407,21 +409,21 @@ async def test_an_operation_over_the_limit_is_refused_with_its_size(store: Store
     huge = "x" * (65 * 1024 * 1024)
 
     with pytest.raises(TooLarge, match="split it"):
-        await store.commit(ACCOUNT, ACTOR, saving("a", huge))
+        await store.commit(ACCOUNT, ACTOR, save_draft("a", huge))
 
-    assert await listed(store) == []
-    assert (await committed(store, saving("a"))).operation.seq == 1
+    assert await list_seqs(store) == []
+    assert (await commit(store, save_draft("a"))).operation.seq == 1
 
 
 async def test_a_retry_key_outlives_a_restart(tmp_path: Path) -> None:
     before = open_files(tmp_path)
-    first = await committed(before, saving("a"), idempotency=retry_key())
+    first = await commit(before, save_draft("a"), idempotency=retry_key())
     await before.close()
 
     after = open_files(tmp_path)
-    again = await committed(after, saving("b"), idempotency=retry_key())
+    again = await commit(after, save_draft("b"), idempotency=retry_key())
     with pytest.raises(InvalidInput):
-        await after.commit(ACCOUNT, ACTOR, saving("b"), retry_key(body="another"))
+        await after.commit(ACCOUNT, ACTOR, save_draft("b"), retry_key(body="another"))
     await after.close()
 
     assert again.replayed
@@ -431,7 +433,7 @@ async def test_a_retry_key_outlives_a_restart(tmp_path: Path) -> None:
 async def test_another_process_knows_what_a_retry_would_answer_and_for_as_long(tmp_path: Path) -> None:
     clock = FakeClock()
     left, other = open_files(tmp_path, clock=clock), open_files(tmp_path, clock=clock)
-    first = await committed(left, saving("a"), idempotency=retry_key())
+    first = await commit(left, save_draft("a"), idempotency=retry_key())
 
     known = await other.find_replay(ACCOUNT, retry_key())
     clock.advance(24 * 3600 + 1)
@@ -447,16 +449,16 @@ async def test_another_process_knows_what_a_retry_would_answer_and_for_as_long(t
 async def test_a_retry_key_is_forgotten_after_its_lifetime(tmp_path: Path) -> None:
     clock = FakeClock()
     store = open_files(tmp_path, clock=clock)
-    await committed(store, saving("a"), idempotency=retry_key())
+    await commit(store, save_draft("a"), idempotency=retry_key())
     clock.advance(24 * 3600 + 1)
 
-    later = await committed(store, saving("b"), idempotency=retry_key(body="another"))
+    later = await commit(store, save_draft("b"), idempotency=retry_key(body="another"))
     await store.close()
 
     assert not later.replayed
 
 
-class Heard:
+class SeqListener:
     def __init__(self) -> None:
         self.numbers: list[int] = []
 
@@ -464,9 +466,9 @@ class Heard:
         self.numbers.append(seq)
 
 
-def undoing(row_id: str, operation_id: str) -> Callable[[AccountView], Draft]:
+def undo_draft(row_id: str, operation_id: str) -> Callable[[AccountView], Draft]:
     def decide(view: AccountView) -> Draft:
-        return Draft("undo_operation", saving(row_id)(view).writes, undo_of=operation_id)
+        return Draft("undo_operation", save_draft(row_id)(view).writes, undo_of=operation_id)
 
     return decide
 

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from tests.fakes.hashing_embedder import DIMENSIONS, hashed_vector
+from tests.fakes.hashing_embedder import DIMENSIONS, hash_vector
 from tests.fakes.scripted_reranker import by_likeness
 
 
@@ -12,7 +12,7 @@ def embeddings(asked: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, A
     """Answer with a vector for each text, backwards, as only `index` counts; a step may spoil it."""
     texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
     dimensions = step.get("dimensions") or asked.get("dimensions") or DIMENSIONS
-    vectors = [hashed_vector(text, dimensions) for text in texts][: -step.get("missing", 0) or None]
+    vectors = [hash_vector(text, dimensions) for text in texts][: -step.get("missing", 0) or None]
     is_base64 = asked.get("encoding_format") == "base64"
     data = [
         {

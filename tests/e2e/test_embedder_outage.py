@@ -15,7 +15,7 @@ import pytest
 from knowhub.search.vector_files import VectorFiles
 from tests.e2e.scripted_llm import ScriptedLLM
 from tests.e2e.server_process import WAIT_S, Server, serving
-from tests.fakes.hashing_embedder import hashed_vector
+from tests.fakes.hashing_embedder import hash_vector
 
 pytestmark = pytest.mark.anyio
 
@@ -93,7 +93,7 @@ def vectors_on_disk(folder: Path) -> Counter[bytes]:
 
 
 def vectors_of(contents: Sequence[str]) -> Counter[bytes]:
-    return Counter(np.array(hashed_vector(content), np.float16).tobytes() for content in contents)
+    return Counter(np.array(hash_vector(content), np.float16).tobytes() for content in contents)
 
 
 def stages(found: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from knowhub.core.language_models import EmbeddingFailed, FailureReason
 from knowhub.providers.embeddings import EmbeddingClient, EmbeddingOptions
 from knowhub.providers.http import RequestTiming
 from tests.e2e.scripted_llm import ScriptedLLM, Step
-from tests.fakes.hashing_embedder import hashed_vector
+from tests.fakes.hashing_embedder import hash_vector
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ async def test_vectors_are_those_of_the_hashing_embedder(llm: ScriptedLLM, embed
 
     vectors = await embedder().embed(TEXTS, ENOUGH_S)
 
-    assert vectors == [hashed_vector(text) for text in TEXTS]
+    assert vectors == [hash_vector(text) for text in TEXTS]
     assert [list(request["body"]) for request in (await llm.requests("embeddings"))[asked_before:]] == [
         ["model", "input", "encoding_format"],
         ["model", "input"],

@@ -20,7 +20,7 @@ DIMENSIONS = 256
 _WORDS = re.compile(r"[^\W_一-鿿]+|[一-鿿]+")
 
 
-def hashed_vector(text: str, dimensions: int = DIMENSIONS) -> Vector:
+def hash_vector(text: str, dimensions: int = DIMENSIONS) -> Vector:
     """Return the vector of a text, of length 1; all zeros where it has no word."""
     counts = [0.0] * dimensions
     for word in _words(text):
@@ -76,11 +76,11 @@ class HashingEmbedder:
             fault = TimeoutError("no time is left to ask the embedder")
         if fault is not None:
             self._failures += 1
-            raise _failed(fault)
-        return [hashed_vector(text, self._dimensions) for text in texts]
+            raise _to_failure(fault)
+        return [hash_vector(text, self._dimensions) for text in texts]
 
 
-def _failed(fault: Exception) -> EmbeddingFailed:
+def _to_failure(fault: Exception) -> EmbeddingFailed:
     if isinstance(fault, EmbeddingFailed):
         return fault
     late = isinstance(fault, TimeoutError)

@@ -70,7 +70,7 @@ def refusal(status: int, message: str, **headers: str) -> httpx.Response:
     return httpx.Response(status, json={"error": {"message": message}}, headers=headers)
 
 
-async def too_late(request: httpx.Request) -> httpx.Response:
+async def answer_late(request: httpx.Request) -> httpx.Response:
     """Answer what fits, later than anybody waits for it."""
     await asyncio.sleep(10)
     return completion(MATCH)
@@ -83,6 +83,6 @@ async def failure_of(model: ChatModel, timeout_s: float = 60) -> ChatFailed:
     return caught.value
 
 
-def sent(call: Any) -> Any:  # noqa: ANN401 -- respx's call, JSON
+def read_sent(call: Any) -> Any:  # noqa: ANN401 -- respx's call, JSON
     """Return the body of a request that respx has seen."""
     return json.loads(call.request.content)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from knowhub.core.language_models import ChatReply, ChatRequest
-from tests.fakes.queued_chat import fenced_data
+from tests.fakes.queued_chat import read_fenced
 
 MALLORY = "user:mallory"
 # Prompts show the beginning of a text at least.
@@ -42,7 +42,7 @@ class ObeyingChat:
 
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         self.prompts.append(json.dumps([dict(message) for message in question.messages], ensure_ascii=False))
-        shown = fenced_data(question)
+        shown = read_fenced(question)
         answer: Mapping[str, Any] = _NOTHING[question.function]
         if any(self._text[:_SHOWN_CHARS] in text for text in _texts(shown)):
             answer = self._obedient(question, shown)
@@ -68,7 +68,7 @@ class ObeyingChat:
             "reorganize": self._plan,
             "route_knowledge": self._route,
             "evolve_knowledge": self._rewrite,
-            "merge_knowledge": self._merged,
+            "merge_knowledge": self._merge,
             "extract_knowledge": self._candidates,
         }[function]
 
@@ -123,7 +123,7 @@ class ObeyingChat:
         content = "" if self._aim == "destroy" else f"{self._words(shown)} {shown['content']}"
         return {"content": content, "summary_of_change": self._words(shown), "id": self._hidden[0]}
 
-    def _merged(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def _merge(self, shown: Mapping[str, Any]) -> dict[str, Any]:
         # Every fact is kept: a text that drops one is refused for that, and would prove nothing here.
         texts = [f"{record['task']} {record['content']}" for record in shown["records"]]
         return {"same": self._pointers(shown), "into": self._hidden[0], "task": self._text, "content": "\n".join(texts)}

@@ -40,7 +40,7 @@ class Graph:
         self.tensors.append(b"".join([*dims, _number(2, kind), _text(8, made), _bytes(9, array.tobytes())]))
         return made
 
-    def written(self, output: str) -> bytes:
+    def build_model(self, output: str) -> bytes:
         """Return the model whose result is `output`."""
         parts = [_message(1, node) for node in self.nodes]
         parts += [_text(2, "graph"), *(_message(5, tensor) for tensor in self.tensors)]

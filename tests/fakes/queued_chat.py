@@ -39,16 +39,16 @@ class QueuedChat:
         data: Any = answer
         return ChatReply(data, self.model, 0.01, 12, 3)
 
-    def shown(self, number: int = -1) -> dict[str, Any]:
+    def read_prompt(self, number: int = -1) -> dict[str, Any]:
         """Return the JSON that the prompt of a call fenced."""
-        return fenced_data(self.questions[number])
+        return read_fenced(self.questions[number])
 
     def names(self, number: int = -1) -> list[str]:
         """Return the names of the candidates of a call, in their order."""
-        return [candidate["name"] for candidate in self.shown(number)["candidates"]]
+        return [candidate["name"] for candidate in self.read_prompt(number)["candidates"]]
 
 
-def fenced_data(question: ChatRequest) -> dict[str, Any]:
+def read_fenced(question: ChatRequest) -> dict[str, Any]:
     """Read the data of a prompt. Fails when there is more than one fence, or anything beside it."""
     before, opened, rest = question.messages[1]["content"].partition("<data>\n")
     data, closed, after = rest.partition("\n</data>")
@@ -59,30 +59,30 @@ def fenced_data(question: ChatRequest) -> dict[str, Any]:
     return shown
 
 
-def pointing(name: str, action: str = "match", **fields: object) -> Callable[[ChatRequest], object]:
+def point_to(name: str, action: str = "match", **fields: object) -> Callable[[ChatRequest], object]:
     """Answer with the candidate of this name: `pointing("Python", "jump")`."""
 
     def answer(question: ChatRequest) -> object:
-        idx = next(candidate["idx"] for candidate in fenced_data(question)["candidates"] if candidate["name"] == name)
+        idx = next(candidate["idx"] for candidate in read_fenced(question)["candidates"] if candidate["name"] == name)
         return {"action": action, "node_id": idx} | fields
 
     return answer
 
 
-def pointing_at(
+def point_to_all(
     names: Iterable[str], action: str = "match", field: str = "node_ids"
 ) -> Callable[[ChatRequest], object]:
     """Answer with several candidates by their names."""
     wanted = list(names)
 
     def answer(question: ChatRequest) -> object:
-        by_name = {candidate["name"]: candidate["idx"] for candidate in fenced_data(question)["candidates"]}
+        by_name = {candidate["name"]: candidate["idx"] for candidate in read_fenced(question)["candidates"]}
         return {"action": action, field: [by_name[name] for name in wanted]}
 
     return answer
 
 
-class Reading(QueuedChat):
+class LiveScriptChat(QueuedChat):
     """Reads its script as it is when it is asked; has no answer behind its end."""
 
     def __init__(self, script: list[Answer]) -> None:

@@ -33,7 +33,7 @@ class ScriptedChat:
         self.questions.append(question)
         if not timeout_s > 0:
             raise ChatFailed(FailureReason.TIMEOUT, "no time is left to ask the model")
-        answer = self._answers.pop(0) if self._answers else exhausted
+        answer = self._answers.pop(0) if self._answers else answer_exhausted
         if isinstance(answer, ChatFailed):
             raise answer
         if isinstance(answer, Exception):
@@ -46,7 +46,7 @@ class ScriptedChat:
         return ChatReply(dict(data), self.model, 0.0, 100, 10)
 
 
-class Meanwhile(ScriptedChat):
+class DelayedChat(ScriptedChat):
     """A model that answers after something else has happened."""
 
     def __init__(self, answers: Iterable[Answer], happens: Callable[[], Awaitable[object]]) -> None:
@@ -87,7 +87,7 @@ def missing(name: str | None = None, reason: str = "") -> Callable[[ChatRequest]
     return lambda question: answer_missing(name, question.schema, reason)
 
 
-def exhausted(question: ChatRequest) -> Mapping[str, Any]:
+def answer_exhausted(question: ChatRequest) -> Mapping[str, Any]:
     return fit_to_schema(EXHAUSTED, question.schema)
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from knowhub.core.language_models import FailureReason, RerankFailed, Usage
-from tests.fakes.hashing_embedder import hashed_vector
+from tests.fakes.hashing_embedder import hash_vector
 
 
 class Silence(Enum):
@@ -48,14 +48,14 @@ class ScriptedReranker:
             return ()
         if isinstance(answer, Exception):
             self._failures += 1
-            raise _failed(answer)
+            raise _to_failure(answer)
         return answer(query, texts) if callable(answer) else answer
 
 
 def by_likeness(query: str, texts: Sequence[str]) -> Sequence[float]:
     """Score a text by how alike it and the query are to the hashing embedder."""
-    wanted = hashed_vector(query)
-    return [sum(item * other for item, other in zip(wanted, hashed_vector(text), strict=True)) for text in texts]
+    wanted = hash_vector(query)
+    return [sum(item * other for item, other in zip(wanted, hash_vector(text), strict=True)) for text in texts]
 
 
 def longest_first(_query: str, texts: Sequence[str]) -> Sequence[float]:
@@ -63,7 +63,7 @@ def longest_first(_query: str, texts: Sequence[str]) -> Sequence[float]:
     return [float(len(text)) for text in texts]
 
 
-def _failed(fault: Exception) -> RerankFailed:
+def _to_failure(fault: Exception) -> RerankFailed:
     if isinstance(fault, RerankFailed):
         return fault
     late = isinstance(fault, TimeoutError)

@@ -29,7 +29,7 @@ def write_tiny_model(
     # A runtime drops inputs that nothing reads.
     seen = graph.node("Mul", graph.node("Cast", inputs[-1], to=1), graph.tensor(0.0))
     (directory / "model.onnx").write_bytes(
-        graph.written(graph.node("Add", found, graph.node("Unsqueeze", seen, graph.tensor([2], np.int64))))
+        graph.build_model(graph.node("Add", found, graph.node("Unsqueeze", seen, graph.tensor([2], np.int64))))
     )
     return directory
 

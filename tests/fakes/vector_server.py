@@ -28,20 +28,20 @@ def rerank_client(http: httpx.AsyncClient, time: FakeTime | None = None, **optio
     return RerankClient(given, http, (time or FakeTime()).timing())
 
 
-def hashed(request: httpx.Request) -> httpx.Response:
+def answer_hashed(request: httpx.Request) -> httpx.Response:
     """Answer as the scripted server does that has no script."""
     return httpx.Response(200, json=scripted_vectors.embeddings(json.loads(request.content), {}))
 
 
-def reranked(request: httpx.Request) -> httpx.Response:
+def answer_reranked(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json=scripted_vectors.rerank(json.loads(request.content)))
 
 
-def embedded(*vectors: object, **more: object) -> httpx.Response:
+def answer_embedded(*vectors: object, **more: object) -> httpx.Response:
     """Answer with these embeddings, whatever they are."""
     data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
     return httpx.Response(200, json={"data": data, **more})
 
 
-def in_base64(numbers: Sequence[float]) -> str:
+def encode_base64(numbers: Sequence[float]) -> str:
     return base64.b64encode(array("f", numbers).tobytes()).decode()

@@ -8,7 +8,7 @@ from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.fakes.model_server import BASE_URL, URL, completion
-from tests.fakes.vector_server import EMBEDDINGS_URL, RERANK_URL, hashed, reranked
+from tests.fakes.vector_server import EMBEDDINGS_URL, RERANK_URL, answer_hashed, answer_reranked
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -38,8 +38,8 @@ async def test_no_request_to_a_model_holds_a_credential(settings: Settings) -> N
     configured = settings.model_copy(update={**urls, "embedding": "server", "llm_breaker_failures": 0})
     with respx.mock(assert_all_called=False) as router:
         chats = router.post(URL).mock(side_effect=lambda _request: completion({"changes": []}))
-        vectors = router.post(EMBEDDINGS_URL).mock(side_effect=hashed)
-        orders = router.post(RERANK_URL).mock(side_effect=reranked)
+        vectors = router.post(EMBEDDINGS_URL).mock(side_effect=answer_hashed)
+        orders = router.post(RERANK_URL).mock(side_effect=answer_reranked)
         async with open_hub(configured) as hub, client_of(create_app(configured, hub)) as api:
             messages = [{"role": "user", "content": text} for text in [*texts(), HARMLESS]]
             for number, text in enumerate(texts()):

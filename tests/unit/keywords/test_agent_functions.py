@@ -17,7 +17,7 @@ from knowhub.keywords.tree import ROOT_NODE, find_by_token, list_keywords
 from knowhub.providers.json_schema import mismatch
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
-from tests.fakes.queued_chat import QueuedChat, fenced_data
+from tests.fakes.queued_chat import QueuedChat, read_fenced
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ async def test_one_of_several_keywords_of_a_name_is_chosen_by_its_idx(view: Fake
     chosen = await agent.disambiguate(local(), view, "苹果", find_apples(view), BUDGET_S)
 
     assert (chosen.node_id, chosen.reason, chosen.failure) == (find_apples(view)[1].id, "they make phones", None)
-    assert chat.shown()["candidates"] == [
+    assert chat.read_prompt()["candidates"] == [
         {"idx": 1, "name": "苹果", "path": "水果 / 苹果"},
         {"idx": 2, "name": "苹果", "path": "公司 / 苹果"},
     ]
@@ -120,7 +120,7 @@ async def test_a_new_keyword_is_one_that_was_shown_or_it_is_new(
     dedup = await agent.dedup_check(local(), view, new, find_apples(view), BUDGET_S)
 
     assert (dedup.action, dedup.node_id) == (action, None if index is None else find_apples(view)[index].id)
-    assert chat.shown()["new"] == {
+    assert chat.read_prompt()["new"] == {
         "name": "苹果",
         "aliases": ["Apple"],
         "description": "a company",
@@ -149,8 +149,8 @@ async def test_an_info_is_linked_to_shown_keywords_once_each_and_weakly_in_doubt
         (rust.id, RelationType.RELATED),
     ]
     assert chosen.suggested_names == ["Zig", "a", "b", "c", "d"]
-    assert len(chat.shown()["info"]) == MAX_SUMMARY
-    assert chat.shown()["info"].endswith("xend")
+    assert len(chat.read_prompt()["info"]) == MAX_SUMMARY
+    assert chat.read_prompt()["info"].endswith("xend")
 
 
 async def test_an_answer_without_links_is_a_failure_and_one_with_none_is_not(view: FakeKeywordView) -> None:
@@ -171,7 +171,7 @@ async def test_no_function_shows_what_the_caller_does_not_see_or_more_than_fits(
     await agent.link_info(local(), view, "x", list(list_keywords(view)), BUDGET_S)
 
     assert chosen.node_id == find_apples(view)[1].id
-    assert [len(fenced_data(question)["candidates"]) for question in chat.questions] == [1, 2]
+    assert [len(read_fenced(question)["candidates"]) for question in chat.questions] == [1, 2]
 
 
 async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) -> None:
@@ -223,7 +223,7 @@ async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) 
     assert proposed.merges == [(ids[apple], ids[maker])]
     assert proposed.descriptions == [(ids[go], "g" * 500)]
     assert proposed.splits == [(ids[languages], [("scripts", [ids[python]])]), (ROOT_ID, [("food", [ids[fruit]])])]
-    assert chat.shown()["nodes"][languages - 1] == {
+    assert chat.read_prompt()["nodes"][languages - 1] == {
         "idx": languages,
         "name": "语言",
         "path": "语言",
@@ -257,7 +257,7 @@ async def test_stored_and_typed_text_stays_inside_the_fence(attack: str) -> None
     assert len(attacked) == 6
     assert [question.messages[0] for question in attacked] == [question.messages[0] for question in harmless]
     for question in attacked:
-        shown = fenced_data(question)
+        shown = read_fenced(question)
         named = shown["nodes"] if "nodes" in shown else shown["candidates"]
         assert {item["name"] for item in named} == {attack.replace("\ud800", "?")}
         assert [message["role"] for message in question.messages] == ["system", "user"]

@@ -21,7 +21,7 @@ from knowhub.keywords.service import Deletion, KeywordService
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.plain_text import PlainText
-from tests.fakes.queued_chat import NEVER, Answer, QueuedChat, pointing
+from tests.fakes.queued_chat import NEVER, Answer, QueuedChat, point_to
 from tests.keyword_verbs import ANN
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +81,7 @@ class TreeServices:
 
 
 async def test_a_keyword_that_is_refused_after_the_model_was_asked() -> None:
-    tree = TreeServices({"action": "create_new"}, pointing("top"))
+    tree = TreeServices({"action": "create_new"}, point_to("top"))
     await tree.create_keyword("top")
     tree.chat.happens = lambda: tree.create_keyword("taken")
 
@@ -103,7 +103,7 @@ async def test_an_info_that_is_refused_after_the_model_was_asked() -> None:
 
 
 async def test_a_retry_that_asked_while_the_first_request_was_under_way() -> None:
-    tree = TreeServices(pointing("top"))
+    tree = TreeServices(point_to("top"))
     await tree.create_keyword("top")
     tree.chat.happens = lambda: tree.keywords.create(ANN, NewKeyword("one"), KEY, auto_place=False)
 
@@ -114,7 +114,7 @@ async def test_a_retry_that_asked_while_the_first_request_was_under_way() -> Non
 
 
 async def test_what_is_written_is_kept_once() -> None:
-    tree = TreeServices(pointing("top"), {"links": []})
+    tree = TreeServices(point_to("top"), {"links": []})
     await tree.create_keyword("top")
 
     await tree.keywords.create(ANN, NewKeyword("one"))
@@ -128,7 +128,7 @@ async def test_what_is_written_is_kept_once() -> None:
 
 @pytest.fixture
 def tree() -> TreeServices:
-    return TreeServices(pointing("top", "jump"), NEVER)
+    return TreeServices(point_to("top", "jump"), NEVER)
 
 
 async def test_the_rounds_of_a_search_that_is_broken_off(tree: TreeServices) -> None:

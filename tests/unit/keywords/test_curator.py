@@ -25,7 +25,7 @@ from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, FakeClock, caller, local
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.plain_text import PlainText
-from tests.fakes.queued_chat import NEVER, QueuedChat, fenced_data
+from tests.fakes.queued_chat import NEVER, QueuedChat, read_fenced
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +84,7 @@ def step_kinds(plan: Mapping[str, Any]) -> list[str]:
 
 def by_name(build: Callable[[dict[str, int]], object]) -> Callable[[ChatRequest], object]:
     """Answer with what `build` makes of the idx of each name that is shown."""
-    return lambda question: build({node["name"]: node["idx"] for node in fenced_data(question)["nodes"]})
+    return lambda question: build({node["name"]: node["idx"] for node in read_fenced(question)["nodes"]})
 
 
 async def test_a_plan_says_what_to_do_and_why_and_changes_nothing() -> None:
@@ -189,7 +189,7 @@ async def test_a_large_tree_is_shown_in_parts_each_with_the_top_and_not_beyond_t
     plan = await garden.curator.reorganize(local())
 
     assert garden.chat is not None
-    shown = [[node["name"] for node in fenced_data(question)["nodes"]] for question in garden.chat.questions]
+    shown = [[node["name"] for node in read_fenced(question)["nodes"]] for question in garden.chat.questions]
     assert [len(names) for names in shown] == [SHOWN_A_CALL] * MAX_CALLS
     assert {names[0] for names in shown} == {"root"}
     assert len({name for names in shown for name in names}) == many - 5 + 1
@@ -218,7 +218,7 @@ async def test_a_model_may_refuse_a_step_of_the_rules_and_sees_what_is_known_of_
     plan = await garden.curator.reorganize(local())
 
     assert garden.chat is not None
-    (first, _) = fenced_data(garden.chat.questions[0])["steps"]
+    (first, _) = read_fenced(garden.chat.questions[0])["steps"]
     assert (first["kind"], first["target"]["description"]) == ("move", "A language.")
     assert [step["node"]["name"] for step in plan["steps"]] == ["Go 并发"]
 

@@ -18,7 +18,7 @@ from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.tree import find_keyword, list_keywords
 from tests.builders import caller
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
-from tests.fakes.queued_chat import QueuedChat, fenced_data
+from tests.fakes.queued_chat import QueuedChat, read_fenced
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ class AgentOutcome:
 
 def check_outcome(ended: AgentOutcome, chat: QueuedChat, view: FakeKeywordView) -> None:
     named = set()
-    for shown in map(fenced_data, chat.questions):
+    for shown in map(read_fenced, chat.questions):
         named |= {candidate["name"] for candidate in shown.get("candidates", shown.get("nodes", []))}
     chosen = [find_keyword(view, keyword_id) for keyword_id in ended.chosen - {ROOT_ID}]
     assert ended.failure in FAILURES

@@ -24,7 +24,7 @@ from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.hostile_answers import HostileAnswers
-from tests.fakes.queued_chat import QueuedChat, fenced_data
+from tests.fakes.queued_chat import QueuedChat, read_fenced
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -149,7 +149,7 @@ async def send_hostile_replies(folder: Path, seed: int, replies: int, **settings
         # Not everything was refused: there were answers to choose by.
         assert {item for item in HOPED_FOR if item not in statuses} == set()
         assert (service.hub.decisions.dropped, service.hub.decisions.failed) == (0, 0)
-    shown = orjson.dumps([fenced_data(question) for question in chat.questions]).decode()
+    shown = orjson.dumps([read_fenced(question) for question in chat.questions]).decode()
     assert "Python" in shown
     assert "secret" not in shown
     # What was written can be read again.

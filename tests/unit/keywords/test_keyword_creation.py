@@ -23,7 +23,7 @@ from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.keywords.tree import find_by_token
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.queued_chat import QueuedChat, pointing
+from tests.fakes.queued_chat import QueuedChat, point_to
 from tests.keyword_verbs import ANN, BOB, last, made, names_below, ops, service_on, service_with, shown
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_where_the_model_fails_on_its_way_the_keyword_goes_as_far_as_it_ha
     top = await made(others, "技术")
     languages = await made(others, "编程语言", parent_id=top)
     await made(others, "Python", parent_id=languages)
-    way = [pointing("技术", "jump"), pointing("编程语言", "jump"), answer]
+    way = [point_to("技术", "jump"), point_to("编程语言", "jump"), answer]
     options = TreeOptions(uncategorized_name="未分类")
 
     agent = KeywordAgent(QueuedChat(way), RecentMatchesByReader(), options)
@@ -86,7 +86,7 @@ async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_as
     await made(others, "编程语言", parent_id=top)
 
     agent = InterruptedAgent(
-        [pointing("技术", "jump"), FAILED, FAILED], lambda: others.delete(ANN, top, Deletion(cascade=True))
+        [point_to("技术", "jump"), FAILED, FAILED], lambda: others.delete(ANN, top, Deletion(cascade=True))
     )
     created = await service_with(store, agent).create(ANN, NewKeyword("Rust"))
 
@@ -106,7 +106,7 @@ async def test_a_model_that_fails_at_the_root_leaves_the_keyword_there(store: Me
 
 
 async def test_what_will_be_refused_is_refused_before_the_model_is_asked(store: MemoryStore) -> None:
-    chat = QueuedChat([pointing("top")])
+    chat = QueuedChat([point_to("top")])
     service = service_on(store, chat)
     await made(service, "top")
 
@@ -147,7 +147,7 @@ async def test_a_parent_that_goes_while_the_model_thinks_is_asked_for_again(stor
         if find_by_token(store.view("default"), "first"):
             await others.delete(ANN, first)
 
-    agent = InterruptedAgent([pointing("first"), pointing("second")], drop_first)
+    agent = InterruptedAgent([point_to("first"), point_to("second")], drop_first)
     created = await service_with(store, agent).create(ANN, NewKeyword("x"))
 
     assert (created.row["parent_id"], created.decided["placed"]) == (second, "suggested")
@@ -161,7 +161,7 @@ async def test_a_keyword_whose_parents_keep_going_ends_below_the_root_and_says_s
     async def drop_one() -> None:
         await others.delete(ANN, doomed.pop(0))
 
-    agent = InterruptedAgent([pointing("first"), pointing("second")], drop_one)
+    agent = InterruptedAgent([point_to("first"), point_to("second")], drop_one)
     created = await service_with(store, agent).create(ANN, NewKeyword("x"))
 
     assert created.row["parent_id"] == ROOT_ID
@@ -183,7 +183,7 @@ async def test_a_namesake_that_goes_while_the_model_thinks_takes_nothing_in(stor
 
 async def test_all_questions_of_one_creation_share_its_thirty_seconds(store: MemoryStore) -> None:
     await made(service_on(store), "Node.js")
-    chat = QueuedChat([dedup_answer("create_new", node_id=None), pointing("Node.js")])
+    chat = QueuedChat([dedup_answer("create_new", node_id=None), point_to("Node.js")])
 
     await service_on(store, chat).create(ANN, NewKeyword("NodeJS"), dedup_check=True)
 
@@ -209,17 +209,17 @@ async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryS
 
 async def test_a_model_is_told_the_aliases_and_the_description_of_what_it_places(store: MemoryStore) -> None:
     await made(service_on(store), "动物")
-    chat = QueuedChat([pointing("动物")])
+    chat = QueuedChat([point_to("动物")])
 
     await service_on(store, chat).create(ANN, NewKeyword("Crane", aliases=["鹤"], description="一种动物"))
 
-    shown = chat.shown()
+    shown = chat.read_prompt()
     assert (shown["query"], shown["aliases"], shown["description"]) == ("Crane", ["鹤"], "一种动物")
 
 
 async def test_a_retried_create_asks_no_model_again_and_is_answered_alike(store: MemoryStore) -> None:
     await made(service_on(store), "编程语言")
-    chat = QueuedChat([pointing("编程语言", reason="a language")] * 2)
+    chat = QueuedChat([point_to("编程语言", reason="a language")] * 2)
     service = service_on(store, chat)
 
     first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())

@@ -18,7 +18,7 @@ from knowhub.knowledge.table import make_filters
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, caller, local, new_knowledge
-from tests.fakes.queued_chat import NEVER, Answer, QueuedChat, fenced_data
+from tests.fakes.queued_chat import NEVER, Answer, QueuedChat, read_fenced
 from tests.fakes.scripted_reranker import Scores, ScriptedReranker, Silence, longest_first
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ def answer_picking(*names: str) -> Callable[[ChatRequest], object]:
 
     def answer(question: ChatRequest) -> object:
         ids = {
-            candidate["task"].rpartition(" ")[2]: candidate["id"] for candidate in fenced_data(question)["candidates"]
+            candidate["task"].rpartition(" ")[2]: candidate["id"] for candidate in read_fenced(question)["candidates"]
         }
         return {"ids": [ids[name] for name in names]}
 
@@ -105,7 +105,7 @@ async def test_votes_and_scores_do_not_overrule_the_model(tmp_path: Path) -> Non
         found = await search(hub, top_k=1)
 
     assert list_names(found) == ["low"]
-    assert chat.shown()["most"] == 2
+    assert chat.read_prompt()["most"] == 2
 
 
 async def test_only_what_the_caller_may_find_is_told_to_the_model(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_only_what_the_caller_may_find_is_told_to_the_model(tmp_path: Path
         await search(hub, "anything", ctx=caller(user_id="li"), filters=make_filters({"types": ["tool"]}), explain=True)
 
     told = str(chat.questions[0].messages)
-    assert sorted(candidate["task"] for candidate in chat.shown()["candidates"]) == ["wait mine", "wait open"]
+    assert sorted(candidate["task"] for candidate in chat.read_prompt()["candidates"]) == ["wait mine", "wait open"]
     assert "secret content" not in told
 
 
@@ -135,8 +135,12 @@ async def test_beyond_the_budget_the_model_chooses_among_what_was_recalled(tmp_p
         await save(hub, "y", task="other y")
         await search(hub)
 
-    assert sorted(candidate["task"] for candidate in chat.shown(0)["candidates"]) == ["other x", "wait a", "wait b"]
-    assert sorted(candidate["task"] for candidate in chat.shown(1)["candidates"]) == ["wait a", "wait b"]
+    assert sorted(candidate["task"] for candidate in chat.read_prompt(0)["candidates"]) == [
+        "other x",
+        "wait a",
+        "wait b",
+    ]
+    assert sorted(candidate["task"] for candidate in chat.read_prompt(1)["candidates"]) == ["wait a", "wait b"]
 
 
 async def test_an_empty_list_means_that_nothing_fits(tmp_path: Path) -> None:
@@ -150,7 +154,7 @@ async def test_an_empty_list_means_that_nothing_fits(tmp_path: Path) -> None:
 
 async def test_a_model_that_picks_everything_and_strangers_is_answered_with_what_was_asked_for(tmp_path: Path) -> None:
     def pick_all(question: ChatRequest) -> object:
-        return {"ids": ["knowledge-0", *(item["id"] for item in fenced_data(question)["candidates"]), "knowledge-1"]}
+        return {"ids": ["knowledge-0", *(item["id"] for item in read_fenced(question)["candidates"]), "knowledge-1"]}
 
     async with hub_with(tmp_path, QueuedChat([pick_all])) as hub:
         await save(hub, "a", "b", "c")
@@ -201,7 +205,7 @@ async def test_what_is_deleted_or_hidden_while_the_model_thinks_is_not_answered(
 
     class Deleting(QueuedChat):
         async def chat(self, question: ChatRequest, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
-            ids = {candidate["task"]: candidate["id"] for candidate in fenced_data(question)["candidates"]}
+            ids = {candidate["task"]: candidate["id"] for candidate in read_fenced(question)["candidates"]}
             await hub.knowledge.records.delete(local(), ids["wait gone"])
             await hub.knowledge.records.patch(local(), ids["wait hidden"], {"scopes": ["user:chen"]})
             return await super().chat(question, timeout_s)
@@ -317,7 +321,7 @@ async def route(answer: Answer, most: int = 2, budget_s: float = 3.0) -> tuple[R
 async def test_a_model_sees_id_types_and_the_beginning_of_each_task_and_nothing_else() -> None:
     _, chat, _ = await route({"ids": []})
 
-    shown = chat.shown()
+    shown = chat.read_prompt()
     assert shown["query"] == "怎样登录"
     assert shown["candidates"] == [
         {"id": "knowledge-1", "types": ["tool"], "task": "用 Selenium 登录网站"},

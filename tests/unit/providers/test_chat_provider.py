@@ -9,7 +9,7 @@ import respx
 
 from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason, Usage
 from knowhub.providers.chat import DEFAULT_MODEL
-from tests.fakes.model_server import KEY, MATCH, QUESTION, SCHEMA, chat_client, completion, refusal, sent
+from tests.fakes.model_server import KEY, MATCH, QUESTION, SCHEMA, chat_client, completion, read_sent, refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ MISSING = {"action": "missing", "node_id": None}
 async def test_a_question_is_sent_with_its_schema_and_the_key(http: httpx.AsyncClient, server: respx.Route) -> None:
     reply = await chat_client(http).chat(QUESTION, 10)
 
-    body = sent(server.calls[0])
+    body = read_sent(server.calls[0])
     assert (reply.data, reply.model, reply.prompt_tokens, reply.completion_tokens) == (MATCH, DEFAULT_MODEL, 100, 10)
     assert body["model"] == DEFAULT_MODEL
     assert body["response_format"] == {
@@ -45,7 +45,7 @@ async def test_the_schema_ends_the_system_prompt_on_every_rung(http: httpx.Async
 
     await chat_client(http).chat(QUESTION, 10)
 
-    prompts = [sent(call)["messages"] for call in server.calls]
+    prompts = [read_sent(call)["messages"] for call in server.calls]
     assert len(prompts) == 4
     assert all(prompt == prompts[0] for prompt in prompts)
     system, user = prompts[0]
@@ -57,7 +57,7 @@ async def test_the_schema_ends_the_system_prompt_on_every_rung(http: httpx.Async
 async def test_a_question_without_a_system_prompt_is_given_one(http: httpx.AsyncClient, server: respx.Route) -> None:
     await chat_client(http).chat(ChatRequest("f", [{"role": "user", "content": "hello"}], SCHEMA), 10)
 
-    assert [message["role"] for message in sent(server.calls[0])["messages"]] == ["system", "user"]
+    assert [message["role"] for message in read_sent(server.calls[0])["messages"]] == ["system", "user"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ async def test_the_rung_below_is_tried_where_the_server_refuses_this_one(
     reply = await chat_client(http).chat(QUESTION, 10)
 
     assert reply.data == MATCH
-    assert [sent(call)["response_format"]["type"] for call in server.calls] == ["json_schema", "json_object"]
+    assert [read_sent(call)["response_format"]["type"] for call in server.calls] == ["json_schema", "json_object"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ async def test_the_rung_that_worked_is_where_the_next_call_begins(http: httpx.As
     first = await model.chat(QUESTION, 10)
     second = await model.chat(QUESTION, 10)
 
-    bodies = [sent(call) for call in server.calls]
+    bodies = [read_sent(call) for call in server.calls]
     assert first.data == second.data == MATCH
     assert len(bodies) == 4
     assert [body["tool_choice"]["function"]["name"] for body in bodies[2:]] == ["pick_branch"] * 2
@@ -128,7 +128,7 @@ async def test_a_rung_that_never_worked_is_not_remembered(http: httpx.AsyncClien
     server.mock(return_value=completion(MATCH))
     await model.chat(QUESTION, 10)
 
-    kinds = [sent(call).get("response_format", {}).get("type") for call in server.calls]
+    kinds = [read_sent(call).get("response_format", {}).get("type") for call in server.calls]
     assert kinds == ["json_schema", "json_object", None, None, "json_schema"]
 
 
@@ -199,7 +199,7 @@ async def test_an_unfit_answer_is_shown_to_the_model_once_with_what_is_wrong(
 
     reply = await chat_client(http).chat(QUESTION, 10)
 
-    first, second = (sent(call)["messages"] for call in server.calls)
+    first, second = (read_sent(call)["messages"] for call in server.calls)
     assert second[:2] == first
     assert second[2] == {"role": "assistant", "content": json.dumps(UNFIT)}
     assert "$.action: 'dance' is not one of ['match', 'missing']" in second[3]["content"]
@@ -211,7 +211,7 @@ async def test_a_long_unfit_answer_is_cut_where_it_is_shown(http: httpx.AsyncCli
 
     await chat_client(http).chat(QUESTION, 10)
 
-    assert len(sent(server.calls[1])["messages"][2]["content"]) < 5000
+    assert len(read_sent(server.calls[1])["messages"][2]["content"]) < 5000
 
 
 async def test_two_unfit_answers_are_a_failure_and_no_third_is_asked(
@@ -298,7 +298,7 @@ async def test_text_that_no_json_can_hold_is_sent_without_it(http: httpx.AsyncCl
 
     await chat_client(http).chat(ChatRequest("odd name \ud800 編", messages, SCHEMA), 10)
 
-    body = sent(server.calls[0])
+    body = read_sent(server.calls[0])
     assert body["messages"][1]["content"] == "half ? a pair"
     assert body["messages"][0]["content"].startswith("a\x00b")
     assert body["response_format"]["json_schema"]["name"] == "odd_name____"

@@ -20,11 +20,11 @@ from tests.fakes.model_server import (
     QUESTION,
     URL,
     FakeTime,
+    answer_late,
     chat_client,
     completion,
     failure_of,
     refusal,
-    too_late,
 )
 from tests.opened_models import opened_model
 
@@ -117,7 +117,7 @@ async def test_unfit_answers_and_late_ones_open_the_breaker_too(http: httpx.Asyn
     server.mock(return_value=completion("no"))
     await failure_of(unfit)
 
-    server.mock(side_effect=too_late)
+    server.mock(side_effect=answer_late)
     await failure_of(late, 0.05)
 
     assert (unfit.is_open, late.is_open) == (True, True)
@@ -127,7 +127,7 @@ async def test_a_model_that_hangs_until_its_caller_has_no_time_left_opens_the_br
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
     model = chat_client(http, breaker_failures=2)
-    server.mock(side_effect=too_late)
+    server.mock(side_effect=answer_late)
 
     for _ in range(2):
         with pytest.raises(ChatFailed) as late:

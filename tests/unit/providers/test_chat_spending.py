@@ -17,11 +17,11 @@ from tests.fakes.model_server import (
     QUESTION,
     SCHEMA,
     FakeTime,
+    answer_late,
     chat_client,
     completion,
     failure_of,
     refusal,
-    too_late,
 )
 
 pytestmark = pytest.mark.anyio
@@ -147,7 +147,7 @@ async def test_what_may_have_been_worked_on_is_paid_for(
 async def test_a_request_that_the_deadline_cuts_off_is_paid_for(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http, tokens_per_hour=2 * PRICE - 1)
 
-    server.mock(side_effect=too_late)
+    server.mock(side_effect=answer_late)
     await failure_of(model, 0.05)
 
     refused = await failure_of(model)

@@ -11,8 +11,8 @@ import respx
 
 from knowhub.core.language_models import EmbeddingFailed, FailureReason, TextRefused, Usage
 from knowhub.providers.embeddings import DEFAULT_MODEL, EmbeddingClient
-from tests.fakes.model_server import KEY, FakeTime, refusal, sent
-from tests.fakes.vector_server import EMBEDDINGS_URL, embedded, embedding_client, hashed, in_base64
+from tests.fakes.model_server import KEY, FakeTime, read_sent, refusal
+from tests.fakes.vector_server import EMBEDDINGS_URL, answer_embedded, answer_hashed, embedding_client, encode_base64
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def server() -> AsyncIterator[respx.Route]:
     async with respx.mock(assert_all_called=False) as router:
-        yield router.post(EMBEDDINGS_URL).mock(side_effect=hashed)
+        yield router.post(EMBEDDINGS_URL).mock(side_effect=answer_hashed)
 
 
 async def failure_of(embedder: EmbeddingClient, texts: Sequence[str] = ("text",), timeout_s: float = 60) -> Any:  # noqa: ANN401 -- an EmbeddingFailed
@@ -30,7 +30,7 @@ async def failure_of(embedder: EmbeddingClient, texts: Sequence[str] = ("text",)
 
 
 def inputs_of(server: respx.Route) -> list[list[str]]:
-    return [sent(call)["input"] for call in server.calls]
+    return [read_sent(call)["input"] for call in server.calls]
 
 
 def refuse_batches(wrong: Callable[[list[str]], bool], status: int = 400) -> Callable[[httpx.Request], httpx.Response]:
@@ -38,7 +38,7 @@ def refuse_batches(wrong: Callable[[list[str]], bool], status: int = 400) -> Cal
 
     def answer(request: httpx.Request) -> httpx.Response:
         texts = json.loads(request.content)["input"]
-        return refusal(status, "the input is too long") if wrong(texts) else hashed(request)
+        return refusal(status, "the input is too long") if wrong(texts) else answer_hashed(request)
 
     return answer
 
@@ -48,7 +48,11 @@ async def test_texts_are_sent_with_the_model_and_the_key(http: httpx.AsyncClient
 
     await embedder.embed(["索引", "tree"], 10)
 
-    assert sent(server.calls[0]) == {"model": DEFAULT_MODEL, "input": ["索引", "tree"], "encoding_format": "base64"}
+    assert read_sent(server.calls[0]) == {
+        "model": DEFAULT_MODEL,
+        "input": ["索引", "tree"],
+        "encoding_format": "base64",
+    }
     assert server.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
     assert embedder.usage == Usage(1, 0, len("索引tree"), 0)
 
@@ -62,7 +66,7 @@ async def test_a_prefix_goes_before_queries_and_another_before_texts(
     await embedder.embed(["a"], 10, query=True)
 
     assert inputs_of(server) == [["passage: a"], ["query: a"]]
-    assert sent(server.calls[0])["dimensions"] == 64
+    assert read_sent(server.calls[0])["dimensions"] == 64
     assert embedder.model == "e5@64|passage: "
 
 
@@ -78,13 +82,17 @@ async def test_batches_are_bounded_by_texts_and_by_characters(http: httpx.AsyncC
 async def test_a_server_that_does_not_know_base64_is_asked_for_lists_from_then_on(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
-    server.side_effect = [refusal(422, "Extra inputs: encoding_format"), embedded([3.0, 4.0]), embedded([0.0, 2.0])]
+    server.side_effect = [
+        refusal(422, "Extra inputs: encoding_format"),
+        answer_embedded([3.0, 4.0]),
+        answer_embedded([0.0, 2.0]),
+    ]
     embedder = embedding_client(http)
 
     found = [(await embedder.embed(["text"], 10))[0].tolist() for _ in range(2)]
 
     assert found == [pytest.approx([0.6, 0.8]), [0.0, 1.0]]
-    assert ["encoding_format" in sent(call) for call in server.calls] == [True, False, False]
+    assert ["encoding_format" in read_sent(call) for call in server.calls] == [True, False, False]
 
 
 async def test_a_batch_that_is_refused_is_sent_by_halves_and_the_size_that_went_well_is_kept(
@@ -142,7 +150,7 @@ async def test_a_server_that_has_refused_everything_is_no_judge_of_a_text(
 
 async def test_what_may_pass_is_tried_again_when_the_server_says(http: httpx.AsyncClient, server: respx.Route) -> None:
     busy = httpx.Response(429, json={"error": "slow down"}, headers={"Retry-After": "7"})
-    server.side_effect = [busy, httpx.ConnectError("gone"), embedded(in_base64([1.0, 0.0]))]
+    server.side_effect = [busy, httpx.ConnectError("gone"), answer_embedded(encode_base64([1.0, 0.0]))]
     time = FakeTime()
 
     vectors = await embedding_client(http, time).embed(["text"], 60)
@@ -155,7 +163,7 @@ async def test_what_may_pass_is_tried_again_when_the_server_says(http: httpx.Asy
 async def test_the_deadline_holds_over_all_batches(http: httpx.AsyncClient, server: respx.Route) -> None:
     async def slowly(request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(0.3)
-        return hashed(request)
+        return answer_hashed(request)
 
     server.mock(side_effect=slowly)
 
@@ -177,7 +185,7 @@ async def test_the_breaker_opens_refuses_at_once_and_lets_a_probe_through(
     refused = await failure_of(embedder)
     was_open = embedder.is_open
     time.advance(30)
-    server.mock(side_effect=hashed)
+    server.mock(side_effect=answer_hashed)
     await embedder.embed(["text"], 10)
 
     assert refused.detail == "the breaker is open: the embedder failed; ask in 30 s"
@@ -188,7 +196,7 @@ async def test_the_breaker_opens_refuses_at_once_and_lets_a_probe_through(
 
 
 async def test_vectors_of_another_dimension_are_refused_later_too(http: httpx.AsyncClient, server: respx.Route) -> None:
-    server.side_effect = [embedded([1.0, 0.0]), embedded([1.0, 0.0, 0.0]), embedded([0.0, 1.0])]
+    server.side_effect = [answer_embedded([1.0, 0.0]), answer_embedded([1.0, 0.0, 0.0]), answer_embedded([0.0, 1.0])]
     embedder = embedding_client(http)
     await embedder.embed(["text"], 10)
 
@@ -201,7 +209,7 @@ async def test_vectors_of_another_dimension_are_refused_later_too(http: httpx.As
 async def test_the_dimension_that_is_set_is_held_from_the_first_answer(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
-    server.mock(return_value=embedded([1.0, 0.0, 0.0]))
+    server.mock(return_value=answer_embedded([1.0, 0.0, 0.0]))
 
     failed = await failure_of(embedding_client(http, dimensions=2))
 
@@ -230,8 +238,8 @@ async def test_the_dimension_that_is_set_is_held_from_the_first_answer(
         ([{"embedding": [1.0]}, {"embedding": [[1.0]]}], "is no list of numbers"),
         ([{"embedding": [1.0]}, {"embedding": "not base64!"}], "is no list of numbers"),
         ([{"embedding": [1.0]}, {"embedding": "AAA="}], "is no list of numbers"),
-        ([{"embedding": [1.0]}, {"embedding": in_base64([float("nan")])}], "is not finite"),
-        ([{"embedding": [1.0]}, {"embedding": in_base64([float("inf")])}], "is not finite"),
+        ([{"embedding": [1.0]}, {"embedding": encode_base64([float("nan")])}], "is not finite"),
+        ([{"embedding": [1.0]}, {"embedding": encode_base64([float("inf")])}], "is not finite"),
     ],
 )
 async def test_an_answer_of_no_use_is_a_failure_that_says_what_is_wrong(
@@ -267,7 +275,7 @@ async def test_what_is_no_object_is_a_failure(http: httpx.AsyncClient, server: r
 async def test_every_finite_vector_has_length_1_or_none(
     http: httpx.AsyncClient, server: respx.Route, numbers: list[float], unit: list[float]
 ) -> None:
-    server.mock(return_value=embedded(numbers))
+    server.mock(return_value=answer_embedded(numbers))
 
     vectors = await embedding_client(http).embed(["text"], 10)
 

@@ -9,9 +9,9 @@ import respx
 
 from knowhub.core.language_models import FailureReason, RerankFailed
 from knowhub.providers.rerank import DEFAULT_MODEL, RerankClient, RerankStyle
-from tests.fakes.model_server import KEY, FakeTime, refusal, sent
+from tests.fakes.model_server import KEY, FakeTime, read_sent, refusal
 from tests.fakes.scripted_reranker import ScriptedReranker
-from tests.fakes.vector_server import RERANK_URL, rerank_client, reranked
+from tests.fakes.vector_server import RERANK_URL, answer_reranked, rerank_client
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ TEXTS = ["snake is an animal", "the index of a database"]
 @pytest.fixture
 async def server() -> AsyncIterator[respx.Route]:
     async with respx.mock(assert_all_called=False) as router:
-        yield router.post(RERANK_URL).mock(side_effect=reranked)
+        yield router.post(RERANK_URL).mock(side_effect=answer_reranked)
 
 
 async def failure_of(reranker: RerankClient, texts: Sequence[str] = TEXTS, timeout_s: float = 60) -> RerankFailed:
@@ -36,7 +36,9 @@ def answer_as_tei(request: httpx.Request) -> httpx.Response:
     if "texts" not in asked:
         return httpx.Response(422, text="Failed to deserialize the JSON body: missing field `texts`")
     return (
-        reranked(request) if len(asked["texts"]) <= 32 else refusal(413, "batch size > maximum allowed batch size 32")
+        answer_reranked(request)
+        if len(asked["texts"]) <= 32
+        else refusal(413, "batch size > maximum allowed batch size 32")
     )
 
 
@@ -62,7 +64,7 @@ async def test_the_fake_scores_as_the_scripted_server_does(http: httpx.AsyncClie
 async def test_coheres_shape_is_sent_with_the_model_and_the_key(http: httpx.AsyncClient, server: respx.Route) -> None:
     await rerank_client(http, text_characters=5).rerank("query text", TEXTS, 10)
 
-    assert sent(server.calls[0]) == {
+    assert read_sent(server.calls[0]) == {
         "model": DEFAULT_MODEL,
         "query": "query",
         "documents": ["snake", "the i"],
@@ -78,8 +80,8 @@ async def test_the_shape_that_a_server_takes_is_found_and_kept(http: httpx.Async
     for _ in range(2):
         await reranker.rerank("query", TEXTS, 10)
 
-    assert ["texts" in sent(call) for call in server.calls] == [False, True, True]
-    assert sent(server.calls[1]) == {"query": "query", "texts": TEXTS, "truncate": True}
+    assert ["texts" in read_sent(call) for call in server.calls] == [False, True, True]
+    assert read_sent(server.calls[1]) == {"query": "query", "texts": TEXTS, "truncate": True}
 
 
 async def test_hugging_faces_server_is_sent_as_many_texts_as_it_takes(
@@ -90,7 +92,7 @@ async def test_hugging_faces_server_is_sent_as_many_texts_as_it_takes(
 
     scores = await rerank_client(http, style=RerankStyle.TEI).rerank("query", texts, 10)
 
-    assert [len(sent(call)["texts"]) for call in server.calls] == [32, 32, 7]
+    assert [len(read_sent(call)["texts"]) for call in server.calls] == [32, 32, 7]
     assert len(scores) == 71
     assert max(scores) == scores[70]
 

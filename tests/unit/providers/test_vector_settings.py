@@ -12,9 +12,9 @@ import respx
 from knowhub.core.errors import InvalidInput
 from knowhub.settings import Settings
 from knowhub.wiring.models import EmbedderChoice, open_embedder, open_reranker
-from tests.fakes.model_server import BASE_URL, sent
+from tests.fakes.model_server import BASE_URL, read_sent
 from tests.fakes.tiny_model import write_tiny_model
-from tests.fakes.vector_server import EMBEDDINGS_URL, RERANK_URL, hashed, reranked
+from tests.fakes.vector_server import EMBEDDINGS_URL, RERANK_URL, answer_hashed, answer_reranked
 from tests.opened_models import opened_model
 
 pytestmark = pytest.mark.anyio
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def router() -> AsyncIterator[respx.MockRouter]:
     async with respx.mock(assert_all_called=False) as router:
-        router.post(EMBEDDINGS_URL).mock(side_effect=hashed)
-        router.post(RERANK_URL).mock(side_effect=reranked)
+        router.post(EMBEDDINGS_URL).mock(side_effect=answer_hashed)
+        router.post(RERANK_URL).mock(side_effect=answer_reranked)
         yield router
 
 
@@ -101,7 +101,7 @@ async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) ->
         assert choice.embedder is not None
         await choice.embedder.embed(["x" * 200, "b", "c"], 30)
 
-    bodies = [sent(call) for call in router.calls]
+    bodies = [read_sent(call) for call in router.calls]
     assert [body["input"] for body in bodies] == [["passage: " + "x" * 100, "passage: b"], ["passage: c"]]
     assert {(body["model"], body["dimensions"]) for body in bodies} == {("e5", 32)}
 
@@ -113,7 +113,7 @@ async def test_what_is_set_for_the_reranker_is_sent(router: respx.MockRouter) ->
         assert reranker is not None
         await reranker.rerank("query", ["a"], 30)
 
-    assert sent(router.calls[0])["texts"] == ["a"]
+    assert read_sent(router.calls[0])["texts"] == ["a"]
 
 
 async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from knowhub.search.vector_index import VectorIndex
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, local, new_knowledge
-from tests.fakes.hashing_embedder import HashingEmbedder, hashed_vector
+from tests.fakes.hashing_embedder import HashingEmbedder, hash_vector
 from tests.hubs import saved
 
 pytestmark = pytest.mark.anyio
@@ -213,7 +213,7 @@ async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ende
 
         erased = await hub.operations.erasure.erase(local(), "knowledge", secret)
 
-        vector = np.array(hashed_vector("zebra secret"), dtype=np.float16).tobytes()
+        vector = np.array(hash_vector("zebra secret"), dtype=np.float16).tobytes()
         files = [path for path in (tmp_path / "indexes" / "vectors").rglob("*") if path.is_file()]
         assert "vectors" not in erased.pending
         assert [path for path in files if vector in path.read_bytes()] == []

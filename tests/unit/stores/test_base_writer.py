@@ -101,10 +101,10 @@ async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tm
             await hub.knowledge.records.give_feedback(local(), ids[1], Feedback(helpful_case={"task": "t"}))
             await hub.knowledge.records.delete(local(), ids[0])
             clock.advance(48 * 3600.0)
-            before = known(hub.store)
+            before = read_rows(hub.store)
             await hub.store.compact(0.0, run_in_process(RealFileSystem()))
         async with opened(tmp_path, clock=clock) as hub:
-            after = known(hub.store)
+            after = read_rows(hub.store)
 
             assert after == before
             assert [name.name[:5] for name in (tmp_path / "change_log").iterdir()].count("base-") == 1
@@ -112,7 +112,7 @@ async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tm
     assert [len(rows) for rows in after] == [6, 1]
 
 
-def known(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
+def read_rows(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
     """Return id, text and text number of all rows of two accounts, in their order."""
     found = []
     for account in (ACCOUNT, "other"):
@@ -124,7 +124,7 @@ def known(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
 
 @pytest.mark.parametrize("said", [{"last_seq": 2}, {"checksum": "00000000"}, {"log_id": "another"}])
 async def test_a_base_is_not_written_from_another_log_than_was_said(tmp_path: Path, said: Mapping[str, Any]) -> None:
-    header = await two_segments(tmp_path)
+    header = await write_two_segments(tmp_path)
     order = {"header": {**asdict(header), **said}, "path": str(tmp_path / "base.tmp")}
 
     with pytest.raises(DamagedLog, match="was to stand before it"):
@@ -134,7 +134,7 @@ async def test_a_base_is_not_written_from_another_log_than_was_said(tmp_path: Pa
 
 
 async def test_a_base_is_not_written_where_the_segment_behind_it_does_not_say_where_it_begins(tmp_path: Path) -> None:
-    header = await two_segments(tmp_path)
+    header = await write_two_segments(tmp_path)
     segment = tmp_path / "change_log" / "segment-00000002.jsonl"
     segment.write_bytes(b"#" + segment.read_bytes()[1:])
 
@@ -144,7 +144,7 @@ async def test_a_base_is_not_written_where_the_segment_behind_it_does_not_say_wh
     assert not (tmp_path / "base.tmp").exists()
 
 
-async def two_segments(folder: Path) -> BaseHeader:
+async def write_two_segments(folder: Path) -> BaseHeader:
     """Leave a log whose first segment ends with operation 1; return what a base in its place says."""
     store = open_files(folder, options=ONE_LINE_EACH)
     for row_id in ("a", "b"):

@@ -35,12 +35,12 @@ async def hub_on(folder: Path, interval_s: float = 0, files: FaultyFileSystem | 
         yield hub
 
 
-async def keyword(hub: Hub, name: str, parent_id: str | None = None, ctx: RequestContext | None = None) -> str:
+async def create_keyword(hub: Hub, name: str, parent_id: str | None = None, ctx: RequestContext | None = None) -> str:
     new = NewKeyword(name, parent_id) if parent_id else NewKeyword(name)
     return str((await hub.keywords.tree.create(ctx or local(), new, auto_place=False)).row["id"])
 
 
-async def info(hub: Hub, content: str, *keyword_ids: str) -> str:
+async def create_info(hub: Hub, content: str, *keyword_ids: str) -> str:
     return str((await hub.keywords.infos.create(local(), NewInfo(content, keyword_ids=list(keyword_ids)))).row["id"])
 
 
@@ -49,7 +49,7 @@ def records_of(hub: Hub) -> RecordFiles:
     return hub.exports.records
 
 
-def maps(folder: Path, name: str, account: str = "") -> Any:  # noqa: ANN401 -- whatever the file holds
+def read_map(folder: Path, name: str, account: str = "") -> Any:  # noqa: ANN401 -- whatever the file holds
     return orjson.loads((folder / "indexes" / account / name).read_bytes())
 
 
@@ -57,18 +57,19 @@ def lines_by_offset(folder: Path, index: str, file: str) -> dict[str, Any]:
     """Read what each id of an index points to in its record file."""
     data = (folder / "records" / file).read_bytes()
     return {
-        row_id: orjson.loads(data[offset : data.index(b"\n", offset)]) for row_id, offset in maps(folder, index).items()
+        row_id: orjson.loads(data[offset : data.index(b"\n", offset)])
+        for row_id, offset in read_map(folder, index).items()
     }
 
 
 async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
-        python = await keyword(hub, "Python")
-        go = await keyword(hub, "Go", python)
-        gone = await keyword(hub, "Gone")
-        first = await info(hub, "用 undetected_chromedriver", python, go)
-        second = await info(hub, "Wait", go)
-        third = await info(hub, "unsaid", go)
+        python = await create_keyword(hub, "Python")
+        go = await create_keyword(hub, "Go", python)
+        gone = await create_keyword(hub, "Gone")
+        first = await create_info(hub, "用 undetected_chromedriver", python, go)
+        second = await create_info(hub, "Wait", go)
+        third = await create_info(hub, "unsaid", go)
         await hub.keywords.infos.unlink(local(), first, python)
         await hub.keywords.infos.delete(local(), third)
         await hub.keywords.tree.delete(local(), gone)
@@ -76,10 +77,10 @@ async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
         await hub.maintenance.tick()
 
         assert hub.maintenance.failures == {}
-        assert maps(tmp_path, "inverted.json") == {"python": [python], "go": [go]}
-        assert maps(tmp_path, "children.json") == {ROOT_ID: [python], python: [go]}
-        assert maps(tmp_path, "info_by_kw.json") == {go: [first, second]}
-        assert maps(tmp_path, "kw_by_info.json") == {first: [go], second: [go]}
+        assert read_map(tmp_path, "inverted.json") == {"python": [python], "go": [go]}
+        assert read_map(tmp_path, "children.json") == {ROOT_ID: [python], python: [go]}
+        assert read_map(tmp_path, "info_by_kw.json") == {go: [first, second]}
+        assert read_map(tmp_path, "kw_by_info.json") == {first: [go], second: [go]}
         nodes = lines_by_offset(tmp_path, "nodes.index.json", "nodes.jsonl")
         assert {row["id"]: row["version"] for row in nodes.values()} == {ROOT_ID: 1, python: 1, go: 2}
         infos = lines_by_offset(tmp_path, "infos.index.json", "infos.jsonl")
@@ -91,7 +92,7 @@ async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
 
 async def test_every_entry_has_a_line_of_its_own(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
-        python, go = await keyword(hub, "Python"), await keyword(hub, "Go")
+        python, go = await create_keyword(hub, "Python"), await create_keyword(hub, "Go")
         await hub.maintenance.tick()
 
         text = (tmp_path / "indexes/inverted.json").read_text()
@@ -101,15 +102,15 @@ async def test_every_entry_has_a_line_of_its_own(tmp_path: Path) -> None:
 
 async def test_maps_are_written_only_where_the_tree_has_changed(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
-        await keyword(hub, "Python")
-        await keyword(hub, "there", ctx=local_context(OWNER, "other"))
+        await create_keyword(hub, "Python")
+        await create_keyword(hub, "there", ctx=local_context(OWNER, "other"))
         await hub.maintenance.tick()
         written = [path for path in (tmp_path / "indexes").rglob("*.json") if "lexical" not in path.parts]
         for path in written:
             os.utime(path, (0, 0))
 
         await hub.knowledge.records.save(local(), new_knowledge())
-        await keyword(hub, "Go", ctx=local_context(OWNER, "other"))
+        await create_keyword(hub, "Go", ctx=local_context(OWNER, "other"))
         await hub.maintenance.tick()
 
         names = {str(path.relative_to(tmp_path / "indexes")) for path in written if path.stat().st_mtime_ns}
@@ -119,13 +120,13 @@ async def test_maps_are_written_only_where_the_tree_has_changed(tmp_path: Path) 
 
 async def test_maps_wait_for_their_interval_and_are_written_at_the_end(tmp_path: Path) -> None:
     async with hub_on(tmp_path, interval_s=3600) as hub:
-        await keyword(hub, "Python")
+        await create_keyword(hub, "Python")
         await hub.maintenance.tick()
         await hub.maintenance.tick()
 
         assert not (tmp_path / "indexes/children.json").exists()
         assert hub.exports.maps.lag == hub.store.last_seq
-    assert maps(tmp_path, "inverted.json").keys() == {"python"}
+    assert read_map(tmp_path, "inverted.json").keys() == {"python"}
 
 
 async def test_a_record_file_that_is_shorter_than_noted_makes_no_map(tmp_path: Path) -> None:
@@ -153,18 +154,18 @@ async def test_a_large_map_is_written_whole(tmp_path: Path) -> None:
 async def test_a_second_turn_of_the_keeper_waits_for_the_first(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         for number in range(30):
-            await keyword(hub, f"number {number}")
+            await create_keyword(hub, f"number {number}")
 
         await asyncio.gather(*(hub.maintenance.tick() for _ in range(3)))
 
         assert hub.maintenance.failures == {}
-        assert len(maps(tmp_path, "nodes.index.json")) == 31
+        assert len(read_map(tmp_path, "nodes.index.json")) == 31
 
 
 async def test_much_is_written_in_a_process_of_its_own(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
-        python = await keyword(hub, "Python")
-        infos = [await info(hub, f"{number} " + "long " * 200_000, python) for number in range(3)]
+        python = await create_keyword(hub, "Python")
+        infos = [await create_info(hub, f"{number} " + "long " * 200_000, python) for number in range(3)]
         asked: list[str] = []
 
         async def run(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,4 +177,4 @@ async def test_much_is_written_in_a_process_of_its_own(tmp_path: Path) -> None:
         await JsonMaps(directory, hub.store, records_of(hub), run, 0, files).catch_up()
 
         assert asked == ["write_maps"]
-        assert maps(tmp_path, "info_by_kw.json") == {python: infos}
+        assert read_map(tmp_path, "info_by_kw.json") == {python: infos}

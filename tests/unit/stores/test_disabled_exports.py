@@ -17,7 +17,7 @@ from tests.hubs import saved
 pytestmark = pytest.mark.anyio
 
 
-def on(folder: Path, *, is_on: bool) -> Settings:
+def make_settings(folder: Path, *, is_on: bool) -> Settings:
     return Settings(data_dir=folder, owner=OWNER, maps_interval_s=0, record_files=is_on, context_directories=is_on)
 
 
@@ -37,7 +37,7 @@ def exports_in(folder: Path) -> set[str]:
 async def test_what_is_switched_off_is_removed_and_written_again_when_it_is_on(tmp_path: Path) -> None:
     found = []
     for number, is_on in enumerate((True, False, True)):
-        settings = on(tmp_path, is_on=is_on)
+        settings = make_settings(tmp_path, is_on=is_on)
         async with open_hub(settings, Overrides(text=PlainText()), maintain=False) as hub:
             await fill(hub, f"s{number}")
             await hub.maintenance.tick()
@@ -50,15 +50,17 @@ async def test_what_is_switched_off_is_removed_and_written_again_when_it_is_on(t
 
 
 async def test_the_doctor_says_nothing_of_exports_that_are_off_and_notes_what_is_left_of_them(tmp_path: Path) -> None:
-    async with open_hub(on(tmp_path, is_on=True), Overrides(text=PlainText()), maintain=False) as hub:
+    async with open_hub(make_settings(tmp_path, is_on=True), Overrides(text=PlainText()), maintain=False) as hub:
         await fill(hub, "s")
     left = {
-        finding.subject for finding in check_directory(on(tmp_path, is_on=False)) if "does not fit" in finding.detail
+        finding.subject
+        for finding in check_directory(make_settings(tmp_path, is_on=False))
+        if "does not fit" in finding.detail
     }
-    async with open_hub(on(tmp_path, is_on=False), Overrides(text=PlainText()), maintain=False) as hub:
+    async with open_hub(make_settings(tmp_path, is_on=False), Overrides(text=PlainText()), maintain=False) as hub:
         await hub.reindex(lambda _done, _total: None)
 
-    subjects = {finding.subject for finding in check_directory(on(tmp_path, is_on=False))}
+    subjects = {finding.subject for finding in check_directory(make_settings(tmp_path, is_on=False))}
 
     assert left == {"records", "maps", "context"}
     assert not subjects & left

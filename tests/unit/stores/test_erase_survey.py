@@ -39,7 +39,7 @@ async def test_rows_that_say_nothing_do_not_say_the_same(tmp_path: Path, content
         await create(store, info_row(row_id) | {"content": content})
     await store.close()
 
-    found = surveyed(tmp_path, Target("default", INFOS, "info-1")).found
+    found = plan(tmp_path, Target("default", INFOS, "info-1")).found
 
     assert [row_id for _, row_id in found.rows] == named
     assert list(found.texts) == [content]
@@ -96,9 +96,7 @@ async def test_what_became_part_of_a_row_of_another_account_is_no_part_of_this_o
         await write(store, name, *(Write(COLLECTION, row["id"], row) for row in rows))
     await store.close()
 
-    found = surveyed(
-        tmp_path, Target.of(account, COLLECTION, "knowledge-same", COLLECTIONS[COLLECTION].erase_rules)
-    ).found
+    found = plan(tmp_path, Target.of(account, COLLECTION, "knowledge-same", COLLECTIONS[COLLECTION].erase_rules)).found
 
     assert list(found.texts) == [f"of {account}"]
     assert list(found.parts) == [f"knowledge-of-{account}"]
@@ -112,7 +110,7 @@ async def test_below_a_session_stand_the_messages_of_its_account_alone(tmp_path:
     await write(store, "other", *draft(*theirs).writes)
     await store.close()
 
-    made = surveyed(tmp_path, Target.of("default", NODES, session_at(), COLLECTIONS[NODES].erase_rules))
+    made = plan(tmp_path, Target.of("default", NODES, session_at(), COLLECTIONS[NODES].erase_rules))
 
     assert list(made.found.below) == [(PARTS, ours[0]["id"])]
     lines = (tmp_path / "change_log" / "segment-00000001.jsonl").read_bytes().splitlines(keepends=True)
@@ -125,13 +123,13 @@ async def write(store: FileStore, account: str, *writes: Write) -> None:
     await store.commit(account, "user:li", lambda _view: Draft("import", list(writes)))
 
 
-def surveyed(folder: Path, target: Target) -> ErasePlan:
+def plan(folder: Path, target: Target) -> ErasePlan:
     size = (folder / "change_log" / "segment-00000001.jsonl").stat().st_size
     rules = COLLECTIONS[target.collection].erase_rules
     return plan_erase(RealFileSystem(), DataDirectory(folder), target, rules, Position(1, 1, size))
 
 
-class Emptied(RealFileSystem):
+class VanishingFiles(RealFileSystem):
     """Files go between the moment at which they are named and the one at which they are opened."""
 
     def names(self, folder: Path) -> Sequence[str]:
@@ -147,7 +145,7 @@ async def test_a_snapshot_that_is_deleted_while_it_is_looked_for_holds_nothing(t
         made = await hub.operations.snapshots.create()
         directory = DataDirectory(tmp_path)
         here = ErasureFollowUp(RealFileSystem(), directory, hub.maintenance, {})
-        meanwhile = ErasureFollowUp(Emptied(), directory, hub.maintenance, {})
+        meanwhile = ErasureFollowUp(VanishingFiles(), directory, hub.maintenance, {})
 
         before = await here.snapshots_with("default", COLLECTION, row_id)
         found = await meanwhile.snapshots_with("default", COLLECTION, row_id)

@@ -26,7 +26,9 @@ RULES = {
 }
 
 
-def change(row: dict[str, Any], before: dict[str, Any] | None = None, collection: str = COLLECTION) -> dict[str, Any]:
+def make_change(
+    row: dict[str, Any], before: dict[str, Any] | None = None, collection: str = COLLECTION
+) -> dict[str, Any]:
     return {"collection": collection, "id": row["id"], "before": before, "after": row}
 
 
@@ -36,7 +38,7 @@ def line_of(*changes: dict[str, Any], **fields: Any) -> bytes:  # noqa: ANN401 -
     return seal(orjson.dumps(record | rest | fields)[:-1])
 
 
-def erased(line: bytes, row_id: str = "knowledge-1", collection: str = COLLECTION, *known: bytes) -> bytes | None:
+def erase(line: bytes, row_id: str = "knowledge-1", collection: str = COLLECTION, *known: bytes) -> bytes | None:
     target, rules = Target("default", collection, row_id), RULES[collection]
     versions = [row for item in (line, *known) for row in find_versions(parse_line(item) or {}, target)]
     return erase_from_line(line, target, rules, Fingerprints.of(row_id, versions, rules))
@@ -67,9 +69,9 @@ def keyword_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     ids=["plain", "chinese", "escapes", "tiny", "deleted", "short source"],
 )
 def test_a_line_keeps_its_length_and_loses_what_the_row_said(row: dict[str, Any]) -> None:
-    line = line_of(change(row, row | {"version": 0}))
+    line = line_of(make_change(row, row | {"version": 0}))
 
-    new = erased(line)
+    new = erase(line)
 
     assert new is not None
     record = parse_line(new)
@@ -93,9 +95,9 @@ def test_a_line_keeps_its_length_and_loses_what_the_row_said(row: dict[str, Any]
     ],
 )
 def test_every_kind_of_row_has_room_for_its_stub(row: dict[str, Any], collection: str) -> None:
-    line = line_of(change(row, None, collection))
+    line = line_of(make_change(row, None, collection))
 
-    new = erased(line, row["id"], collection)
+    new = erase(line, row["id"], collection)
 
     record = parse_line(new or b"")
     assert record is not None
@@ -110,9 +112,9 @@ def test_the_rows_beside_it_stand_where_they_stood(  # a row that memory knows b
 ) -> None:
     others = [info_row(f"other-{number}", content=f"other {number}") for number in range(5)]
     rows = [*others[:2], info_row(content=SECRET), *others[2:]]
-    line = line_of(*(change(row, None, INFOS) for row in rows))
+    line = line_of(*(make_change(row, None, INFOS) for row in rows))
 
-    new = erased(line, "info-1", INFOS)
+    new = erase(line, "info-1", INFOS)
 
     assert new is not None
     for row in others:
@@ -121,32 +123,37 @@ def test_the_rows_beside_it_stand_where_they_stood(  # a row that memory knows b
 
 
 def test_a_line_of_another_row_or_account_is_left_alone() -> None:
-    line = line_of(change(knowledge_row(content=SECRET)))
+    line = line_of(make_change(knowledge_row(content=SECRET)))
 
-    assert erased(line, "knowledge-2") is None
-    assert erase_from_line(line, Target("other", COLLECTION, "knowledge-1"), RULES[COLLECTION], no_traces()) is None
+    assert erase(line, "knowledge-2") is None
     assert (
-        erase_from_line(end_line(3), Target("default", COLLECTION, "knowledge-1"), RULES[COLLECTION], no_traces())
+        erase_from_line(line, Target("other", COLLECTION, "knowledge-1"), RULES[COLLECTION], empty_fingerprints())
+        is None
+    )
+    assert (
+        erase_from_line(
+            end_line(3), Target("default", COLLECTION, "knowledge-1"), RULES[COLLECTION], empty_fingerprints()
+        )
         is None
     )
 
 
-def no_traces() -> Fingerprints:
+def empty_fingerprints() -> Fingerprints:
     return Fingerprints.of("knowledge-1", [], RULES[COLLECTION])
 
 
 def test_a_line_that_was_erased_is_erased_no_further() -> None:
-    new = erased(line_of(change(knowledge_row(content=SECRET))))
+    new = erase(line_of(make_change(knowledge_row(content=SECRET))))
 
     assert new is not None
-    assert erased(new) is None
+    assert erase(new) is None
 
 
 def test_a_second_row_of_one_line_is_erased_beside_the_first() -> None:
-    line = line_of(change(knowledge_row("knowledge-1", content=SECRET)), change(knowledge_row("knowledge-2")))
+    line = line_of(make_change(knowledge_row("knowledge-1", content=SECRET)), make_change(knowledge_row("knowledge-2")))
 
-    first = erased(line, "knowledge-1")
-    second = erased(first or b"", "knowledge-2")
+    first = erase(line, "knowledge-1")
+    second = erase(first or b"", "knowledge-2")
 
     record = parse_line(second or b"")
     assert record is not None
@@ -159,7 +166,7 @@ def test_a_line_of_a_base_is_erased_too() -> None:
     entry = {"collection": COLLECTION, "id": row["id"], "after": row, "number": 7}
     line = seal(orjson.dumps({"account": "default", "changes": [entry]})[:-1])
 
-    new = erased(line)
+    new = erase(line)
 
     record = parse_line(new or b"")
     assert record is not None
@@ -168,7 +175,7 @@ def test_a_line_of_a_base_is_erased_too() -> None:
     assert is_erased(record["changes"][0]["after"])
 
 
-def asked_about(text: str) -> list[dict[str, Any]]:
+def dedup_call(text: str) -> list[dict[str, Any]]:
     data = orjson.dumps({"candidates": [{"idx": 1, "text": text}]}).decode()
     return [{"function": "dedup_check", "messages": [{"role": "user", "content": f"<data>\n{data}\n</data>"}]}]
 
@@ -180,10 +187,10 @@ def asked_about(text: str) -> list[dict[str, Any]]:
 )
 def test_what_a_model_was_shown_of_the_row_goes_from_other_operations(shown: str) -> None:
     text = SECRET if shown.startswith("The") else shown
-    known = line_of(change(knowledge_row(content=text)))
-    line = line_of(agent_io=asked_about(shown), op="agent_decision")
+    known = line_of(make_change(knowledge_row(content=text)))
+    line = line_of(agent_io=dedup_call(shown), op="agent_decision")
 
-    new = erased(line, "knowledge-1", COLLECTION, known)
+    new = erase(line, "knowledge-1", COLLECTION, known)
 
     record = parse_line(new or b"")
     assert record is not None
@@ -192,27 +199,27 @@ def test_what_a_model_was_shown_of_the_row_goes_from_other_operations(shown: str
 
 
 def test_what_a_model_was_asked_when_the_row_was_made_goes_too() -> None:
-    line = line_of(change(knowledge_row(content=SECRET)), agent_io=asked_about("something else"))
+    line = line_of(make_change(knowledge_row(content=SECRET)), agent_io=dedup_call("something else"))
 
-    record = parse_line(erased(line) or b"")
+    record = parse_line(erase(line) or b"")
 
     assert record is not None
     assert record["agent_io"] is None
 
 
 def test_what_a_model_was_asked_of_other_things_stays() -> None:
-    known = line_of(change(knowledge_row(content=SECRET)))
+    known = line_of(make_change(knowledge_row(content=SECRET)))
 
-    assert erased(line_of(agent_io=asked_about("The quagga")), "knowledge-1", COLLECTION, known) is None
+    assert erase(line_of(agent_io=dedup_call("The quagga")), "knowledge-1", COLLECTION, known) is None
 
 
 def test_a_reply_loses_the_row_and_keeps_the_ids_that_an_answer_is_made_of() -> None:
     row, other = knowledge_row(content=SECRET), knowledge_row("knowledge-2", content="other")
-    known = line_of(change(row))
+    known = line_of(make_change(row))
     reply = {"ids": ["knowledge-1", "knowledge-2"], "duplicates": {"knowledge-1": row}, "said": f"as in: {SECRET}"}
-    line = line_of(change(other), reply=reply)
+    line = line_of(make_change(other), reply=reply)
 
-    new = erased(line, "knowledge-1", COLLECTION, known)
+    new = erase(line, "knowledge-1", COLLECTION, known)
 
     record = parse_line(new or b"")
     assert record is not None
@@ -224,10 +231,10 @@ def test_a_reply_loses_the_row_and_keeps_the_ids_that_an_answer_is_made_of() -> 
 
 
 def test_a_part_of_the_row_in_a_reply_is_emptied_where_it_has_no_room_for_more() -> None:
-    known = line_of(change(info_row(content=SECRET)), change(info_row(content="short"), None, INFOS))
+    known = line_of(make_change(info_row(content=SECRET)), make_change(info_row(content="short"), None, INFOS))
     line = line_of(reply={"row": {"id": "info-1", "content": "short", "n": 1}})
 
-    record = parse_line(erased(line, "info-1", INFOS, known) or b"")
+    record = parse_line(erase(line, "info-1", INFOS, known) or b"")
 
     assert record is not None
     assert record["reply"] == {"row": {"id": "info-1", "content": "", "n": 1}}
@@ -238,15 +245,15 @@ EVOLVED = {"evolved": True, "diff": "@@\n-pw: Old9\n+pw: Hx7!", "degraded": ["ll
 
 def test_a_reply_of_an_operation_on_the_row_loses_words_by_which_it_could_not_be_known() -> None:
     row = knowledge_row(content="pw: Hx7!")
-    line = line_of(change(row, row | {"content": "pw: Old9"}), reply=EVOLVED)
+    line = line_of(make_change(row, row | {"content": "pw: Old9"}), reply=EVOLVED)
 
-    new = erased(line)
+    new = erase(line)
 
     record = parse_line(new or b"")
     assert record is not None
     assert len(new or b"") == len(line)
     assert record["reply"] == {"evolved": True, "diff": "", "degraded": ["llm"], "detail": ""}
-    assert erased(new or b"") is None
+    assert erase(new or b"") is None
 
 
 def test_where_a_reply_of_another_operation_names_the_row_only_that_part_of_it_loses_its_words() -> None:
@@ -255,9 +262,9 @@ def test_where_a_reply_of_another_operation_names_the_row_only_that_part_of_it_l
     row = knowledge_row("knowledge-7", content="a duplicate", supersedes="knowledge-1")
     apart = {"ids": ["knowledge-1", "knowledge-6"], "reason": "Hx7! would be lost"}
     reply = {"merged": [ours, others], "skipped": [apart], "duplicates": {"7": row}}
-    line = line_of(change(knowledge_row("knowledge-5")), reply=reply)
+    line = line_of(make_change(knowledge_row("knowledge-5")), reply=reply)
 
-    new = erased(line, "knowledge-1", COLLECTION, line_of(change(knowledge_row(content="pw: Old9"))))
+    new = erase(line, "knowledge-1", COLLECTION, line_of(make_change(knowledge_row(content="pw: Old9"))))
 
     record = parse_line(new or b"")
     assert record is not None
@@ -270,9 +277,9 @@ def test_where_a_reply_of_another_operation_names_the_row_only_that_part_of_it_l
 def test_why_a_model_placed_a_keyword_goes_with_it() -> None:
     decided = {"placed": "root", "parent_id": "root", "reason": "x is nobody's child"}
     reply = {"id": "keyword-1", "degraded": [], "decided": decided}
-    line = line_of(change(keyword_row(), None, KEYWORDS), reply=reply)
+    line = line_of(make_change(keyword_row(), None, KEYWORDS), reply=reply)
 
-    record = parse_line(erased(line, "keyword-1", KEYWORDS) or b"")
+    record = parse_line(erase(line, "keyword-1", KEYWORDS) or b"")
 
     assert record is not None
     assert record["reply"] == reply | {"decided": decided | {"reason": ""}}
@@ -310,10 +317,10 @@ def test_a_text_or_an_id_of_a_few_letters_is_known_only_where_it_stands_alone() 
 
 
 def test_a_row_that_no_stub_fits_is_named_and_not_cut() -> None:
-    line = line_of(change({"id": "info-1", "content": "", "scopes": []}, None, INFOS))
+    line = line_of(make_change({"id": "info-1", "content": "", "scopes": []}, None, INFOS))
 
     with pytest.raises(ValueError, match="does not fit"):
-        erased(line, "info-1", INFOS)
+        erase(line, "info-1", INFOS)
 
 
 JSON = st.recursive(
@@ -331,9 +338,9 @@ def test_any_line_keeps_its_length_and_its_other_rows(
 ) -> None:
     row = info_row(row_id, content=content, metadata=metadata)
     neighbour = info_row(f"{row_id}-other", content=other)
-    line = line_of(change(row, row, INFOS), change(neighbour, None, INFOS), reply={"said": reply})
+    line = line_of(make_change(row, row, INFOS), make_change(neighbour, None, INFOS), reply={"said": reply})
 
-    new = erased(line, row_id, INFOS)
+    new = erase(line, row_id, INFOS)
 
     assert new is not None
     record = parse_line(new)

@@ -43,27 +43,27 @@ async def erase(hub: Hub, row_id: str, collection: str = COLLECTION, **how: Any)
     return await hub.operations.erasure.erase(local(), collection, row_id, **how)
 
 
-async def updated(hub: Hub) -> str:
+async def save_and_update(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge("harmless"))
     await hub.knowledge.records.patch(local(), row_id, {"content": SECRET, "tags": {"place": SECRET}})
     await hub.knowledge.records.patch(local(), row_id, {"content": "harmless again", "tags": {}})
     return row_id
 
 
-async def voted_on(hub: Hub) -> str:
+async def save_and_vote(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge(SECRET))
     await hub.knowledge.records.give_feedback(local(), row_id, Feedback(helpful_case={"task": SECRET, "outcome": CASE}))
     await hub.knowledge.records.give_feedback_batch(local(), [Vote(row_id, False, {"task": SECRET, "reason": CASE})])
     return row_id
 
 
-async def deleted_before(hub: Hub) -> str:
+async def save_and_delete(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge(SECRET))
     await hub.knowledge.records.delete(local(), row_id)
     return row_id
 
 
-async def undone_and_redone(hub: Hub) -> str:
+async def save_undo_and_redo(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge("harmless"))
     patch = await hub.knowledge.records.patch(local(), row_id, {"content": SECRET})
     undo = await hub.operations.history.undo(local(), patch.operation_id or "")
@@ -71,24 +71,24 @@ async def undone_and_redone(hub: Hub) -> str:
     return row_id
 
 
-async def one_of_a_batch(hub: Hub) -> str:
+async def save_in_a_batch(hub: Hub) -> str:
     items = [new_knowledge(f"batch {number}") for number in range(999)]
     done = await hub.knowledge.records.save_batch(local(), [*items[:500], new_knowledge(SECRET), *items[500:]])
     return str(done.records[500].record["id"])
 
 
-async def met_again_as_a_duplicate(hub: Hub) -> str:
+async def save_with_duplicate(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge(SECRET))
     # The reply of this one holds the duplicate's row.
     await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("new")])
     return row_id
 
 
-async def in_chinese(hub: Hub) -> str:
+async def save_chinese(hub: Hub) -> str:
     return await saved(hub, new_knowledge(f"{CHINESE}。{SECRET}", task=CHINESE, tags={"斑驴": [CHINESE]}))
 
 
-async def imported_line(hub: Hub) -> str:
+async def import_line(hub: Hub) -> str:
     await hub.knowledge.exchange.import_lines(
         local(), [imported("kept-id", SECRET), imported("other", "x")], OnConflict.FAIL
     )
@@ -98,14 +98,14 @@ async def imported_line(hub: Hub) -> str:
 @pytest.mark.parametrize(
     "deed",
     [
-        updated,
-        voted_on,
-        deleted_before,
-        undone_and_redone,
-        one_of_a_batch,
-        met_again_as_a_duplicate,
-        in_chinese,
-        imported_line,
+        save_and_update,
+        save_and_vote,
+        save_and_delete,
+        save_undo_and_redo,
+        save_in_a_batch,
+        save_with_duplicate,
+        save_chinese,
+        import_line,
     ],
 )
 async def test_nothing_in_the_directory_tells_of_an_erased_record(tmp_path: Path, deed: Deed) -> None:

@@ -17,7 +17,7 @@ ACCOUNT = "default"
 HALF_A_BATCH = 33 * 1024 * 1024
 
 
-def save(store: FileStore, row_id: str, content: str = "said") -> "asyncio.Task[Outcome]":
+def start_save(store: FileStore, row_id: str, content: str = "said") -> "asyncio.Task[Outcome]":
     row = knowledge_row(row_id, content=content)
     draft = Draft("save_knowledge", [Write(COLLECTION, row_id, row)])
     return asyncio.ensure_future(store.commit(ACCOUNT, "user:li", lambda _view: draft))
@@ -28,7 +28,7 @@ async def test_what_waits_beyond_the_bytes_of_one_batch_is_written_in_the_next(t
     store = open_files(tmp_path, files)
     files.begin(Plan())
 
-    done = await asyncio.gather(*(save(store, row_id, "x" * HALF_A_BATCH) for row_id in "abc"))
+    done = await asyncio.gather(*(start_save(store, row_id, "x" * HALF_A_BATCH) for row_id in "abc"))
     await store.close()
 
     assert [item.operation.seq for item in done if isinstance(item, Committed)] == [1, 2, 3]
@@ -37,11 +37,11 @@ async def test_what_waits_beyond_the_bytes_of_one_batch_is_written_in_the_next(t
 
 async def test_what_is_written_stays_written_when_who_asked_has_gone(tmp_path: Path) -> None:
     store = open_files(tmp_path)
-    gone = save(store, "a")
+    gone = start_save(store, "a")
     await asyncio.sleep(0)
 
     gone.cancel()
-    later = await save(store, "b")
+    later = await start_save(store, "b")
 
     assert gone.cancelled()
     assert isinstance(later, Committed)
@@ -55,10 +55,10 @@ async def test_a_process_that_is_many_megabytes_behind_catches_up(tmp_path: Path
     options = StoreOptions(segment_bytes=8 * 1024 * 1024)
     first, other = (open_files(tmp_path, options=options) for _ in range(2))
     for number in range(6):
-        await save(first, f"row-{number}", "x" * 3_000_000)
+        await start_save(first, f"row-{number}", "x" * 3_000_000)
 
     if writes:
-        await save(other, "mine")
+        await start_save(other, "mine")
     else:
         await other.refresh()
 
@@ -71,7 +71,7 @@ async def test_a_process_that_is_many_megabytes_behind_catches_up(tmp_path: Path
 async def test_a_segment_whose_header_was_damaged_before_another_process_read_it_is_named(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
     first, other = (open_files(tmp_path, options=options) for _ in range(2))
-    await save(first, "a")
+    await start_save(first, "a")
     newest = tmp_path / "change_log" / "segment-00000002.jsonl"
     newest.write_bytes(b"#" + newest.read_bytes()[1:])
 

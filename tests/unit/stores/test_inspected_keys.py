@@ -26,7 +26,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         yield opened
 
 
-async def sealed(hub: Hub, *ids: str) -> None:
+async def save_sealed(hub: Hub, *ids: str) -> None:
     for resource_id in ids:
         await hub.resources.save(local(), new_resource(resource_id, secure_body=SECRET))
 
@@ -39,7 +39,7 @@ def put_keys(root: Path, keys: dict[str, WrappedKey]) -> None:
     (root / KEYRING).write_bytes(keyring_text(keys))
 
 
-def said(root: Path, severity: Severity = Severity.PROBLEM) -> list[Finding]:
+def list_findings(root: Path, severity: Severity = Severity.PROBLEM) -> list[Finding]:
     return [
         item
         for item in inspect(root)
@@ -48,25 +48,25 @@ def said(root: Path, severity: Severity = Severity.PROBLEM) -> list[Finding]:
 
 
 async def test_every_sealed_body_with_its_key_is_well(hub: Hub, tmp_path: Path) -> None:
-    await sealed(hub, "a", "b", "c")
+    await save_sealed(hub, "a", "b", "c")
     await hub.resources.patch(local(), "a", {"secure_body": "another"})
     await hub.resources.save(local(), new_resource("d", secure_body=SECRET), retry_key())
     await hub.operations.erasure.erase(local(), RESOURCES, "b")
     await hub.maintenance.tick()
 
-    assert said(tmp_path) == said(tmp_path, Severity.NOTE) == []
-    assert said(tmp_path, Severity.OK)[0].detail == "4 keys of sealed bodies, 1 destroyed"
+    assert list_findings(tmp_path) == list_findings(tmp_path, Severity.NOTE) == []
+    assert list_findings(tmp_path, Severity.OK)[0].detail == "4 keys of sealed bodies, 1 destroyed"
 
 
 @pytest.mark.parametrize("lost", [KEYRING, "keys"])
 async def test_a_lost_keyring_is_a_problem_that_names_what_does_not_open(hub: Hub, tmp_path: Path, lost: str) -> None:
-    await sealed(hub, "credentials/a", "credentials/b", "credentials/c", "credentials/d")
+    await save_sealed(hub, "credentials/a", "credentials/b", "credentials/c", "credentials/d")
     await hub.resources.patch(local(), "credentials/b", {"secure_body": None})
     await hub.resources.delete(local(), "credentials/c")
     await hub.operations.erasure.erase(local(), RESOURCES, "credentials/d")
     (tmp_path / lost).rename(tmp_path / "elsewhere")
 
-    (problem,) = said(tmp_path)
+    (problem,) = list_findings(tmp_path)
 
     assert problem.subject == str(tmp_path / KEYRING)
     assert problem.detail == "lacks the key of a sealed body of account 'default': credentials/a"
@@ -74,68 +74,72 @@ async def test_a_lost_keyring_is_a_problem_that_names_what_does_not_open(hub: Hu
 
 
 async def test_only_the_bodies_whose_keys_an_older_keyring_lacks_are_named(hub: Hub, tmp_path: Path) -> None:
-    await sealed(hub, "a", "b")
+    await save_sealed(hub, "a", "b")
     older = keys_in(tmp_path)
-    await sealed(hub, "c")
+    await save_sealed(hub, "c")
     await hub.resources.patch(local(), "a", {"secure_body": "another"})
     put_keys(tmp_path, older)
 
-    assert [item.detail for item in said(tmp_path)] == ["lacks the keys of 2 sealed bodies of account 'default': a, c"]
+    assert [item.detail for item in list_findings(tmp_path)] == [
+        "lacks the keys of 2 sealed bodies of account 'default': a, c"
+    ]
 
 
 async def test_a_keyring_that_lacks_keys_is_named_after_a_compaction_too(hub: Hub, tmp_path: Path) -> None:
-    await sealed(hub, "a", "b")
+    await save_sealed(hub, "a", "b")
     await hub.resources.patch(local(), "a", {"secure_body": "another"})
     await hub.compact(0.0)
     named = (hub.store.view("default").get(RESOURCES, "a") or {})["sealed"]["key_id"]
     put_keys(tmp_path, {key_id: key for key_id, key in keys_in(tmp_path).items() if key_id != named})
 
-    assert [item.detail for item in said(tmp_path)] == ["lacks the key of a sealed body of account 'default': a"]
+    assert [item.detail for item in list_findings(tmp_path)] == [
+        "lacks the key of a sealed body of account 'default': a"
+    ]
 
 
 async def test_a_body_whose_key_was_destroyed_is_noted(hub: Hub, tmp_path: Path) -> None:
-    await sealed(hub, ID)
+    await save_sealed(hub, ID)
     ring = keys_in(tmp_path)
     put_keys(
         tmp_path, {key_id: replace(item, nonce=b"", data=b"", destroyed_at="then") for key_id, item in ring.items()}
     )
 
-    assert said(tmp_path) == []
-    assert [item.detail for item in said(tmp_path, Severity.NOTE)] == [
+    assert list_findings(tmp_path) == []
+    assert [item.detail for item in list_findings(tmp_path, Severity.NOTE)] == [
         f"the key of a sealed body of account 'default' was destroyed: {ID}"
     ]
 
 
 async def test_keys_that_no_line_of_the_log_names_are_counted_and_are_no_problem(hub: Hub, tmp_path: Path) -> None:
-    await sealed(hub, ID)
+    await save_sealed(hub, ID)
     for text in ("second", "third"):
         await hub.resources.patch(local(), ID, {"secure_body": text})
-    before = said(tmp_path, Severity.OK)[0].detail
+    before = list_findings(tmp_path, Severity.OK)[0].detail
 
     await hub.compact(0.0)
 
     assert before == "3 keys of sealed bodies, 0 destroyed"
-    assert said(tmp_path, Severity.OK)[0].detail == (
+    assert list_findings(tmp_path, Severity.OK)[0].detail == (
         "3 keys of sealed bodies, 0 destroyed; 2 of them are named by no line of the log, which harms nothing"
     )
-    assert said(tmp_path) == []
+    assert list_findings(tmp_path) == []
 
 
 async def test_a_damaged_keyring_is_told_once(hub: Hub, tmp_path: Path) -> None:
-    await sealed(hub, "a", "b")
+    await save_sealed(hub, "a", "b")
     (tmp_path / KEYRING).write_bytes(b"{")
 
-    (problem,) = said(tmp_path)
+    (problem,) = list_findings(tmp_path)
 
     assert "is damaged" in problem.detail
 
 
 async def test_where_the_log_is_damaged_no_key_is_called_spare(hub: Hub, tmp_path: Path) -> None:
-    await sealed(hub, "a")
-    await sealed(hub, "b")
+    await save_sealed(hub, "a")
+    await save_sealed(hub, "b")
     segment = next((tmp_path / "change_log").glob("segment-*"))
     data = bytearray(segment.read_bytes())
     data[data.index(b'"id":"b"') + 6] ^= 1
     segment.write_bytes(data)
 
-    assert said(tmp_path, Severity.OK)[0].detail == "2 keys of sealed bodies, 0 destroyed"
+    assert list_findings(tmp_path, Severity.OK)[0].detail == "2 keys of sealed bodies, 0 destroyed"

@@ -29,14 +29,14 @@ from tests.fakes.plain_text import PlainText
 SEGMENT_BYTES = 4096
 
 
-def settings(root: Path) -> Settings:
+def make_settings(root: Path) -> Settings:
     return Settings(data_dir=root, owner=OWNER, maps_interval_s=0, segment_bytes=SEGMENT_BYTES)
 
 
-def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
+def run_in_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
     async def run() -> None:
         world = Overrides(text=PlainText(), files=FaultyFileSystem())
-        async with open_hub(settings(root), world, maintain=False) as hub:
+        async with open_hub(make_settings(root), world, maintain=False) as hub:
             if work is not None:
                 await work(hub)
 
@@ -61,20 +61,20 @@ async def erase(hub: Hub) -> None:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     root = tmp_path / "data"
-    in_a_hub(root, fill)
+    run_in_hub(root, fill)
     return root
 
 
-def said(root: Path, severity: Severity, files: FileSystem | None = None) -> dict[str, str]:
+def details_by_file(root: Path, severity: Severity, files: FileSystem | None = None) -> dict[str, str]:
     found = inspect(root, files)
     return {Path(finding.subject).name: finding.detail for finding in found if finding.severity is severity}
 
 
-def segments(root: Path) -> list[Path]:
+def list_segments(root: Path) -> list[Path]:
     return sorted((root / "change_log").glob("segment-*"))
 
 
-def rewritten(path: Path, line: int, **fields: object) -> None:
+def rewrite_line(path: Path, line: int, **fields: object) -> None:
     """Seal one line of a file anew with other fields."""
     lines = path.read_bytes().splitlines(keepends=True)
     record = orjson.loads(lines[line])
@@ -84,32 +84,32 @@ def rewritten(path: Path, line: int, **fields: object) -> None:
 
 
 def test_a_directory_that_was_compacted_has_no_problem(data: Path) -> None:
-    in_a_hub(data, compact)
+    run_in_hub(data, compact)
 
-    assert said(data, Severity.PROBLEM) == {}
-    assert "operations since operation" in said(data, Severity.OK)["change_log"]
-    assert said(data, Severity.OK)["records"] == "as the log says"
-    assert said(data, Severity.OK)["maps"] == "as the record files say"
+    assert details_by_file(data, Severity.PROBLEM) == {}
+    assert "operations since operation" in details_by_file(data, Severity.OK)["change_log"]
+    assert details_by_file(data, Severity.OK)["records"] == "as the log says"
+    assert details_by_file(data, Severity.OK)["maps"] == "as the record files say"
 
 
 def test_files_that_a_compaction_left_behind_are_noted(data: Path, tmp_path: Path) -> None:
-    oldest = segments(data)[0]
+    oldest = list_segments(data)[0]
     shutil.copy(oldest, tmp_path)
-    in_a_hub(data, compact)
+    run_in_hub(data, compact)
     shutil.copy(tmp_path / oldest.name, oldest)
 
-    assert said(data, Severity.PROBLEM) == {}
-    assert "is not in force any more" in said(data, Severity.NOTE)[oldest.name]
+    assert details_by_file(data, Severity.PROBLEM) == {}
+    assert "is not in force any more" in details_by_file(data, Severity.NOTE)[oldest.name]
 
 
 def test_a_base_that_lost_rows_is_a_problem(data: Path) -> None:
-    in_a_hub(data, compact)
+    run_in_hub(data, compact)
     (base,) = (data / "change_log").glob("base-*")
-    rewritten(base, -1, rows=99)
+    rewrite_line(base, -1, rows=99)
 
-    assert said(data, Severity.PROBLEM)[base.name] == "holds 14 rows, and by its end it held 99"
-    repair_directory(settings(data))
-    assert said(data, Severity.PROBLEM) == {}
+    assert details_by_file(data, Severity.PROBLEM)[base.name] == "holds 14 rows, and by its end it held 99"
+    repair_directory(make_settings(data))
+    assert details_by_file(data, Severity.PROBLEM) == {}
 
 
 def damage_of(root: Path) -> list[tuple[str, str]]:
@@ -120,66 +120,66 @@ def damage_of(root: Path) -> list[tuple[str, str]]:
         found.extend((Path(damage.path).name, damage.reason) for damage in hub.store.status().damage)
         assert hub.store.status().writable is not bool(found)
 
-    in_a_hub(root, look)
+    run_in_hub(root, look)
     return found
 
 
 def test_an_opening_names_a_base_that_lost_rows(data: Path) -> None:
-    in_a_hub(data, compact)
+    run_in_hub(data, compact)
     assert damage_of(data) == []
     (base,) = (data / "change_log").glob("base-*")
-    rewritten(base, -1, rows=99)
+    rewrite_line(base, -1, rows=99)
 
     assert damage_of(data) == [(base.name, "holds 14 rows, and by its end it held 99")]
 
 
 def test_an_opening_names_the_header_of_another_segment(data: Path) -> None:
-    last = segments(data)[-1]
+    last = list_segments(data)[-1]
     number = int(last.stem.removeprefix("segment-"))
     # As long as before: LOCK says where the segment ends.
-    rewritten(last, 0, segment=number + 1)
+    rewrite_line(last, 0, segment=number + 1)
 
     assert damage_of(data) == [(last.name, f"by its header this is segment {number + 1}")]
 
 
 def test_a_base_without_the_segment_that_follows_it_is_a_problem_and_mended(data: Path) -> None:
-    in_a_hub(data, compact)
-    for path in segments(data):
+    run_in_hub(data, compact)
+    for path in list_segments(data):
         path.unlink()
 
     name = next(iter((data / "change_log").glob("base-*"))).name.replace("base", "segment").replace(".g2", "")
-    assert said(data, Severity.PROBLEM)[name] == "is missing; the log goes on with it behind its base"
-    repair_directory(settings(data))
-    assert said(data, Severity.PROBLEM) == {}
+    assert details_by_file(data, Severity.PROBLEM)[name] == "is missing; the log goes on with it behind its base"
+    repair_directory(make_settings(data))
+    assert details_by_file(data, Severity.PROBLEM) == {}
 
 
 def test_a_header_of_another_segment_is_named_and_written_anew(data: Path) -> None:
-    first, second = segments(data)[:2]
+    first, second = list_segments(data)[:2]
     length = orjson.loads(second.read_bytes().split(b"\n")[0])["previous_length"]
-    rewritten(first, 0, segment=1_111_111)
-    rewritten(second, 0, previous_length=length + 6)
-    before = said(data, Severity.PROBLEM)
+    rewrite_line(first, 0, segment=1_111_111)
+    rewrite_line(second, 0, previous_length=length + 6)
+    before = details_by_file(data, Severity.PROBLEM)
 
-    done = repair_directory(settings(data))
+    done = repair_directory(make_settings(data))
 
     assert before[first.name] == "by its header this is segment 1111111"
     assert "written again from its good lines; no operation is lost" in [item.detail for item in done]
-    header = orjson.loads(segments(data)[1].read_bytes().split(b"\n")[0])
-    assert header["previous_length"] == segments(data)[0].stat().st_size
-    assert said(data, Severity.PROBLEM) == {}
+    header = orjson.loads(list_segments(data)[1].read_bytes().split(b"\n")[0])
+    assert header["previous_length"] == list_segments(data)[0].stat().st_size
+    assert details_by_file(data, Severity.PROBLEM) == {}
 
 
 def test_what_was_derived_before_an_erasing_is_noted_and_not_called_a_problem(data: Path, tmp_path: Path) -> None:
     for name in ("records", "indexes"):
         shutil.copytree(data / name, tmp_path / name)
-    in_a_hub(data, erase)
-    after = said(data, Severity.NOTE)
+    run_in_hub(data, erase)
+    after = details_by_file(data, Severity.NOTE)
     for name in ("records", "indexes"):
         shutil.rmtree(data / name)
         shutil.copytree(tmp_path / name, data / name)
 
-    noted = said(data, Severity.NOTE)
-    repair_directory(settings(data))
+    noted = details_by_file(data, Severity.NOTE)
+    repair_directory(make_settings(data))
 
     assert "records" not in after
     assert noted["records"] == noted["maps"] == "does not fit the log; the leader writes it again"
@@ -192,13 +192,13 @@ def test_what_was_derived_before_an_erasing_is_noted_and_not_called_a_problem(da
 
 def test_an_index_that_is_older_than_the_base_is_noted(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data / "indexes", tmp_path / "indexes")
-    in_a_hub(data, fill)
-    in_a_hub(data, compact)
+    run_in_hub(data, fill)
+    run_in_hub(data, compact)
     shutil.rmtree(data / "indexes")
     shutil.copytree(tmp_path / "indexes", data / "indexes")
 
-    assert said(data, Severity.PROBLEM) == {}
-    assert "does not fit the log; the leader writes it again" in said(data, Severity.NOTE).values()
+    assert details_by_file(data, Severity.PROBLEM) == {}
+    assert "does not fit the log; the leader writes it again" in details_by_file(data, Severity.NOTE).values()
 
 
 def test_a_lock_behind_which_a_write_failed_is_noted(data: Path) -> None:
@@ -206,12 +206,12 @@ def test_a_lock_behind_which_a_write_failed_is_noted(data: Path) -> None:
     lock.mark_suspect()
     lock.close()
 
-    assert said(data, Severity.NOTE)["LOCK"].endswith(
+    assert details_by_file(data, Severity.NOTE)["LOCK"].endswith(
         "; a write behind it failed, so the next one begins a fresh segment"
     )
 
 
-class LittleRoom(FaultyFileSystem):
+class SmallFreeSpace(FaultyFileSystem):
     """A disk with so many bytes free."""
 
     room = 0
@@ -230,18 +230,18 @@ class LittleRoom(FaultyFileSystem):
     ],
 )
 def test_a_disk_that_runs_full_is_named_in_time(data: Path, room: int, severity: Severity, detail: str) -> None:
-    files = LittleRoom()
+    files = SmallFreeSpace()
     files.room = room
 
-    assert said(data, severity, files)["disk"] == detail
+    assert details_by_file(data, severity, files)["disk"] == detail
 
 
 def test_a_file_that_cannot_be_read_is_a_problem_and_the_rest_is_looked_at(data: Path) -> None:
     files = FaultyFileSystem()
     files.begin(Plan(fail_at=1, kinds=("read_at",)))
 
-    assert "could not be read: [Errno 5]" in said(data, Severity.PROBLEM, files)["change_log"]
-    assert "disk" in said(data, Severity.OK, files)
+    assert "could not be read: [Errno 5]" in details_by_file(data, Severity.PROBLEM, files)["change_log"]
+    assert "disk" in details_by_file(data, Severity.OK, files)
 
 
 def test_a_repair_waits_for_no_writer(data: Path) -> None:
@@ -250,35 +250,35 @@ def test_a_repair_waits_for_no_writer(data: Path) -> None:
         assert lock.try_acquire()
 
         with pytest.raises(Conflict, match="is open in a running KnowHub"):
-            repair_directory(settings(data))
+            repair_directory(make_settings(data))
     finally:
         lock.close()
 
 
 def test_a_repair_makes_do_without_a_lock_and_names_a_strange_file(data: Path) -> None:
     (data / "LOCK").write_bytes(b"short")
-    assert repair_directory(settings(data)) == []
+    assert repair_directory(make_settings(data)) == []
 
     (data / "change_log/segment-x.jsonl").write_bytes(b"")
     with pytest.raises(Unavailable, match="no number"):
-        repair_directory(settings(data))
+        repair_directory(make_settings(data))
 
 
 def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
     for _ in range(2):
-        path = segments(data)[0]
+        path = list_segments(data)[0]
         content = path.read_bytes()
         at = content.index(b'"content":"text')
         path.write_bytes(content[:at] + b"#" + content[at + 1 :])
-        repair_directory(settings(data))
-        in_a_hub(data)
+        repair_directory(make_settings(data))
+        run_in_hub(data)
 
     kept = sorted(path.name for path in (data / "quarantine").glob("records-*knowledge.jsonl"))
     assert kept == ["records-1-knowledge.jsonl", "records-2-knowledge.jsonl"]
-    assert [item.severity for item in check_directory(settings(data)) if item.severity is Severity.PROBLEM] == []
+    assert [item.severity for item in check_directory(make_settings(data)) if item.severity is Severity.PROBLEM] == []
 
 
-class Forbidding(FaultyFileSystem):
+class ForbiddenAccess(FaultyFileSystem):
     """A user who may not do everything; the one that runs tests may."""
 
     forbidden = 0
@@ -296,7 +296,7 @@ class Forbidding(FaultyFileSystem):
     ],
 )
 def test_a_directory_that_this_user_may_not_use_is_a_problem(data: Path, forbidden: int, detail: str) -> None:
-    files = Forbidding()
+    files = ForbiddenAccess()
     files.forbidden = forbidden
 
-    assert said(data, Severity.PROBLEM, files) == {data.name: detail}
+    assert details_by_file(data, Severity.PROBLEM, files) == {data.name: detail}

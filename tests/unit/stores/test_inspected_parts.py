@@ -22,13 +22,13 @@ from tests.fakes.plain_text import PlainText
 from tests.keyword_rows import info_row, keyword_row, link_row
 
 
-def settings(root: Path) -> Settings:
+def make_settings(root: Path) -> Settings:
     return Settings(data_dir=root, owner=OWNER, maps_interval_s=0)
 
 
-def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
+def run_in_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
     async def run() -> None:
-        async with open_hub(settings(root), Overrides(text=PlainText()), maintain=False) as hub:
+        async with open_hub(make_settings(root), Overrides(text=PlainText()), maintain=False) as hub:
             python = (
                 await hub.keywords.tree.create(local(), NewKeyword("Python", allow_duplicate=True), auto_place=False)
             ).row["id"]
@@ -43,16 +43,16 @@ def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     root = tmp_path / "data"
-    in_a_hub(root)
+    run_in_hub(root)
     return root
 
 
-def problems(root: Path) -> list[Finding]:
-    return [finding for finding in check_directory(settings(root)) if finding.severity is Severity.PROBLEM]
+def list_problems(root: Path) -> list[Finding]:
+    return [finding for finding in check_directory(make_settings(root)) if finding.severity is Severity.PROBLEM]
 
 
-def said_of(root: Path, subject: str) -> list[tuple[str, str]]:
-    found = check_directory(settings(root))
+def findings_on(root: Path, subject: str) -> list[tuple[str, str]]:
+    found = check_directory(make_settings(root))
     return [(finding.severity.value, finding.detail) for finding in found if finding.subject.endswith(subject)]
 
 
@@ -60,45 +60,45 @@ def test_a_map_that_was_edited_is_a_problem(data: Path) -> None:
     path = data / "indexes/children.json"
     path.write_bytes(path.read_bytes().replace(b"root", b"toor"))
 
-    (found,) = problems(data)
+    (found,) = list_problems(data)
 
     assert (found.subject, found.detail) == ("maps", "not as the log says: indexes/children.json")
     assert "knowhub reindex" in found.advice
 
 
-def without_note(root: Path) -> None:
+def remove_note(root: Path) -> None:
     (root / "indexes/derived.json").unlink()
 
 
-def of_another_log(root: Path) -> None:
+def change_log_id(root: Path) -> None:
     note = root / "indexes/derived.json"
     said = orjson.loads(note.read_bytes())
     del said["crc"]
     note.write_bytes(seal(orjson.dumps(said | {"log_id": "f" * 32})[:-1]))
 
 
-@pytest.mark.parametrize("spoil", [without_note, of_another_log])
+@pytest.mark.parametrize("spoil", [remove_note, change_log_id])
 def test_maps_that_do_not_fit_are_noted(data: Path, spoil: Callable[[Path], None]) -> None:
     spoil(data)
 
-    assert problems(data) == []
-    assert said_of(data, "maps") == [("note", "does not fit the log; the leader writes it again")]
+    assert list_problems(data) == []
+    assert findings_on(data, "maps") == [("note", "does not fit the log; the leader writes it again")]
 
 
 def test_maps_that_were_never_written_are_noted(data: Path) -> None:
     for path in (data / "indexes").glob("*.json"):
         path.unlink()
 
-    assert said_of(data, "maps") == [("note", "not written yet; the leader writes it")]
+    assert findings_on(data, "maps") == [("note", "not written yet; the leader writes it")]
 
 
 def test_maps_that_are_behind_say_by_how_much(data: Path) -> None:
     kept = {path: path.read_bytes() for path in (data / "indexes").glob("*.json")}
-    in_a_hub(data)
+    run_in_hub(data)
     for path, content in kept.items():
         path.write_bytes(content)
 
-    assert said_of(data, "maps") == [
+    assert findings_on(data, "maps") == [
         ("note", "as the record files say; 2 operations behind the log, which the leader brings in")
     ]
 
@@ -113,12 +113,12 @@ def tree_of(rows: Sequence[tuple[str, dict[str, Any]]]) -> TreeCheck:
 ROOT = ("keywords", keyword_row("root", "root") | {"parent_id": None})
 
 
-def below(row_id: str, parent_id: str | None) -> tuple[str, dict[str, Any]]:
+def keyword_below(row_id: str, parent_id: str | None) -> tuple[str, dict[str, Any]]:
     return "keywords", keyword_row(row_id, row_id) | {"parent_id": parent_id}
 
 
 def test_keys_of_another_normaliser_are_noted_until_they_are_written_again() -> None:
-    old = below("a", "root")[1] | {"name": "A b", "aliases": [], "normalized": ["ab"]}
+    old = keyword_below("a", "root")[1] | {"name": "A b", "aliases": [], "normalized": ["ab"]}
 
     (noted,) = tree_of([ROOT, ("keywords", old)]).find_problems()
 
@@ -130,10 +130,13 @@ def test_keys_of_another_normaliser_are_noted_until_they_are_written_again() -> 
 @pytest.mark.parametrize(
     ("rows", "detail"),
     [
-        ([below("a", "root")], "there is no root: root"),
-        ([ROOT, below("a", None)], "hangs below nothing and is not the root: a"),
-        ([ROOT, below("a", "gone")], "its parent is not there: a"),
-        ([ROOT, below("a", "b"), below("b", "a"), below("c", "a")], "hangs below itself: a, b, c"),
+        ([keyword_below("a", "root")], "there is no root: root"),
+        ([ROOT, keyword_below("a", None)], "hangs below nothing and is not the root: a"),
+        ([ROOT, keyword_below("a", "gone")], "its parent is not there: a"),
+        (
+            [ROOT, keyword_below("a", "b"), keyword_below("b", "a"), keyword_below("c", "a")],
+            "hangs below itself: a, b, c",
+        ),
         ([ROOT, ("links", link_row("i", "root"))], "a link whose info is not there: i:root"),
         ([ROOT, ("infos", info_row("i")), ("links", link_row("i", "k"))], "a link whose keyword is not there: i:k"),
     ],
@@ -150,20 +153,20 @@ def test_a_snapshot_that_does_not_open_is_a_problem(data: Path) -> None:
     (data / "snapshots/snapshot_20261121T120000Z.tar.gz").write_bytes(gzip.compress(b"no archive"))
     (data / "snapshots/snapshot_20261121T120001Z.tar.gz.tmp").write_bytes(b"half")
 
-    (found,) = problems(data)
+    (found,) = list_problems(data)
 
     assert found.subject.endswith("snapshot_20261121T120000Z.tar.gz")
     assert found.detail.startswith("does not open: manifest.json: ")
-    assert said_of(data, ".tmp") == [("note", "is left over from a snapshot that was broken off")]
+    assert findings_on(data, ".tmp") == [("note", "is left over from a snapshot that was broken off")]
 
 
 def test_snapshots_that_open_are_counted(data: Path) -> None:
     async def snap(hub: Hub) -> None:
         await hub.operations.snapshots.create()
 
-    in_a_hub(data, snap)
+    run_in_hub(data, snap)
 
-    ((severity, detail),) = said_of(data, "snapshots")
+    ((severity, detail),) = findings_on(data, "snapshots")
     assert severity == "ok"
     assert detail.startswith("snapshots: 1, the newest of ")
 
@@ -172,8 +175,8 @@ def test_a_file_that_is_no_snapshot_is_passed_over(data: Path) -> None:
     (data / "snapshots").mkdir(exist_ok=True)
     (data / "snapshots/read me.txt").write_text("weekly ones lie elsewhere")
 
-    assert said_of(data, "read me.txt") == []
-    assert problems(data) == []
+    assert findings_on(data, "read me.txt") == []
+    assert list_problems(data) == []
 
 
 def test_a_record_file_that_the_checkpoint_does_not_name_is_a_problem(data: Path) -> None:
@@ -183,36 +186,36 @@ def test_a_record_file_that_the_checkpoint_does_not_name_is_a_problem(data: Path
     del said["crc"]
     checkpoint.write_bytes(seal(orjson.dumps(said)[:-1]))
 
-    assert [problem.detail for problem in problems(data)] == ["not as the log says: records/links.jsonl"]
+    assert [problem.detail for problem in list_problems(data)] == ["not as the log says: records/links.jsonl"]
 
 
 def test_what_writes_left_over_is_noted_and_removed_by_a_repair(data: Path) -> None:
     (data / "change_log/base-00000002.jsonl.tmp").write_bytes(b"half")
 
-    before = said_of(data, ".jsonl.tmp")
-    repair_directory(settings(data))
+    before = findings_on(data, ".jsonl.tmp")
+    repair_directory(make_settings(data))
 
     assert before == [("note", "is left over from a write that was broken off; nothing reads it")]
-    assert said_of(data, ".jsonl.tmp") == []
+    assert findings_on(data, ".jsonl.tmp") == []
 
 
 def test_an_erase_journal_that_is_damaged_goes_to_quarantine(data: Path) -> None:
     (data / "change_log/erase.journal").write_bytes(b"half")
 
-    before = said_of(data, "erase.journal")
-    (done,) = repair_directory(settings(data))
+    before = findings_on(data, "erase.journal")
+    (done,) = repair_directory(make_settings(data))
 
     assert [severity for severity, _ in before] == ["note"]
     assert "erase the record again" in done.detail
     assert [path.read_bytes() for path in (data / "quarantine").iterdir()] == [b"half"]
-    in_a_hub(data)
+    run_in_hub(data)
 
 
 def test_an_erase_journal_whose_operation_never_came_to_stand_is_thrown_away(data: Path) -> None:
     header = {"knowhub_erase": 1, "account": "default", "operation_id": "none", "overwrites": 0}
     (data / "change_log/erase.journal").write_bytes(seal(orjson.dumps(header)[:-1]))
 
-    (done,) = repair_directory(settings(data))
+    (done,) = repair_directory(make_settings(data))
 
     assert done.detail == "an erasing that was broken off was carried out, or thrown away"
     assert not (data / "change_log/erase.journal").exists()
@@ -227,12 +230,12 @@ def test_a_repair_removes_what_is_derived_and_wrong_and_the_next_keeper_writes_i
     content = path.read_bytes()
     path.write_bytes(b"#" + content[1:])
 
-    repair_directory(settings(data))
-    after_repair = problems(data)
-    in_a_hub(data)
+    repair_directory(make_settings(data))
+    after_repair = list_problems(data)
+    run_in_hub(data)
 
     assert after_repair == []
-    assert problems(data) == []
+    assert list_problems(data) == []
     assert not (data / "quarantine").exists()
     assert path.exists()
     assert path.read_bytes()[:1] == content[:1]
@@ -241,7 +244,7 @@ def test_a_repair_removes_what_is_derived_and_wrong_and_the_next_keeper_writes_i
 def test_a_repair_of_a_healthy_directory_changes_nothing(data: Path) -> None:
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
 
-    done = repair_directory(settings(data))
+    done = repair_directory(make_settings(data))
 
     assert done == []
     assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
@@ -250,24 +253,24 @@ def test_a_repair_of_a_healthy_directory_changes_nothing(data: Path) -> None:
 def test_a_repair_is_refused_while_a_hub_has_the_directory_open(data: Path) -> None:
     async def repair(_hub: Hub) -> None:
         with pytest.raises(Conflict, match="is open in a running KnowHub"):
-            repair_directory(settings(data))
+            repair_directory(make_settings(data))
 
-    in_a_hub(data, repair)
+    run_in_hub(data, repair)
 
 
 def test_a_repair_of_a_newer_format_or_of_a_log_that_is_gone_is_refused(data: Path, tmp_path: Path) -> None:
     (data / "FORMAT").write_text('{"knowhub_data":99}\n')
     with pytest.raises(Unavailable, match="99"):
-        repair_directory(settings(data))
+        repair_directory(make_settings(data))
 
     (data / "FORMAT").unlink()
     for path in (data / "change_log").iterdir():
         path.unlink()
     with pytest.raises(Unavailable, match="is gone or empty"):
-        repair_directory(settings(data))
+        repair_directory(make_settings(data))
 
     (tmp_path / "empty").mkdir()
-    assert repair_directory(settings(tmp_path / "empty")) == []
+    assert repair_directory(make_settings(tmp_path / "empty")) == []
 
 
 def test_after_the_loss_of_a_parent_the_doctor_names_what_hangs_in_the_air(data: Path) -> None:
@@ -275,14 +278,14 @@ def test_after_the_loss_of_a_parent_the_doctor_names_what_hangs_in_the_air(data:
         parent = (await hub.keywords.tree.create(local(), NewKeyword("lost"), auto_place=False)).row["id"]
         await hub.keywords.tree.create(local(), NewKeyword("orphan", parent), auto_place=False)
 
-    in_a_hub(data, deeper)
+    run_in_hub(data, deeper)
     (path,) = (data / "change_log").glob("segment-*")
     content = path.read_bytes()
     at = content.index(b'"name":"lost"')
     path.write_bytes(content[:at] + b"#" + content[at + 1 :])
 
-    repair_directory(settings(data))
+    repair_directory(make_settings(data))
 
-    (found,) = problems(data)
+    (found,) = list_problems(data)
     assert found.subject == "tree of default"
     assert found.detail.startswith("its parent is not there: ")

@@ -22,13 +22,13 @@ SEGMENT = "change_log/segment-00000001.jsonl"
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     root = tmp_path / "data"
-    save(root, 3)
+    save_records(root, 3)
     return root
 
 
-def save(root: Path, count: int, segment_bytes: int = 64 * 1024 * 1024) -> None:
+def save_records(root: Path, count: int, segment_bytes: int = 64 * 1024 * 1024) -> None:
     async def run() -> None:
-        async with open_hub(settings(root, segment_bytes), maintain=False) as hub:
+        async with open_hub(make_settings(root, segment_bytes), maintain=False) as hub:
             for number in range(count):
                 new = NewKnowledge(task=f"登录 {number} {segment_bytes}", content="用 undetected_chromedriver")
                 await hub.knowledge.records.save(local_context("user:li"), new)
@@ -36,24 +36,24 @@ def save(root: Path, count: int, segment_bytes: int = 64 * 1024 * 1024) -> None:
     asyncio.run(run())
 
 
-def settings(root: Path, segment_bytes: int = 64 * 1024 * 1024) -> Settings:
+def make_settings(root: Path, segment_bytes: int = 64 * 1024 * 1024) -> Settings:
     given: dict[str, Any] = {"data_dir": root, "segment_bytes": segment_bytes, "owner": "user:li"}
     return Settings(**given)
 
 
-def findings(root: Path) -> list[Finding]:
-    return check_directory(settings(root))
+def list_findings(root: Path) -> list[Finding]:
+    return check_directory(make_settings(root))
 
 
-def problems(root: Path) -> list[Finding]:
-    return [finding for finding in findings(root) if finding.severity is Severity.PROBLEM]
+def list_problems(root: Path) -> list[Finding]:
+    return [finding for finding in list_findings(root) if finding.severity is Severity.PROBLEM]
 
 
-def of(root: Path, subject: str) -> list[Finding]:
-    return [finding for finding in findings(root) if finding.subject.endswith(subject)]
+def findings_on(root: Path, subject: str) -> list[Finding]:
+    return [finding for finding in list_findings(root) if finding.subject.endswith(subject)]
 
 
-def contents(root: Path) -> dict[str, tuple[bytes, int]]:
+def read_files(root: Path) -> dict[str, tuple[bytes, int]]:
     return {
         str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in sorted(root.rglob("*"))
@@ -73,10 +73,10 @@ def line_starts(path: Path) -> list[int]:
 
 
 def test_a_healthy_directory_has_no_problem_and_says_how_much_it_holds(data: Path) -> None:
-    assert problems(data) == []
-    assert of(data, "change_log")[0].detail.startswith("segments: 1, operations: 3,")
-    assert of(data, "LOCK")[0].severity is Severity.OK
-    assert of(data, "records")[0].severity is Severity.OK
+    assert list_problems(data) == []
+    assert findings_on(data, "change_log")[0].detail.startswith("segments: 1, operations: 3,")
+    assert findings_on(data, "LOCK")[0].severity is Severity.OK
+    assert findings_on(data, "records")[0].severity is Severity.OK
 
 
 @pytest.mark.parametrize("spoil", ["nothing", "lock", "tail", "keeper", "line"])
@@ -91,15 +91,15 @@ def test_looking_writes_nothing(data: Path, spoil: str) -> None:
                 file.write(b'{"seq":4')
         case "line":
             flip(data / SEGMENT, line_starts(data / SEGMENT)[2] + 30)
-    before = contents(data)
+    before = read_files(data)
 
-    findings(data)
+    list_findings(data)
 
-    assert contents(data) == before
+    assert read_files(data) == before
 
 
 def test_a_directory_that_is_not_there_is_a_problem_and_is_not_made(tmp_path: Path) -> None:
-    found = findings(tmp_path / "elsewhere")
+    found = list_findings(tmp_path / "elsewhere")
 
     assert [finding.severity for finding in found] == [Severity.PROBLEM]
     assert "--data-dir" in found[0].advice
@@ -109,22 +109,22 @@ def test_a_directory_that_is_not_there_is_a_problem_and_is_not_made(tmp_path: Pa
 def test_a_file_in_the_directorys_place_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("x")
 
-    assert "is not a directory" in problems(tmp_path / "data")[0].detail
+    assert "is not a directory" in list_problems(tmp_path / "data")[0].detail
 
 
 def test_an_empty_directory_is_no_problem(tmp_path: Path) -> None:
-    assert problems(tmp_path) == []
+    assert list_problems(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_newer_format_is_named_and_nothing_else_is_looked_at(data: Path) -> None:
     (data / "FORMAT").write_text('{"knowhub_data":99}\n')
 
-    found = problems(data)
+    found = list_problems(data)
 
     assert [finding.subject for finding in found] == ["FORMAT"]
     assert "99" in found[0].detail
-    assert of(data, "change_log") == []
+    assert findings_on(data, "change_log") == []
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -132,7 +132,7 @@ def test_every_damaged_line_is_named_with_its_file_and_offset(data: Path, number
     offset = line_starts(data / SEGMENT)[number]
     flip(data / SEGMENT, offset + 30)
 
-    (found,) = problems(data)
+    (found,) = list_problems(data)
 
     assert found.subject == str(data / SEGMENT)
     assert f"offset {offset}: its checksum" in found.detail
@@ -142,7 +142,7 @@ def test_every_damaged_line_is_named_with_its_file_and_offset(data: Path, number
 def test_a_damaged_header_is_a_problem(data: Path) -> None:
     flip(data / SEGMENT, 5)
 
-    assert "header is damaged" in problems(data)[0].detail
+    assert "header is damaged" in list_problems(data)[0].detail
 
 
 def test_acknowledged_bytes_that_are_gone_are_a_problem(data: Path) -> None:
@@ -150,7 +150,7 @@ def test_acknowledged_bytes_that_are_gone_are_a_problem(data: Path) -> None:
     length, start = path.stat().st_size, line_starts(path)[3]
     os.truncate(path, start)
 
-    assert f"offset {start}: the file ends here, {length - start} acknowledged" in problems(data)[0].detail
+    assert f"offset {start}: the file ends here, {length - start} acknowledged" in list_problems(data)[0].detail
 
 
 def test_bytes_behind_the_durable_end_are_torn_not_damage(data: Path) -> None:
@@ -158,8 +158,8 @@ def test_bytes_behind_the_durable_end_are_torn_not_damage(data: Path) -> None:
     with (data / SEGMENT).open("ab") as file:
         file.write(b'{"seq":4,"ba')
 
-    assert problems(data) == []
-    assert f"offset {length}: 12 bytes of a write that was never acknowledged" in of(data, SEGMENT)[0].detail
+    assert list_problems(data) == []
+    assert f"offset {length}: 12 bytes of a write that was never acknowledged" in findings_on(data, SEGMENT)[0].detail
 
 
 def test_a_copied_lock_is_not_believed_and_the_log_alone_decides(data: Path, tmp_path: Path) -> None:
@@ -167,60 +167,62 @@ def test_a_copied_lock_is_not_believed_and_the_log_alone_decides(data: Path, tmp
     with (tmp_path / "copy" / SEGMENT).open("ab") as file:
         file.write(bytes(100))
 
-    assert problems(tmp_path / "copy") == []
-    assert of(tmp_path / "copy", "LOCK")[0].severity is Severity.NOTE
-    assert "100 bytes" in of(tmp_path / "copy", SEGMENT)[0].detail
+    assert list_problems(tmp_path / "copy") == []
+    assert findings_on(tmp_path / "copy", "LOCK")[0].severity is Severity.NOTE
+    assert "100 bytes" in findings_on(tmp_path / "copy", SEGMENT)[0].detail
 
 
 def test_a_missing_segment_is_named(data: Path) -> None:
-    save(data, 12, segment_bytes=4096)
-    assert problems(data) == []
+    save_records(data, 12, segment_bytes=4096)
+    assert list_problems(data) == []
     names = sorted(path.name for path in (data / "change_log").iterdir())
     assert len(names) > 2
 
     (data / "change_log" / names[1]).unlink()
 
-    assert any(finding.subject.endswith(names[1]) and "is missing" in finding.detail for finding in problems(data))
+    assert any(finding.subject.endswith(names[1]) and "is missing" in finding.detail for finding in list_problems(data))
 
 
 def test_a_last_segment_that_is_gone_is_told_by_lock(data: Path) -> None:
-    save(data, 12, segment_bytes=4096)
+    save_records(data, 12, segment_bytes=4096)
     last = max((data / "change_log").iterdir())
     last.unlink()
 
-    assert [finding.subject for finding in problems(data) if last.name in finding.detail] == ["LOCK"]
+    assert [finding.subject for finding in list_problems(data) if last.name in finding.detail] == ["LOCK"]
 
 
 def test_a_log_that_is_gone_while_its_record_files_are_there_is_a_problem(data: Path) -> None:
     shutil.rmtree(data / "change_log")
 
-    assert "the log is gone" in next(finding for finding in problems(data) if finding.subject == "change_log").detail
+    assert (
+        "the log is gone" in next(finding for finding in list_problems(data) if finding.subject == "change_log").detail
+    )
 
 
 def test_an_index_of_another_log_is_noted_and_the_leader_builds_it_again(data: Path) -> None:
     (note,) = data.glob("indexes/*/*/built.json")
     note.write_text(json.dumps({**json.loads(note.read_text()), "log_id": "f" * 32}))
 
-    assert problems(data) == []
-    assert "does not fit the log" in of(data, str(note.parent.relative_to(data)))[0].detail
+    assert list_problems(data) == []
+    assert "does not fit the log" in findings_on(data, str(note.parent.relative_to(data)))[0].detail
 
 
 def test_an_index_note_that_is_no_json_is_a_problem(data: Path) -> None:
     (note,) = data.glob("indexes/*/*/built.json")
     note.write_text("[1")
 
-    (found,) = problems(data)
+    (found,) = list_problems(data)
     assert found.detail.startswith("not as the log says: indexes/lexical/")
     assert "knowhub reindex" in found.advice
 
 
 def test_an_index_that_is_behind_says_by_how_much(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data / "indexes", tmp_path / "old")
-    save(data, 2, segment_bytes=5000)
+    save_records(data, 2, segment_bytes=5000)
     shutil.rmtree(data / "indexes")
     shutil.copytree(tmp_path / "old", data / "indexes")
 
-    (found,) = [finding for finding in findings(data) if finding.subject.startswith("indexes")]
+    (found,) = [finding for finding in list_findings(data) if finding.subject.startswith("indexes")]
 
     assert found.severity is Severity.NOTE
     assert "2 operations behind" in found.detail
@@ -229,7 +231,7 @@ def test_an_index_that_is_behind_says_by_how_much(data: Path, tmp_path: Path) ->
 def test_a_record_file_that_was_edited_is_a_problem_and_nothing_is_lost(data: Path) -> None:
     flip(data / "records/knowledge.jsonl", 50)
 
-    (found,) = problems(data)
+    (found,) = list_problems(data)
 
     assert found.detail == "not as the log says: records/knowledge.jsonl"
     assert "nothing is lost" in found.advice
@@ -238,16 +240,16 @@ def test_a_record_file_that_was_edited_is_a_problem_and_nothing_is_lost(data: Pa
 def test_record_files_that_lost_bytes_are_written_anew_by_the_keeper(data: Path) -> None:
     os.truncate(data / "records/knowledge.jsonl", 10)
 
-    assert problems(data) == []
-    assert "does not fit the log" in of(data, "records")[0].detail
+    assert list_problems(data) == []
+    assert "does not fit the log" in findings_on(data, "records")[0].detail
 
 
 def test_quarantined_bytes_are_listed(data: Path) -> None:
     with (data / SEGMENT).open("ab") as file:
         file.write(bytes(100))
-    save(data, 1, segment_bytes=5000)
+    save_records(data, 1, segment_bytes=5000)
 
-    (found,) = [finding for finding in findings(data) if "/quarantine/" in finding.subject]
+    (found,) = [finding for finding in list_findings(data) if "/quarantine/" in finding.subject]
 
     assert found.severity is Severity.NOTE
     assert "100 bytes" in found.detail
@@ -258,10 +260,10 @@ def test_a_running_keeper_is_seen(data: Path) -> None:
     try:
         assert try_flock(descriptor)
 
-        assert of(data, "KEEPER")[0].severity is Severity.OK
+        assert findings_on(data, "KEEPER")[0].severity is Severity.OK
     finally:
         os.close(descriptor)
-    assert of(data, "KEEPER")[0].severity is Severity.NOTE
+    assert findings_on(data, "KEEPER")[0].severity is Severity.NOTE
 
 
 def test_a_lock_that_is_never_let_go_is_a_problem(data: Path) -> None:
@@ -269,7 +271,7 @@ def test_a_lock_that_is_never_let_go_is_a_problem(data: Path) -> None:
     try:
         assert lock.try_acquire()
 
-        assert "has held it" in problems(data)[0].detail
+        assert "has held it" in list_problems(data)[0].detail
     finally:
         lock.close()
 
@@ -278,11 +280,11 @@ def test_a_lock_that_is_never_let_go_is_a_problem(data: Path) -> None:
 def test_a_strange_segment_name_is_named_and_not_stumbled_over(data: Path, name: str) -> None:
     (data / "change_log" / name).write_text("")
 
-    assert "no number" in problems(data)[0].detail
+    assert "no number" in list_problems(data)[0].detail
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.write_bytes(b""), lambda path: path.write_bytes(bytes(10))])
 def test_a_lock_that_is_too_short_is_no_problem(data: Path, spoil: Callable[[Path], int]) -> None:
     spoil(data / "LOCK")
 
-    assert problems(data) == []
+    assert list_problems(data) == []

@@ -16,13 +16,13 @@ from tests.builders import START, knowledge_row, retry_key
 BODIES = st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(-(2**53), 2**53), min_size=1)
 
 
-def sealed(value: dict[str, object]) -> bytes:
+def seal_value(value: dict[str, object]) -> bytes:
     return seal(orjson.dumps(value)[:-1])
 
 
 @given(BODIES.filter(lambda body: "crc" not in body))
 def test_what_is_sealed_is_read_back(body: dict[str, object]) -> None:
-    line = sealed(body)
+    line = seal_value(body)
 
     record = parse_line(line)
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 ONE_SEGMENT, MANY_SEGMENTS = StoreOptions(), StoreOptions(segment_bytes=1)
 
 
-async def written(hub: Domain) -> None:
+async def write_rows(hub: Domain) -> None:
     """Save, change what is searched, change what is not, and delete."""
     ids = [
         (await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))).record["id"]
@@ -29,17 +29,17 @@ async def written(hub: Domain) -> None:
     await hub.knowledge.records.delete(local(), ids[2])
 
 
-def read(folder: Path, *, end: tuple[int, int] | None = None, account: str | None = "default") -> LogRows:
+def read_rows(folder: Path, *, end: tuple[int, int] | None = None, account: str | None = "default") -> LogRows:
     return latest_rows(RealFileSystem(), folder / "change_log", account, end=end)
 
 
 @pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["one segment", "many"])
 async def test_rows_are_those_of_an_open_store(tmp_path: Path, options: StoreOptions) -> None:
     async with opened(tmp_path, None, options) as hub:
-        await written(hub)
+        await write_rows(hub)
         rows, checksum = rows_of(hub.store), hub.store.checksum(hub.store.last_seq)
 
-        found = read(tmp_path)
+        found = read_rows(tmp_path)
 
         assert {row_id: text for (_, row_id), text in found.rows.items()} == rows
         assert list(found.rows) == [(COLLECTION, row_id) for row_id in rows]
@@ -54,7 +54,7 @@ async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Pa
         end = (1, segment.stat().st_size)
         await hub.knowledge.records.save(local(), new_knowledge("after"))
 
-        found = read(tmp_path, end=end)
+        found = read_rows(tmp_path, end=end)
 
         assert found.told.last_seq == 1
         assert [b"before" in text for text in found.rows.values()] == [True]
@@ -65,7 +65,7 @@ async def test_rows_of_another_account_are_left_out(tmp_path: Path, account: str
     async with opened(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
 
-        found = read(tmp_path, account=account)
+        found = read_rows(tmp_path, account=account)
 
     assert (found.rows, found.told.last_seq) == ({}, 1)
 
@@ -74,7 +74,7 @@ def cut(data: bytes) -> bytes:
     return data[:-10]
 
 
-def flipped(data: bytes) -> bytes:
+def flip(data: bytes) -> bytes:
     place = data.index(b"zebra 1")
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
@@ -112,7 +112,7 @@ def without_header(data: bytes) -> bytes:
     "spoil",
     [
         cut,
-        flipped,
+        flip,
         without_a_line,
         with_a_line_of_another_kind,
         with_a_row_that_is_a_list,
@@ -124,12 +124,12 @@ async def test_a_log_that_is_not_whole_is_named_with_file_and_offset(
     tmp_path: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
     async with opened(tmp_path) as hub:
-        await written(hub)
+        await write_rows(hub)
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"
     segment.write_bytes(spoil(segment.read_bytes()))
 
     with pytest.raises(DamagedLog) as found:
-        read(tmp_path)
+        read_rows(tmp_path)
 
     assert found.value.path == segment
     assert 0 <= found.value.offset <= segment.stat().st_size
@@ -137,26 +137,26 @@ async def test_a_log_that_is_not_whole_is_named_with_file_and_offset(
 
 async def test_a_missing_segment_and_a_shorter_one_are_named(tmp_path: Path) -> None:
     async with opened(tmp_path, None, MANY_SEGMENTS) as hub:
-        await written(hub)
+        await write_rows(hub)
     first, second = (tmp_path / "change_log" / f"segment-{number:08d}.jsonl" for number in (2, 3))
     whole = first.read_bytes()
 
     first.write_bytes(whole[:-1])
     with pytest.raises(DamagedLog, match="a line without an end"):
-        read(tmp_path)
+        read_rows(tmp_path)
     first.write_bytes(whole)
     second.unlink()
     with pytest.raises(DamagedLog, match="is missing; later segments are there") as found:
-        read(tmp_path)
+        read_rows(tmp_path)
 
     assert found.value.path == second
 
 
-async def compacted(folder: Path) -> Path:
+async def make_compacted(folder: Path) -> Path:
     """Make a folder whose log begins with a base; return the base's file."""
     clock = FakeClock()
     async with opened(folder, clock=clock) as hub:
-        await written(hub)
+        await write_rows(hub)
         clock.advance(48 * 3600.0)
         await hub.store.compact(0.0, run_in_process(RealFileSystem()))
         await hub.knowledge.records.save(local(), new_knowledge("behind the base"))
@@ -164,11 +164,11 @@ async def compacted(folder: Path) -> Path:
 
 
 async def test_rows_go_on_behind_a_base(tmp_path: Path) -> None:
-    await compacted(tmp_path)
+    await make_compacted(tmp_path)
     async with opened(tmp_path) as hub:
         rows = rows_of(hub.store)
 
-        found = read(tmp_path)
+        found = read_rows(tmp_path)
 
         assert {row_id: text for (_, row_id), text in found.rows.items()} == rows
         assert found.told.last_seq == hub.store.last_seq
@@ -200,18 +200,18 @@ def with_a_bad_line(data: bytes) -> bytes:
     ],
 )
 async def test_a_base_that_is_not_whole_is_named(tmp_path: Path, spoil: Callable[[bytes], bytes], named: str) -> None:
-    base = await compacted(tmp_path)
+    base = await make_compacted(tmp_path)
     base.write_bytes(spoil(base.read_bytes()))
 
     with pytest.raises(DamagedLog, match=named) as found:
-        read(tmp_path)
+        read_rows(tmp_path)
 
     assert found.value.path == base
 
 
 async def test_a_segment_with_the_header_of_another_is_named(tmp_path: Path) -> None:
     async with opened(tmp_path, None, MANY_SEGMENTS) as hub:
-        await written(hub)
+        await write_rows(hub)
     folder = tmp_path / "change_log"
     third = folder / "segment-00000003.jsonl"
     header, rest = third.read_bytes().split(b"\n", 1)
@@ -219,19 +219,19 @@ async def test_a_segment_with_the_header_of_another_is_named(tmp_path: Path) -> 
 
     third.write_bytes(seal(said.replace(b'"segment":3', b'"segment":9')) + rest)
     with pytest.raises(DamagedLog, match="by its header this is segment 9"):
-        read(tmp_path)
+        read_rows(tmp_path)
     third.write_bytes(seal(said.replace(b'"first_seq":2', b'"first_seq":7')) + rest)
     with pytest.raises(DamagedLog, match="begins with operation 7, and 2 was to follow"):
-        read(tmp_path)
+        read_rows(tmp_path)
     third.write_bytes(seal(said.replace(b'"first_seq"', b'"other"')) + rest)
     with pytest.raises(DamagedLog, match="the segment's header is damaged"):
-        read(tmp_path)
+        read_rows(tmp_path)
 
 
 async def test_an_end_within_a_line_is_named(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        await written(hub)
+        await write_rows(hub)
     size = (tmp_path / "change_log" / "segment-00000001.jsonl").stat().st_size
 
     with pytest.raises(DamagedLog, match="a line without an end"):
-        read(tmp_path, end=(1, size - 5))
+        read_rows(tmp_path, end=(1, size - 5))

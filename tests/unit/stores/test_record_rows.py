@@ -57,7 +57,7 @@ def test_a_row_of_the_tree_has_float_seconds_and_says_whether_it_is_deleted(
     assert isinstance(written["created_at"], float)
 
 
-async def grow(hub: Hub) -> None:
+async def write_everything(hub: Hub) -> None:
     """Do something of everything, so that the files hold fresh, changed and deleted rows."""
     python = (
         await hub.keywords.tree.create(local(), NewKeyword("Python", allow_duplicate=True), auto_place=False)
@@ -75,12 +75,12 @@ async def grow(hub: Hub) -> None:
     await hub.knowledge.records.save(local(), new_knowledge())
 
 
-def in_a_hub(folder: Path, *, runs: int = 1) -> None:
+def run_in_hub(folder: Path, *, runs: int = 1) -> None:
     async def run() -> None:
         settings = Settings(data_dir=folder, owner=OWNER)
         async with open_hub(settings, Overrides(text=PlainText(), clock=FakeClock()), maintain=False) as hub:
             for _ in range(runs):
-                await grow(hub)
+                await write_everything(hub)
                 await hub.maintenance.tick()
                 assert hub.maintenance.failures == {}
 
@@ -91,7 +91,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def logged(folder: Path, account: str, collection: str) -> list[dict[str, Any]]:
+def list_versions(folder: Path, account: str, collection: str) -> list[dict[str, Any]]:
     """Return every version of every row of a collection, as the log has them."""
     lines = [line for path in sorted((folder / "change_log").glob("*.jsonl")) for line in lines_of(path)]
     operations = [line for line in lines if line.get("account") == account]
@@ -100,10 +100,10 @@ def logged(folder: Path, account: str, collection: str) -> list[dict[str, Any]]:
 
 
 def test_the_files_hold_every_version_of_every_row_in_the_order_of_the_log(tmp_path: Path) -> None:
-    in_a_hub(tmp_path, runs=2)
+    run_in_hub(tmp_path, runs=2)
 
     for collection, name in ((KEYWORDS, "nodes"), (INFOS, "infos"), (LINKS, "links")):
-        written, rows = lines_of(tmp_path / "records" / f"{name}.jsonl"), logged(tmp_path, "default", collection)
+        written, rows = lines_of(tmp_path / "records" / f"{name}.jsonl"), list_versions(tmp_path, "default", collection)
         assert len(written) == len(rows) > 0
         for line, row in zip(written, rows, strict=True):
             times = {field: clock.parse_iso(row[field]) for field in ("created_at", "updated_at")}

@@ -35,20 +35,20 @@ class Log:
             self.lines.append(seal(orjson.dumps(record)[:-1]))
         return self
 
-    def spoilt(self, number: int) -> bytes:
+    def spoil(self, number: int) -> bytes:
         """Return the log with its line `number` (from 1) unreadable."""
         lines = list(self.lines)
         lines[number - 1] = b"#" + lines[number - 1][1:]
         return b"".join(lines)
 
-    def whole(self) -> bytes:
+    def join(self) -> bytes:
         return b"".join(self.lines)
 
     def offset(self, number: int) -> int:
         return START + sum(map(len, self.lines[: number - 1]))
 
 
-def judged(data: bytes, *, durable: bool, after_damage: bool = False) -> SegmentRead:
+def read_lines(data: bytes, *, durable: bool, after_damage: bool = False) -> SegmentRead:
     return read_segment(data, START, durable=durable, after_damage=after_damage)
 
 
@@ -64,15 +64,15 @@ MIXED, ONE_BATCH = Log().batch(2).batch(3, group_of=3).batch(1), Log().batch(3)
 @pytest.mark.parametrize(
     ("data", "durable", "good", "damaged", "end"),
     [
-        pytest.param(MIXED.whole(), True, 6, [], None, id="a complete durable log"),
-        pytest.param(MIXED.whole(), False, 6, [], None, id="a complete log"),
-        pytest.param(TWO_BATCHES.spoilt(4), False, 3, [], TWO_BATCHES.offset(4), id="a bad line in the last batch"),
-        pytest.param(ONE_BATCH.spoilt(3), True, 2, [ONE_BATCH.offset(3)], None, id="a bad line before the durable end"),
+        pytest.param(MIXED.join(), True, 6, [], None, id="a complete durable log"),
+        pytest.param(MIXED.join(), False, 6, [], None, id="a complete log"),
+        pytest.param(TWO_BATCHES.spoil(4), False, 3, [], TWO_BATCHES.offset(4), id="a bad line in the last batch"),
+        pytest.param(ONE_BATCH.spoil(3), True, 2, [ONE_BATCH.offset(3)], None, id="a bad line before the durable end"),
         pytest.param(b"".join(GROUP_LAST.lines[:3]), False, 2, [], GROUP_LAST.offset(3), id="one of a group of three"),
         pytest.param(b"".join(GROUP_LAST.lines[:4]), False, 2, [], GROUP_LAST.offset(3), id="two of a group of three"),
-        pytest.param(GROUP_OF_THREE.spoilt(3), False, 1, [], GROUP_OF_THREE.offset(2), id="a bad line in a group"),
+        pytest.param(GROUP_OF_THREE.spoil(3), False, 1, [], GROUP_OF_THREE.offset(2), id="a bad line in a group"),
         pytest.param(
-            TWO_AND_TWO.whole()[: -len(TWO_AND_TWO.lines[3]) - 5],
+            TWO_AND_TWO.join()[: -len(TWO_AND_TWO.lines[3]) - 5],
             False,
             2,
             [],
@@ -82,7 +82,7 @@ MIXED, ONE_BATCH = Log().batch(2).batch(3, group_of=3).batch(1), Log().batch(3)
     ],
 )
 def test_the_end_of_a_log_is_found(data: bytes, durable: bool, good: int, damaged: list[int], end: int | None) -> None:
-    found = judged(data, durable=durable)
+    found = read_lines(data, durable=durable)
 
     assert numbers(found) == list(range(1, good + 1))
     assert [damage.offset for damage in found.damage] == damaged
@@ -90,9 +90,9 @@ def test_the_end_of_a_log_is_found(data: bytes, durable: bool, good: int, damage
 
 
 def test_a_bad_line_that_a_later_batch_follows_is_damage() -> None:
-    found = judged(TWO_BATCHES.spoilt(2), durable=False)
+    found = read_lines(TWO_BATCHES.spoil(2), durable=False)
 
-    assert (numbers(found), found.end) == ([1, 3, 4, 5], START + len(TWO_BATCHES.whole()))
+    assert (numbers(found), found.end) == ([1, 3, 4, 5], START + len(TWO_BATCHES.join()))
     assert [(damage.path, damage.offset) for damage in found.damage] == [("segment", TWO_BATCHES.offset(2))]
 
 
@@ -100,7 +100,7 @@ def test_a_line_out_of_sequence_is_a_bad_line() -> None:
     log = Log().batch(3)
     data = log.lines[0] + log.lines[2]
 
-    found = judged(data, durable=True)
+    found = read_lines(data, durable=True)
 
     assert numbers(found) == [1]
     assert "sequence" in str(found.damage[0])
@@ -110,15 +110,15 @@ def test_after_damage_the_first_line_may_bear_a_later_number() -> None:
     log = Log().batch(3)
     data = b"".join(log.lines[1:])
 
-    assert numbers(judged(data, durable=True, after_damage=True)) == [2, 3]
-    assert numbers(judged(data, durable=True)) == [3]
+    assert numbers(read_lines(data, durable=True, after_damage=True)) == [2, 3]
+    assert numbers(read_lines(data, durable=True)) == [3]
 
 
 def test_damage_says_what_stands_there() -> None:
     log = Log().batch(1)
 
-    nul = judged(log.whole() + bytes(50), durable=True).damage
-    cut = judged(log.whole()[:-3], durable=True).damage
+    nul = read_lines(log.join() + bytes(50), durable=True).damage
+    cut = read_lines(log.join()[:-3], durable=True).damage
 
     assert "NUL" in str(nul[0])
     assert "without an end" in str(cut[0])

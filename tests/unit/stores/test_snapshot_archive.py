@@ -32,12 +32,12 @@ MANY = 10**9
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def snapshot(tmp_path: Path) -> Path:
     """Return the snapshot of a small directory."""
-    return asyncio.run(snapshot_of(tmp_path / "data"))
+    return asyncio.run(make_snapshot(tmp_path / "data"))
 
 
-async def snapshot_of(root: Path) -> Path:
+async def make_snapshot(root: Path) -> Path:
     async with opened(root) as hub:
         for number in range(3):
             await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
@@ -49,8 +49,8 @@ async def snapshot_of(root: Path) -> Path:
     return temporary_path(directory, manifest.ts)
 
 
-def test_a_snapshot_holds_the_log_and_says_what_it_holds(made: Path, tmp_path: Path) -> None:
-    manifest = unpack_snapshot(FILES, made, tmp_path / "out", MANY)
+def test_a_snapshot_holds_the_log_and_says_what_it_holds(snapshot: Path, tmp_path: Path) -> None:
+    manifest = unpack_snapshot(FILES, snapshot, tmp_path / "out", MANY)
 
     log = tmp_path / "data" / "change_log"
     whole = {name: data for name, data in members_of(log).items() if name != LOG_MANIFEST}
@@ -58,11 +58,11 @@ def test_a_snapshot_holds_the_log_and_says_what_it_holds(made: Path, tmp_path: P
     assert (tmp_path / "out" / "FORMAT").read_text() == format_text(ARCHIVE_VERSION)
     assert set(manifest.members) == {"FORMAT", SEGMENT}
     assert manifest.members[SEGMENT].sha256 == sha256((log / "segment-00000001.jsonl").read_bytes()).hexdigest()
-    assert check_snapshot(FILES, made, MANY) == read_manifest(FILES, made) == manifest
+    assert check_snapshot(FILES, snapshot, MANY) == read_manifest(FILES, snapshot) == manifest
 
 
-def test_ordinary_tools_unpack_it_the_manifest_first(made: Path, tmp_path: Path) -> None:
-    with tarfile.open(made) as archive:
+def test_ordinary_tools_unpack_it_the_manifest_first(snapshot: Path, tmp_path: Path) -> None:
+    with tarfile.open(snapshot) as archive:
         assert archive.getnames() == [MANIFEST, "FORMAT", SEGMENT]
         archive.extractall(tmp_path / "out", filter="data")
 
@@ -77,7 +77,7 @@ def upwards(archive: Archive) -> Archive:
     return archive.and_pieces(Piece("change_log/../../outside", b"x"))
 
 
-def upwards_with_a_manifest_that_says_so(archive: Archive) -> Archive:
+def upwards_in_manifest(archive: Archive) -> Archive:
     return archive.with_pieces(*archive.pieces, Piece("../outside", b"x"))
 
 
@@ -150,7 +150,7 @@ def with_a_bad_checksum(archive: Archive) -> Archive:
     [
         (absolute, "/tmp/knowhub-outside"),  # noqa: S108 -- as above
         (upwards, "change_log/../../outside"),
-        (upwards_with_a_manifest_that_says_so, MANIFEST),
+        (upwards_in_manifest, MANIFEST),
         (symbolic_link, SEGMENT),
         (hard_link, SEGMENT),
         (device, SEGMENT),
@@ -170,9 +170,9 @@ def with_a_bad_checksum(archive: Archive) -> Archive:
     ],
 )
 def test_what_no_snapshot_holds_is_refused_by_its_name(
-    made: Path, tmp_path: Path, spoil: Callable[[Archive], Archive], named: str
+    snapshot: Path, tmp_path: Path, spoil: Callable[[Archive], Archive], named: str
 ) -> None:
-    spoilt = spoil(Archive.of(made)).write(tmp_path / "spoilt.tar.gz")
+    spoilt = spoil(Archive.of(snapshot)).write(tmp_path / "spoilt.tar.gz")
     before = members_of(tmp_path)
 
     with pytest.raises(DamagedSnapshot) as refused:
@@ -185,8 +185,8 @@ def test_what_no_snapshot_holds_is_refused_by_its_name(
     assert not Path("/tmp/knowhub-outside").exists()  # noqa: S108 -- as above
 
 
-def test_the_manifest_comes_first_or_it_is_no_snapshot(made: Path, tmp_path: Path) -> None:
-    archive = Archive.of(made)
+def test_the_manifest_comes_first_or_it_is_no_snapshot(snapshot: Path, tmp_path: Path) -> None:
+    archive = Archive.of(snapshot)
     manifest = Piece(MANIFEST, orjson.dumps(archive.manifest))
     (tmp_path / "late.tar.gz").write_bytes(gzip.compress(packed([*archive.pieces, manifest])))
 
@@ -194,8 +194,8 @@ def test_the_manifest_comes_first_or_it_is_no_snapshot(made: Path, tmp_path: Pat
         check_snapshot(FILES, tmp_path / "late.tar.gz", MANY)
 
 
-def test_every_prefix_of_an_archive_is_refused(made: Path, tmp_path: Path) -> None:
-    whole, part = made.read_bytes(), tmp_path / "part.tar.gz"
+def test_every_prefix_of_an_archive_is_refused(snapshot: Path, tmp_path: Path) -> None:
+    whole, part = snapshot.read_bytes(), tmp_path / "part.tar.gz"
 
     for length in range(len(whole)):
         part.write_bytes(whole[:length])
@@ -208,16 +208,16 @@ def test_every_prefix_of_an_archive_is_refused(made: Path, tmp_path: Path) -> No
     [b"x", gzip.compress(b"more"), gzip.compress(bytes(2 * 1024 * 1024)), b"\x1f\x8b"],
     ids=["a byte", "another file", "no end of zeros", "half a header"],
 )
-def test_what_goes_on_behind_its_end_is_refused(made: Path, tmp_path: Path, tail: bytes) -> None:
+def test_what_goes_on_behind_its_end_is_refused(snapshot: Path, tmp_path: Path, tail: bytes) -> None:
     longer = tmp_path / "longer.tar.gz"
-    longer.write_bytes(made.read_bytes() + tail)
+    longer.write_bytes(snapshot.read_bytes() + tail)
 
     with pytest.raises(DamagedSnapshot):
         check_snapshot(FILES, longer, MANY)
 
 
-def test_a_bomb_is_refused_before_a_byte_of_it_is_written(made: Path, tmp_path: Path) -> None:
-    archive = Archive.of(made)
+def test_a_bomb_is_refused_before_a_byte_of_it_is_written(snapshot: Path, tmp_path: Path) -> None:
+    archive = Archive.of(snapshot)
     bomb = archive.with_pieces(archive.pieces[0], Piece(SEGMENT, bytes(50 * 1024 * 1024)))
     told = bomb.write(tmp_path / "told.tar.gz")
     # One whose manifest keeps silent about it ends where the manifest says that the member does.
@@ -231,8 +231,8 @@ def test_a_bomb_is_refused_before_a_byte_of_it_is_written(made: Path, tmp_path: 
     assert sum(map(len, members_of(tmp_path / "out").values())) < 1024
 
 
-def test_a_snapshot_for_which_there_is_no_room_is_not_begun(made: Path, tmp_path: Path) -> None:
-    huge = Archive.of(made)
+def test_a_snapshot_for_which_there_is_no_room_is_not_begun(snapshot: Path, tmp_path: Path) -> None:
+    huge = Archive.of(snapshot)
     huge.manifest["members"][SEGMENT]["bytes"] = 2**60
     path = huge.write(tmp_path / "huge.tar.gz")
 
@@ -296,7 +296,7 @@ async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: P
     assert members_of(directory.snapshots) == {}
 
 
-def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(made: Path, tmp_path: Path) -> None:
+def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(snapshot: Path, tmp_path: Path) -> None:
     taken, file = tmp_path / "taken", tmp_path / "file"
     taken.mkdir()
     (taken / "a note of mine.txt").write_bytes(b"stays")
@@ -306,8 +306,8 @@ def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(made: Path, tmp_pa
 
     for root in (taken, file, tmp_path / "data"):
         with pytest.raises(Conflict, match="is not empty"):
-            unpack_directory(FILES, made, root, MANY)
-    unpack_directory(FILES, made, tmp_path / "begun", MANY)
+            unpack_directory(FILES, snapshot, root, MANY)
+    unpack_directory(FILES, snapshot, tmp_path / "begun", MANY)
 
     assert members_of(taken) == {"a note of mine.txt": b"stays"}
     assert set(members_of(tmp_path / "begun")) == {"FORMAT", SEGMENT}

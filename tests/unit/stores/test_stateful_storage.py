@@ -32,7 +32,7 @@ MOVED = {"version", "updated_at", "created_at"}
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
-class Keys:
+class WrittenKeys:
     """Every key that was ever written, as one who follows the log hears of it."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class StorageMachine(TwoHubs):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys = Keys()
+        self.keys = WrittenKeys()
         self.said: Said = {}
         self.versions: dict[Key, int] = {}
         self.undoable: list[tuple[str, Said]] = []
@@ -68,7 +68,7 @@ class StorageMachine(TwoHubs):
         opened[0].store.subscribe(self.keys)
         return opened
 
-    def beside(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
+    def run_beside(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
         """Have one process do something while the other one keeps up, as servers do."""
 
         async def both() -> T:
@@ -107,7 +107,7 @@ class StorageMachine(TwoHubs):
         self.count += 1
         return f"内容 number {self.count} stands in one row alone"
 
-    def wrote(self, who: int, operation_id: str | None) -> None:
+    def note_write(self, who: int, operation_id: str | None) -> None:
         """Note what an operation has made of the rows, and that undoing it brings the others back."""
         before, self.said = self.said, self.rows(who)
         if operation_id is None:
@@ -118,30 +118,30 @@ class StorageMachine(TwoHubs):
     @rule(who=WHO)
     def save(self, who: int) -> None:
         saved = self.run(self.hub(who).knowledge.records.save(local(), new_knowledge(self.text())))
-        self.wrote(who, saved.operation_id)
+        self.note_write(who, saved.operation_id)
 
     @rule(who=WHO, many=st.integers(1, 12))
     def save_several(self, who: int, many: int) -> None:
         items = [new_knowledge(self.text()) for _ in range(many)]
-        self.wrote(who, self.run(self.hub(who).knowledge.records.save_batch(local(), items)).operation_id)
+        self.note_write(who, self.run(self.hub(who).knowledge.records.save_batch(local(), items)).operation_id)
 
     @precondition(lambda self: self.ids_of(COLLECTION))
     @rule(who=WHO, pick=PICK)
     def patch(self, who: int, pick: int) -> None:
         patched = self.hub(who).knowledge.records.patch(local(), self.pick(COLLECTION, pick), {"content": self.text()})
-        self.wrote(who, self.run(patched).operation_id)
+        self.note_write(who, self.run(patched).operation_id)
 
     @precondition(lambda self: self.ids_of(COLLECTION))
     @rule(who=WHO, pick=PICK)
     def vote(self, who: int, pick: int) -> None:
         case = Feedback(helpful_case={"task": self.text()})
         voted = self.run(self.hub(who).knowledge.records.give_feedback(local(), self.pick(COLLECTION, pick), case))
-        self.wrote(who, voted.operation_id)
+        self.note_write(who, voted.operation_id)
 
     @precondition(lambda self: self.ids_of(COLLECTION))
     @rule(who=WHO, pick=PICK)
     def delete(self, who: int, pick: int) -> None:
-        self.wrote(who, self.run(self.hub(who).knowledge.records.delete(local(), self.pick(COLLECTION, pick))))
+        self.note_write(who, self.run(self.hub(who).knowledge.records.delete(local(), self.pick(COLLECTION, pick))))
 
     @rule(who=WHO, pick=PICK, many=st.integers(1, 4))
     def grow(self, who: int, pick: int, many: int) -> None:
@@ -149,37 +149,37 @@ class StorageMachine(TwoHubs):
         self.said = self.rows(who)
         parent = self.pick(KEYWORDS, pick) if pick % 3 and self.ids_of(KEYWORDS) else None
         items = [NewKeyword(self.text(), parent) for _ in range(many)]
-        self.wrote(who, self.run(self.hub(who).keywords.tree.create_batch(local(), items)).operation_id)
+        self.note_write(who, self.run(self.hub(who).keywords.tree.create_batch(local(), items)).operation_id)
 
     @precondition(lambda self: self.ids_of(KEYWORDS))
     @rule(who=WHO, pick=PICK)
     def rename(self, who: int, pick: int) -> None:
         renamed = self.hub(who).keywords.tree.update(local(), self.pick(KEYWORDS, pick), {"name": self.text()})
-        self.wrote(who, self.run(renamed).operation_id)
+        self.note_write(who, self.run(renamed).operation_id)
 
     @precondition(lambda self: self.ids_of(KEYWORDS))
     @rule(who=WHO, pick=PICK)
     def prune(self, who: int, pick: int) -> None:
         how = Deletion(cascade=True, policy=InfoPolicy.DETACH)
-        self.wrote(who, self.run(self.hub(who).keywords.tree.delete(local(), self.pick(KEYWORDS, pick), how)))
+        self.note_write(who, self.run(self.hub(who).keywords.tree.delete(local(), self.pick(KEYWORDS, pick), how)))
 
     @precondition(lambda self: self.ids_of(KEYWORDS))
     @rule(who=WHO, picks=st.lists(PICK, min_size=1, max_size=3))
-    def inform(self, who: int, picks: list[int]) -> None:
+    def create_info(self, who: int, picks: list[int]) -> None:
         ids = list(dict.fromkeys(self.pick(KEYWORDS, pick) for pick in picks))
         created = self.run(self.hub(who).keywords.infos.create(local(), NewInfo(self.text(), keyword_ids=ids)))
-        self.wrote(who, created.operation_id)
+        self.note_write(who, created.operation_id)
 
     @precondition(lambda self: self.ids_of(INFOS))
     @rule(who=WHO, pick=PICK)
     def change_info(self, who: int, pick: int) -> None:
         updated = self.hub(who).keywords.infos.update(local(), self.pick(INFOS, pick), {"content": self.text()})
-        self.wrote(who, self.run(updated).operation_id)
+        self.note_write(who, self.run(updated).operation_id)
 
     @precondition(lambda self: self.ids_of(INFOS))
     @rule(who=WHO, pick=PICK)
     def delete_info(self, who: int, pick: int) -> None:
-        self.wrote(who, self.run(self.hub(who).keywords.infos.delete(local(), self.pick(INFOS, pick))))
+        self.note_write(who, self.run(self.hub(who).keywords.infos.delete(local(), self.pick(INFOS, pick))))
 
     @precondition(lambda self: self.undoable)
     @rule(who=WHO)
@@ -198,7 +198,7 @@ class StorageMachine(TwoHubs):
         for hub, _ in self.opened:
             self.run(hub.store.refresh())
 
-        done = self.beside(who, self.hub(who).compact(days))
+        done = self.run_beside(who, self.hub(who).compact(days))
 
         if done.operations:
             # What stood in the segments that went cannot be undone any more.
@@ -254,7 +254,7 @@ class StorageMachine(TwoHubs):
         row_id = self.pick(collection, pick // 2)
         text = str(self.said[collection, row_id]["content"])
 
-        erased = self.beside(who, self.hub(who).operations.erasure.erase(local(), collection, row_id))
+        erased = self.run_beside(who, self.hub(who).operations.erasure.erase(local(), collection, row_id))
 
         self.said = self.rows(who)
         self.erased[collection, row_id] = text
@@ -277,7 +277,7 @@ class StorageMachine(TwoHubs):
         self.clock.advance(seconds)
 
     @invariant()
-    def both_say_it(self) -> None:
+    def check_both_hubs(self) -> None:
         for who in range(len(getattr(self, "opened", ()))):
             assert self.rows(who) == self.said
             assert self.hub(who).store.status().damage == []

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 SEGMENT = "change_log/segment-00000002.jsonl"
 
 
-def order(root: Path) -> dict[str, Any]:
+def base_order(root: Path) -> dict[str, Any]:
     """Return what a base is written from: its writing begins with the header of segment 2."""
     header = {"log_id": "log", "segment": 2, "generation": 2, "last_seq": 1, "checksum": "", "last_time": 0.0}
     return {"header": {**header, "erases": 0}, "path": str(root / "base.tmp")}
@@ -27,7 +27,7 @@ def order(root: Path) -> dict[str, Any]:
 
 async def test_a_system_call_that_failed_there_is_raised_here_with_its_number(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="segment-00000002") as failed:
-        await run_in_subprocess("write_base", tmp_path, order(tmp_path))
+        await run_in_subprocess("write_base", tmp_path, base_order(tmp_path))
 
     assert failed.value.errno == errno.ENOENT
 
@@ -39,7 +39,7 @@ async def test_any_other_end_is_unavailable_and_its_last_words_go_to_the_log_alo
     (tmp_path / SEGMENT).write_bytes(b"no header\n")
 
     with pytest.raises(Unavailable, match=r"^write_base ended with 1; the server's log says more$"):
-        await run_in_subprocess("write_base", tmp_path, order(tmp_path))
+        await run_in_subprocess("write_base", tmp_path, base_order(tmp_path))
 
     written = capsys.readouterr()
     assert "header is damaged" in written.out + written.err
@@ -48,9 +48,9 @@ async def test_any_other_end_is_unavailable_and_its_last_words_go_to_the_log_alo
 async def test_the_process_ends_with_the_task_that_waits_for_it(tmp_path: Path) -> None:
     (tmp_path / "change_log").mkdir()
     os.mkfifo(tmp_path / SEGMENT)
-    waiting = asyncio.create_task(run_in_subprocess("write_base", tmp_path, order(tmp_path)))
+    waiting = asyncio.create_task(run_in_subprocess("write_base", tmp_path, base_order(tmp_path)))
     # Its work is to open this, which waits for somebody who writes: now it is at it.
-    pipe = await opened_by_a_reader(tmp_path / SEGMENT)
+    pipe = await wait_for_reader(tmp_path / SEGMENT)
 
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -66,9 +66,9 @@ async def test_the_process_ends_with_the_one_that_asked_for_it_even_while_it_is_
     os.mkfifo(tmp_path / SEGMENT)
     asking = "import asyncio, sys\nfrom pathlib import Path\n"
     asking += "from knowhub.stores.files.subprocess_runner import run_in_subprocess\n"
-    asking += f"asyncio.run(run_in_subprocess('write_base', Path({str(tmp_path)!r}), {order(tmp_path)!r}))"
+    asking += f"asyncio.run(run_in_subprocess('write_base', Path({str(tmp_path)!r}), {base_order(tmp_path)!r}))"
     parent = await asyncio.create_subprocess_exec(sys.executable, "-c", asking)
-    pipe = await opened_by_a_reader(tmp_path / SEGMENT)
+    pipe = await wait_for_reader(tmp_path / SEGMENT)
     os.kill(child_of(parent.pid), signal.SIGSTOP)
 
     parent.kill()
@@ -91,7 +91,7 @@ async def test_a_process_whose_parent_has_gone_before_it_began_does_nothing(tmp_
     assert b"has ended" in told
 
 
-async def opened_by_a_reader(pipe: Path) -> int:
+async def wait_for_reader(pipe: Path) -> int:
     while True:
         try:
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)

@@ -18,17 +18,17 @@ from tests.hubs import hub_on, saved
 pytestmark = pytest.mark.anyio
 
 
-async def logged_rows(hub: Hub) -> list[bytes]:
+async def list_logged_rows(hub: Hub) -> list[bytes]:
     operations = [operation async for operation in hub.store.operations("default")]
     return [orjson.dumps(change.after) for operation in reversed(operations) for change in operation.changes]
 
 
-def shortened(folder: Path) -> None:
+def shorten(folder: Path) -> None:
     path = folder / "knowledge.jsonl"
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def with_a_flipped_bit(folder: Path) -> None:
+def flip_a_bit(folder: Path) -> None:
     path = folder / "checkpoint.json"
     data = bytearray(path.read_bytes())
     # The length of a file: a smaller one would cut rows that are there.
@@ -37,7 +37,7 @@ def with_a_flipped_bit(folder: Path) -> None:
     path.write_bytes(data)
 
 
-def of_another_log(folder: Path) -> None:
+def change_log_id(folder: Path) -> None:
     path = folder / "checkpoint.json"
     path.write_bytes(path.read_bytes().replace(b'"log_id":"', b'"log_id":"0'))
 
@@ -103,10 +103,10 @@ async def test_record_files_are_right_where_more_was_written_than_is_kept_in_mem
 
         await hub.maintenance.tick()
 
-        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
+        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await list_logged_rows(hub)
 
 
-def left_open(folder: Path) -> None:
+def open_to_all(folder: Path) -> None:
     folder.chmod(0o755)
 
 
@@ -115,7 +115,7 @@ def modes_in(folder: Path) -> dict[str, int]:
 
 
 async def test_other_users_of_the_machine_get_into_no_folder_of_a_directory_that_was_left_open(tmp_path: Path) -> None:
-    left_open(tmp_path)
+    open_to_all(tmp_path)
 
     async with hub_on(tmp_path) as hub:
         await saved(hub, new_knowledge("for nobody else"))

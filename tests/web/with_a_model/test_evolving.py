@@ -12,7 +12,7 @@ from knowhub.core.language_models import ChatRequest
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
-from tests.fakes.queued_chat import Answer, QueuedChat, fenced_data
+from tests.fakes.queued_chat import Answer, QueuedChat, read_fenced
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_the_content_is_written_anew_and_the_answer_shows_what_changed(
         "-Then click at once.",
         "+Then wait for the element, and click.",
     ]
-    assert model.shown() == {"task": "用 Selenium 登录", "content": BEFORE, "feedback": FEEDBACK}
+    assert model.read_prompt() == {"task": "用 Selenium 登录", "content": BEFORE, "feedback": FEEDBACK}
     stands = await read(api, row_id)
     assert (stands["content"], stands["task"], stands["version"]) == (AFTER, "用 Selenium 登录", 2)
 
@@ -124,7 +124,7 @@ async def test_words_that_a_model_failed_to_use_are_kept_once_and_used_with_the_
     ]
     assert failed[0]["eval"]["kept_words"] == [FEEDBACK]
     assert "the words are kept" in failed[0]["detail"]
-    assert model.shown()["feedback"] == f"{FEEDBACK}\nsay which element"
+    assert model.read_prompt()["feedback"] == f"{FEEDBACK}\nsay which element"
     assert (done["evolved"], done["content"], "kept_words" in done["eval"]) == (True, AFTER, False)
     # Whoever undoes the rewrite does not want it again.
     await api.post(f"/api/operations/{done['operation_id']}/undo", json={})
@@ -165,7 +165,7 @@ async def test_words_that_were_said_without_a_model_are_used_when_one_comes(sett
 
     assert kept["eval"]["kept_words"] == [FEEDBACK]
     assert (used["content"], used["owner"], "kept_words" in used["eval"]) == (AFTER, kept["owner"], False)
-    assert model.shown()["feedback"] == FEEDBACK
+    assert model.read_prompt()["feedback"] == FEEDBACK
     assert imported.status_code == 200, imported.text
     assert moved["eval"]["kept_words"] == [FEEDBACK]
 
@@ -247,7 +247,7 @@ async def test_a_text_that_moved_meanwhile_is_rewritten_once_more_as_it_then_sta
 
         done = await evolve(api, row_id)
 
-        assert [fenced_data(question)["content"] for question in model.questions] == [BEFORE, "moved"]
+        assert [read_fenced(question)["content"] for question in model.questions] == [BEFORE, "moved"]
         assert (done["content"], done["version"]) == ("both", 3)
 
 
@@ -308,7 +308,7 @@ async def test_what_stored_text_orders_is_data_and_only_the_content_can_change(
     after = await read(api, row_id)
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {"content", "version", "updated_at"}
-    assert model.shown()["content"] == order
+    assert model.read_prompt()["content"] == order
     assert order not in model.questions[0].messages[0]["content"]
 
 

@@ -12,7 +12,7 @@ from knowhub.core.language_models import ChatReply, ChatRequest, FailureReason, 
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
-from tests.fakes.queued_chat import Answer, QueuedChat, Reading, fenced_data
+from tests.fakes.queued_chat import Answer, LiveScriptChat, QueuedChat, read_fenced
 from tests.web.conftest import client_of
 from tests.web.test_slimming import LONG, LONGER, SLIM, listed, read, slim
 
@@ -29,7 +29,7 @@ async def keep(api: httpx.AsyncClient, *contents: str, **fields: object) -> list
 
 
 def contents(question: ChatRequest) -> Sequence[str]:
-    return [record["content"] for record in fenced_data(question)["records"]]
+    return [record["content"] for record in read_fenced(question)["records"]]
 
 
 async def test_what_says_the_same_in_other_words_becomes_what_the_model_wrote(
@@ -210,7 +210,7 @@ async def test_records_of_different_readers_are_never_shown_together(
     assert (done["merged"], model.questions) == ([], [])
 
 
-class Editing(Reading):
+class Editing(LiveScriptChat):
     """Has a record edited while it thinks."""
 
     edit: Callable[[], Awaitable[object]]

@@ -13,14 +13,14 @@ from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.tree import list_keywords
 from tests.builders import FakeClock, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
-from tests.fakes.queued_chat import NEVER, pointing, pointing_at
+from tests.fakes.queued_chat import NEVER, point_to, point_to_all
 from tests.unit.keywords.descent.descent_walk import BUDGET_S, SHAPE, Descent, chat_failure
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_match_at_any_depth_ends_the_descent_in_one_round() -> None:
-    walk = Descent([pointing("Python", reason="蟒蛇 is Python")])
+    walk = Descent([point_to("Python", reason="蟒蛇 is Python")])
 
     found = await walk.down()
 
@@ -34,7 +34,7 @@ async def test_a_prompt_shows_idx_name_and_path_of_each_candidate_and_no_id() ->
 
     await walk.down("蟒蛇")
 
-    shown = walk.chat.shown()
+    shown = walk.chat.read_prompt()
     assert set(shown) == {"query", "current_path", "has_more", "candidates"}
     assert (shown["query"], shown["current_path"]) == ("蟒蛇", [])
     assert shown["candidates"][7] == {"idx": 8, "name": "TCP", "path": "技术 / 网络 / TCP"}
@@ -54,7 +54,7 @@ async def test_descriptions_are_shown_where_the_options_say_so() -> None:
     await walk.down()
     await silent.down()
 
-    assert [candidate.get("description") for candidate in walk.chat.shown()["candidates"]] == [None, "一门语言"]
+    assert [candidate.get("description") for candidate in walk.chat.read_prompt()["candidates"]] == [None, "一门语言"]
     assert "一门语言" not in str(silent.chat.questions[0].messages)
 
 
@@ -66,8 +66,8 @@ async def test_a_list_that_is_cut_goes_on_with_an_outline_of_the_rest() -> None:
 
     found = await walk.down()
 
-    assert (walk.chat.shown(0)["has_more"], walk.chat.shown(1)["has_more"]) == (True, False)
-    assert "top 150  (1)\n" in walk.chat.shown(1)["outline"]
+    assert (walk.chat.read_prompt(0)["has_more"], walk.chat.read_prompt(1)["has_more"]) == (True, False)
+    assert "top 150  (1)\n" in walk.chat.read_prompt(1)["outline"]
     assert (found.outcome, found.node_id) == ("matched", view.id_of("top 150"))
 
 
@@ -78,7 +78,7 @@ async def test_more_of_a_list_that_was_not_cut_finds_nothing() -> None:
 
 
 async def test_the_same_question_about_the_same_keywords_is_asked_once() -> None:
-    walk = Descent([pointing("Python"), pointing("Go"), pointing("TCP")])
+    walk = Descent([point_to("Python"), point_to("Go"), point_to("TCP")])
     agent = KeywordAgent(walk.chat, walk.recents, walk.options, cache=ResultCache(FakeClock()))
 
     async def ask(query: str) -> str | None:
@@ -105,13 +105,13 @@ def _find_idx(question: ChatRequest, name: str) -> int:
 
 
 async def test_a_jump_shows_next_what_lies_below_and_numbers_it_anew() -> None:
-    walk = Descent([pointing("编程语言", "jump"), pointing("Python")])
+    walk = Descent([point_to("编程语言", "jump"), point_to("Python")])
 
     found = await walk.down()
 
     assert found.path == walk.path("技术", "编程语言", "Python")
-    assert walk.chat.shown(1)["current_path"] == ["技术", "编程语言"]
-    assert walk.chat.shown(1)["candidates"] == [
+    assert walk.chat.read_prompt(1)["current_path"] == ["技术", "编程语言"]
+    assert walk.chat.read_prompt(1)["candidates"] == [
         {"idx": 1, "name": "Python", "path": "技术 / 编程语言 / Python"},
         {"idx": 2, "name": "Go", "path": "技术 / 编程语言 / Go"},
     ]
@@ -129,19 +129,19 @@ async def test_an_id_that_was_shown_is_as_good_as_its_idx() -> None:
 
 
 async def test_the_keyword_that_the_model_stands_on_can_be_matched() -> None:
-    by_idx = Descent([pointing("编程语言", "jump"), lambda _: {"action": "match", "node_id": 3}])
+    by_idx = Descent([point_to("编程语言", "jump"), lambda _: {"action": "match", "node_id": 3}])
     above = tree_of(SHAPE).id_of("技术")
-    by_id = Descent([pointing("编程语言", "jump"), {"action": "match", "node_id": above}])
+    by_id = Descent([point_to("编程语言", "jump"), {"action": "match", "node_id": above}])
 
     stood_on, passed = await by_idx.down(), await by_id.down()
 
-    assert by_idx.chat.shown(1)["current_idx"] == 3
+    assert by_idx.chat.read_prompt(1)["current_idx"] == 3
     assert stood_on.path == by_idx.path("技术", "编程语言")
     assert passed.path == by_id.path("技术")
 
 
 async def test_a_jump_to_a_leaf_is_a_match() -> None:
-    walk = Descent([pointing("菜谱", "jump")])
+    walk = Descent([point_to("菜谱", "jump")])
 
     found = await walk.down()
 
@@ -150,19 +150,19 @@ async def test_a_jump_to_a_leaf_is_a_match() -> None:
 
 
 async def test_a_jump_to_several_shows_what_lies_below_all_of_them_from_where_their_paths_part() -> None:
-    walk = Descent([pointing_at(["编程语言", "网络"], "jump"), {"action": "missing", "suggest_name": "蟒"}])
+    walk = Descent([point_to_all(["编程语言", "网络"], "jump"), {"action": "missing", "suggest_name": "蟒"}])
 
     found = await walk.down()
 
     assert walk.chat.names(1) == ["Python", "TCP", "Go"]
-    assert walk.chat.shown(1)["current_path"] == ["技术"]
+    assert walk.chat.read_prompt(1)["current_path"] == ["技术"]
     assert (found.outcome, found.suggested_parent_id) == ("missing", walk.view.id_of("技术"))
     assert found.suggested_name == "蟒"
 
 
 async def test_a_jump_to_several_leaves_is_ambiguous_and_one_to_leaves_and_others_goes_on() -> None:
-    leaves = Descent([pointing_at(["Go", "TCP"], "jump")])
-    mixed = Descent([pointing_at(["Go", "生活"], "jump"), pointing("菜谱")])
+    leaves = Descent([point_to_all(["Go", "TCP"], "jump")])
+    mixed = Descent([point_to_all(["Go", "生活"], "jump"), point_to("菜谱")])
 
     unclear, clear = await leaves.down(), await mixed.down()
 
@@ -172,8 +172,8 @@ async def test_a_jump_to_several_leaves_is_ambiguous_and_one_to_leaves_and_other
 
 
 async def test_several_matches_and_several_candidates_are_ambiguous() -> None:
-    matches = Descent([pointing_at(["Go", "Python"])])
-    named = Descent([pointing_at(["Go", "Python"], "ambiguous", "candidate_ids")])
+    matches = Descent([point_to_all(["Go", "Python"])])
+    named = Descent([point_to_all(["Go", "Python"], "ambiguous", "candidate_ids")])
 
     for walk in (matches, named):
         found = await walk.down()
@@ -184,7 +184,7 @@ async def test_several_matches_and_several_candidates_are_ambiguous() -> None:
 
 async def test_a_missing_keyword_is_suggested_where_the_model_stands() -> None:
     at_once = await Descent([{"action": "missing", "suggest_name": "Rust", "reason": "none"}]).down()
-    walk = Descent([pointing("技术", "jump"), {"action": "missing"}])
+    walk = Descent([point_to("技术", "jump"), {"action": "missing"}])
     later = await walk.down()
 
     assert (at_once.outcome, at_once.suggested_parent_id, at_once.suggested_name) == ("missing", ROOT_ID, "Rust")
@@ -224,7 +224,7 @@ async def test_an_answer_that_names_nothing_means_missing(answer: Row) -> None:
     ],
 )
 async def test_every_failure_has_its_name_and_carries_what_was_shown_last(answer: object, failure: str) -> None:
-    walk = Descent([pointing("编程语言", "jump"), answer])
+    walk = Descent([point_to("编程语言", "jump"), answer])
 
     found = await walk.down()
 
@@ -237,8 +237,8 @@ async def test_every_failure_has_its_name_and_carries_what_was_shown_last(answer
 async def test_only_what_is_shown_now_or_stands_on_the_path_can_be_jumped_to() -> None:
     view = tree_of(SHAPE)
     elsewhere, above = view.id_of("菜谱"), view.id_of("技术")
-    lost = Descent([pointing("编程语言", "jump"), {"action": "jump", "node_id": elsewhere}], view)
-    back = Descent([pointing("编程语言", "jump"), {"action": "jump", "node_id": above}, pointing("TCP")], view)
+    lost = Descent([point_to("编程语言", "jump"), {"action": "jump", "node_id": elsewhere}], view)
+    back = Descent([point_to("编程语言", "jump"), {"action": "jump", "node_id": above}, point_to("TCP")], view)
 
     refused, taken = await lost.down(), await back.down()
 
@@ -250,7 +250,7 @@ async def test_a_jump_to_a_keyword_that_is_gone_beside_one_that_is_there_is_inva
     view = tree_of(SHAPE)
 
     def dropping(question: ChatRequest) -> object:
-        said = pointing_at(["技术", "菜谱"], "jump")(question)
+        said = point_to_all(["技术", "菜谱"], "jump")(question)
         view.drop(view.id_of("菜谱"))
         return said
 
@@ -288,7 +288,7 @@ async def test_a_jump_that_leads_nowhere_is_invalid_at_once(names: list[str | li
         [view.id_of(item) if item != ROOT_ID else item for item in ([some] if isinstance(some, str) else some)]
         for some in names
     ]
-    walk = Descent([*({"action": "jump", "node_ids": item} for item in ids), pointing("Go")], view)
+    walk = Descent([*({"action": "jump", "node_ids": item} for item in ids), point_to("Go")], view)
 
     found = await walk.down()
 
@@ -300,7 +300,7 @@ async def test_a_jump_that_leads_nowhere_is_invalid_at_once(names: list[str | li
 async def test_from_where_several_branches_part_all_of_them_can_be_seen() -> None:
     view = tree_of({"技术": {"编程语言": {"Go": {}}, "网络": {"TCP": {}}, "数据": {"SQL": {}}}})
     up = {"action": "jump", "node_id": view.id_of("技术")}
-    walk = Descent([pointing_at(["编程语言", "网络"], "jump"), up, pointing("SQL")], view)
+    walk = Descent([point_to_all(["编程语言", "网络"], "jump"), up, point_to("SQL")], view)
 
     found = await walk.down()
 
@@ -311,7 +311,7 @@ async def test_rounds_that_come_to_no_end_end_at_their_limit() -> None:
     deep: Shape = {"leaf": {}, "other": {}}
     for number in range(9, -1, -1):
         deep = {f"level {number}": deep}
-    walk = Descent([pointing(f"level {number}", "jump") for number in range(10)], tree_of(deep))
+    walk = Descent([point_to(f"level {number}", "jump") for number in range(10)], tree_of(deep))
 
     found = await walk.down()
 
@@ -321,7 +321,7 @@ async def test_rounds_that_come_to_no_end_end_at_their_limit() -> None:
 
 
 async def test_the_budget_holds_over_all_rounds_together() -> None:
-    walk = Descent([pointing("技术", "jump"), pointing("编程语言", "jump"), NEVER, pointing("Go")], budget_s=0.1)
+    walk = Descent([point_to("技术", "jump"), point_to("编程语言", "jump"), NEVER, point_to("Go")], budget_s=0.1)
 
     found = await asyncio.wait_for(walk.down(), 5)
 
@@ -332,7 +332,7 @@ async def test_the_budget_holds_over_all_rounds_together() -> None:
 
 
 async def test_a_budget_that_is_spent_asks_nobody() -> None:
-    walk = Descent([pointing("Go")], budget_s=0.0)
+    walk = Descent([point_to("Go")], budget_s=0.0)
 
     found = await walk.down()
 
@@ -358,11 +358,11 @@ async def test_a_keyword_is_placed_below_what_the_model_matches_and_below_the_ro
     view = tree_of(SHAPE)
     languages, tech = view.id_of("编程语言"), view.id_of("技术")
 
-    assert await placed(pointing("技术", "jump"), pointing("编程语言")) == (languages, None)
-    assert await placed(pointing("技术", "jump"), {"action": "missing"}) == (tech, None)
-    assert await placed(pointing_at(["编程语言", "网络"])) == (ROOT_ID, None)
-    assert await placed(pointing("技术", "jump"), {"action": "match", "node_id": "root"}) == (ROOT_ID, None)
-    assert await placed(pointing("技术", "jump"), chat_failure()) == (tech, "agent_failure")
+    assert await placed(point_to("技术", "jump"), point_to("编程语言")) == (languages, None)
+    assert await placed(point_to("技术", "jump"), {"action": "missing"}) == (tech, None)
+    assert await placed(point_to_all(["编程语言", "网络"])) == (ROOT_ID, None)
+    assert await placed(point_to("技术", "jump"), {"action": "match", "node_id": "root"}) == (ROOT_ID, None)
+    assert await placed(point_to("技术", "jump"), chat_failure()) == (tech, "agent_failure")
 
 
 async def test_the_wording_turns_on_what_the_descent_is_for() -> None:
@@ -379,7 +379,7 @@ async def test_the_wording_turns_on_what_the_descent_is_for() -> None:
 
 
 async def test_each_call_is_recorded_as_it_was_asked_and_answered() -> None:
-    walk = Descent([pointing("编程语言", "jump"), chat_failure()])
+    walk = Descent([point_to("编程语言", "jump"), chat_failure()])
 
     jump, failed = (await walk.down()).calls
 

@@ -8,7 +8,7 @@ from knowhub.core.language_models import ChatRequest
 from knowhub.keywords.model import ROOT_ID
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
-from tests.fakes.queued_chat import pointing, pointing_at
+from tests.fakes.queued_chat import point_to, point_to_all
 from tests.unit.keywords.descent.descent_walk import SHAPE, Descent, chat_failure
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
-    walk = Descent([pointing("top 49", "jump"), pointing("leaf 49"), pointing("top 7")], view)
+    walk = Descent([point_to("top 49", "jump"), point_to("leaf 49"), point_to("top 7")], view)
 
     await walk.down()
     await walk.down()
@@ -32,7 +32,7 @@ async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
 
 
 async def test_recent_matches_come_first_in_round_one_only() -> None:
-    walk = Descent([pointing("Go"), pointing("技术", "jump"), {"action": "missing"}])
+    walk = Descent([point_to("Go"), point_to("技术", "jump"), {"action": "missing"}])
 
     await walk.down()
     await walk.down()
@@ -42,7 +42,7 @@ async def test_recent_matches_come_first_in_round_one_only() -> None:
 
 
 async def test_nothing_but_a_match_is_remembered() -> None:
-    walk = Descent([pointing("技术", "jump"), {"action": "missing"}, pointing_at(["Go", "TCP"]), chat_failure()])
+    walk = Descent([point_to("技术", "jump"), {"action": "missing"}, point_to_all(["Go", "TCP"]), chat_failure()])
 
     for _ in range(3):
         await walk.down()
@@ -56,7 +56,7 @@ async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() ->
 
     def dropping(action: str) -> Callable[[ChatRequest], object]:
         def answer(question: ChatRequest) -> object:
-            said = pointing("Go", action)(question)
+            said = point_to("Go", action)(question)
             view.drop(go)
             return said
 
@@ -76,9 +76,9 @@ async def test_what_was_made_while_the_model_thought_is_shown_in_the_next_round(
 
     def creating(question: ChatRequest) -> object:
         view.put("Rust", view.id_of("编程语言"))
-        return pointing("编程语言", "jump")(question)
+        return point_to("编程语言", "jump")(question)
 
-    walk = Descent([creating, pointing("Rust")], view)
+    walk = Descent([creating, point_to("Rust")], view)
 
     found = await walk.down()
 
@@ -90,9 +90,9 @@ async def test_nothing_that_the_caller_does_not_see_is_shown_suggested_or_matche
     hidden = view.id_of("编程语言")
     view.edit(hidden, owner="user:bob", scopes=("user:bob",))
     ann = caller(user_id="ann")
-    parted = Descent([pointing_at(["Python", "Go"], "jump", "node_ids")], view, ctx=ann)
+    parted = Descent([point_to_all(["Python", "Go"], "jump", "node_ids")], view, ctx=ann)
     named = Descent([{"action": "match", "node_id": hidden}], view, ctx=ann)
-    placed = Descent([pointing("Python", "jump")], view, ctx=ann)
+    placed = Descent([point_to("Python", "jump")], view, ctx=ann)
     view.put("Django", view.id_of("Python"))
 
     unclear, refused, below = await parted.down(), await named.down(), await placed.down()
@@ -110,14 +110,14 @@ async def test_a_tree_that_is_empty_is_asked_about_all_the_same() -> None:
     found = await walk.down("rust")
 
     assert (found.suggested_parent_id, found.suggested_name) == (ROOT_ID, "Rust")
-    assert walk.chat.shown()["candidates"] == []
+    assert walk.chat.read_prompt()["candidates"] == []
 
 
 async def test_the_root_is_never_a_match_of_a_search() -> None:
     to_root = {"action": "jump", "node_id": ROOT_ID}
 
     of_nothing = await Descent([to_root, {"action": "missing"}], FakeKeywordView()).down()
-    back = Descent([pointing("技术", "jump"), to_root, pointing("菜谱")])
+    back = Descent([point_to("技术", "jump"), to_root, point_to("菜谱")])
     taken = await back.down()
 
     assert (of_nothing.outcome, of_nothing.reason, of_nothing.suggested_parent_id) == (
@@ -125,4 +125,4 @@ async def test_the_root_is_never_a_match_of_a_search() -> None:
         "invalid_jump",
         ROOT_ID,
     )
-    assert (back.chat.shown()["current_path"], taken.node_id) == ([], back.view.id_of("菜谱"))
+    assert (back.chat.read_prompt()["current_path"], taken.node_id) == ([], back.view.id_of("菜谱"))

@@ -15,7 +15,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import Deletion
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import CountedIds, local, retry_key
-from tests.fakes.scripted_chat import Meanwhile, candidates_in
+from tests.fakes.scripted_chat import DelayedChat, candidates_in
 from tests.unit.keywords.tree_hub import ANN, BOB, TreeHub, hub_with
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +69,7 @@ async def test_a_keyword_that_vanished_while_the_model_thought_is_left_out() -> 
     hub = hub_with()
     gone, stays = await hub.keyword("Python"), await hub.keyword("Go")
     answers = [answer_links(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
-    chat = Meanwhile(answers, lambda: hub.keywords.delete(ANN, gone, Deletion()))
+    chat = DelayedChat(answers, lambda: hub.keywords.delete(ANN, gone, Deletion()))
     agent = KeywordAgent(chat, RecentMatchesByReader(), TreeOptions())
     infos = InfoService(hub.store, KeywordTextRules(), CountedIds(1_000), agent, TreeOptions())
 

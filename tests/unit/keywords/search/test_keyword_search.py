@@ -13,7 +13,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import Deletion
-from tests.fakes.scripted_chat import Answer, Meanwhile, jump_to, match, missing
+from tests.fakes.scripted_chat import Answer, DelayedChat, jump_to, match, missing
 from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with, list_names
 
 pytestmark = pytest.mark.anyio
@@ -132,7 +132,7 @@ async def test_what_vanishes_while_the_model_thinks_is_not_found() -> None:
     def gone_after(question: ChatRequest) -> Mapping[str, Any]:
         return match("Python")(question)
 
-    chat = Meanwhile([gone_after], lambda: hub.keywords.delete(ANN, doomed, Deletion()))
+    chat = DelayedChat([gone_after], lambda: hub.keywords.delete(ANN, doomed, Deletion()))
     finding = KeywordSearch(
         hub.store, NearKeywords(TEXT), KeywordAgent(chat, RecentMatchesByReader(), TreeOptions()), TreeOptions()
     )
