@@ -26,7 +26,7 @@ from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import Environment, FileStore, open_store
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import FakeClock
-from tests.context_rows import ACCOUNT, memory_at, node_row, said, session_at, written
+from tests.context_rows import ACCOUNT, commit_rows, memory_at, node_row, part_rows, session_at
 
 ROUNDS, TURNS = 5, 10
 TARGET = 0.8
@@ -92,7 +92,7 @@ async def _committed(store: FileStore, turn: int, nodes: int) -> Operation:
         )
         for number in range(nodes)
     ]
-    return await written(store, node_row(session, abstract="A session"), *said(session, texts), *memories)
+    return await commit_rows(store, node_row(session, abstract="A session"), *part_rows(session, texts), *memories)
 
 
 def _nodes_of(operation: Operation) -> list[str]:

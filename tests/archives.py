@@ -15,8 +15,8 @@ MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One member of an archive: its name, its bytes, and of which kind it is."""
+class ArchiveMember:
+    """A member of an archive: its name, its bytes, and its type."""
 
     name: str
     data: bytes = b""
@@ -29,51 +29,53 @@ class Archive:
     """The members of an archive, parsed, so that a test can spoil one and pack them again."""
 
     manifest: dict[str, Any]
-    pieces: Sequence[Piece] = field(default_factory=list)
+    members: Sequence[ArchiveMember] = field(default_factory=list)
 
     @classmethod
-    def of(cls, path: Path) -> "Archive":
-        """Read a whole one."""
+    def read(cls, path: Path) -> "Archive":
+        """Read an archive."""
         with tarfile.open(path) as archive:
             read = {getmember.name: _content(archive, getmember) for getmember in archive.getmembers()}
         manifest = orjson.loads(read.pop(MANIFEST))
-        return cls(manifest, [Piece(name, data) for name, data in read.items()])
+        return cls(manifest, [ArchiveMember(name, data) for name, data in read.items()])
 
-    def changed(self, **fields: object) -> "Archive":
-        """Return the same with other fields in its manifest."""
+    def with_manifest(self, **fields: object) -> "Archive":
+        """Return it with other fields in its manifest."""
         return replace(self, manifest={**self.manifest, **fields})
 
-    def with_pieces(self, *pieces: Piece) -> "Archive":
-        """Return it with other members, of which the manifest says the truth."""
-        told = {piece.name: {"bytes": len(piece.data), "sha256": sha256(piece.data).hexdigest()} for piece in pieces}
-        return replace(self, manifest={**self.manifest, "members": told}, pieces=list(pieces))
+    def with_members(self, *members: ArchiveMember) -> "Archive":
+        """Return it with other members, listed in the manifest with their true sizes and hashes."""
+        listed = {
+            member.name: {"bytes": len(member.data), "sha256": sha256(member.data).hexdigest()} for member in members
+        }
+        return replace(self, manifest={**self.manifest, "members": listed}, members=list(members))
 
-    def and_pieces(self, *pieces: Piece) -> "Archive":
-        """Return it with more members, of which the manifest says nothing."""
-        return replace(self, pieces=[*self.pieces, *pieces])
+    def with_undeclared(self, *members: ArchiveMember) -> "Archive":
+        """Return it with more members that the manifest does not list."""
+        return replace(self, members=[*self.members, *members])
 
     def write(self, path: Path) -> Path:
-        """Pack it."""
-        path.write_bytes(gzip.compress(self.unpacked(), 1))
+        """Write it as a compressed tar."""
+        path.write_bytes(gzip.compress(self.to_tar(), 1))
         return path
 
-    def unpacked(self) -> bytes:
-        """Return the tar that is in it."""
-        return packed([Piece(MANIFEST, orjson.dumps(self.manifest)), *self.pieces])
+    def to_tar(self) -> bytes:
+        """Return it as an uncompressed tar."""
+        return pack_tar([ArchiveMember(MANIFEST, orjson.dumps(self.manifest)), *self.members])
 
 
-def packed(pieces: Sequence[Piece]) -> bytes:
+def pack_tar(members: Sequence[ArchiveMember]) -> bytes:
     """Return a tar of members in their order, whatever they are."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for piece in pieces:
-            member = tarfile.TarInfo(piece.name)
-            member.type, member.linkname, member.size = piece.kind, piece.target, len(piece.data)
-            archive.addfile(member, io.BytesIO(piece.data))
+        for member in members:
+            entry = tarfile.TarInfo(member.name)
+            entry.type, entry.linkname, entry.size = member.kind, member.target, len(member.data)
+            archive.addfile(entry, io.BytesIO(member.data))
     return file.getvalue()
 
 
-def members_of(folder: Path) -> Mapping[str, bytes]:
+def read_folder(folder: Path) -> Mapping[str, bytes]:
     """Return every file below a folder, by its name from there."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 

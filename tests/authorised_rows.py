@@ -1,4 +1,4 @@
-"""Rows for requests of the authorisation matrix to be about, made over HTTP by the holder of one key."""
+"""Rows for the requests of the authorisation matrix, created over HTTP with one key."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import httpx
 
 from knowhub.bootstrap import Hub
 from knowhub.identity.model import KeyHolder
-from tests.authorisation import CONTEXT, INFOS, KEYWORDS, KNOWLEDGE, RESOURCE, Asked, Ids
-from tests.keys import ROOT_KEY, minted
+from tests.authorisation import CONTEXT, INFOS, KEYWORDS, KNOWLEDGE, RESOURCE, Ids, RouteRequest
+from tests.keys import ROOT_KEY, issue_key
 
 
-class Made:
-    """Makes rows that the project `atlas` sees and the holder of one key owns, and asks about them."""
+class RowMaker:
+    """Creates rows that one key owns and the project `atlas` sees, and sends requests on them."""
 
     def __init__(
         self, api: httpx.AsyncClient, hub: Hub, owner: str, scopes: tuple[str, ...] = ("project:atlas",)
@@ -22,8 +22,8 @@ class Made:
         self._scopes = scopes
         self._count = 0
 
-    async def rows(self, path: str, row: Asked) -> dict[str, str]:
-        """Make the rows that a request is about, each of them new."""
+    async def rows(self, path: str, row: RouteRequest) -> dict[str, str]:
+        """Create new rows for a request, and return their ids."""
         wanted = {name for name in _MADE if f"{{{name}" in path or name in row.uses}
         ids: dict[str, str] = {}
         for name, make in _MADE.items():
@@ -31,8 +31,8 @@ class Made:
                 ids |= await make(self, ids)
         return ids
 
-    async def ask(self, method: str, path: str, row: Asked, ids: Ids, key: str | None) -> httpx.Response:
-        """Send a request as it does what it is for, with a key or none."""
+    async def ask(self, method: str, path: str, row: RouteRequest, ids: Ids, key: str | None) -> httpx.Response:
+        """Send a valid request, with a key or without."""
         body = None if row.body is None else row.body(ids)
         lines = isinstance(body, bytes)
         url = path.replace(":path}", "}").format(**ids)
@@ -45,7 +45,7 @@ class Made:
         )
 
     async def knowledge(self, _ids: Ids) -> dict[str, str]:
-        row = await self._saved(
+        row = await self._save(
             KNOWLEDGE, task="matrix", content=f"of the matrix, {self._number()}", scopes=self._scopes
         )
         return {"knowledge_id": row["id"], "operation_id": row["operation_id"]}
@@ -53,23 +53,23 @@ class Made:
     async def keyword(self, _ids: Ids) -> dict[str, str]:
         number = self._number()
         named = {"name": "matrix tree", "aliases": [f"alias {number}"], "llm_auto_place": False}
-        row = await self._saved(KEYWORDS, **named, scopes=self._scopes, allow_duplicate=True)
+        row = await self._save(KEYWORDS, **named, scopes=self._scopes, allow_duplicate=True)
         return {"keyword_id": row["id"], "alias": f"alias {number}"}
 
     async def other_keyword(self, _ids: Ids) -> dict[str, str]:
         named = {"name": f"another, {self._number()}", "llm_auto_place": False}
         return {
-            "other_keyword_id": (await self._saved(KEYWORDS, **named, scopes=self._scopes, allow_duplicate=True))["id"]
+            "other_keyword_id": (await self._save(KEYWORDS, **named, scopes=self._scopes, allow_duplicate=True))["id"]
         }
 
     async def info(self, ids: Ids) -> dict[str, str]:
         linked = [ids["keyword_id"]] if "keyword_id" in ids else []
         text = f"of the matrix, {self._number()}"
-        return {"info_id": (await self._saved(INFOS, content=text, keyword_ids=linked, scopes=self._scopes))["id"]}
+        return {"info_id": (await self._save(INFOS, content=text, keyword_ids=linked, scopes=self._scopes))["id"]}
 
     async def resource(self, _ids: Ids) -> dict[str, str]:
         named = f"matrix/of/{self._number():04}"
-        return {"resource_id": (await self._saved(RESOURCE, id=named, body="x", scopes=self._scopes))["id"]}
+        return {"resource_id": (await self._save(RESOURCE, id=named, body="x", scopes=self._scopes))["id"]}
 
     async def fresh(self, _ids: Ids) -> dict[str, str]:
         return {"fresh": f"matrix/fresh/{self._number():04}"}
@@ -77,7 +77,7 @@ class Made:
     async def memory(self, _ids: Ids) -> dict[str, str]:
         named = f"matrix-{self._number():04}"
         said = [{"role": "user", "content": f"of the matrix, {named}"}]
-        row = await self._saved(f"{CONTEXT}/sessions/commit", session_id=named, messages=said)
+        row = await self._save(f"{CONTEXT}/sessions/commit", session_id=named, messages=said)
         return {"memory_uri": row["archive"]["archive_uri"], "session_id": named}
 
     async def hook(self, _ids: Ids) -> dict[str, str]:
@@ -87,7 +87,7 @@ class Made:
         """Create two memories with an edge from the first to the second."""
         named = f"matrix-{self._number():04}"
         new = {"category": "events", "content": "of the matrix"}
-        uris = [(await self._saved(f"{CONTEXT}/nodes", **new, name=f"{named}-{end}"))["uri"] for end in ("a", "b")]
+        uris = [(await self._save(f"{CONTEXT}/nodes", **new, name=f"{named}-{end}"))["uri"] for end in ("a", "b")]
         edge = {"from_uri": uris[0], "to_uri": uris[1]}
         assert (await self.api.put(f"{CONTEXT}/relations", json=edge, headers=headers(self._owner))).status_code == 200
         return dict(zip(("note_uri", "other_note_uri"), uris, strict=True))
@@ -96,21 +96,21 @@ class Made:
         return {"event_id": f"matrix-event-{self._number():04}"}
 
     async def snapshot(self, _ids: Ids) -> dict[str, str]:
-        return {"ts": (await self._done("/api/maintenance/snapshots"))["ts"]}
+        return {"ts": (await self._post_as_root("/api/maintenance/snapshots"))["ts"]}
 
     async def job(self, _ids: Ids) -> dict[str, str]:
-        return {"job_id": (await self._done("/api/maintenance/reindex?wait=false"))["job_id"]}
+        return {"job_id": (await self._post_as_root("/api/maintenance/reindex?wait=false"))["job_id"]}
 
     async def key(self, _ids: Ids) -> dict[str, str]:
-        return {"key_id": (await minted(self.hub, KeyHolder(f"matrix-{self._number()}"))).key.key_id}
+        return {"key_id": (await issue_key(self.hub, KeyHolder(f"matrix-{self._number()}"))).key.key_id}
 
-    async def _saved(self, path: str, **body: object) -> dict[str, Any]:
+    async def _save(self, path: str, **body: object) -> dict[str, Any]:
         answer = await self.api.post(path, json=body, headers=headers(self._owner))
         assert answer.status_code == 201, answer.text
         row: dict[str, Any] = answer.json()
         return row
 
-    async def _done(self, path: str) -> dict[str, str]:
+    async def _post_as_root(self, path: str) -> dict[str, str]:
         answer = await self.api.post(path, headers=headers(ROOT_KEY))
         told: dict[str, str] = answer.json()
         # A job of its kind may run still, which is one as well.
@@ -123,25 +123,25 @@ class Made:
 
 
 _MADE = {
-    "knowledge_id": Made.knowledge,
-    "operation_id": Made.knowledge,
-    "keyword_id": Made.keyword,
-    "other_keyword_id": Made.other_keyword,
-    "info_id": Made.info,
-    "resource_id": Made.resource,
-    "fresh": Made.fresh,
-    "memory_uri": Made.memory,
-    "session_id": Made.memory,
-    "host": Made.hook,
-    "note_uri": Made.note,
-    "other_note_uri": Made.note,
-    "event_id": Made.event,
-    "ts": Made.snapshot,
-    "job_id": Made.job,
-    "key_id": Made.key,
+    "knowledge_id": RowMaker.knowledge,
+    "operation_id": RowMaker.knowledge,
+    "keyword_id": RowMaker.keyword,
+    "other_keyword_id": RowMaker.other_keyword,
+    "info_id": RowMaker.info,
+    "resource_id": RowMaker.resource,
+    "fresh": RowMaker.fresh,
+    "memory_uri": RowMaker.memory,
+    "session_id": RowMaker.memory,
+    "host": RowMaker.hook,
+    "note_uri": RowMaker.note,
+    "other_note_uri": RowMaker.note,
+    "event_id": RowMaker.event,
+    "ts": RowMaker.snapshot,
+    "job_id": RowMaker.job,
+    "key_id": RowMaker.key,
 }
 
 
 def headers(key: str | None) -> dict[str, str]:
-    """Return the headers of a request with a key, or none."""
+    """Return the headers of a request with a key, or without."""
     return {"X-Request-ID": "the-same"} | ({} if key is None else {"X-API-Key": key})

@@ -1,4 +1,4 @@
-"""What tests build again and again: records, a clock and ids that are known beforehand, an open store."""
+"""Builders that most tests share: records, a fake clock, predictable ids, an open store."""
 
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -26,7 +26,7 @@ START = 1_772_712_000.0
 
 
 class FakeClock:
-    """A clock that stands still until it is moved."""
+    """A clock that moves only by `advance`."""
 
     def __init__(self, now: float = START) -> None:
         self.seconds = now
@@ -60,7 +60,7 @@ def caller(**ids: str) -> RequestContext:
 
 
 def new_knowledge(content: str = "Wait for the element before clicking it.", **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
-    """Return a record to save; every field has a default that a test need not care about."""
+    """Return a record to save; every field has a default."""
     return NewKnowledge(**{"task": "Log in with Selenium", "content": content, "types": ("tool",)} | fields)
 
 
@@ -69,7 +69,7 @@ def knowledge_row(row_id: str = "knowledge-1", now: float = START, **fields: Any
     return decisions.new_row(new_knowledge(**fields), row_id, now, local())
 
 
-def imported(row_id: str | None, content: str = "imported", **evaluation: object) -> ImportedKnowledge:
+def import_line(row_id: str | None, content: str = "imported", **evaluation: object) -> ImportedKnowledge:
     """Return one line of an import."""
     return ImportedKnowledge(row_id, new_knowledge(content), evaluation)
 
@@ -138,7 +138,7 @@ def domain_on(store: FileStore, ids: Ids | None = None) -> Domain:
 
 
 @asynccontextmanager
-async def opened(
+async def open_domain(
     folder: Path,
     files: FileSystem | None = None,
     options: StoreOptions | None = None,

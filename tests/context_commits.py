@@ -1,4 +1,4 @@
-"""Sessions to commit, over a store in memory: what tests of the commit build again and again."""
+"""Builders for tests of the session commit, on a store in memory."""
 
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -23,8 +23,8 @@ SESSION = "ctx://default/users/li/sessions/s1"
 
 
 @dataclass
-class SeenDirectories:
-    """Directories that only note which operations they were given; `is_well` says whether they can be written."""
+class RecordingDirectories:
+    """Records the operations it is given instead of writing directories; `is_well` is what `project` returns."""
 
     is_well: bool = True
     operations: list[Operation] = field(default_factory=list)
@@ -35,8 +35,8 @@ class SeenDirectories:
         return self.is_well
 
 
-class Desk:
-    """A coordinator with all that it stands on."""
+class CommitBench:
+    """A commit coordinator with its store, clock and directories."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Desk:
     ) -> None:
         self.clock = FakeClock()
         self.store = store or MemoryStore(self.clock, CountedIds())
-        self.directories = SeenDirectories()
+        self.directories = RecordingDirectories()
         self.commits = CommitCoordinator(self.store, ArchiveBuilder(), self.directories, stages=stages)
 
     async def commit(
@@ -77,23 +77,23 @@ class Desk:
         return [row for row in self.nodes().values() if row["category"] == category]
 
 
-def user(content: str, message_id: str | None = None, timestamp: str | None = None, name: str = "") -> Message:
-    """Return what a user says."""
+def user_message(content: str, message_id: str | None = None, timestamp: str | None = None, name: str = "") -> Message:
+    """Return a message of a user."""
     return Message("user", content, name, message_id, timestamp)
 
 
-def agent(content: str, message_id: str | None = None) -> Message:
-    """Return what an assistant says."""
+def agent_message(content: str, message_id: str | None = None) -> Message:
+    """Return a message of an assistant."""
     return Message("assistant", content, "", message_id)
 
 
-def tool(content: str, name: str = "shell", message_id: str | None = None) -> Message:
-    """Return what a tool answers."""
+def tool_message(content: str, name: str = "shell", message_id: str | None = None) -> Message:
+    """Return a message of a tool."""
     return Message("tool", content, name, message_id)
 
 
-def forget(desk: Desk, *addresses: str, is_forgotten: bool = True) -> Coroutine[Any, Any, Outcome]:
-    """Delete rows as a person does, or, where nothing is to be forgotten, as an undo."""
+def delete_rows(desk: CommitBench, *addresses: str, is_forgotten: bool = True) -> Coroutine[Any, Any, Outcome]:
+    """Delete rows as a person does, or, without `is_forgotten`, as an undo does."""
 
     def decide(view: AccountView) -> Draft:
         writes = []
@@ -107,11 +107,11 @@ def forget(desk: Desk, *addresses: str, is_forgotten: bool = True) -> Coroutine[
     return desk.store.commit("default", "user:li", decide)
 
 
-def whose(session_id: str = "s1") -> MemoryContext:
+def memory_spaces(session_id: str = "s1") -> MemoryContext:
     """Return the spaces of Li and the helper."""
     return uri.memory_context(LI, session_id)
 
 
-def used(name: str, **fields: Any) -> UsedTool:  # noqa: ANN401 -- any field
+def tool_use(name: str, **fields: Any) -> UsedTool:  # noqa: ANN401 -- any field
     """Return a call of a tool."""
     return UsedTool(name, **fields)

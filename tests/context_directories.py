@@ -1,4 +1,4 @@
-"""Directories of memories as a person reads them."""
+"""The directories of memories, read from disk."""
 
 from pathlib import Path
 
@@ -11,24 +11,24 @@ from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import FileStore
 
 
-def export_of(store: FileStore, folder: Path, files: FileSystem | None = None) -> DirectoryExport:
-    """Return what writes the directories of a store."""
+def make_export(store: FileStore, folder: Path, files: FileSystem | None = None) -> DirectoryExport:
+    """Return the export that writes the directories of a store."""
     return DirectoryExport(files or RealFileSystem(), DataDirectory(folder).context, store, CONTEXT_DIRECTORIES)
 
 
-def place_of(folder: Path, address: str) -> Path:
-    """Return where the directory of a node is, or would be."""
+def directory_of(folder: Path, address: str) -> Path:
+    """Return the path of the directory of a node, which need not exist."""
     return folder / "context" / directory_path(address)
 
 
 def read_text(folder: Path, address: str, name: str = CONTENT) -> str:
     """Return one file of a node."""
-    return (place_of(folder, address) / name).read_text(encoding="utf-8")
+    return (directory_of(folder, address) / name).read_text(encoding="utf-8")
 
 
-def is_shown(folder: Path, address: str) -> bool:
-    """Return whether a node has a directory, with all that it tells of."""
-    place = place_of(folder, address)
+def has_directory(folder: Path, address: str) -> bool:
+    """Return whether a node has a directory; fail if it lacks a file that its metadata lists."""
+    place = directory_of(folder, address)
     if not place.exists():
         return False
     told = orjson.loads((place / META).read_bytes())
@@ -37,8 +37,8 @@ def is_shown(folder: Path, address: str) -> bool:
     return True
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Return every file in the folder of all memories but the checkpoint."""
+def read_context_files(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of every file below `context/` by path, without the checkpoint."""
     root = folder / "context"
     paths = (path for path in root.rglob("*") if path.is_file() and path.name != "checkpoint.json")
     return {str(path.relative_to(root)): path.read_bytes() for path in paths}

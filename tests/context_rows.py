@@ -16,7 +16,7 @@ OWNER = "user:li"
 
 
 def node_row(address: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
-    """Return the row of a fresh node; what stands at a URI says of what category it is."""
+    """Return the row of a new node; its category follows from the URI."""
     parsed = uri.parse(address)
     category = parsed.category or MemoryCategory.EVENTS
     kind = {MemoryCategory.SESSIONS: "session", MemoryCategory.SKILLS: "skill"}.get(category, "memory")
@@ -70,11 +70,11 @@ def memory_at(category: MemoryCategory, name: str = "", account: str = ACCOUNT, 
 
 
 def draft(*rows: Mapping[str, Any], op: str = "commit_session") -> Draft:
-    """Return one operation that writes these rows, each where it belongs."""
+    """Return one operation that writes these rows, each into its collection."""
     return Draft(op, [Write(PARTS if "session_uri" in row else NODES, str(row["id"]), row) for row in rows])
 
 
-async def written(store: FileStore, *rows: Mapping[str, Any], reply: Mapping[str, Any] | None = None) -> Operation:
+async def commit_rows(store: FileStore, *rows: Mapping[str, Any], reply: Mapping[str, Any] | None = None) -> Operation:
     """Commit one operation that writes these rows, and return it."""
     made = draft(*rows)
     outcome = await store.commit(ACCOUNT, OWNER, lambda _view: Draft(made.op, made.writes, reply))
@@ -82,6 +82,6 @@ async def written(store: FileStore, *rows: Mapping[str, Any], reply: Mapping[str
     return outcome.operation
 
 
-def said(session_uri: str, texts: Sequence[str], first: int = 0) -> list[dict[str, Any]]:
-    """Return parts that say these texts, one after the other."""
+def part_rows(session_uri: str, texts: Sequence[str], first: int = 0) -> list[dict[str, Any]]:
+    """Return the rows of messages with these texts, in order."""
     return [part_row(session_uri, number, text) for number, text in enumerate(texts, first)]

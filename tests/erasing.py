@@ -1,4 +1,4 @@
-"""Searching a data directory for a text, as somebody would who must be sure that it is gone."""
+"""Search a data directory for a text that must be gone from it."""
 
 import gzip
 from pathlib import Path
@@ -11,18 +11,18 @@ from knowhub.search.analysis import index_terms
 _LONG_TERM = 8
 
 
-def files_with(folder: Path, text: str) -> list[str]:
-    """Name every file in whose bytes a text stands, as it is or escaped; what is packed is unpacked."""
+def find_files_with(folder: Path, text: str) -> list[str]:
+    """Return the files that contain a text, plain or escaped; gzip files are unpacked."""
     needles = [text.encode(), orjson.dumps(text)[1:-1], text.encode("unicode_escape"), text.encode("utf-16-le")]
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     found = [path for path in paths if any(needle in data for data in [_bytes(path)] for needle in needles)]
     return [path.relative_to(folder).as_posix() for path in found]
 
 
-def indexes_with(folder: Path, text: str) -> list[str]:
-    """Name every full-text index that has a term of a text, of a document that was deleted from it too.
+def find_indexes_with(folder: Path, text: str) -> list[str]:
+    """Return the full-text indexes that hold a term of a text, even of a deleted document.
 
-    Its files are packed term by term: they have to be asked. Short terms may come from elsewhere.
+    Terms are compressed in the files, so the index is queried. Short terms are skipped: other texts may have them.
     """
     terms = [term for term in index_terms(text) if len(term) >= _LONG_TERM]
     builds = sorted((folder / "indexes" / "lexical").glob("*/build-*"))

@@ -49,7 +49,7 @@ def _json(chars: int) -> str:
     return json.dumps(rows, separators=(",", ":"))[:chars]
 
 
-def _numbered(chars: int) -> str:
+def _make_clauses(chars: int) -> str:
     """Return clauses that all differ: what holds each against each is slow with these."""
     text = ""
     numbers = count()
@@ -80,5 +80,5 @@ HOSTILE_TEXTS: Final[Mapping[str, Callable[[int], str]]] = {
     "talk": _draw(_SENTENCES_EN),
     "log": _log,
     "JSON": _json,
-    "clauses": _numbered,
+    "clauses": _make_clauses,
 }

@@ -1,4 +1,4 @@
-"""An open hub whose upkeep runs only when the test says so."""
+"""Open hubs whose upkeep runs only when the test calls it."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -19,28 +19,30 @@ from tests.pure_decisions import run_twice
 
 
 @asynccontextmanager
-async def hub_on(folder: Path, index_batch: int = 1000, embedder: Embedder | None = None) -> AsyncIterator[Hub]:
-    """Open a hub whose upkeep runs only when the test says so, and once at its end."""
+async def open_search_hub(
+    folder: Path, index_batch: int = 1000, embedder: Embedder | None = None
+) -> AsyncIterator[Hub]:
+    """Open a hub whose upkeep runs only when the test calls it, and once at the end."""
     settings = Settings(data_dir=folder, owner=OWNER, index_batch=index_batch, embedding_search_budget_s=30.0)
     async with open_hub(settings, Overrides(embedder=embedder, run_decision=run_twice), maintain=False) as hub:
         yield hub
 
 
-async def saved(hub: Hub, new: NewKnowledge) -> str:
+async def save_record(hub: Hub, new: NewKnowledge) -> str:
     """Save a record and return its id."""
     return str((await hub.knowledge.records.save(local(), new)).record["id"])
 
 
-def hub_at(
+def open_hub_at(
     folder: Path, clock: FakeClock | None = None, lock_timeout_s: float = 10.0
 ) -> AbstractAsyncContextManager[Hub]:
-    """Open a hub that does here what others do in a process apart, so that it costs none."""
+    """Open a hub that starts no subprocess: it does that work in this process."""
     world = Overrides(clock=clock or FakeClock(), files=RealFileSystem(), run_decision=run_twice)
     return open_hub(Settings(data_dir=folder, owner=OWNER, lock_timeout_s=lock_timeout_s), world, maintain=False)
 
 
-def folder_of(hub: Hub, root: Path, apart: SubprocessRunner | None = None) -> SnapshotFolder:
-    """Return the folder of snapshots that a hub has, with another way to run what it runs apart."""
+def make_snapshot_folder(hub: Hub, root: Path, apart: SubprocessRunner | None = None) -> SnapshotFolder:
+    """Return the snapshot folder of a hub; `apart` replaces its subprocess runner."""
     files, fixed = RealFileSystem(), FIXED_IDS
     return SnapshotFolder(
         files, DataDirectory(root), hub.store, hub.clock, hub.ids, apart or run_in_process(files), fixed, COLLECTIONS

@@ -1,4 +1,4 @@
-"""Hubs that ask for keys, and keys for them."""
+"""Hubs that require keys, and keys for them."""
 
 from pathlib import Path
 
@@ -9,21 +9,21 @@ from knowhub.identity.model import AuthenticatedCaller, IssuedKey, KeyHolder, Ne
 from knowhub.settings import Settings
 
 ROOT_KEY = "root-" + "r" * 40
-# A holder in a place of every kind, and in two of one.
+# A holder with a group of every kind, and two projects.
 LI = KeyHolder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
 
 
-def keyed(folder: Path, root_key: str | None = ROOT_KEY) -> Settings:
-    """Return the settings of a hub that asks for keys."""
+def make_keyed_settings(folder: Path, root_key: str | None = ROOT_KEY) -> Settings:
+    """Return the settings of a hub that requires keys."""
     return Settings(data_dir=folder, owner="user:local", auth="api-key", root_key=root_key)
 
 
-def root(account: str = "default") -> RequestContext:
+def root_caller(account: str = "default") -> RequestContext:
     """Return the context of a request with the root key."""
     return root_context(account)
 
 
-async def minted(
+async def issue_key(
     hub: Hub,
     holder: KeyHolder,
     role: Role = Role.WRITER,
@@ -31,28 +31,28 @@ async def minted(
     account: str = "default",
     expires_at: str | None = None,
 ) -> IssuedKey:
-    """Make a key, with its text."""
-    return await hub.identity.mint(root(account), NewKey(holder, role, expires_at))
+    """Issue a key, and return it with its text."""
+    return await hub.identity.mint(root_caller(account), NewKey(holder, role, expires_at))
 
 
-async def key_for(hub: Hub, user_id: str, role: Role = Role.WRITER, *, account: str = "default") -> str:
-    """Make a key for a user, and return its text."""
-    return text_of(await minted(hub, KeyHolder(user_id), role, account=account))
+async def issue_key_text(hub: Hub, user_id: str, role: Role = Role.WRITER, *, account: str = "default") -> str:
+    """Issue a key for a user, and return its text."""
+    return text_of(await issue_key(hub, KeyHolder(user_id), role, account=account))
 
 
 def text_of(key: IssuedKey) -> str:
-    """Return the text of a key that was just made."""
+    """Return the text of a key that was just issued."""
     assert key.text is not None
     return key.text
 
 
 async def caller_of(hub: Hub, text: str) -> AuthenticatedCaller:
-    """Return whose key this is, which has to open."""
+    """Return the caller of a key, which must be valid."""
     caller = await hub.identity.caller(text)
     assert caller is not None
     return caller
 
 
-def bearing(key: str) -> dict[str, str]:
+def key_headers(key: str) -> dict[str, str]:
     """Return the headers of a request with a key."""
     return {"X-API-Key": key}

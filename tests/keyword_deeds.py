@@ -1,4 +1,4 @@
-"""What is done to a tree in a test that does it in every order: each verb as a call, and as what it should leave."""
+"""Changes of a keyword tree for stateful tests: each is a call, and its effect on the model."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,8 +110,8 @@ GROWN: Final[st.SearchStrategy[list[Given]]] = st.sampled_from([[], TREE])
 
 
 @dataclass(frozen=True, slots=True)
-class Deeds:
-    """Makes deeds of what was drawn: numbers pick among what stands, now and then what does not."""
+class TreeChanges:
+    """Turns drawn values into changes. Numbers pick live rows, now and then a row that does not exist."""
 
     model: TreeModel
 
@@ -129,7 +129,7 @@ class Deeds:
         items = []
         for index, (new, above) in enumerate(drawn):
             first = self._new(new)
-            # A parent among the earlier ones, and now and then one that comes later or is the keyword itself.
+            # A parent from earlier in the batch; now and then a later one, or the keyword itself.
             parent_ref = None if above is None else f"ref-{above % (index + 1)}"
             parent_id = first.parent_id if parent_ref is None else None
             items.append(_with(first, parent_id=parent_id, parent_ref=parent_ref, ref=f"ref-{index}"))
@@ -220,7 +220,7 @@ class Deeds:
         )
 
     def link_near(self, pick: int, relation: RelationType) -> Deed:
-        """Link the info of a link that stands to the keyword above or to one below: a branch then has it twice."""
+        """Link the info of a live link to the parent or to a child of its keyword: a branch then has it twice."""
         pairs = sorted(self.model.links)
         info_id, linked = pairs[pick % len(pairs)] if pairs else (self._info(pick), self._keyword(pick))
         near = self.model.children(linked) or [self.model.keywords.get(linked, {}).get("parent_id") or _NOBODY]
@@ -241,16 +241,16 @@ class Deeds:
         )
 
     def _keyword(self, pick: int) -> str:
-        return _picked(sorted(self.model.keywords), pick)
+        return _pick_id(sorted(self.model.keywords), pick)
 
     def _two_keywords(self, pick: int, other: int) -> tuple[str, str]:
-        """Pick two, now and then one twice, and one that is missing."""
+        """Pick two keywords; now and then both are the same, or one does not exist."""
         first = self._keyword(pick)
         others = [keyword_id for keyword_id in sorted(self.model.keywords) if keyword_id != first or pick % 7 == 6]
-        return first, _picked(others, other)
+        return first, _pick_id(others, other)
 
     def _info(self, pick: int) -> str:
-        return _picked(sorted(self.model.infos), pick)
+        return _pick_id(sorted(self.model.infos), pick)
 
     def _new(self, new: Given) -> NewKeyword:
         name, pick, aliases, description, metadata, scopes = new
@@ -264,8 +264,8 @@ class Deeds:
 def steps_of(
     model: TreeModel, versions: Mapping[str, int], drawn: Sequence[tuple[int, int, int, str]]
 ) -> list[dict[str, Any]]:
-    """Make the steps of a plan, some of which cannot be taken."""
-    # Few keywords, so that the later steps stand on what the earlier ones did.
+    """Make the steps of a plan; some of them are invalid."""
+    # Few keywords, so that later steps build on earlier ones.
     first = drawn[0][1] % len(model.keywords)
     ids = [*sorted(model.keywords), *sorted(model.keywords)][first : first + 4]
 
@@ -295,8 +295,8 @@ def steps_of(
     return [step(*item) for item in drawn]
 
 
-def _picked(ids: Sequence[str], pick: int) -> str:
-    """Pick one that stands, now and then one that does not; numbers next to each other pick far from each other.
+def _pick_id(ids: Sequence[str], pick: int) -> str:
+    """Pick a live id, now and then a missing one. Adjacent numbers pick ids that are far apart.
 
     A negative number picks by age.
     """

@@ -27,7 +27,7 @@ _STRENGTH = ("PRIMARY", "EXAMPLE", "SOURCE", "RELATED")
 _TEXT = PlainText()
 
 
-class Refused(Exception):
+class ModelRefusal(Exception):
     """A verb that must not be carried out, with the error that should say so."""
 
     def __init__(self, kind: type[KnowHubError]) -> None:
@@ -37,12 +37,12 @@ class Refused(Exception):
 
 def refuse(kind: type[KnowHubError], *, when: object) -> None:
     if when:
-        raise Refused(kind)
+        raise ModelRefusal(kind)
 
 
 @dataclass
 class TreeModel:
-    """What stands: live keywords, infos and links, oldest first. A verb that raises Refused may have changed it."""
+    """The live keywords, infos and links, oldest first. A verb that raises ModelRefusal may have changed them."""
 
     keywords: dict[str, Said] = field(default_factory=lambda: {ROOT_ID: dict(ROOT_SAID)})
     infos: dict[str, Said] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class TreeModel:
 
     @classmethod
     def of(cls, rows: Rows) -> "TreeModel":
-        """Read from rows what stands."""
+        """Build the model from the live rows."""
         model = cls()
         for (collection, row_id), row in rows.items():
             if row.get("deleted"):
@@ -184,8 +184,8 @@ class TreeModel:
         for step in steps:
             try:
                 self._take(step, ids)
-            except Refused as refused:
-                raise Refused(InvalidInput if refused.kind is InvalidInput else Conflict) from refused
+            except ModelRefusal as refused:
+                raise ModelRefusal(InvalidInput if refused.kind is InvalidInput else Conflict) from refused
 
     def path(self, keyword_id: str) -> list[str]:
         """Return the ids from the root to a keyword. Fails when it does not hang below the root."""

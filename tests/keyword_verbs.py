@@ -1,4 +1,4 @@
-"""A keyword service on a store in memory, and what tests of it ask again and again."""
+"""A keyword service on a store in memory, and the calls that its tests share."""
 
 from typing import Any
 
@@ -34,29 +34,29 @@ def service_with(store: MemoryStore, agent: KeywordAgent, options: TreeOptions |
     return KeywordService(store, NearKeywords(PlainText()), RandomIds(), agent, options or TreeOptions())
 
 
-async def made(service: KeywordService, name: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
+async def create_keyword(service: KeywordService, name: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
     """Make a keyword and return its id."""
     created = await service.create(ctx, NewKeyword(name, allow_duplicate=True, **fields), auto_place=False)
     return str(created.row["id"])
 
 
-async def shown(service: KeywordService, keyword_id: str, ctx: RequestContext = ANN) -> dict[str, Any]:
-    """Return a keyword as its reader gets it."""
+async def read_keyword(service: KeywordService, keyword_id: str, ctx: RequestContext = ANN) -> dict[str, Any]:
+    """Return a keyword as this caller reads it."""
     row: dict[str, Any] = orjson.loads((await service.get(ctx, keyword_id)).json)
     return row
 
 
-async def names_below(service: KeywordService, keyword_id: str = ROOT_ID, ctx: RequestContext = ANN) -> list[str]:
+async def list_child_names(service: KeywordService, keyword_id: str = ROOT_ID, ctx: RequestContext = ANN) -> list[str]:
     """Return the names of a keyword's children."""
     return [orjson.loads(child)["name"] for child in (await service.list_children(ctx, keyword_id)).records]
 
 
-async def ops(store: MemoryStore) -> list[str]:
-    """Return what was done, oldest first."""
+async def list_op_names(store: MemoryStore) -> list[str]:
+    """Return the names of the operations, oldest first."""
     return [operation.op async for operation in store.operations("default")][::-1]
 
 
-async def last(store: MemoryStore) -> Operation:
+async def get_last_operation(store: MemoryStore) -> Operation:
     """Return the newest operation."""
     newest = await anext(aiter(store.operations("default")))
     assert newest.seq == store.last_seq

@@ -1,4 +1,4 @@
-"""Layered memories in a hub whose upkeep runs only when a test says so, and their vectors on the disk."""
+"""Memories in a hub whose upkeep runs only when a test calls it, and their vectors on disk."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +19,7 @@ from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
 from tests.builders import FakeClock, local
-from tests.context_rows import ACCOUNT, OWNER, draft, said, session_at
+from tests.context_rows import ACCOUNT, OWNER, draft, part_rows, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
 
 POISON = "the poisoned one"
@@ -46,7 +46,7 @@ def memory_hub(
     return open_hub(settings, Overrides(embedder=embedder, clock=clock or FakeClock()), maintain=False)
 
 
-async def written(hub: Hub, rows: Sequence[Mapping[str, Any]], account: str = ACCOUNT) -> None:
+async def write_rows(hub: Hub, rows: Sequence[Mapping[str, Any]], account: str = ACCOUNT) -> None:
     """Write rows as one operation."""
     await hub.store.commit(account, OWNER, lambda _view: draft(*rows))
 
@@ -60,17 +60,17 @@ async def status_of(hub: Hub, ctx: RequestContext | None = None) -> OutboxStatus
     return await hub.memories.outbox.status(ctx or local())
 
 
-async def found(hub: Hub, text: str, groups: Iterable[frozenset[str]] = (), account: str = ACCOUNT) -> list[str]:
+async def search_uris(hub: Hub, text: str, groups: Iterable[frozenset[str]] = (), account: str = ACCOUNT) -> list[str]:
     """Return the URIs of what a search finds, best first."""
     answer = await hub.indexes.memories.index.search(account, text, list(groups), lambda head: head.live, 100)
     return [hit.head.uri for hit in answer.hits]
 
 
-def live_heads(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextSummary]:
+def list_live_summaries(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextSummary]:
     return {head.text_num: head for head in list_memories(hub.store.view(account))}
 
 
-def on_disk(folder: Path) -> Mapping[int, bytes]:
+def read_vectors(folder: Path) -> Mapping[int, bytes]:
     """Return every vector on the disk by the number of its text."""
     kept: dict[int, bytes] = {}
     for account in sorted((folder / "indexes" / "context" / "vectors").glob("*")):
@@ -81,23 +81,23 @@ def on_disk(folder: Path) -> Mapping[int, bytes]:
     return kept
 
 
-async def rebuilt(hub: Hub, folder: Path) -> Mapping[int, bytes]:
+async def rebuild_vectors(hub: Hub, folder: Path) -> Mapping[int, bytes]:
     """Build the vectors anew, and return them by the number of their text."""
     await vectors_of(hub).rebuild(lambda _done, _total: None)
-    return on_disk(folder)
+    return read_vectors(folder)
 
 
-async def worked_off(hub: Hub, clock: FakeClock) -> None:
-    """Work until nothing is left but dead letters."""
+async def drain_outbox(hub: Hub, clock: FakeClock) -> None:
+    """Embed until only dead letters are left."""
     for _ in range(MAX_MEMORY_ATTEMPTS):
         await vectors_of(hub).embed_pending()
         clock.advance(RetryPolicy(clock).longest_pause_s)
     await hub.maintenance.tick()
 
 
-async def with_a_dead_letter(hub: Hub, clock: FakeClock) -> OutboxEvent:
-    """Write messages one of which the embedder refuses, and return the dead letter that comes of it."""
-    await written(hub, said(session_at(), TEXTS))
-    await worked_off(hub, clock)
+async def make_dead_letter(hub: Hub, clock: FakeClock) -> OutboxEvent:
+    """Write messages, of which the embedder refuses one, and return its dead letter."""
+    await write_rows(hub, part_rows(session_at(), TEXTS))
+    await drain_outbox(hub, clock)
     (dead,) = (await status_of(hub)).dead_letters
     return dead

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def opened_model(
+async def build_model(
     open_model: Callable[[Settings, RequestTiming, AsyncExitStack], Awaitable[T]], settings: Settings
 ) -> AsyncIterator[T]:
     """Open the model of the settings with one of the functions of `wiring/models.py`."""

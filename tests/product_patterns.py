@@ -18,7 +18,7 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def find_patterns() -> dict[str, re.Pattern[Any]]:
-    """Return the patterns that the modules of the product hold, each once."""
+    """Return the patterns that the modules of the product hold, without duplicates."""
     found: dict[str, re.Pattern[Any]] = {}
     seen: set[tuple[Any, int]] = set()
     for module in _modules():
@@ -32,7 +32,7 @@ def find_patterns() -> dict[str, re.Pattern[Any]]:
 
 
 def find_calls() -> dict[str, set[str]]:
-    """Return which functions of the product call a function of `re`, by the name of what they call."""
+    """Return the functions of the product that call `re`, by the name of the called function."""
     callers: dict[str, set[str]] = {}
     for package in (knowhub, agent_tools):
         root = Path(package.__path__[0])
@@ -46,7 +46,7 @@ def find_calls() -> dict[str, set[str]]:
 
 
 def _calls_in(node: ast.AST, function: str) -> Iterator[tuple[str, str]]:
-    """Yield each call of a function of `re` that stands in a function, with the name of that."""
+    """Yield each call of a function of `re` inside a function, with the name of the caller."""
     for child in ast.iter_child_nodes(node):
         inside = getattr(child, "name", "lambda") if isinstance(child, _FUNCTIONS) else function
         if (

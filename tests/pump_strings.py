@@ -34,7 +34,7 @@ _WITH_SPACES: Final = (
 )
 PUMPS: Final[Sequence[Pump]] = tuple(Pump("", unit) for unit in (*_WITHOUT_SPACES.split(), *_WITH_SPACES))
 
-# `re` has no public parser. Its own one is the only one that reads every pattern as `re` does.
+# `re` has no public parser. Only its private parser reads every pattern as `re` does.
 _parser: Final[Any] = importlib.import_module("re._parser")
 _LONG_REPEAT: Final = 16
 _TRIED: Final = "aA1 \n-_.,:;/\"'中，（=@\\[(<é\x00"
@@ -42,7 +42,7 @@ _LOOPS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 
 
 def suggest_pumps(pattern: re.Pattern[Any]) -> list[Pump]:
-    """Return texts that a pattern goes a long way into: what stands before each of its loops, and the loop's own."""
+    """Return texts that a pattern nearly matches: what comes before each of its loops, then repeats of the loop."""
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     pumps: dict[Pump, None] = {}
     for before, body, behind in _loops(list(_parser.parse(source, pattern.flags & ~re.DEBUG)), ""):
@@ -63,7 +63,7 @@ def suggest_pumps(pattern: re.Pattern[Any]) -> list[Pump]:
 
 
 def _loops(nodes: Sequence[Any], before: str) -> Iterator[tuple[str, str, str]]:
-    """Yield every long loop of a parsed pattern: what can stand before it, in it, and behind it."""
+    """Yield every long loop of a parsed pattern: texts that match before it, in it and after it."""
     for at, node in enumerate(nodes):
         name, value = str(node[0]), node[1]
         for inner in _parts(name, value):
@@ -92,7 +92,7 @@ def _parts(name: str, value: Any) -> Sequence[Any]:  # noqa: ANN401 -- what the 
 
 
 def _sample(nodes: Sequence[Any]) -> str:
-    """Return a short text that these nodes match, or nearly so."""
+    """Return a short text that these nodes match, or nearly match."""
     return "".join(next(iter(_samples([node])), "") for node in nodes)
 
 

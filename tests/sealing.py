@@ -1,4 +1,4 @@
-"""What tests on sealed bodies build again and again."""
+"""Builders for tests of sealed bodies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ SECRET = "账号：user@example.com\n密码：SecurePass123"
 
 
 def memory_vault(keyring: MemoryKeyring | None = None, *masters: MasterKey, ids: int = 0) -> Vault:
-    """Return a vault over a keyring in memory; without master keys it has one."""
+    """Return a vault on a keyring in memory; it has one master key unless others are given."""
     held = HeldMasters(*(masters or (MASTER,)))
     return Vault(AesGcm(random_bytes), keyring or MemoryKeyring(), held, CountedIds(ids))
 
@@ -36,7 +36,7 @@ def vault_on(
     ids: int = 0,
     can_create: bool = True,
 ) -> Vault:
-    """Return a vault on the keyring and the master keys of a data directory, as a hub has it."""
+    """Return a vault on the keyring and the master keys of a data directory, as a hub builds it."""
     directory = DataDirectory(root)
     options = MasterKeyOptions(
         path=directory.master_key,
@@ -52,12 +52,12 @@ def vault_on(
 
 
 def new_resource(resource_id: str = ID, **fields: object) -> NewResource:
-    """Return a credential that has nothing sealed unless `secure_body` says what."""
+    """Return a credential; nothing is sealed unless `secure_body` is given."""
     return NewResource(resource_id, **{"body": "log in here", "content_type": "credential", **fields})  # type: ignore[arg-type] # any field of it
 
 
-def files_that_say(root: Path, texts: list[str], *, beside: tuple[str, ...] = ()) -> list[str]:
-    """Name each file below `root`, and the text in it, that says one of `texts`; those in `beside` are left out."""
+def find_texts_in_files(root: Path, texts: list[str], *, beside: tuple[str, ...] = ()) -> list[str]:
+    """Return each file below `root` that contains one of `texts`, with the text; folders in `beside` are skipped."""
     sought = [text.encode() for text in texts]
     found = []
     for path in sorted(root.rglob("*")):

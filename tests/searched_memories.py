@@ -1,4 +1,4 @@
-"""Memories that can be searched, with no server: a store, its index over words, and a clock that says what today is."""
+"""Memories that can be searched without a server: a store, its full-text index, and a clock."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ LI = caller(user_id="li")
 
 
 class CountedIndex:
-    """An index that counts what it is asked."""
+    """An index that records its queries."""
 
     def __init__(self, index: ContextIndex) -> None:
         self._index = index
@@ -48,7 +48,7 @@ class CountedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Memories:
-    """What is remembered, and what finds and reads it."""
+    """A store of memories, with the services that search and read them."""
 
     store: FileStore
     index: CountedIndex
@@ -61,7 +61,7 @@ class Memories:
         await self.store.commit(ACCOUNT, "user:li", lambda _view: draft(*rows))
 
     async def talk(self, session_uri: str, messages: Sequence[Mapping[str, Any]], **fields: Any) -> None:  # noqa: ANN401 -- fields of any row
-        """Commit a session of messages, each with its `content` and what else is known of it."""
+        """Commit a session of messages: `content`, and any other field of a message."""
         parts = [
             part_row(session_uri, number, **{**fields, **message}) for number, message in enumerate(messages, start=0)
         ]
@@ -72,14 +72,14 @@ class Memories:
         return list((await self.searching.search(ctx, question, **named)).blocks)
 
     async def ids(self, question: str, **named: Any) -> list[str]:  # noqa: ANN401 -- what a search takes
-        """Return the messages that a search among sessions names, best first."""
+        """Return the message ids that a search in sessions finds, best first."""
         blocks = await self.found(question, categories=[MemoryCategory.SESSIONS.value], **named)
         return list(dict.fromkeys(item for block in blocks for item in block.message_ids))
 
 
 @asynccontextmanager
 async def memories_in(folder: Path, reranking: MemoryReranking | None = None) -> AsyncIterator[Memories]:
-    """Open a store with nothing in it, and what searches it."""
+    """Open an empty store, with the services that search it."""
     store, clock = open_files(folder), FakeClock()
     lexical: LexicalIndex[ContextSummary] = LexicalIndex(
         folder / "lexical", store, lambda name: SearchableRows(store.state(name), SEARCHED_TEXTS), ContextTexts()

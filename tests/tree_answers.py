@@ -1,4 +1,4 @@
-"""What a view of the tree must answer, and what an undo must leave, computed naively from the rows of a log."""
+"""The expected answers of a tree view, and the expected rows after an undo, computed naively from a log."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -30,14 +30,14 @@ from tests.keyword_model import TreeModel
 Row = dict[str, Any]
 Rows = dict[tuple[str, str], Row]
 _BOOKKEEPING: Final = frozenset({"version", "updated_at"})
-# What a keyword is found by is one thing with whether it stands: no undo gives a deleted one other names.
+# The fields that find a keyword are undone only together with `deleted`: no undo renames a deleted keyword.
 _FOUND_BY: Final = frozenset({("name",), ("aliases",), ("normalized",), ("pinyin",), ("terms",), ("deleted",)})
 _PARENT: Final = ("parent_id",)
 _GONE: Final = object()
 
 
 class LogReader:
-    """Reads the lines that a log got since the last time, and keeps the newest row of each id."""
+    """Reads the new lines of a log, and keeps the newest row of each id."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "change_log"
@@ -66,33 +66,33 @@ class LogReader:
 
 
 def check_view(view: View, rows: Rows) -> None:
-    """Fail where a view answers otherwise than the rows say."""
+    """Fail where an answer of a view differs from the rows."""
     for (collection, row_id), row in rows.items():
         assert orjson.loads(view.raw(collection, row_id) or b"null") == row
     _check_keywords(view, rows)
     _check_links(view, rows)
 
 
-def live(rows: Rows, collection: str) -> list[Row]:
+def list_live(rows: Rows, collection: str) -> list[Row]:
     """Return the rows of a collection that are not deleted, in the order of their first writing."""
     return [row for (held, _), row in rows.items() if held == collection and not row.get("deleted")]
 
 
-def said(rows: Rows) -> Rows:
-    """Return every row less what each write moves."""
+def strip_bookkeeping(rows: Rows) -> Rows:
+    """Return every row without the fields that every write changes."""
     return {key: {name: row[name] for name in row if name not in _BOOKKEEPING} for key, row in rows.items()}
 
 
-def undone(rows: Rows, operation: Row, moment: str) -> Rows | None:
-    """Return the rows, as `said`, after an undo of an operation; None when something newer is in its way.
+def expect_undo(rows: Rows, operation: Row, moment: str) -> Rows | None:
+    """Return the rows without bookkeeping after an undo of an operation; None when a newer change blocks it.
 
-    A link that takes the place of another was made at this moment.
+    A link that replaces another was created at `moment`.
     """
-    after = said(rows)
-    cascaded = _cascaded(operation["changes"])
+    after = strip_bookkeeping(rows)
+    cascaded = _find_cascaded(operation["changes"])
     for change in reversed(operation["changes"]):
         key = change["collection"], change["id"]
-        row = _undone_row(rows[key], change, is_cascaded=key in cascaded)
+        row = _undo_row(rows[key], change, is_cascaded=key in cascaded)
         if row is not None:
             after[key] = row
         elif key not in cascaded:
@@ -105,10 +105,10 @@ def undone(rows: Rows, operation: Row, moment: str) -> Rows | None:
     return after if TreeModel.of(after).fault() is None else None
 
 
-def _undone_row(row: Row, change: Row, *, is_cascaded: bool) -> Row | None:
+def _undo_row(row: Row, change: Row, *, is_cascaded: bool) -> Row | None:
     present, wrote, stood = _flat(row), _flat(change["after"]), _flat(change["before"] or {})
     if change["before"] is None:
-        return None if present != wrote else {**said({("", ""): row})["", ""], "deleted": True}
+        return None if present != wrote else {**strip_bookkeeping({("", ""): row})["", ""], "deleted": True}
     moved = {path for path in wrote.keys() | stood.keys() if wrote.get(path, _GONE) != stood.get(path, _GONE)}
     compared = moved | _FOUND_BY if moved & _FOUND_BY and change["collection"] == KEYWORDS else moved
     was_deleted = row.get("deleted") and not change["before"].get("deleted") and not change["after"].get("deleted")
@@ -120,8 +120,8 @@ def _undone_row(row: Row, change: Row, *, is_cascaded: bool) -> Row | None:
     return _unflat(kept | {path: stood[path] for path in moved if path in stood})
 
 
-def _cascaded(changes: Sequence[Row]) -> set[tuple[str, str]]:
-    """Return the rows that only followed one that was deleted, or that came back."""
+def _find_cascaded(changes: Sequence[Row]) -> set[tuple[str, str]]:
+    """Return the rows that changed only because another row was deleted or restored."""
     known = [change for change in changes if change["before"] is not None]
     turned = {
         (item["collection"], item["id"])
@@ -168,7 +168,7 @@ def _reattach_cascaded(after: Rows, rows: Rows, key: tuple[str, str], moment: st
         is_lost = after[INFOS, row["info_id"]].get("deleted")
         heir = _nearest_live(after, row["keyword_id"])
         if is_lost or heir != row["keyword_id"]:
-            after[key] = said(rows)[key]
+            after[key] = strip_bookkeeping(rows)[key]
         if not is_lost and heir != row["keyword_id"]:
             _link(after, row, heir, moment)
 
@@ -180,13 +180,13 @@ def _link(after: Rows, link: Row, heir: str, moment: str) -> None:
 
 
 def _rank(after: Rows) -> Callable[[tuple[str, str]], int]:
-    """Of several links of an info that move to one keyword, the one with the strongest relation is kept."""
+    """Of several links of an info that move to one keyword, keep the strongest relation."""
     relations = list(RelationType)
     return lambda key: relations.index(after[key]["relation"]) if key[0] == LINKS else 0
 
 
 def _follow(after: Rows, key: tuple[str, str], gone: set[tuple[str, str]], moment: str) -> None:
-    """Have a child or a link follow the rows that go: upwards, or with them."""
+    """Move a child or a link of deleted rows upwards, or delete it with them."""
     row = after[key]
     if row.get("deleted"):
         return
@@ -199,7 +199,7 @@ def _follow(after: Rows, key: tuple[str, str], gone: set[tuple[str, str]], momen
 
 
 def _check_keywords(view: View, rows: Rows) -> None:
-    keywords = live(rows, KEYWORDS)
+    keywords = list_live(rows, KEYWORDS)
     ever = {row_id: row for (held, row_id), row in rows.items() if held == KEYWORDS}
     assert [node.id for node in list_keywords(view)] == [row["id"] for row in keywords]
     for name, found in (("normalized", find_by_token), ("pinyin", find_by_pinyin)):
@@ -232,8 +232,8 @@ def _check_keywords(view: View, rows: Rows) -> None:
 
 def _check_links(view: View, rows: Rows) -> None:
     infos = [row_id for held, row_id in rows if held == INFOS]
-    newest = [row["id"] for row in live(rows, INFOS)][::-1]
-    links = live(rows, LINKS)
+    newest = [row["id"] for row in list_live(rows, INFOS)][::-1]
+    links = list_live(rows, LINKS)
     heads = list(list_newest_infos(view))
     assert [head.id for head in heads] == newest
     assert [head.id for number, head in enumerate(heads) if number] == (
@@ -265,7 +265,7 @@ def _page(newest_first: Sequence[tuple[str, str]], relation: RelationType | None
 
 
 def _flat(row: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Map each field to its value, and of `metadata` each key; that it is empty is something that it says."""
+    """Map each field, and each key of `metadata`, to its value; an empty `metadata` stays a field."""
     flat: dict[tuple[str, ...], Any] = {(name,): row[name] for name in row if name not in _BOOKKEEPING}
     if flat.get(("metadata",)):
         flat |= {("metadata", name): value for name, value in flat.pop(("metadata",)).items()}

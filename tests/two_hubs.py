@@ -1,4 +1,4 @@
-"""Two hubs on one directory, as two processes have them, for the machines that say every verb in every order."""
+"""Two hubs on one directory, as in two processes, for stateful tests."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ WHO = st.integers(0, 1)
 
 
 class TwoHubs(RuleBasedStateMachine):
-    """Begins with `open_both`; what was found wrong with what is left behind fails at the end."""
+    """Begins with `open_both`; at the end the directory is checked, and any problem fails the test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,21 +51,21 @@ class TwoHubs(RuleBasedStateMachine):
         assert problems == []
 
     def problems(self) -> Sequence[object]:
-        """Say what is wrong with the directory when both have left it."""
+        """Return the problems of the directory after both hubs are closed."""
         return [item for item in check_directory(self.settings) if item.severity is Severity.PROBLEM]
 
     def world(self) -> Overrides:
-        """Return what each of the two is opened with."""
+        """Return what replaces the real adapters in both hubs."""
         return Overrides(clock=self.clock, ids=self.ids)
 
     def open(self) -> tuple[Hub, AsyncExitStack]:
         world = replace(self.world(), run_decision=run_twice)
 
-        async def entered() -> tuple[Hub, AsyncExitStack]:
+        async def enter() -> tuple[Hub, AsyncExitStack]:
             stack = AsyncExitStack()
             return await stack.enter_async_context(open_hub(self.settings, world, maintain=False)), stack
 
-        return self.run(entered())
+        return self.run(enter())
 
     def run(self, doing: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(doing)

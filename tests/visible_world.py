@@ -1,4 +1,4 @@
-"""Rows with scopes drawn at random, who may see each by an oracle of three lines, and changes of who that is."""
+"""Rows with random scopes, an oracle of three lines for who may see them, and random changes of both."""
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.resources.model import NewResource
 from tests.builders import START
-from tests.keys import root
+from tests.keys import root_caller
 
 KNOWLEDGE, KEYWORDS, INFOS, RESOURCES = "knowledge", "keywords", "infos", "resources"
 SIZES = {KNOWLEDGE: 70, KEYWORDS: 45, INFOS: 45, RESOURCES: 30}
@@ -32,8 +32,8 @@ _TRIES = 20
 
 
 @dataclass(slots=True)
-class Kept:
-    """A row as the oracle knows it. `above` is what a keyword hangs below, `below` what an info is linked to."""
+class OracleRow:
+    """A row as the oracle knows it. `above` is the parent of a keyword, `linked` the keywords of an info."""
 
     owner: str
     scopes: tuple[str, ...]
@@ -43,35 +43,35 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """A caller, with what it may see as its key says; None is all of the account."""
+class OracleCaller:
+    """A caller, with the scopes that its key allows it to see; None means the whole account."""
 
     ctx: RequestContext
     sees: frozenset[str] | None
 
-    def may_see(self, row: Kept) -> bool:
-        """Tell whether the caller may see a row: this is the oracle."""
+    def may_see(self, row: OracleRow) -> bool:
+        """Return whether the caller may see a row: this is the oracle."""
         shown_to = {row.owner} | {row.owner if scope == "user:owner" else scope for scope in row.scopes}
         return self.sees is None or bool(shown_to & self.sees)
 
 
 @dataclass(slots=True)
 class VisibleWorld:
-    """One account of a hub, changed through it by the root key, and the same as the oracle knows it."""
+    """An account of a hub, changed with the root key, and the same rows as the oracle knows them."""
 
     hub: Hub
     dice: random.Random
-    rows: dict[str, dict[str, Kept]] = field(default_factory=lambda: {kind: {} for kind in SIZES})
-    gone: dict[str, Kept] = field(default_factory=dict)
+    rows: dict[str, dict[str, OracleRow]] = field(default_factory=lambda: {kind: {} for kind in SIZES})
+    gone: dict[str, OracleRow] = field(default_factory=dict)
 
     async def fill(self) -> None:
-        """Make rows of every kind."""
+        """Create rows of every kind."""
         for kind, size in SIZES.items():
             for number in range(size):
                 await self._make(kind, number)
 
     async def change(self, times: int) -> None:
-        """Give rows other scopes, hang keywords elsewhere, delete some rows, and make others."""
+        """Change scopes, move keywords, and replace some rows by new ones."""
         for number in range(times):
             kind = self.dice.choice(tuple(SIZES))
             row_id = self.dice.choice(tuple(self.rows[kind]))
@@ -84,16 +84,16 @@ class VisibleWorld:
                 case _:
                     await self._rescope(kind, row_id)
 
-    def seen(self, asker: Asker, kind: str) -> set[str]:
+    def visible_ids(self, asker: OracleCaller, kind: str) -> set[str]:
         """Return the ids of the rows that a caller may see."""
         return {row_id for row_id, row in self.rows[kind].items() if asker.may_see(row)}
 
-    def row(self, row_id: str) -> Kept | None:
-        """Return a row of whatever kind, one that was deleted too; None for what is no row's id."""
+    def row(self, row_id: str) -> OracleRow | None:
+        """Return a row of any kind, even a deleted one; None for an unknown id."""
         return next((rows[row_id] for rows in (*self.rows.values(), self.gone) if row_id in rows), None)
 
-    def path(self, asker: Asker, keyword_id: str) -> list[str]:
-        """Return the keywords on the way from the root to this one that a caller may see."""
+    def path(self, asker: OracleCaller, keyword_id: str) -> list[str]:
+        """Return the visible keywords from the root down to this keyword."""
         upwards: list[str] = []
         above: str | None = keyword_id
         while above is not None and above != ROOT_ID:
@@ -101,33 +101,33 @@ class VisibleWorld:
             above = self.rows[KEYWORDS][above].above
         return [ROOT_ID, *(upward for upward in reversed(upwards) if asker.may_see(self.rows[KEYWORDS][upward]))]
 
-    def children(self, asker: Asker, keyword_id: str) -> set[str]:
-        """Return the keywords directly below one that a caller may see."""
-        return {item for item in self.seen(asker, KEYWORDS) if self.rows[KEYWORDS][item].above == keyword_id}
+    def children(self, asker: OracleCaller, keyword_id: str) -> set[str]:
+        """Return the visible children of a keyword."""
+        return {item for item in self.visible_ids(asker, KEYWORDS) if self.rows[KEYWORDS][item].above == keyword_id}
 
-    def below(self, asker: Asker, keyword_id: str) -> set[str]:
-        """Return the keywords that a caller reaches from one step by step, without it."""
+    def below(self, asker: OracleCaller, keyword_id: str) -> set[str]:
+        """Return the visible descendants that a caller reaches step by step."""
         near = self.children(asker, keyword_id)
         return near.union(*(self.below(asker, item) for item in near))
 
     async def _make(self, kind: str, number: int) -> None:
         owner, scopes = self._owner(), self._scopes()
-        kept = Kept(owner, scopes)
+        kept = OracleRow(owner, scopes)
         if kind == KNOWLEDGE:
             new = NewKnowledge(f"wait {number}", f"element {number}", ("tool",), scopes=scopes, owner=owner)
-            row_id = (await self.hub.knowledge.records.save(root(), new)).record["id"]
+            row_id = (await self.hub.knowledge.records.save(root_caller(), new)).record["id"]
         elif kind == KEYWORDS:
             kept.above = self.dice.choice((ROOT_ID, ROOT_ID, *self.rows[KEYWORDS]))
             kept.name = self.dice.choice(NAMES)
             named = NewKeyword(kept.name, kept.above, scopes=scopes, owner=owner, allow_duplicate=True)
-            row_id = str((await self.hub.keywords.tree.create(root(), named, auto_place=False)).row["id"])
+            row_id = str((await self.hub.keywords.tree.create(root_caller(), named, auto_place=False)).row["id"])
         elif kind == INFOS:
             kept.linked = tuple(self.dice.sample(tuple(self.rows[KEYWORDS]), 3))
             linked = NewInfo(f"info {number}", keyword_ids=kept.linked, scopes=scopes, owner=owner)
-            row_id = str((await self.hub.keywords.infos.create(root(), linked)).row["id"])
+            row_id = str((await self.hub.keywords.infos.create(root_caller(), linked)).row["id"])
         else:
             row_id = f"of/{number:07}"
-            await self.hub.resources.save(root(), NewResource(row_id, body="text", scopes=scopes, owner=owner))
+            await self.hub.resources.save(root_caller(), NewResource(row_id, body="text", scopes=scopes, owner=owner))
         self.rows[kind][row_id] = kept
 
     async def _rescope(self, kind: str, row_id: str) -> None:
@@ -138,25 +138,25 @@ class VisibleWorld:
             INFOS: self.hub.keywords.infos.update,
             RESOURCES: self.hub.resources.patch,
         }
-        await services[kind](root(), row_id, patch)
+        await services[kind](root_caller(), row_id, patch)
         self.rows[kind][row_id].scopes = tuple(patch["scopes"])
 
     async def _move(self, keyword_id: str) -> None:
-        everything = Asker(root(), None)
+        everything = OracleCaller(root_caller(), None)
         elsewhere = set(self.rows[KEYWORDS]) - self.below(everything, keyword_id) - {keyword_id}
         above = self.dice.choice((ROOT_ID, *sorted(elsewhere)))
-        await self.hub.keywords.tree.move(root(), keyword_id, above, allow_duplicate=True)
+        await self.hub.keywords.tree.move(root_caller(), keyword_id, above, allow_duplicate=True)
         self.rows[KEYWORDS][keyword_id].above = above
 
     async def _delete(self, kind: str, row_id: str) -> None:
         if kind == KNOWLEDGE:
-            await self.hub.knowledge.records.delete(root(), row_id)
+            await self.hub.knowledge.records.delete(root_caller(), row_id)
         elif kind == KEYWORDS:
-            await self.hub.keywords.tree.delete(root(), row_id, Deletion())
+            await self.hub.keywords.tree.delete(root_caller(), row_id, Deletion())
         elif kind == INFOS:
-            await self.hub.keywords.infos.delete(root(), row_id)
+            await self.hub.keywords.infos.delete(root_caller(), row_id)
         else:
-            await self.hub.resources.delete(root(), row_id)
+            await self.hub.resources.delete(root_caller(), row_id)
         self.gone[row_id] = self.rows[kind].pop(row_id)
 
     def _holds_any(self, keyword_id: str) -> bool:
@@ -175,19 +175,19 @@ class VisibleWorld:
         )
 
 
-def askers(dice: random.Random, many: int) -> Sequence[Asker]:
-    """Return callers of every kind: with keys of each role, narrowed by what they name or not, and without keys."""
-    return [_asker(dice, number) for number in range(many)]
+def make_callers(dice: random.Random, many: int) -> Sequence[OracleCaller]:
+    """Return callers of every kind: with keys of each role, narrowed to a project or not, and without keys."""
+    return [_make_caller(dice, number) for number in range(many)]
 
 
-def _asker(dice: random.Random, number: int) -> Asker:
+def _make_caller(dice: random.Random, number: int) -> OracleCaller:
     user, agent = dice.choice((*_USERS, "stranger")), dice.choice((*_AGENTS, None))
     groups = {
         kind: [group for group in _GROUPS if group.startswith(kind) and dice.randrange(3) == 0] for kind in _KINDS
     }
     if number % 4 == 3:
         ids = {"user_id": user} | {f"{kind}_id": held[0].partition(":")[2] for kind, held in groups.items() if held}
-        return Asker(caller_context(ids, "user:local"), _scopes_of(ids))
+        return OracleCaller(caller_context(ids, "user:local"), _scopes_of(ids))
     role = (Role.WRITER, Role.READER, Role.WRITER, Role.ADMIN)[number // 4 % 4]
     names = {f"{kind}_ids": tuple(item.partition(":")[2] for item in held) for kind, held in groups.items()}
     key = key_of("default", new_row(NewKey(KeyHolder(user, agent, **names), role), f"key-{number}", "hash", START))
@@ -196,7 +196,7 @@ def _asker(dice: random.Random, number: int) -> Asker:
     held = [item for kind, some in groups.items() for item in ([named] if kind == "project" and named else some)]
     own = {f"user:{user}", *((f"agent:{agent}",) if agent else ())}
     sees = None if role is Role.ADMIN else frozenset({*own, *held, "public"})
-    return Asker(context_for(key.caller, narrowing, None), sees)
+    return OracleCaller(context_for(key.caller, narrowing, None), sees)
 
 
 def _scopes_of(ids: Mapping[str, str]) -> frozenset[str]:

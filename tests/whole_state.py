@@ -1,4 +1,4 @@
-"""All that an account says, so that a test can tell whether it says the same again."""
+"""The whole state of an account, to compare before and after."""
 
 from typing import Any
 
@@ -27,9 +27,9 @@ def state_of(store: FileStore, account: str = "default") -> State:
             for link in list_links_of_info(view, info_id)
         ),
     ]
-    return {key: _said(view.raw(*key) or b"{}") for key in keys}
+    return {key: _strip_bookkeeping(view.raw(*key) or b"{}") for key in keys}
 
 
-def _said(text: bytes) -> dict[str, Any]:
+def _strip_bookkeeping(text: bytes) -> dict[str, Any]:
     row: dict[str, Any] = orjson.loads(text)
     return {name: value for name, value in row.items() if name not in {"version", "updated_at"}}

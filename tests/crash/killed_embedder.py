@@ -9,7 +9,7 @@ from knowhub.bootstrap import open_hub
 from knowhub.core.language_models import Vector
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
-from tests.context_rows import ACCOUNT, OWNER, draft, said, session_at
+from tests.context_rows import ACCOUNT, OWNER, draft, part_rows, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
 
 MESSAGES = 200
@@ -32,7 +32,7 @@ async def main(folder: Path, turn: int) -> None:
     settings = Settings(data_dir=folder, owner=OWNER, index_interval_s=0.02)
     async with open_hub(settings, Overrides(embedder=SlowEmbedder())) as hub:
         texts = [f"message {number} of turn-{turn}" for number in range(MESSAGES)]
-        rows = said(session_at(f"s{turn}"), [*texts, f"{POISON} of turn-{turn}"])
+        rows = part_rows(session_at(f"s{turn}"), [*texts, f"{POISON} of turn-{turn}"])
         await hub.store.commit(ACCOUNT, OWNER, lambda _view: draft(*rows))
         sys.stdout.write("committed\n")
         sys.stdout.flush()

@@ -13,7 +13,7 @@ from tests.builders import open_files
 from tests.crash import compacting as compaction
 from tests.crash import test_erasing_faults as erasing
 from tests.crash.dying import NEVER_REACHED, ONE_SEGMENT, open_or_die
-from tests.erasing import files_with
+from tests.erasing import find_files_with
 from tests.fakes.faulty_files import Plan
 
 pytestmark = pytest.mark.anyio
@@ -68,14 +68,14 @@ async def test_a_journal_that_is_not_whole_is_named_and_overwrites_nothing(tmp_p
     shutil.copytree(BROKEN_OFF, tmp_path / "data")
     folder = tmp_path / "data"
     good = (folder / "change_log" / JOURNAL).read_bytes()
-    before = files_with(folder, erasing.SECRET)
+    before = find_files_with(folder, erasing.SECRET)
     for data in damages(good, step):
         (folder / "change_log" / JOURNAL).write_bytes(data)
 
         with pytest.raises(Unavailable, match=f"{JOURNAL} is damaged"):
             open_files(folder)
 
-        assert files_with(folder, erasing.SECRET) == before
+        assert find_files_with(folder, erasing.SECRET) == before
     (folder / "change_log" / JOURNAL).write_bytes(good)
     assert await erasing.is_erased_after_opening(folder, ONE_SEGMENT)
     assert before != []

@@ -9,7 +9,7 @@ import pytest
 
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, OnConflict, Vote
 from knowhub.stores.files.store import StoreOptions
-from tests.builders import Domain, domain_on, imported, local, new_knowledge, open_files, opened, rows_of
+from tests.builders import Domain, domain_on, import_line, local, new_knowledge, open_domain, open_files, rows_of
 from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies, open_or_die
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
@@ -29,7 +29,7 @@ Verb = Callable[[Domain, Prepared], Coroutine[Any, Any, object]]
 
 
 async def prepare(folder: Path) -> Prepared:
-    async with opened(folder) as hub:
+    async with open_domain(folder) as hub:
         first = await hub.knowledge.records.save(local(), new_knowledge("first"))
         other = await hub.knowledge.records.save(local(), new_knowledge("other"))
         patch = await hub.knowledge.records.patch(local(), first.record["id"], {"content": "first, mended"})
@@ -64,7 +64,7 @@ async def feedback_batch(hub: Domain, known: Prepared) -> object:
 
 async def import_group(hub: Domain, known: Prepared) -> object:
     # Over a thousand lines are several operations, which are all there or none.
-    lines: Sequence[ImportedKnowledge] = [imported(f"import-{number}", f"line {number}") for number in range(1001)]
+    lines: Sequence[ImportedKnowledge] = [import_line(f"import-{number}", f"line {number}") for number in range(1001)]
     return await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
 
 
@@ -76,13 +76,13 @@ VERBS: Sequence[Verb] = (save, save_batch, patch, delete, feedback, feedback_bat
 
 
 async def contents_after(folder: Path, options: StoreOptions) -> dict[str, bytes]:
-    async with opened(folder, None, options) as hub:
+    async with open_domain(folder, None, options) as hub:
         assert hub.store.status().damage == []
         return rows_of(hub.store)
 
 
 async def written_then_reopened(folder: Path, options: StoreOptions, found: dict[str, bytes]) -> None:
-    async with opened(folder, None, options) as hub:
+    async with open_domain(folder, None, options) as hub:
         saved = await hub.knowledge.records.save(local(), new_knowledge("written after the crash"))
     after = await contents_after(folder, options)
     assert {row_id: row for row_id, row in after.items() if row_id != saved.record["id"]} == found

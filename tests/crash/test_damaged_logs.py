@@ -15,7 +15,7 @@ from knowhub.core.operation import Draft, Group, Row, Write
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.log.log_line import SEAL_BYTES, seal
 from knowhub.stores.files.store import FileStore, StoreOptions
-from tests.builders import local, new_knowledge, open_files, opened
+from tests.builders import local, new_knowledge, open_domain, open_files
 from tests.segment_bytes import SegmentRead, read_segment
 
 pytestmark = pytest.mark.anyio
@@ -375,7 +375,7 @@ async def test_a_whole_line_that_tells_no_operation_is_named_however_it_is_read(
 
 
 async def test_a_bit_that_flips_under_an_open_store_is_named_when_its_line_is_read(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         first = (await hub.knowledge.records.save(local(), new_knowledge("first"))).record["id"]
         await hub.knowledge.records.save(local(), new_knowledge("second"))
         segment = next((tmp_path / "change_log").iterdir())

@@ -20,7 +20,7 @@ from knowhub.knowledge.model import SearchQuery
 from knowhub.settings import Settings
 from knowhub.stores.files.projections.record_files import record_path
 from tests.builders import local, new_knowledge
-from tests.hubs import hub_on, saved
+from tests.hubs import open_search_hub, save_record
 
 pytestmark = pytest.mark.anyio
 
@@ -45,9 +45,9 @@ class Answers:
 
 async def filled(folder: Path) -> Answers:
     """Make a directory with one of every kind of derived file."""
-    async with hub_on(folder) as hub:
+    async with open_search_hub(folder) as hub:
         for number in range(3):
-            await saved(hub, new_knowledge(f"zebra {number} 登录"))
+            await save_record(hub, new_knowledge(f"zebra {number} 登录"))
         made = await hub.keywords.tree.create_batch(local(), [NewKeyword("Python"), NewKeyword("asyncio")])
         await hub.keywords.infos.create(local(), NewInfo("info", keyword_ids=[str(row["id"]) for row in made.rows]))
         await hub.keywords.search.search(local(), "python")
@@ -66,7 +66,7 @@ async def written_on(hub: Hub, name: str) -> str:
     """Write a row of every collection, so that every derived file is to be brought up."""
     keyword = (await hub.keywords.tree.create(local(), NewKeyword(name))).row
     await hub.keywords.infos.create(local(), NewInfo(name, keyword_ids=[str(keyword["id"])]))
-    return await saved(hub, new_knowledge(f"lion {name}"))
+    return await save_record(hub, new_knowledge(f"lion {name}"))
 
 
 async def holds(source: Path, path: Path, data: bytes, expected: Answers, *, mends: bool = True) -> None:
@@ -75,7 +75,7 @@ async def holds(source: Path, path: Path, data: bytes, expected: Answers, *, men
     folder = Path(tempfile.mkdtemp(dir=source.parent)) / "data"
     shutil.copytree(source, folder)
     (folder / path).write_bytes(data)
-    async with hub_on(folder) as hub:
+    async with open_search_hub(folder) as hub:
         assert await answers_of(hub) == expected
         if mends:
             lion = await written_on(hub, "later")
@@ -88,7 +88,7 @@ async def holds(source: Path, path: Path, data: bytes, expected: Answers, *, men
 
 
 async def mended(folder: Path, lion: str, expected: Answers) -> None:
-    async with hub_on(folder) as hub:
+    async with open_search_hub(folder) as hub:
         found = await hub.knowledge.search.search(local(), SearchQuery("lion"))
         assert [record["id"] for record in found.records] == [lion]
         assert (await answers_of(hub)).found == expected.found

@@ -17,7 +17,7 @@ from knowhub.search.vector_files import VectorFiles
 from knowhub.settings import Settings
 from tests.builders import local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.hubs import hub_on, saved
+from tests.hubs import open_search_hub, save_record
 
 pytestmark = pytest.mark.anyio
 
@@ -61,16 +61,16 @@ async def brought_up(hub: Hub) -> None:
 
 
 async def filled(folder: Path) -> Right:
-    async with hub_on(folder, embedder=HashingEmbedder()) as hub:
+    async with open_search_hub(folder, embedder=HashingEmbedder()) as hub:
         for text in TEXTS:
-            await saved(hub, new_knowledge(text))
+            await save_record(hub, new_knowledge(text))
         await brought_up(hub)
     copy = folder.with_name("words")
     shutil.copytree(folder, copy)
     shutil.rmtree(copy / "indexes" / "vectors")
-    async with hub_on(copy, embedder=HashingEmbedder()) as hub:
+    async with open_search_hub(copy, embedder=HashingEmbedder()) as hub:
         words = await answers_of(hub)
-    async with hub_on(folder, embedder=HashingEmbedder()) as hub:
+    async with open_search_hub(folder, embedder=HashingEmbedder()) as hub:
         whole = await answers_of(hub)
     assert whole != words
     assert (whole.lag, words.lag) == (0, len(TEXTS))
@@ -101,7 +101,7 @@ async def holds(source: Path, kind: str, data: bytes, right: Right, *, mends: bo
     shutil.copytree(source, folder)
     file_of(folder, kind).write_bytes(data)
     is_named = bool(problems(folder))
-    async with hub_on(folder, embedder=HashingEmbedder()) as hub:
+    async with open_search_hub(folder, embedder=HashingEmbedder()) as hub:
         answered = await answers_of(hub)
         assert answered in (right.whole, right.words)
         assert answered == right.words or not is_named
@@ -111,9 +111,9 @@ async def holds(source: Path, kind: str, data: bytes, right: Right, *, mends: bo
     if mends:
         assert rows_of(folder) == right.rows
         assert problems(folder) == []
-        async with hub_on(folder, embedder=HashingEmbedder()) as hub:
+        async with open_search_hub(folder, embedder=HashingEmbedder()) as hub:
             assert await answers_of(hub) == right.whole
-            await saved(hub, new_knowledge("a later record"))
+            await save_record(hub, new_knowledge("a later record"))
             await brought_up(hub)
         assert rows_of(folder) > right.rows
     shutil.rmtree(folder.parent, ignore_errors=True)

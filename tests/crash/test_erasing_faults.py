@@ -21,9 +21,9 @@ from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS
-from tests.builders import Domain, domain_on, local, new_knowledge, open_files, opened, rows_of
+from tests.builders import Domain, domain_on, local, new_knowledge, open_domain, open_files, rows_of
 from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
-from tests.erasing import files_with
+from tests.erasing import find_files_with
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.nothing_around import NothingAround
 
@@ -42,7 +42,7 @@ class Prepared:
 
 
 async def prepare(folder: Path) -> Prepared:
-    async with opened(folder) as hub:
+    async with open_domain(folder) as hub:
         batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("other")])
         secret, other = (str(item.record["id"]) for item in batch.records)
         await hub.knowledge.records.patch(local(), secret, {"content": f"{SECRET}, they say"})
@@ -67,19 +67,19 @@ async def erase(hub: Domain, known: Prepared) -> object:
 
 async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:
     """Open, write, and open again; tell whether the operation stands, and hold the files to that."""
-    async with opened(folder, None, options) as hub:
+    async with open_domain(folder, None, options) as hub:
         assert hub.store.status().damage == []
         assert list_unused(folder) == []
         stands = hub.store.erases > 0
         before = rows_of(hub.store)
-    assert (files_with(folder, SECRET) == []) == stands
-    async with opened(folder, None, options) as hub:
+    assert (find_files_with(folder, SECRET) == []) == stands
+    async with open_domain(folder, None, options) as hub:
         assert rows_of(hub.store) == before
         saved = await hub.knowledge.records.save(local(), new_knowledge("written after the fault"))
-    async with opened(folder, None, options) as hub:
+    async with open_domain(folder, None, options) as hub:
         assert (await hub.knowledge.records.get(local(), str(saved.record["id"]))).version == 1
         assert hub.store.status().damage == []
-    assert (files_with(folder, SECRET) == []) == stands
+    assert (find_files_with(folder, SECRET) == []) == stands
     return stands
 
 
@@ -132,7 +132,7 @@ async def test_another_process_goes_on_after_a_death_at_any_call(
     for call in range(1, NEVER_REACHED, step):
         folder = tmp_path / str(call)
         known = await prepare(folder)
-        async with opened(folder, None, options) as other:
+        async with open_domain(folder, None, options) as other:
             files = FaultyFileSystem()
             store = open_files(folder, files, options)
             files.begin(Plan(crash_at=call))
@@ -146,11 +146,11 @@ async def test_another_process_goes_on_after_a_death_at_any_call(
             assert other.store.status().damage == []
             rows, erased = rows_of(other.store), other.store.erases > 0
             seen.append(erased)
-        async with opened(folder, None, options) as hub:
+        async with open_domain(folder, None, options) as hub:
             assert rows_of(hub.store) == rows
             assert hub.store.status().damage == []
             assert list_unused(folder) == []
-        assert (files_with(folder, SECRET) == []) == erased
+        assert (find_files_with(folder, SECRET) == []) == erased
         if not died:
             break
     assert seen == sorted(seen)
@@ -161,7 +161,7 @@ async def test_what_is_written_about_a_row_while_its_files_are_copied_has_the_co
     tmp_path: Path,
 ) -> None:
     known = await prepare(tmp_path)
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         erasing = asyncio.create_task(erase(hub, known))
         other = domain_on(hub.store)
         written = 0
@@ -214,14 +214,14 @@ async def test_an_erasing_that_a_full_disk_refused_succeeds_when_there_is_room(t
 
     await erase(domain_on(store), known)
 
-    assert files_with(tmp_path, SECRET) == []
+    assert find_files_with(tmp_path, SECRET) == []
     assert store.status().damage == []
     await store.close()
 
 
 async def test_a_process_that_is_open_reads_all_right_before_and_after(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
-    async with opened(tmp_path) as other, opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as other, open_domain(tmp_path) as hub:
         before = await other.knowledge.records.history(local(), known.secret)
         raw = (await other.knowledge.records.get(local(), known.other)).json
 
@@ -260,7 +260,7 @@ def reading(folder: Path, row_id: str) -> "subprocess.Popen[str]":
 
 async def test_another_process_that_reads_without_a_pause_never_sees_damage(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         with reading(tmp_path, known.secret) as process:
             assert process.stdout is not None
             assert await asyncio.to_thread(process.stdout.readline) == "open\n"
@@ -275,7 +275,7 @@ async def test_another_process_that_reads_without_a_pause_never_sees_damage(tmp_
 async def test_nothing_is_erased_while_the_log_is_compacted_and_all_of_it_afterwards(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
     options = StoreOptions(lock_timeout_s=0.1)
-    async with opened(tmp_path, options=options) as hub, opened(tmp_path, options=options) as other:
+    async with open_domain(tmp_path, options=options) as hub, open_domain(tmp_path, options=options) as other:
 
         async def while_others_erase(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             for item in (hub, other):
@@ -291,7 +291,7 @@ async def test_nothing_is_erased_while_the_log_is_compacted_and_all_of_it_afterw
 
 async def test_nothing_is_compacted_while_a_row_is_being_erased(tmp_path: Path) -> None:
     await prepare(tmp_path)
-    async with opened(tmp_path, options=StoreOptions(lock_timeout_s=0.1)) as hub:
+    async with open_domain(tmp_path, options=StoreOptions(lock_timeout_s=0.1)) as hub:
         held = os.open(tmp_path / "change_log", os.O_RDONLY)
         assert try_flock(held)
 

@@ -11,7 +11,7 @@ from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, wri
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
-from tests.builders import local, new_knowledge, open_files, opened, rows_of
+from tests.builders import local, new_knowledge, open_domain, open_files, rows_of
 from tests.doctoring import inspect
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
@@ -21,7 +21,7 @@ SMALL = StoreOptions(segment_bytes=1)
 
 
 async def saved_in(folder: Path, count: int = 4, options: StoreOptions | None = None) -> list[str]:
-    async with opened(folder, None, options) as hub:
+    async with open_domain(folder, None, options) as hub:
         return [
             str((await hub.knowledge.records.save(local(), new_knowledge(f"number {number}"))).record["id"])
             for number in range(count)
@@ -38,7 +38,7 @@ async def test_a_missing_last_segment_is_named_and_no_number_is_given_twice(tmp_
     last.unlink()
     before = snapshot(tmp_path)
 
-    async with opened(tmp_path, None, SMALL) as hub:
+    async with open_domain(tmp_path, None, SMALL) as hub:
         status = hub.store.status()
         with pytest.raises(ReadOnly, match=last.name):
             await hub.knowledge.records.save(local(), new_knowledge("refused"))
@@ -111,7 +111,7 @@ async def test_a_process_whose_files_are_replaced_acknowledges_nothing_more(
     tmp_path: Path, replace: Callable[[Path], None]
 ) -> None:
     folder = tmp_path / "data"
-    async with opened(folder) as hub:
+    async with open_domain(folder) as hub:
         kept = (await hub.knowledge.records.save(local(), new_knowledge("kept"))).record["id"]
         replace(folder)
 
@@ -125,22 +125,22 @@ async def test_a_process_whose_files_are_replaced_acknowledges_nothing_more(
 
 
 async def test_two_processes_never_write_under_two_locks(tmp_path: Path) -> None:
-    async with opened(tmp_path) as first:
+    async with open_domain(tmp_path) as first:
         kept = (await first.knowledge.records.save(local(), new_knowledge("kept"))).record["id"]
         (tmp_path / "LOCK").unlink()
-        async with opened(tmp_path) as second:
+        async with open_domain(tmp_path) as second:
             later = (await second.knowledge.records.save(local(), new_knowledge("later"))).record["id"]
 
             with pytest.raises(ReadOnly, match="LOCK was replaced"):
                 await first.knowledge.records.save(local(), new_knowledge("refused"))
 
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert list(rows_of(hub.store)) == [kept, later]
 
 
 async def test_looking_for_replaced_files_costs_two_stats_a_batch(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         files.begin(Plan())
         for number in range(5):
             await hub.knowledge.records.save(local(), new_knowledge(f"number {number}"))
@@ -149,7 +149,7 @@ async def test_looking_for_replaced_files_costs_two_stats_a_batch(tmp_path: Path
 
 
 async def test_a_base_without_the_segment_that_goes_on_behind_it_is_not_opened(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         await hub.store.compact(0.0, run_in_process(RealFileSystem()))
     (segment,) = (tmp_path / "change_log").glob("segment-*")
@@ -161,5 +161,5 @@ async def test_a_base_without_the_segment_that_goes_on_behind_it_is_not_opened(t
 
     assert snapshot(tmp_path) == before
     (tmp_path / "elsewhere").rename(segment)
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert len(rows_of(hub.store)) == 1

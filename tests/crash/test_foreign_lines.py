@@ -14,10 +14,10 @@ from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Change, Operation
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.log.log_line import SEAL_BYTES, parse_line, seal
-from tests.builders import Domain, local, new_knowledge, opened
+from tests.builders import Domain, local, new_knowledge, open_domain
 from tests.crash.mended_logs import mended, problems
-from tests.erasing import files_with
-from tests.hubs import hub_at
+from tests.erasing import find_files_with
+from tests.hubs import open_hub_at
 
 pytestmark = pytest.mark.anyio
 
@@ -129,7 +129,7 @@ class Heard:
 
 @asynccontextmanager
 async def reader_and_writer(folder: Path) -> AsyncIterator[tuple[Domain, Domain]]:
-    async with opened(folder) as reader, opened(folder) as writer:
+    async with open_domain(folder) as reader, open_domain(folder) as writer:
         reader.store.subscribe(Heard())
         yield reader, writer
 
@@ -171,7 +171,7 @@ async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: 
 
         await reader.store.refresh()
         followed = await reader.knowledge.records.get(local(), first)
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         reopened = await hub.knowledge.records.get(local(), first)
 
     assert followed == before
@@ -180,12 +180,12 @@ async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: 
 
 @each_way
 async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, change: Spoil) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         for text in ("first", "second", "third"):
             await said(hub, text)
     offset = made_foreign(tmp_path, 2, change)
 
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         status = hub.store.status()
         history = await seqs(hub.store.operations("default"))
 
@@ -197,7 +197,7 @@ async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, ch
 
 @each_sample
 async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: Path, change: Spoil) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         ids = [await said(hub, text) for text in ("first", "second")]
         (second, _) = [operation.operation_id async for operation in hub.store.operations("default")]
         offset = made_foreign(tmp_path, 2, change)
@@ -213,7 +213,7 @@ async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: P
 
 @each_sample
 async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Spoil) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         for text in ("first", "second", "third"):
             await said(hub, text)
     offset = made_foreign(tmp_path, 2, change)
@@ -223,7 +223,7 @@ async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Spoi
 
     assert any(f"{SEGMENT.name}: offset {offset}" in problem for problem in named)
     assert problems(tmp_path) == []
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert hub.store.status().damage == []
         assert [item.seq async for item in hub.store.operations("default") if item.changes] == [3, 1]
         await hub.knowledge.records.save(local(), new_knowledge("fourth"))
@@ -262,23 +262,23 @@ async def test_who_finds_the_end_behind_a_dead_writer_names_it(tmp_path: Path, a
 @pytest.mark.parametrize("change", [row_without("id"), row_without("after"), row_saying("before", 1)])
 async def test_what_is_erased_goes_from_it_too(tmp_path: Path, change: Spoil) -> None:
     secret = "quaggaplatformnine sings the midnightsong of veldtgrass"
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         row_id = (await hub.knowledge.records.save(local(), new_knowledge(secret))).record["id"]
         await hub.knowledge.records.patch(local(), row_id, {"content": f"{secret}, again"})
         made_foreign(tmp_path, 2, change)
 
         await hub.operations.erasure.erase(local(), COLLECTION, row_id)
 
-    assert files_with(tmp_path, secret) == []
+    assert find_files_with(tmp_path, secret) == []
 
 
 @pytest.mark.parametrize("name", ["log_id", "segment", "generation", "first_seq", "previous_length"])
 async def test_the_header_of_a_segment_that_another_program_wrote_is_named(tmp_path: Path, name: str) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("first"))
     made_foreign(tmp_path, 0, without(name))
 
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         damage = hub.store.status().damage
     named = problems(tmp_path)
 
@@ -287,14 +287,14 @@ async def test_the_header_of_a_segment_that_another_program_wrote_is_named(tmp_p
 
 
 async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge(CONTENT))
         await hub.compact(0)
         kept = (await hub.knowledge.records.save(local(), new_knowledge("behind the base"))).record["id"]
     (base,) = (tmp_path / "change_log").glob("base-*")
     offset = written_anew(base, 1, lambda line: changed(line, row_saying("after", 1)))
 
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         damage = hub.store.status().damage
         version = (await hub.knowledge.records.get(local(), kept)).version
     named = problems(tmp_path)
@@ -305,7 +305,7 @@ async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Pat
 
 
 async def test_the_doctor_names_a_base_whose_end_does_not_say_how_many_rows_it_has(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge(CONTENT))
         await hub.compact(0)
     (base,) = (tmp_path / "change_log").glob("base-*")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import FakeClock
 from tests.crash.killed_embedder import MESSAGES, POISON, SlowEmbedder
-from tests.memory_index import live_heads, memory_hub, on_disk, rebuilt, status_of, vectors_of
+from tests.memory_index import list_live_summaries, memory_hub, read_vectors, rebuild_vectors, status_of, vectors_of
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ async def test_servers_that_are_killed_while_they_embed_leave_an_index_that_a_re
     for turn in range(kills):
         # The last one is killed at once: on a busy machine it would be done before the kill arrives.
         kill_one(tmp_path, turn, rng.uniform(0.0, 0.2) if turn < kills - 1 else 0.0)
-        seen.append(len(on_disk(tmp_path)))
+        seen.append(len(read_vectors(tmp_path)))
 
     clock = FakeClock(time.time())
     async with memory_hub(tmp_path, SlowEmbedder(), clock) as hub:
@@ -43,13 +43,15 @@ async def test_servers_that_are_killed_while_they_embed_leave_an_index_that_a_re
         for _ in range(6):
             await vectors_of(hub).embed_pending()
             clock.advance(600)
-        status, embedded = await status_of(hub), on_disk(tmp_path)
-        poisoned = {number for number, head in live_heads(hub).items() if POISON in head.abstract}
+        status, embedded = await status_of(hub), read_vectors(tmp_path)
+        poisoned = {number for number, head in list_live_summaries(hub).items() if POISON in head.abstract}
 
         assert waiting > 0
         assert seen == sorted(seen)
         assert (status.pending, status.failed, status.dead) == (0, 0, kills)
-        assert {letter.uri for letter in status.dead_letters} == {live_heads(hub)[item].uri for item in poisoned}
+        assert {letter.uri for letter in status.dead_letters} == {
+            list_live_summaries(hub)[item].uri for item in poisoned
+        }
         assert len(embedded) == kills * MESSAGES
-        assert set(live_heads(hub)) - set(embedded) == poisoned
-        assert embedded == await rebuilt(hub, tmp_path)
+        assert set(list_live_summaries(hub)) - set(embedded) == poisoned
+        assert embedded == await rebuild_vectors(hub, tmp_path)

@@ -11,8 +11,8 @@ from knowhub.context.model import MemoryCategory
 from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
-from tests.context_directories import export_of, is_shown, read_text
-from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, said, session_at, written
+from tests.context_directories import has_directory, make_export, read_text
+from tests.context_rows import ACCOUNT, commit_rows, memory_at, node_row, part_row, part_rows, session_at
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ def seen(outside: Path) -> dict[str, bytes]:
 
 async def world(data: Path) -> tuple[FileStore, DirectoryExport]:
     store = open_files(data)
-    directories = export_of(store, data)
-    await written(store, node_row(SESSION), *said(SESSION, ["one", "two"]), node_row(EVENT, content="old"))
+    directories = make_export(store, data)
+    await commit_rows(store, node_row(SESSION), *part_rows(SESSION, ["one", "two"]), node_row(EVENT, content="old"))
     await directories.catch_up()
     return store, directories
 
@@ -53,7 +53,7 @@ async def test_a_commit_writes_through_no_link(tmp_path: Path, address: str, bel
     before = seen(outside)
     more = [node_row(SESSION, version=2), part_row(SESSION, 2, "three"), node_row(EVENT, content="new", version=2)]
 
-    done = await directories.project(ACCOUNT, await written(store, *more))
+    done = await directories.project(ACCOUNT, await commit_rows(store, *more))
 
     assert done
     assert seen(outside) == before
@@ -91,9 +91,9 @@ async def test_a_new_memory_takes_its_place_whatever_is_there(tmp_path: Path, ad
     before = seen(outside)
     place = data / "context" / directory_path(address)
     SQUATTERS[squatter](outside)(place)
-    rows = [node_row(address, content="new"), *(said(address, ["new"]) if address == session_at("new") else [])]
+    rows = [node_row(address, content="new"), *(part_rows(address, ["new"]) if address == session_at("new") else [])]
 
-    done = await directories.project(ACCOUNT, await written(store, *rows))
+    done = await directories.project(ACCOUNT, await commit_rows(store, *rows))
 
     assert done
     assert seen(outside) == before
@@ -110,10 +110,10 @@ async def test_a_deletion_removes_nothing_behind_a_link(tmp_path: Path, below: s
     linked(data, EVENT, below, outside)
     before = seen(outside)
 
-    await directories.project(ACCOUNT, await written(store, node_row(EVENT, deleted=True, version=2)))
+    await directories.project(ACCOUNT, await commit_rows(store, node_row(EVENT, deleted=True, version=2)))
 
     assert seen(outside) == before
-    assert not is_shown(data, EVENT)
+    assert not has_directory(data, EVENT)
     await store.close()
 
 

@@ -11,7 +11,7 @@ from knowhub.core.errors import Unavailable
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.store import StoreOptions
-from tests.builders import local, new_knowledge, open_files, opened, rows_of
+from tests.builders import local, new_knowledge, open_domain, open_files, rows_of
 from tests.fakes.faulty_files import FaultyFileSystem
 
 pytestmark = pytest.mark.anyio
@@ -24,12 +24,12 @@ LOCK_BYTES = 4096
 
 
 async def said(folder: Path, content: str) -> str:
-    async with opened(folder, None, TWO_SEGMENTS) as hub:
+    async with open_domain(folder, None, TWO_SEGMENTS) as hub:
         return str((await hub.knowledge.records.save(local(), new_knowledge(content))).record["id"])
 
 
 async def found_in(folder: Path) -> dict[str, bytes]:
-    async with opened(folder, None, TWO_SEGMENTS) as hub:
+    async with open_domain(folder, None, TWO_SEGMENTS) as hub:
         status = hub.store.status()
         assert (status.damage, status.quarantined, status.writable) == ([], [], True)
         return rows_of(hub.store)
@@ -104,7 +104,7 @@ async def test_a_flipped_bit_in_lock_is_harmless_or_named(tmp_path: Path) -> Non
         changed[bit // 8] ^= 1 << bit % 8
         lock.write_bytes(changed)
 
-        async with opened(tmp_path, None, TWO_SEGMENTS) as hub:
+        async with open_domain(tmp_path, None, TWO_SEGMENTS) as hub:
             rows, status = rows_of(hub.store), hub.store.status()
 
         named = bool(status.damage or status.quarantined)
@@ -155,7 +155,7 @@ async def test_where_no_boot_is_known_the_log_is_synced_before_it_is_believed(
 ) -> None:
     kept = await said(tmp_path, "kept")
 
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         synced = files.log_syncs
 
         assert synced == syncs

@@ -13,7 +13,7 @@ from knowhub.core.ids import seq_of
 from knowhub.core.operation import Change, Unchanged
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
-from tests.builders import Domain, caller, local, new_knowledge, opened
+from tests.builders import Domain, caller, local, new_knowledge, open_domain
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ class SyncCounter:
 
 async def test_one_writer_costs_one_sync_a_write_and_nothing_else_that_waits(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         files.begin(Plan())
         for number in range(20):
             await hub.knowledge.records.save(local(), new_knowledge(f"number {number}"))
@@ -44,7 +44,7 @@ async def test_one_writer_costs_one_sync_a_write_and_nothing_else_that_waits(tmp
 
 async def test_sixty_four_writes_that_are_queued_together_cost_two_syncs_at_most(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         files.begin(Plan())
 
         await asyncio.gather(*(hub.knowledge.records.save(local(), new_knowledge(f"number {n}")) for n in range(64)))
@@ -66,7 +66,7 @@ async def test_no_write_waits_for_more_than_two_syncs(tmp_path: Path) -> None:
             # Writers that are not in step meet a sync that is under way.
             await asyncio.sleep(name / 100_000)
 
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         hub.store.subscribe(counter)
         await asyncio.gather(*(writer(hub, name) for name in range(64)))
 
@@ -76,7 +76,7 @@ async def test_no_write_waits_for_more_than_two_syncs(tmp_path: Path) -> None:
 
 async def test_what_changes_nothing_is_neither_written_nor_synced(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         saved = await hub.knowledge.records.save(local(), new_knowledge())
         files.begin(Plan())
 

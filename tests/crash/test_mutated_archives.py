@@ -15,7 +15,7 @@ from knowhub.keywords.tree import find_by_token
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
-from tests.archives import MANIFEST, Archive, Piece, members_of
+from tests.archives import MANIFEST, Archive, ArchiveMember, read_folder
 from tests.builders import OWNER, local, new_knowledge
 from tests.whole_state import state_of
 
@@ -80,25 +80,25 @@ def of_a_header(rng: random.Random, path: Path) -> bytes:
 
 def of_a_member(rng: random.Random, path: Path) -> bytes:
     """Change the log itself, under a manifest that says the truth of it."""
-    archive = Archive.of(path)
-    layout, log = archive.pieces
-    mutated = archive.with_pieces(layout, Piece(log.name, rng.choice(BYTES)(rng, log.data)))
-    return gzip.compress(mutated.unpacked(), 1)
+    archive = Archive.read(path)
+    layout, log = archive.members
+    mutated = archive.with_members(layout, ArchiveMember(log.name, rng.choice(BYTES)(rng, log.data)))
+    return gzip.compress(mutated.to_tar(), 1)
 
 
 def of_the_manifest(rng: random.Random, path: Path) -> bytes:
-    archive = Archive.of(path)
+    archive = Archive.read(path)
     text = rng.choice(BYTES)(rng, orjson.dumps(archive.manifest))
-    whole = Archive({}, [Piece(MANIFEST, text), *archive.pieces]).unpacked()
+    whole = Archive({}, [ArchiveMember(MANIFEST, text), *archive.members]).to_tar()
     # Less the manifest that packing put in front.
     return gzip.compress(whole[1024:], 1)
 
 
 def bomb(rng: random.Random, path: Path) -> bytes:
-    archive = Archive.of(path)
-    huge = Piece(archive.pieces[1].name, bytes(MAX_BYTES * rng.randrange(2, 4)))
-    told = archive.with_pieces(archive.pieces[0], huge)
-    return gzip.compress((told if rng.random() < 0.5 else Archive(archive.manifest, told.pieces)).unpacked(), 1)
+    archive = Archive.read(path)
+    huge = ArchiveMember(archive.members[1].name, bytes(MAX_BYTES * rng.randrange(2, 4)))
+    told = archive.with_members(archive.members[0], huge)
+    return gzip.compress((told if rng.random() < 0.5 else Archive(archive.manifest, told.members)).to_tar(), 1)
 
 
 MUTATIONS = (of_the_file, of_the_tar, of_a_header, of_a_member, of_the_manifest)
@@ -131,7 +131,7 @@ async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, 
         await changed_since(hub)
         now, source, kept = state_of(hub.store), Path(entry.path), tmp_path / "kept.tar.gz"
         copy(kept, source.read_bytes)
-        outside = members_of(tmp_path).keys()
+        outside = read_folder(tmp_path).keys()
         for number in range(rounds):
             mutate = bomb if number % 100 == 0 else rng.choice(MUTATIONS)
             copy(source, lambda: mutate(rng, kept))  # noqa: B023 -- called at once
@@ -149,7 +149,7 @@ async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, 
                 await hub.operations.snapshots.delete(str(restored.safety_snapshot))
             assert state_of(hub.store) == now
             assert {path.name for path in source.parent.iterdir()} == {source.name}
-        after = members_of(tmp_path).keys()
+        after = read_folder(tmp_path).keys()
     assert after == outside
     return refused, done
 

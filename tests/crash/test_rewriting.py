@@ -19,7 +19,7 @@ from knowhub.stores.files.log.rewrite import rewrite_file
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import knowledge_row, local, open_files
-from tests.erasing import files_with
+from tests.erasing import find_files_with
 from tests.fakes.nothing_around import NothingAround
 
 pytestmark = pytest.mark.anyio
@@ -138,7 +138,7 @@ async def test_nobody_waits_while_a_row_is_erased_and_another_process_reads_on(t
     assert reads > 20
     # The processor time of the event loop between two turns: what others do on a busy machine does not count.
     assert max(stalls) < LONGEST_STALL_S
-    assert files_with(tmp_path, SECRET) == []
+    assert find_files_with(tmp_path, SECRET) == []
     assert other.status().damage == store.status().damage == []
     await other.close()
     await store.close()

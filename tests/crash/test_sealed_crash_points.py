@@ -18,8 +18,8 @@ from tests.builders import local, open_files
 from tests.crash.dying import NEVER_REACHED, dies
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 from tests.fakes.nothing_around import NothingAround
-from tests.hubs import hub_at
-from tests.sealing import ID, SECRET, files_that_say, new_resource, vault_on
+from tests.hubs import open_hub_at
+from tests.sealing import ID, SECRET, find_texts_in_files, new_resource, vault_on
 
 pytestmark = pytest.mark.anyio
 
@@ -60,20 +60,20 @@ async def test_what_was_erased_by_a_process_that_died_is_shut_by_the_next(tmp_pa
     await store.close()
     left = keyring_of((tmp_path / KEYRING).read_bytes())
 
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.maintenance.tick()
 
     assert [item.destroyed_at for item in left.values()] == [None]
     keys = keyring_of((tmp_path / KEYRING).read_bytes())
     assert keys.keys() == left.keys()
     assert all(key.destroyed_at is not None and not key.data for key in keys.values())
-    assert files_that_say(tmp_path, ['"nonce"', '"wrapped"']) == []
+    assert find_texts_in_files(tmp_path, ['"nonce"', '"wrapped"']) == []
 
 
 async def test_a_crash_while_a_snapshot_with_keys_is_unpacked_leaves_what_can_be_unpacked_into_or_is_whole(
     tmp_path: Path,
 ) -> None:
-    async with hub_at(tmp_path / "old") as hub:
+    async with open_hub_at(tmp_path / "old") as hub:
         await hub.resources.save(local(), new_resource(secure_body=SECRET))
         archive = Path((await hub.operations.snapshots.create()).path)
     master = (tmp_path / "old" / "keys" / "master.key").read_bytes()
@@ -91,7 +91,7 @@ async def test_a_crash_while_a_snapshot_with_keys_is_unpacked_leaves_what_can_be
             unpack_directory(RealFileSystem(), archive, root, MANY)
 
         (root / "keys" / "master.key").write_bytes(master)
-        async with hub_at(root) as moved:
+        async with open_hub_at(root) as moved:
             assert (await moved.resources.reveal(local(), ID)).secure_body == SECRET
         if not died:
             break
@@ -99,7 +99,7 @@ async def test_a_crash_while_a_snapshot_with_keys_is_unpacked_leaves_what_can_be
 
 
 async def test_keys_that_cannot_be_destroyed_now_are_named_and_destroyed_later(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.resources.save(local(), new_resource(secure_body=SECRET))
         ring = tmp_path / KEYRING
         kept = ring.read_bytes()

@@ -15,9 +15,18 @@ from knowhub.core.language_models import FailureReason, TextRefused
 from knowhub.search.rejections import RetryPolicy
 from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
 from tests.builders import FakeClock, local
-from tests.context_rows import said, session_at
+from tests.context_rows import part_rows, session_at
 from tests.fakes.hashing_embedder import Fault, HashingEmbedder
-from tests.memory_index import found, live_heads, memory_hub, on_disk, rebuilt, status_of, vectors_of, written
+from tests.memory_index import (
+    list_live_summaries,
+    memory_hub,
+    read_vectors,
+    rebuild_vectors,
+    search_uris,
+    status_of,
+    vectors_of,
+    write_rows,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +39,7 @@ async def many_messages(hub: Hub, count: int, poison: str | None = None) -> None
         texts = [f"message {number} 消息 of widget-{number}" for number in range(start, min(start + 100, count))]
         if poison is not None and start == 0:
             texts[7] = poison
-        await written(hub, said(session_at(f"s{start}"), texts))
+        await write_rows(hub, part_rows(session_at(f"s{start}"), texts))
 
 
 async def brought_up(hub: Hub, clock: FakeClock) -> None:
@@ -70,17 +79,17 @@ async def test_a_shaky_embedder_and_a_poisoned_text_end_as_a_rebuild_does(tmp_pa
         await many_messages(hub, count, POISON)
 
         await brought_up(hub, clock)
-        status, embedded = await status_of(hub), on_disk(tmp_path)
+        status, embedded = await status_of(hub), read_vectors(tmp_path)
         (dead,) = status.dead_letters
-        (poisoned,) = (head for head in live_heads(hub).values() if head.abstract == POISON)
+        (poisoned,) = (head for head in list_live_summaries(hub).values() if head.abstract == POISON)
         mended.set()
         revived = await hub.memories.outbox.retry(local(), dead.event_id)
         await brought_up(hub, clock)
-        after, complete = await status_of(hub), on_disk(tmp_path)
+        after, complete = await status_of(hub), read_vectors(tmp_path)
 
         assert (status.pending, status.claimed, status.failed, status.dead) == (0, 0, 0, 1)
         assert (dead.error, dead.retry_count, dead.uri) == (REJECTED, MAX_MEMORY_ATTEMPTS, poisoned.uri)
-        assert set(live_heads(hub)) - set(embedded) == {poisoned.text_num}
+        assert set(list_live_summaries(hub)) - set(embedded) == {poisoned.text_num}
         assert (revived.status, after.pending, after.dead) == (EventStatus.PENDING, 0, 0)
         assert len(complete) == count
         assert complete == await rebuilt_calmly(tmp_path, hub)
@@ -90,7 +99,7 @@ async def rebuilt_calmly(folder: Path, hub: Hub) -> object:
     """Rebuild until a shaky embedder lets it."""
     while True:
         try:
-            return await rebuilt(hub, folder)
+            return await rebuild_vectors(hub, folder)
         except Unavailable:
             continue
 
@@ -106,7 +115,7 @@ async def test_an_embedder_that_is_down_is_asked_little_and_no_event_counts_it_a
             await asyncio.sleep(0.01)
         asked_while_down, named = len(embedder.asked) - asked_before, dict(hub.maintenance.failures)
         status = await status_of(hub)
-        by_words = await found(hub, "widget-17")
+        by_words = await search_uris(hub, "widget-17")
 
         embedder.is_down = False
         await vectors_of(hub).embed_pending()
@@ -115,4 +124,4 @@ async def test_an_embedder_that_is_down_is_asked_little_and_no_event_counts_it_a
         assert "the embedder gives no vectors" in named["memory_vectors"]
         assert (status.pending, status.failed, status.dead) == (200, 0, 0)
         assert by_words[0].endswith("/m17")
-        assert set(on_disk(tmp_path)) == set(live_heads(hub))
+        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))

@@ -17,8 +17,8 @@ from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
 from knowhub.stores.files.store import FileStore
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
-from tests.archives import members_of
-from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, opened
+from tests.archives import read_folder
+from tests.builders import FakeClock, domain_on, local, new_knowledge, open_domain, open_files
 from tests.crash.dying import MANY_SEGMENTS, dies
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 from tests.whole_state import State, state_of
@@ -46,7 +46,7 @@ def snapshots_on(store: FileStore, root: Path, files: FileSystem) -> Snapshots:
 
 async def prepare(folder: Path) -> tuple[str, State, State]:
     """Make a folder with a snapshot and changes since; return its name, the state in it, and the state now."""
-    async with opened(folder, None, MANY_SEGMENTS) as hub:
+    async with open_domain(folder, None, MANY_SEGMENTS) as hub:
         saved = [await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}")) for number in range(3)]
         then = state_of(hub.store)
         entry = await snapshots_on(hub.store, folder, RealFileSystem()).create()
@@ -58,7 +58,7 @@ async def prepare(folder: Path) -> tuple[str, State, State]:
 
 async def written_then_reopened(folder: Path, found: State) -> None:
     """Write, make a snapshot and restore it: what a dead process left is in nobody's way, and goes."""
-    async with opened(folder, None, MANY_SEGMENTS) as hub:
+    async with open_domain(folder, None, MANY_SEGMENTS) as hub:
         assert hub.store.status().damage == []
         assert state_of(hub.store) == found
         snapshots = snapshots_on(hub.store, folder, RealFileSystem())
@@ -68,7 +68,7 @@ async def written_then_reopened(folder: Path, found: State) -> None:
         assert state_of(hub.store) == found
         for item in await snapshots.entries():
             check_snapshot(RealFileSystem(), Path(item.path), MANY)
-        assert not any(name.startswith(".") or name.endswith(".tmp") for name in members_of(folder / "snapshots"))
+        assert not any(name.startswith(".") or name.endswith(".tmp") for name in read_folder(folder / "snapshots"))
 
 
 @pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
@@ -97,7 +97,7 @@ async def test_a_crash_leaves_the_state_before_or_after_and_no_half_snapshot(
 
         if not died:
             await store.close()
-        async with opened(folder, None, MANY_SEGMENTS) as hub:
+        async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             found = state_of(hub.store)
         if not died:
             assert found == (then if verb == "restore" else before)
@@ -113,7 +113,7 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         ts, then, before = await prepare(folder)
-        async with opened(folder, None, MANY_SEGMENTS) as hub:
+        async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             done = await snapshots_on(hub.store, folder, RealFileSystem()).restore(local(), ts)
         files = FaultyFileSystem()
         store = open_files(folder, files, MANY_SEGMENTS)
@@ -126,7 +126,7 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
             await store.close()
             break
         deaths += 1
-        async with opened(folder, None, MANY_SEGMENTS) as hub:
+        async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             found = state_of(hub.store)
         assert found in (then, before)
         await written_then_reopened(folder, found)
@@ -154,7 +154,7 @@ async def test_a_crash_while_a_snapshot_is_unpacked_leaves_a_directory_that_can_
         if not (folder / "change_log").exists():
             unpack_directory(RealFileSystem(), archive, folder, MANY)
 
-        async with opened(folder, None, MANY_SEGMENTS) as hub:
+        async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             assert state_of(hub.store) == then
         await written_then_reopened(folder, then)
         if not died:

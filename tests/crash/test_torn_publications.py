@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.stores.files.store import StoreOptions
-from tests.builders import local, opened, rows_of
+from tests.builders import local, open_domain, rows_of
 from tests.crash.test_two_processes import said, told_by, words_of_lock, writing
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ THREE_MEGABYTES = "x" * 3_000_000
 
 async def test_a_reader_settles_across_segments_what_a_writer_left_that_died(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
-    async with opened(tmp_path, options=options) as reader, opened(tmp_path, options=options) as writer:
+    async with open_domain(tmp_path, options=options) as reader, open_domain(tmp_path, options=options) as writer:
         ids = [await said(writer, "first")]
         await reader.store.refresh()
         ids += [await said(writer, f"later {number}") for number in range(3)]
@@ -26,13 +26,13 @@ async def test_a_reader_settles_across_segments_what_a_writer_left_that_died(tmp
         versions = [(await reader.knowledge.records.get(local(), row_id)).version for row_id in ids]
 
         assert versions == [1, 1, 1, 1]
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted(ids)
         assert hub.store.status().damage == []
 
 
 async def test_a_reader_takes_in_many_megabytes_while_a_writer_is_stopped_in_its_publication(tmp_path: Path) -> None:
-    async with opened(tmp_path) as reader, opened(tmp_path) as writer:
+    async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
         ids = [await said(writer, f"{number} {THREE_MEGABYTES}") for number in range(3)]
         with writing(tmp_path, "holder", "hold") as holder, words_of_lock(tmp_path) as words:
             assert await asyncio.to_thread(told_by, holder) == "held"
@@ -45,7 +45,7 @@ async def test_a_reader_takes_in_many_megabytes_while_a_writer_is_stopped_in_its
 
 
 async def test_a_publication_that_ended_meanwhile_is_not_settled_again(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await said(hub, "first")
         with words_of_lock(tmp_path) as words:
             stamp = words[1]

@@ -24,7 +24,7 @@ from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.plain_text import PlainText
 from tests.keyword_model import TreeModel
-from tests.tree_answers import LogReader, Rows, check_view, said
+from tests.tree_answers import LogReader, Rows, check_view, strip_bookkeeping
 
 pytestmark = pytest.mark.anyio
 
@@ -183,7 +183,7 @@ async def goes_on(folder: Path, options: StoreOptions, verb: Verb, known: Known,
 
 def shape(rows: Rows) -> Rows:
     """Return what stands, less what every write moves."""
-    return {key: row for key, row in said(rows).items() if not row.get("deleted")}
+    return {key: row for key, row in strip_bookkeeping(rows).items() if not row.get("deleted")}
 
 
 async def die_at_each_call(

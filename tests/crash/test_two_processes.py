@@ -15,7 +15,7 @@ import pytest
 
 from knowhub.core.errors import NotFound, Unavailable
 from knowhub.stores.files.store import StoreOptions
-from tests.builders import Domain, local, new_knowledge, opened, rows_of
+from tests.builders import Domain, local, new_knowledge, open_domain, rows_of
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def said(hub: Domain, content: str) -> str:
 
 
 async def appended_by_two(folder: Path, count: int) -> None:
-    async with opened(folder) as hub:
+    async with open_domain(folder) as hub:
         mine: list[str] = []
         with writing(folder, "theirs", count) as other:
             theirs = []
@@ -82,7 +82,7 @@ async def test_two_processes_append_a_hundred_thousand_each(tmp_path: Path) -> N
 
 
 async def test_a_stopped_writer_holds_up_writes_for_the_timeout_and_reads_not_at_all(tmp_path: Path) -> None:
-    async with opened(tmp_path, None, IMPATIENT) as hub:
+    async with open_domain(tmp_path, None, IMPATIENT) as hub:
         kept = await said(hub, "kept")
         with writing(tmp_path, "holder", "hold") as holder:
             assert await asyncio.to_thread(told_by, holder) == "held"
@@ -99,7 +99,7 @@ async def test_a_stopped_writer_holds_up_writes_for_the_timeout_and_reads_not_at
             assert 0.2 <= waited < 2
             assert read.version == 1
             with pytest.raises(Unavailable):
-                async with opened(tmp_path, None, IMPATIENT):
+                async with open_domain(tmp_path, None, IMPATIENT):
                     pass
             holder.send_signal(signal.SIGKILL)
             holder.wait(10)
@@ -116,7 +116,7 @@ async def test_a_killed_owner_leaves_no_lock_behind(tmp_path: Path) -> None:
         victim.wait(10)
     began = time.monotonic()
 
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         after = await said(hub, "after")
 
         assert time.monotonic() - began < 2
@@ -134,7 +134,7 @@ def words_of_lock(folder: Path) -> Iterator[memoryview]:
 
 @pytest.mark.parametrize("torn", [b"", b'{"seq":3,"half'], ids=["whole", "torn"])
 async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(tmp_path: Path, torn: bytes) -> None:
-    async with opened(tmp_path) as reader, opened(tmp_path) as writer:
+    async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
         first = await said(writer, "first")
         await reader.store.refresh()
         with words_of_lock(tmp_path) as words:
@@ -155,13 +155,13 @@ async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(
         assert [row.version for row in rows.values()] == [1, 1]
         assert (await writer.knowledge.records.get(local(), third)).version == 1
         assert segment.read_bytes().endswith(torn or b"\n")
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([first, second, third])
         assert hub.store.status().damage == []
 
 
 async def test_a_writer_settles_what_another_left_that_died_while_it_published(tmp_path: Path) -> None:
-    async with opened(tmp_path) as survivor, opened(tmp_path) as dead:
+    async with open_domain(tmp_path) as survivor, open_domain(tmp_path) as dead:
         first = await said(dead, "first")
         with words_of_lock(tmp_path) as words:
             words[1] -= 1
@@ -171,13 +171,13 @@ async def test_a_writer_settles_what_another_left_that_died_while_it_published(t
         assert sorted(rows_of(survivor.store)) == sorted([first, second])
         with words_of_lock(tmp_path) as words:
             assert words[1] % 2 == 0
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([first, second])
 
 
 async def test_two_processes_that_rotate_segments_follow_each_other(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
-    async with opened(tmp_path, None, options) as first, opened(tmp_path, None, options) as other:
+    async with open_domain(tmp_path, None, options) as first, open_domain(tmp_path, None, options) as other:
         ids = []
         for number in range(10):
             ids.append(await said(first, f"one {number}"))
@@ -188,7 +188,7 @@ async def test_two_processes_that_rotate_segments_follow_each_other(tmp_path: Pa
 
 
 async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing(tmp_path: Path) -> None:
-    async with opened(tmp_path) as reader, opened(tmp_path) as writer:
+    async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
         first = await said(writer, "first")
         await reader.store.refresh()
         second = await said(writer, "second")
@@ -216,7 +216,7 @@ async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing
 
 async def test_a_publication_that_stands_still_in_another_segment_holds_up_no_read(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
-    async with opened(tmp_path, None, options) as reader, opened(tmp_path, None, options) as writer:
+    async with open_domain(tmp_path, None, options) as reader, open_domain(tmp_path, None, options) as writer:
         first = await said(writer, "first")
         await reader.store.refresh()
         second = await said(writer, "second")

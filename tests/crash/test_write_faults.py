@@ -12,7 +12,7 @@ import pytest
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.stores.files.store import StoreOptions
-from tests.builders import Domain, local, new_knowledge, open_files, opened, rows_of
+from tests.builders import Domain, local, new_knowledge, open_domain, open_files, rows_of
 from tests.crash.compacting import names_in
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
 
@@ -37,7 +37,7 @@ async def test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_rest
     tmp_path: Path, call: int, half_written: bool
 ) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         kept = await said(hub, "kept")
         files.begin(Plan(fail_at=call, kinds=APPEND, half_written=half_written))
         for content in ("first", "second", "third"):
@@ -48,11 +48,11 @@ async def test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_rest
         assert not hub.store.status().writable
         acknowledged = rows_of(hub.store)
 
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert rows_of(hub.store) == acknowledged
         assert hub.store.status().damage == []
         after = await said(hub, "after")
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
     # What a failed write may have left is never written over: it stays behind the end of its segment.
     assert len(names_in(tmp_path)) == 2
@@ -64,7 +64,7 @@ async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
     tmp_path: Path, call: int, half_written: bool
 ) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         kept = await said(hub, "kept")
         files.begin(Plan(fail_at=call, kinds=CHANGES, error=errno.ENOSPC, lasting=True, half_written=half_written))
         for content in ("first", "second"):
@@ -78,7 +78,7 @@ async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
         assert readable
         assert hub.store.status().writable
         assert len(names_in(tmp_path)) == 2
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
         assert hub.store.status().damage == []
 
@@ -87,7 +87,7 @@ async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 async def test_a_fault_while_a_fresh_segment_begins_loses_nothing(tmp_path: Path, call: int, error: int) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files, SMALL_SEGMENTS) as hub:
+    async with open_domain(tmp_path, files, SMALL_SEGMENTS) as hub:
         kept = [await said(hub, "one"), await said(hub, "two")]
         files.begin(Plan(fail_at=call, error=error))
         expected: type[KnowHubError] = ReadOnly if error == errno.EIO else StorageFull
@@ -98,17 +98,17 @@ async def test_a_fault_while_a_fresh_segment_begins_loses_nothing(tmp_path: Path
             kept.append(await said(hub, "four"))
             acknowledged = rows_of(hub.store)
 
-    async with opened(tmp_path, None, SMALL_SEGMENTS) as hub:
+    async with open_domain(tmp_path, None, SMALL_SEGMENTS) as hub:
         assert sorted(acknowledged) == sorted(kept)
         assert rows_of(hub.store) == acknowledged
         kept.append(await said(hub, "five"))
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted(kept)
 
 
 async def test_all_that_waited_for_a_failed_sync_hear_of_it(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         files.begin(Plan(fail_at=1, kinds=("sync_data",)))
         refused = 0
         for answer in await gathered(hub, 20):
@@ -120,11 +120,11 @@ async def test_all_that_waited_for_a_failed_sync_hear_of_it(tmp_path: Path) -> N
 
 async def test_short_writes_are_gone_on_with(tmp_path: Path) -> None:
     files = FaultyFileSystem(Plan(short_writes=True))
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         kept = await said(hub, "a line that is much longer than what the file system takes at once")
         acknowledged = rows_of(hub.store)
 
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert rows_of(hub.store) == acknowledged
         assert list(acknowledged) == [kept]
         assert hub.store.status().quarantined == []
@@ -132,7 +132,7 @@ async def test_short_writes_are_gone_on_with(tmp_path: Path) -> None:
 
 async def test_what_one_process_spoilt_another_writes_behind(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as spoilt, opened(tmp_path) as healthy:
+    async with open_domain(tmp_path, files) as spoilt, open_domain(tmp_path) as healthy:
         kept = await said(spoilt, "kept")
         files.begin(Plan(fail_at=2, kinds=APPEND))
         with pytest.raises(ReadOnly):
@@ -142,18 +142,18 @@ async def test_what_one_process_spoilt_another_writes_behind(tmp_path: Path) -> 
 
         assert await is_read(spoilt, after)
         assert sorted(rows_of(healthy.store)) == sorted([kept, after])
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
 
 
 async def test_a_directory_with_a_torn_end_opens_on_a_full_disk(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         kept = await said(hub, "kept")
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"
     segment.write_bytes(segment.read_bytes() + b'{"seq":2,"torn')
     files = FaultyFileSystem(Plan(fail_at=1, error=errno.ENOSPC, lasting=True, kinds=("write_at",)))
 
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         readable = await is_read(hub, kept)
         with pytest.raises(StorageFull):
             await said(hub, "refused")
@@ -161,7 +161,7 @@ async def test_a_directory_with_a_torn_end_opens_on_a_full_disk(tmp_path: Path) 
         after = await said(hub, "after")
 
     assert readable
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
 
 
@@ -197,7 +197,7 @@ async def test_a_disk_that_is_really_full_loses_nothing_and_writing_resumes(smal
     kept: list[str] = []
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(64 * 1024))
-    async with opened(small_disk / "data") as hub:
+    async with open_domain(small_disk / "data") as hub:
         await fill(hub, kept)
         with pytest.raises(StorageFull):
             await said(hub, "x" * 100_000)
@@ -206,13 +206,13 @@ async def test_a_disk_that_is_really_full_loses_nothing_and_writing_resumes(smal
         kept.append(await said(hub, "after"))
 
         assert all([await is_read(hub, knowledge_id) for knowledge_id in kept])
-    async with opened(small_disk / "data") as hub:
+    async with open_domain(small_disk / "data") as hub:
         assert sorted(rows_of(hub.store)) == sorted(kept)
 
 
 async def test_a_full_disk_is_told_until_there_is_room_and_writing_then_resumes_by_itself(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         files.begin(Plan(fail_at=1, kinds=CHANGES, error=errno.ENOSPC, lasting=True))
         with pytest.raises(StorageFull):
             await said(hub, "no room")
@@ -240,7 +240,7 @@ class Stuck(FaultyFileSystem):
 
 async def test_a_write_that_takes_nothing_and_names_no_reason_is_a_failed_one(tmp_path: Path) -> None:
     files = Stuck()
-    async with opened(tmp_path, files) as hub:
+    async with open_domain(tmp_path, files) as hub:
         kept = await said(hub, "kept")
         files.is_stuck = True
 
@@ -248,13 +248,13 @@ async def test_a_write_that_takes_nothing_and_names_no_reason_is_a_failed_one(tm
             await said(hub, "lost")
 
         assert await is_read(hub, kept)
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert list(rows_of(hub.store)) == [kept]
 
 
 async def test_a_fresh_segment_that_does_not_open_ends_writing_and_loses_nothing(tmp_path: Path) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files, SMALL_SEGMENTS) as hub:
+    async with open_domain(tmp_path, files, SMALL_SEGMENTS) as hub:
         kept = [await said(hub, "one")]
         files.begin(Plan(fail_at=1, kinds=("open_existing",), error=errno.EMFILE))
 
@@ -263,15 +263,15 @@ async def test_a_fresh_segment_that_does_not_open_ends_writing_and_loses_nothing
 
         assert await is_read(hub, kept[0])
         assert not hub.store.status().writable
-    async with opened(tmp_path, None, SMALL_SEGMENTS) as hub:
+    async with open_domain(tmp_path, None, SMALL_SEGMENTS) as hub:
         kept.append(await said(hub, "three"))
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted(kept)
         assert hub.store.status().damage == []
 
 
 async def test_a_torn_end_that_cannot_be_kept_is_not_cut(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         kept = await said(hub, "kept")
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"
     torn = segment.read_bytes() + b'{"seq":2,"torn'
@@ -282,6 +282,6 @@ async def test_a_torn_end_that_cannot_be_kept_is_not_cut(tmp_path: Path) -> None
         open_files(tmp_path, files)
 
     assert segment.read_bytes() == torn
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert [path.read_bytes() for path in hub.store.status().quarantined] == [b'{"seq":2,"torn']
         assert list(rows_of(hub.store)) == [kept]

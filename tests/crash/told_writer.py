@@ -19,7 +19,7 @@ from knowhub.core.ids import RandomIds
 from knowhub.knowledge.model import Feedback, OnConflict
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import Environment, StoreOptions, open_store
-from tests.builders import Domain, domain_on, imported, local, new_knowledge
+from tests.builders import Domain, domain_on, import_line, local, new_knowledge
 from tests.collections_of_tests import WITH_NOTES
 from tests.crash.killed_writers import TOGETHER
 
@@ -73,7 +73,7 @@ async def vote(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
 
 async def import_group(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
     # Over a thousand lines are several operations, which are all there or none.
-    lines = [imported(f"import-{number}-{index}", f"line {number} {index}") for index in range(LINES)]
+    lines = [import_line(f"import-{number}-{index}", f"line {number} {index}") for index in range(LINES)]
     await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
     return [{"id": line.id, "version": 1} for line in lines]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.e2e.command_line import Cli
-from tests.sealing import files_that_say
+from tests.sealing import find_texts_in_files
 
 SECRET = "密码：SecurePass123"
 ID = "credentials/website_a"
@@ -34,7 +34,7 @@ def test_a_secret_is_read_from_stdin_sealed_revealed_and_erased(cli: Cli) -> Non
 
     assert erased.out == f"erased  {ID}\n"
     assert cli("resource", "get", ID).code == 1
-    assert files_that_say(cli.data, ["SecurePass123"]) == []
+    assert find_texts_in_files(cli.data, ["SecurePass123"]) == []
     assert '"wrapped"' not in (cli.data / "keys/keyring.json").read_text()
 
 

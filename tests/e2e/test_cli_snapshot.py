@@ -4,7 +4,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from tests.archives import members_of
+from tests.archives import read_folder
 from tests.e2e.command_line import Cli, serving
 
 
@@ -72,7 +72,7 @@ def test_a_snapshot_is_unpacked_on_another_machine_with_all_its_history(cli: Cli
 
     assert unpacked == {"ts": made["ts"], "path": str(elsewhere.data), "last_seq": 1}
     assert contents(elsewhere) == {"as it was"}
-    assert members_of(elsewhere.data).keys() >= {"FORMAT", "change_log/segment-00000001.jsonl"}
+    assert read_folder(elsewhere.data).keys() >= {"FORMAT", "change_log/segment-00000001.jsonl"}
     again = elsewhere("snapshot", "unpack", str(carried))
     assert again.code == 1
     assert "is not empty" in again.err
@@ -100,4 +100,4 @@ def test_a_damaged_snapshot_and_one_that_is_not_there_are_refused(cli: Cli, tmp_
     assert (damaged.code, missing.code) == (1, 1)
     assert "spoilt.tar.gz: change_log/segment-00000001.jsonl: " in damaged.err
     assert "no snapshot with id '20200101T000000Z'" in missing.err
-    assert members_of(tmp_path / "new") == {}
+    assert read_folder(tmp_path / "new") == {}

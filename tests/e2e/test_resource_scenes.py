@@ -11,7 +11,7 @@ from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_list, resource_save
 from agent_tools.results import ToolResult
 from tests.e2e.server_process import serving
-from tests.sealing import files_that_say
+from tests.sealing import find_texts_in_files
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
 
@@ -85,7 +85,7 @@ async def test_scene_2_an_account_is_sealed_and_shown_to_who_asks_for_it(data: P
         assert "SecurePass123" not in told.output + json.dumps(told.metadata, ensure_ascii=False)
     assert read.metadata["items"][0]["has_secure_body"] is True
     assert [item["id"] for item in listed.metadata["items"]] == [CREDENTIAL_ID]
-    assert files_that_say(data, ["SecurePass123"]) == []
+    assert find_texts_in_files(data, ["SecurePass123"]) == []
 
 
 async def test_scene_3_a_cookie_says_when_it_has_expired(data: Path) -> None:
@@ -120,7 +120,7 @@ async def test_scene_3_a_cookie_says_when_it_has_expired(data: Path) -> None:
         False,
         "session_id=new",
     )
-    assert files_that_say(data, ["abc123", "xyz789", "session_id"]) == []
+    assert find_texts_in_files(data, ["abc123", "xyz789", "session_id"]) == []
 
 
 async def test_scene_4_one_lesson_refers_to_code_and_credential() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.conversations.messages import WITHHELD
-from tests.erasing import files_with
+from tests.erasing import find_files_with
 from tests.web.conftest import Opened
 from tests.web.sessions import COMMIT, commit, found, node, said
 
@@ -72,7 +72,7 @@ async def test_what_a_tool_has_revealed_of_a_resource_is_in_no_transcript_and_in
     transcript = (await node(api, SESSION))["content"]
     assert (transcript.count(WITHHELD), "Thanks, I am logged in." in transcript) == (2, True)
     assert secret not in first.text
-    assert files_with(tmp_path / "data", secret) == []
+    assert find_files_with(tmp_path / "data", secret) == []
 
 
 async def test_the_transcript_is_kept_word_for_word_in_its_order(api: httpx.AsyncClient) -> None:

@@ -10,7 +10,7 @@ from knowhub.bootstrap import Hub, check_directory, open_hub, repair_directory
 from knowhub.settings import Settings
 from knowhub.stores.files.doctor.findings import Severity
 from knowhub.web.app import create_app
-from tests.erasing import files_with
+from tests.erasing import find_files_with
 from tests.web.conftest import client_of
 from tests.web.sessions import COMMIT, NODES, commit, found, node
 
@@ -231,7 +231,7 @@ async def test_no_short_sentence_of_an_erased_message_stays_in_what_its_session_
 
     session = await node(api, SESSION, **LI)
     assert word not in f"{session['abstract']}{session['overview']}"
-    assert files_with(tmp_path / "data", word) == []
+    assert find_files_with(tmp_path / "data", word) == []
 
 
 @pytest.mark.parametrize("what", ["message", "session", "memory", "all"])
@@ -291,7 +291,7 @@ async def test_no_restore_brings_back_what_a_session_quoted_of_what_is_erased(
 
     assert SECRET in quoted["overview"], "nothing is tested where the session does not quote it"
     assert restored.status_code == 200, restored.text
-    assert files_with(tmp_path / "data", SECRET) == []
+    assert find_files_with(tmp_path / "data", SECRET) == []
     assert (await api.get(NODES, params={"uri": preference, **LI})).status_code == 200
     assert (await api.get(NODES, params={"uri": f"{SESSION}/m-2", **LI})).status_code == 404
 
@@ -316,7 +316,7 @@ async def test_no_restore_brings_back_what_a_person_wrote_of_a_message_that_was_
 
     assert (wrote.status_code, gone.status_code) == (200, 200)
     assert restored.status_code == 200, restored.text
-    assert files_with(tmp_path / "data", SECRET) == []
+    assert find_files_with(tmp_path / "data", SECRET) == []
 
 
 async def test_nobody_else_corrects_or_forgets(api: httpx.AsyncClient, hub: Hub, preference: str) -> None:
@@ -352,7 +352,7 @@ async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_e
 ) -> None:
     told = await commit(api, "s-9", said, **LI)
     written = [result["uri"] for result in told["write_results"]]
-    before = files_with(tmp_path / "data", word)
+    before = find_files_with(tmp_path / "data", word)
 
     erased = [await api.delete(NODES, params={"uri": uri, "erase": "true", **LI}) for uri in written]
     await hub.maintenance.tick()
@@ -360,7 +360,7 @@ async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_e
     assert before != []
     assert len(written) > 1
     assert [item.status_code for item in erased] == [200] * len(written)
-    assert files_with(tmp_path / "data", word) == []
+    assert find_files_with(tmp_path / "data", word) == []
 
 
 async def test_a_list_says_under_which_words_something_is_remembered(api: httpx.AsyncClient) -> None:

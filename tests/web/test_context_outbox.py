@@ -11,7 +11,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.web.app import create_app
 from tests.builders import FakeClock
-from tests.memory_index import POISON, PickyEmbedder, memory_hub, vectors_of, worked_off
+from tests.memory_index import POISON, PickyEmbedder, drain_outbox, memory_hub, vectors_of
 from tests.web.conftest import client_of
 from tests.web.sessions import commit, found
 
@@ -38,7 +38,7 @@ class Scene:
         return told
 
     async def work_off(self) -> None:
-        await worked_off(self.hub, self.clock)
+        await drain_outbox(self.hub, self.clock)
 
 
 @pytest.fixture

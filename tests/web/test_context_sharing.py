@@ -13,7 +13,7 @@ from knowhub.identity.model import KeyHolder
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
-from tests.keys import keyed, minted, text_of
+from tests.keys import issue_key, make_keyed_settings, text_of
 from tests.web.sessions import COMMIT, NODES
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,9 @@ def has_keys(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def settings(tmp_path: Path, has_keys: bool) -> Settings:
-    return keyed(tmp_path / "data") if has_keys else Settings(data_dir=tmp_path / "data", owner="user:local")
+    return (
+        make_keyed_settings(tmp_path / "data") if has_keys else Settings(data_dir=tmp_path / "data", owner="user:local")
+    )
 
 
 @pytest.fixture
@@ -88,7 +90,7 @@ async def callers(api: httpx.AsyncClient, hub: Hub, has_keys: bool) -> tuple[Cal
     """Return li and wang, who both call as the shared agent."""
     users = []
     for user in ("li", "wang"):
-        key = {"X-API-Key": text_of(await minted(hub, KeyHolder(user, AGENT)))} if has_keys else {}
+        key = {"X-API-Key": text_of(await issue_key(hub, KeyHolder(user, AGENT)))} if has_keys else {}
         users.append(Caller(api, {} if has_keys else {"user_id": user, "agent_id": AGENT}, key))
     return users[0], users[1]
 

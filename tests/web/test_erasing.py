@@ -12,7 +12,7 @@ from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
-from tests.erasing import files_with
+from tests.erasing import find_files_with
 from tests.fakes.queued_chat import Answer, QueuedChat
 from tests.web.conftest import Opened, Saved, client_of
 from tests.web.trees import info, keyword
@@ -51,7 +51,7 @@ async def test_an_erased_record_is_nowhere_and_the_fact_is_told(
         "operation_id": answer["operation_id"],
     }
     assert (await api.delete(f"/api/knowledge/{same['id']}", params=ERASE)).json()["other_rows"] == []
-    assert files_with(folder, SECRET) == []
+    assert find_files_with(folder, SECRET) == []
     history = (await api.get(f"/api/knowledge/{record['id']}/history")).json()
     assert [(entry["op"], entry["version"]) for entry in history["results"]] == [
         ("erase_knowledge", 2),
@@ -75,7 +75,7 @@ async def test_what_was_deleted_before_is_erased_and_not_brought_back(
     assert record["id"] in undo.json()["detail"]
     again = await api.delete(f"/api/knowledge/{record['id']}", params=ERASE)
     assert (again.status_code, again.json()["erased"]) == (409, True)
-    assert files_with(folder, SECRET) == []
+    assert find_files_with(folder, SECRET) == []
 
 
 async def test_an_info_is_erased_with_its_links(api: httpx.AsyncClient, folder: Path) -> None:
@@ -85,7 +85,7 @@ async def test_an_info_is_erased_with_its_links(api: httpx.AsyncClient, folder: 
     answer = await erased(api, f"/api/infos/{secret['id']}")
 
     assert answer["erased"] is True
-    assert files_with(folder, SECRET) == []
+    assert find_files_with(folder, SECRET) == []
     listed = (await api.get("/api/infos", params={"keyword_id": parent["id"]})).json()["results"]
     assert [item["id"] for item in listed] == [kept["id"]]
     assert (await api.get(f"/api/infos/{secret['id']}")).status_code == 404
@@ -101,7 +101,7 @@ async def test_a_keyword_is_erased_once_it_is_deleted(api: httpx.AsyncClient, fo
     answer = await erased(api, path)
 
     assert answer["pending"] == []
-    assert files_with(folder, "quaggaplatformnine") == []
+    assert find_files_with(folder, "quaggaplatformnine") == []
     assert (await api.post(f"/api/operations/{deletion['operation_id']}/undo")).status_code == 409
     assert (await api.delete("/api/keywords/root", params=ERASE)).status_code in (404, 409)
 
@@ -116,7 +116,7 @@ async def test_the_wish_may_stand_in_the_body_with_caller_and_version(api: httpx
     assert (await deleted(user_id="wu")).status_code == 403
     assert (await deleted(user_id="li", version=7)).json()["current_version"] == 1
     assert (await deleted(user_id="li", version=1)).json()["erased"] is True
-    assert files_with(folder, SECRET) == []
+    assert find_files_with(folder, SECRET) == []
 
 
 @pytest.mark.parametrize("path", ["/api/knowledge/none", "/api/infos/none"])
@@ -174,12 +174,12 @@ async def test_what_a_model_made_of_a_record_goes_with_it_however_short(
         evolve = {"evolve_feedback": "it changed"}
         evolved = (await api.put(f"/api/knowledge/{row_id}", json=evolve, headers=key)).json()
         assert "4711QX" in evolved["diff"]
-        assert files_with(folder, "4711QY") != []
+        assert find_files_with(folder, "4711QY") != []
 
         await erased(api, f"/api/knowledge/{row_id}")
 
         again = await api.put(f"/api/knowledge/{row_id}", json=evolve, headers=key)
-        assert (files_with(folder, "4711QX"), files_with(folder, "4711QY")) == ([], [])
+        assert (find_files_with(folder, "4711QX"), find_files_with(folder, "4711QY")) == ([], [])
         assert (again.status_code, again.json()["erased"]) == (409, [row_id])
         operation = (await api.get(f"/api/operations/{evolved['operation_id']}")).json()
         assert (operation["op"], "4711" in str(operation)) == ("evolve_knowledge", False)
@@ -205,10 +205,10 @@ async def test_what_was_merged_into_an_erased_record_is_named_and_nothing_stays_
         first = await erased(api, f"/api/knowledge/{kept}")
 
         assert first["other_rows"] == [source]
-        assert files_with(folder, "KODE3") == []
+        assert find_files_with(folder, "KODE3") == []
         assert (await api.get(f"/api/knowledge/{source}")).json()["content"] == "the vault door has KODE2"
         assert (await erased(api, f"/api/knowledge/{source}"))["other_rows"] == []
-        assert [files_with(folder, code) for code in ("KODE1", "KODE2")] == [[], []]
+        assert [find_files_with(folder, code) for code in ("KODE1", "KODE2")] == [[], []]
 
 
 async def test_an_erased_part_names_what_it_was_merged_into(settings: Settings) -> None:
@@ -241,7 +241,7 @@ async def test_an_import_of_an_erased_id_is_refused_by_name(api: httpx.AsyncClie
     response = await api.post("/api/knowledge/import?on_conflict=replace", content=exported, headers=lines)
 
     assert (response.status_code, response.json()["erased"]) == (409, [record["id"]])
-    assert files_with(folder, SECRET) == []
+    assert find_files_with(folder, SECRET) == []
 
 
 async def test_a_second_server_on_the_directory_shows_it_no_more(
@@ -254,7 +254,7 @@ async def test_a_second_server_on_the_directory_shows_it_no_more(
         answer = await erased(second, f"/api/knowledge/{record['id']}")
 
         assert answer["pending"] == []
-        assert files_with(folder, SECRET) == []
+        assert find_files_with(folder, SECRET) == []
         for server in (api, second):
             assert (await server.get(f"/api/knowledge/{record['id']}")).status_code == 404
             assert (await server.get(f"/api/knowledge/{other['id']}")).status_code == 200

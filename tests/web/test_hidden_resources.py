@@ -14,7 +14,7 @@ from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.builders import CountedIds, FakeClock
-from tests.keys import ROOT_KEY, key_for
+from tests.keys import ROOT_KEY, issue_key_text
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +100,7 @@ async def in_a_world_with(folder: Path, prepare: Prepare, there: str, *, auth: s
     )
     world = Overrides(clock=FakeClock(), ids=CountedIds(), files=RealFileSystem())
     async with open_hub(settings, world, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
-        keys = {name: await key_for(hub, name) for name in ("li", "wang")} if auth == "api-key" else {}
+        keys = {name: await issue_key_text(hub, name) for name in ("li", "wang")} if auth == "api-key" else {}
 
         async def ask(
             who: str,

@@ -18,7 +18,7 @@ from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.keys import bearing, key_for, keyed
+from tests.keys import issue_key_text, key_headers, make_keyed_settings
 from tests.web.conftest import Saved, client_of
 
 pytestmark = pytest.mark.anyio
@@ -297,15 +297,17 @@ async def test_a_file_is_read_for_local_callers_without_keys_only(
         refused = await hook(far, "claude", "Stop", transcript_path=str(path))
     assert (refused.status_code, "on this machine" in refused.text) == (422, True)
 
-    settings = keyed(tmp_path / "keyed").model_copy(update={"hook_transcripts": (transcripts,), "hook_budget_s": 30})
+    settings = make_keyed_settings(tmp_path / "keyed").model_copy(
+        update={"hook_transcripts": (transcripts,), "hook_budget_s": 30}
+    )
     async with open_hub(settings, maintain=False) as hub:
         guarded = create_app(settings, hub)
-        async with client_of(guarded, bearing(await key_for(hub, "li"))) as li:
+        async with client_of(guarded, key_headers(await issue_key_text(hub, "li"))) as li:
             assert (await hook(li, "claude", "Stop", "", transcript_path=str(path))).status_code == 403
             assert (await hook(li, "claude", "Stop", "", transcript=lines("claude"))).headers["x-operation-id"]
             assert SAID in await shown(li, "claude", "SessionStart", "", session_id="s-2")
             assert (await hook(li, "claude", "SessionStart", "?user=eve")).status_code == 403
-        async with client_of(guarded, bearing(await key_for(hub, "eve", Role.READER))) as eve:
+        async with client_of(guarded, key_headers(await issue_key_text(hub, "eve", Role.READER))) as eve:
             assert SAID not in await shown(eve, "claude", "SessionStart", "", session_id="s-3")
             assert (await hook(eve, "claude", "Stop", "", transcript=lines("claude"))).status_code == 403
 

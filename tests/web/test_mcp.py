@@ -13,7 +13,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import Role
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.keys import bearing, key_for, keyed
+from tests.keys import issue_key_text, key_headers, make_keyed_settings
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ def mcp(api: httpx.AsyncClient) -> McpApi:
 
 @pytest.fixture
 async def keyed_hub(tmp_path: Path) -> AsyncIterator[tuple[Hub, Settings]]:
-    settings = keyed(tmp_path / "keyed")
+    settings = make_keyed_settings(tmp_path / "keyed")
     async with open_hub(settings, maintain=False) as hub:
         yield hub, settings
 
@@ -153,10 +153,10 @@ async def test_keys_decide_who_reads_and_who_writes(keyed_hub: tuple[Hub, Settin
     async with client_of(app) as nobody:
         unauthorised = await nobody.post("/mcp", json={}, headers=HEADERS)
     assert unauthorised.status_code == 401
-    async with client_of(app, bearing(await key_for(hub, "li"))) as writer:
+    async with client_of(app, key_headers(await issue_key_text(hub, "li"))) as writer:
         _, saved = await McpApi(writer).call("save", content="Only li knows this.")
         assert "user" in await McpApi(writer).refused("recall", "?user=eve", query="li")
-    async with client_of(app, bearing(await key_for(hub, "eve", Role.READER))) as reader:
+    async with client_of(app, key_headers(await issue_key_text(hub, "eve", Role.READER))) as reader:
         assert "no knowledge with id" in await McpApi(reader).refused("read", id=saved["id"])
         assert "read" in await McpApi(reader).refused("save", content="x")
 

@@ -6,7 +6,7 @@ import pytest
 
 from knowhub.web.app import create_app
 from tests.builders import FakeClock
-from tests.memory_index import POISON, PickyEmbedder, memory_hub, with_a_dead_letter
+from tests.memory_index import POISON, PickyEmbedder, make_dead_letter, memory_hub
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 async def test_dead_letters_are_counted_named_as_degraded_and_shown_to_whom_they_concern(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub, client_of(create_app(hub.settings, hub)) as api:
-        dead = await with_a_dead_letter(hub, clock)
+        dead = await make_dead_letter(hub, clock)
 
         metrics = (await api.get("/metrics")).text
         ready = (await api.get("/ready")).json()

@@ -9,7 +9,7 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import Role
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.keys import ROOT_KEY, key_for, keyed
+from tests.keys import ROOT_KEY, issue_key_text, make_keyed_settings
 from tests.web.conftest import Saved, client_of
 
 pytestmark = pytest.mark.anyio
@@ -91,11 +91,11 @@ FIGURES = {"index_lag", "records_lag", "maps_lag", "directories_lag", "last_seq"
 
 
 async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path) -> None:
-    settings = keyed(tmp_path / "data")
+    settings = make_keyed_settings(tmp_path / "data")
     root = {"X-API-Key": ROOT_KEY}
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         others = [{}, {"X-API-Key": "forged"}, root | {"Authorization": "Bearer other"}]
-        others += [{"X-API-Key": await key_for(hub, role, role)} for role in (Role.WRITER, Role.ADMIN)]
+        others += [{"X-API-Key": await issue_key_text(hub, role, role)} for role in (Role.WRITER, Role.ADMIN)]
 
         before = [(await api.get("/ready", headers=headers)).json() for headers in others]
         for content in ("one", "two", "three"):
@@ -111,7 +111,7 @@ async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path
 
 
 async def test_where_keys_are_asked_for_strangers_are_told_no_path(tmp_path: Path) -> None:
-    settings = keyed(tmp_path / "data")
+    settings = make_keyed_settings(tmp_path / "data")
     root = {"X-API-Key": ROOT_KEY}
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         for content in ("kept", "struck"):

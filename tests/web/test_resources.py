@@ -10,7 +10,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.sealing import files_that_say
+from tests.sealing import find_texts_in_files
 from tests.web.conftest import Opened, Saved, client_of
 
 pytestmark = pytest.mark.anyio
@@ -220,7 +220,7 @@ async def test_an_erased_resource_is_gone_with_its_keys_and_keeps_its_id(
     assert (erased.json()["erased"], erased.json()["pending"]) == (True, [])
     ring = (settings.data_dir / "keys" / "keyring.json").read_text()
     assert (ring.count("destroyed"), ring.count("wrapped")) == (2, 0)
-    assert files_that_say(settings.data_dir, ["a body that only this resource has", '"nonce"']) == []
+    assert find_texts_in_files(settings.data_dir, ["a body that only this resource has", '"nonce"']) == []
     assert (await api.post(f"/api/operations/{first['operation_id']}/undo")).status_code == 409
     assert (await api.post("/api/resource", json={"id": ID})).status_code == 409
 

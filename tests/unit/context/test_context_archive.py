@@ -8,18 +8,18 @@ from knowhub.context.commit.session_node import MAX_ABSTRACT, MAX_OVERVIEW, OVER
 from knowhub.context.commit_model import SessionArchive
 from knowhub.context.extraction.summaries import SessionLine, key_lines, summary, topics
 from knowhub.conversations.messages import Message
-from tests.context_commits import SESSION, agent, tool, user, whose
+from tests.context_commits import SESSION, agent_message, memory_spaces, tool_message, user_message
 
 pytestmark = pytest.mark.anyio
 
 
 async def build_archive(*messages: Message) -> SessionArchive:
     builder = ArchiveBuilder()
-    return await builder.build_archive(whose(), messages)
+    return await builder.build_archive(memory_spaces(), messages)
 
 
 async def test_an_archive_names_its_session_and_its_last_messages() -> None:
-    messages = [user(f"Message number {number} is about bread.") for number in range(15)]
+    messages = [user_message(f"Message number {number} is about bread.") for number in range(15)]
 
     archive = await build_archive(*messages)
 
@@ -29,14 +29,16 @@ async def test_an_archive_names_its_session_and_its_last_messages() -> None:
 
 
 async def test_the_abstract_is_what_the_session_keeps_coming_back_to() -> None:
-    small_talk = [user(f"We had {dish} for lunch with some bread and a salad.") for dish in ("soup", "rice", "fish")]
+    small_talk = [
+        user_message(f"We had {dish} for lunch with some bread and a salad.") for dish in ("soup", "rice", "fish")
+    ]
 
     archive = await build_archive(
-        user("Good morning to you all, I hope that you have slept well."),
-        user("The migration of the billing database failed again during the night."),
-        agent("The billing database migration needs more space on its disk than there is."),
+        user_message("Good morning to you all, I hope that you have slept well."),
+        user_message("The migration of the billing database failed again during the night."),
+        agent_message("The billing database migration needs more space on its disk than there is."),
         *small_talk,
-        user("Then we give the migration of billing a larger disk before the night."),
+        user_message("Then we give the migration of billing a larger disk before the night."),
     )
 
     assert archive.summary.startswith("user: The migration of the billing database failed again during the night.")
@@ -45,14 +47,18 @@ async def test_the_abstract_is_what_the_session_keeps_coming_back_to() -> None:
 
 
 async def test_a_short_session_is_its_own_summary() -> None:
-    archive = await build_archive(user("Good morning!"), agent("Good morning to you."), user("It rains."))
+    archive = await build_archive(
+        user_message("Good morning!"), agent_message("Good morning to you."), user_message("It rains.")
+    )
 
     assert archive.summary == "user: Good morning! assistant: Good morning to you. user: It rains."
 
 
 async def test_a_chinese_session_is_summed_up_in_chinese() -> None:
     archive = await build_archive(
-        user("数据库迁移昨天又失败了。", None, "2026-05-08"), agent("数据库迁移需要更大的磁盘。"), user("午饭不错。")
+        user_message("数据库迁移昨天又失败了。", None, "2026-05-08"),
+        agent_message("数据库迁移需要更大的磁盘。"),
+        user_message("午饭不错。"),
     )
 
     assert "数据库迁移" in archive.summary
@@ -62,8 +68,8 @@ async def test_a_chinese_session_is_summed_up_in_chinese() -> None:
 
 async def test_the_overview_says_who_when_what_and_the_first_and_last_words() -> None:
     archive = await build_archive(
-        user("Ana: The garden needs water today.", None, "2026-05-08T10:00:00", "Ana"),
-        user("The garden got water from me.", None, "2026-05-08T11:00:00", "Ben"),
+        user_message("Ana: The garden needs water today.", None, "2026-05-08T10:00:00", "Ana"),
+        user_message("The garden got water from me.", None, "2026-05-08T11:00:00", "Ben"),
     )
 
     assert archive.stats[OVERVIEW].splitlines() == [
@@ -78,14 +84,15 @@ async def test_the_overview_says_who_when_what_and_the_first_and_last_words() ->
 
 
 async def test_a_session_in_which_nobody_speaks_is_told_by_its_first_line() -> None:
-    archive = await build_archive(tool('{"rows": 3}', "query"))
+    archive = await build_archive(tool_message('{"rows": 3}', "query"))
 
     assert archive.summary == 'query: {"rows": 3}'
 
 
 async def test_a_credential_stands_in_no_summary() -> None:
     archive = await build_archive(
-        user("My database password is hunter2secret9! for the billing database."), user("The billing database is up.")
+        user_message("My database password is hunter2secret9! for the billing database."),
+        user_message("The billing database is up."),
     )
 
     assert "hunter2" not in f"{archive.summary}{archive.stats[OVERVIEW]}"
@@ -113,7 +120,7 @@ rS6tU7vW8xY9zA0bC1dE2fG3hI4jK5lM6nO7pQ8rS9tU0vW1xY2zA3bC4dE5fG6h
 async def test_no_part_of_a_credential_of_several_lines_or_sentences_stands_in_a_summary(
     said: str, parts: tuple[str, ...]
 ) -> None:
-    archive = await build_archive(user(said), agent(said), user("The billing database is up."))
+    archive = await build_archive(user_message(said), agent_message(said), user_message("The billing database is up."))
 
     told = f"{archive.summary}{archive.stats[OVERVIEW]}"
     assert [part for part in parts if part in told] == []
@@ -127,7 +134,9 @@ async def test_a_speaker_of_several_lines_is_named_on_one() -> None:
 
 
 async def test_what_stands_in_brackets_is_told_of_a_message_and_not_said_in_it() -> None:
-    archive = await build_archive(user("[shares image: a garden] Look at my garden."), user("Your garden is green."))
+    archive = await build_archive(
+        user_message("[shares image: a garden] Look at my garden."), user_message("Your garden is green.")
+    )
 
     assert "shares image" not in archive.summary
 
@@ -142,7 +151,7 @@ TEXTS = st.text(max_size=400) | st.lists(
 def test_whatever_is_said_a_summary_stays_within_its_bounds(texts: list[str]) -> None:
     builder = ArchiveBuilder()
 
-    abstract, overview = builder.extract_summary([user(text) for text in texts if text.strip()])
+    abstract, overview = builder.extract_summary([user_message(text) for text in texts if text.strip()])
 
     assert len(abstract) <= MAX_ABSTRACT
     assert len(overview) <= MAX_OVERVIEW

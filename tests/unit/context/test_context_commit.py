@@ -10,19 +10,19 @@ from knowhub.context.commit_model import WriteAction
 from knowhub.context.model import NODES, MemoryCategory
 from knowhub.core.operation import Draft, Write
 from tests.builders import open_files, retry_key
-from tests.context_commits import SESSION, Desk, agent, forget, user
+from tests.context_commits import SESSION, CommitBench, agent_message, delete_rows, user_message
 
 pytestmark = pytest.mark.anyio
 
 TALK = (
-    user("My sister Maria lives in Porto.", "m1", "2026-05-08T10:00:00Z"),
-    agent("How nice!", "m2"),
-    user("On 12 June I see the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
+    user_message("My sister Maria lives in Porto.", "m1", "2026-05-08T10:00:00Z"),
+    agent_message("How nice!", "m2"),
+    user_message("On 12 June I see the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
 )
 
 
 async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_session() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
     await desk.commit(*TALK)
 
@@ -38,10 +38,10 @@ async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_ses
 
 
 async def test_the_session_node_counts_its_messages_and_says_when_and_who() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
     await desk.commit(*TALK)
-    await desk.commit(user("Goodbye, see you at the station.", "m4", "2026-05-09T08:00:00+02:00"))
+    await desk.commit(user_message("Goodbye, see you at the station.", "m4", "2026-05-09T08:00:00+02:00"))
 
     node = desk.node(SESSION)
     assert node is not None
@@ -58,42 +58,42 @@ async def test_the_session_node_counts_its_messages_and_says_when_and_who() -> N
 
 
 async def test_what_a_person_deleted_is_not_brought_back_by_the_same_session() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TALK)
-    await forget(desk, f"{SESSION}/m1")
+    await delete_rows(desk, f"{SESSION}/m1")
 
-    again = await desk.commit(*TALK, user("One more.", "m4"))
+    again = await desk.commit(*TALK, user_message("One more.", "m4"))
 
     assert again.stats["messages"] == {"received": 4, "blank": 0, "added": 1, "known": 2, "forgotten": 1}
     assert [row["message_id"] for row in desk.parts()] == ["m2", "m3", "m4"]
 
 
 async def test_a_message_that_comes_back_alone_stands_where_it_stood() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TALK)
-    await forget(desk, f"{SESSION}/m1", is_forgotten=False)
+    await delete_rows(desk, f"{SESSION}/m1", is_forgotten=False)
 
-    await desk.commit(*TALK, user("One more thing.", "m4"))
+    await desk.commit(*TALK, user_message("One more thing.", "m4"))
 
     assert [(row["message_id"], row["number"]) for row in desk.parts()] == [("m1", 0), ("m2", 1), ("m3", 2), ("m4", 3)]
 
 
 async def test_a_node_of_which_one_commit_says_two_things_gets_one_version() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    result = await desk.commit(user("My name is Li. I live in Bonn.", "m1"))
+    result = await desk.commit(user_message("My name is Li. I live in Bonn.", "m1"))
 
     assert [item.action for item in result.write_results[1:]] == [WriteAction.CREATE, WriteAction.MERGE]
     assert desk.of(MemoryCategory.PROFILE)[0]["version"] == 1
 
 
 async def test_a_session_that_a_person_deleted_begins_anew_with_what_is_new() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TALK)
-    await forget(desk, SESSION, *(row["id"] for row in desk.parts()))
+    await delete_rows(desk, SESSION, *(row["id"] for row in desk.parts()))
 
     same = await desk.commit(*TALK)
-    more = await desk.commit(*TALK, user("One more thing to say.", "m4"))
+    more = await desk.commit(*TALK, user_message("One more thing to say.", "m4"))
 
     node = desk.node(SESSION)
     assert node is not None
@@ -103,10 +103,10 @@ async def test_a_session_that_a_person_deleted_begins_anew_with_what_is_new() ->
 
 
 async def test_an_event_that_a_person_deleted_stays_deleted_and_a_topic_begins_anew() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TALK)
     event, topic = desk.of(MemoryCategory.EVENTS)[0]["id"], desk.of(MemoryCategory.PREFERENCES)[0]["id"]
-    await forget(desk, event, topic)
+    await delete_rows(desk, event, topic)
 
     said_again = replace(TALK[2], message_id="m9")
     result = await desk.commit(said_again)
@@ -119,7 +119,7 @@ async def test_an_event_that_a_person_deleted_stays_deleted_and_a_topic_begins_a
 
 
 async def test_a_dry_run_shows_the_plan_and_writes_nothing() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
     shown = await desk.commit(*TALK, dry_run=True)
 
@@ -137,7 +137,7 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing() -> None:
 
 
 async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TALK)
 
     shown = await desk.commit(*TALK, dry_run=True)
@@ -146,10 +146,10 @@ async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
 
 
 async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_is_there_twice() -> None:
-    desk = Desk()
+    desk = CommitBench()
     first, other = (
-        (*TALK, user("I prefer tabs over spaces in Python files.", "x1")),
-        (*TALK, user("I live in Lisbon near the old harbour.", "y1")),
+        (*TALK, user_message("I prefer tabs over spaces in Python files.", "x1")),
+        (*TALK, user_message("I live in Lisbon near the old harbour.", "y1")),
     )
 
     results = await asyncio.gather(desk.commit(*first), desk.commit(*other))
@@ -168,11 +168,14 @@ async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_
 
 async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(tmp_path: Path) -> None:
     store = open_files(tmp_path)
-    desk = Desk(store=store)
+    desk = CommitBench(store=store)
     spoken = ["Polish", "Greek", "Welsh", "Danish", "Dutch", "Czech", "Irish", "Thai"]
 
     results = await asyncio.gather(
-        *(desk.commit(user(f"My favourite {item} is Ben."), session_id=f"s{at}") for at, item in enumerate(spoken))
+        *(
+            desk.commit(user_message(f"My favourite {item} is Ben."), session_id=f"s{at}")
+            for at, item in enumerate(spoken)
+        )
     )
     profile = desk.nodes()["profile"]
     await store.close()
@@ -183,7 +186,7 @@ async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(t
 
 
 async def test_directories_that_have_to_wait_are_named_and_cost_nothing_else() -> None:
-    desk = Desk()
+    desk = CommitBench()
     desk.directories.is_well = False
 
     result = await desk.commit(*TALK)
@@ -193,7 +196,7 @@ async def test_directories_that_have_to_wait_are_named_and_cost_nothing_else() -
 
 
 async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
     await desk.commit(*TALK)
 
@@ -205,9 +208,9 @@ async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:
 
 
 async def test_plans_of_one_memory_say_what_each_of_them_wrote_and_from_which_messages() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    result = await desk.commit(user("My name is Li.", "m1"), user("I live in Bonn.", "m2"))
+    result = await desk.commit(user_message("My name is Li.", "m1"), user_message("I live in Bonn.", "m2"))
 
     session, *drinks = [plan.node_patch for plan in result.plans]
     assert session["fields"] == ["abstract", "category", "content", "context_type", "metadata", "overview"]
@@ -221,9 +224,11 @@ async def test_plans_of_one_memory_say_what_each_of_them_wrote_and_from_which_me
 
 
 async def test_times_that_are_no_iso_are_kept_as_they_were_sent() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    await desk.commit(user("Hello there.", "m1", "7:31 pm on 21 January"), user("Bye then.", "m2", "8 pm"))
+    await desk.commit(
+        user_message("Hello there.", "m1", "7:31 pm on 21 January"), user_message("Bye then.", "m2", "8 pm")
+    )
 
     node = desk.node(SESSION)
     assert node is not None
@@ -233,11 +238,11 @@ async def test_times_that_are_no_iso_are_kept_as_they_were_sent() -> None:
 
 async def test_many_statements_of_one_commit_make_what_they_make_one_by_one() -> None:
     said = [f"I love tea number {number}." for number in range(60)] + ["I love tea number 7."]
-    together, apart = Desk(), Desk()
+    together, apart = CommitBench(), CommitBench()
 
-    await together.commit(*(user(text, f"m{at}") for at, text in enumerate(said)))
+    await together.commit(*(user_message(text, f"m{at}") for at, text in enumerate(said)))
     for at, text in enumerate(said):
-        await apart.commit(user(text, f"m{at}"))
+        await apart.commit(user_message(text, f"m{at}"))
 
     layers = ("id", "abstract", "overview", "content")
     made, others = (
@@ -249,29 +254,29 @@ async def test_many_statements_of_one_commit_make_what_they_make_one_by_one() ->
 
 
 async def test_a_source_that_is_added_leaves_the_words_of_a_person_alone() -> None:
-    desk = Desk()
-    await desk.commit(user("I love oolong tea.", "m1"))
+    desk = CommitBench()
+    await desk.commit(user_message("I love oolong tea.", "m1"))
     row = desk.of(MemoryCategory.PREFERENCES)[0]
     edited = {**row, "abstract": "Tea, by my own words.", "version": row["version"] + 1}
     await desk.store.commit("default", "user:li", lambda _: Draft("edit_memory", [Write(NODES, row["id"], edited)]))
 
-    await desk.commit(user("I love oolong tea!", "m2"))
+    await desk.commit(user_message("I love oolong tea!", "m2"))
 
     after = desk.of(MemoryCategory.PREFERENCES)[0]
     assert (after["abstract"], len(after["metadata"]["message_ids"])) == ("Tea, by my own words.", 2)
 
 
 async def test_an_answer_quotes_long_messages_in_part() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    result = await desk.commit(user("word " * 50_000, "m1"), extract=False)
+    result = await desk.commit(user_message("word " * 50_000, "m1"), extract=False)
 
     assert len(result.archive.recent_messages[0].content) <= 1_000
     assert len(desk.parts()[0]["content"]) == 250_000
 
 
 async def test_a_retry_with_its_key_is_answered_as_the_first_request_was() -> None:
-    desk = Desk()
+    desk = CommitBench()
     first = await desk.commit(*TALK, key=retry_key())
 
     again = await desk.commit(*TALK, key=retry_key())

@@ -15,20 +15,20 @@ from knowhub.conversations.messages import Message
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.operation import Operation
 from knowhub.core.request_context import Role
-from tests.context_commits import LI, Desk, agent, tool, used, user
+from tests.context_commits import LI, CommitBench, agent_message, tool_message, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
 
 
 TALK = (
-    user("My sister Maria lives in Porto.", "m1", "2026-05-08T10:00:00Z"),
-    agent("How nice!", "m2"),
-    user("Yesterday I went to the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
+    user_message("My sister Maria lives in Porto.", "m1", "2026-05-08T10:00:00Z"),
+    agent_message("How nice!", "m2"),
+    user_message("Yesterday I went to the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
 )
 
 
 async def test_a_reader_commits_nothing() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
     with pytest.raises(Forbidden):
         await desk.commit(*TALK, ctx=replace(LI, role=Role.READER))
@@ -49,15 +49,15 @@ async def test_a_reader_commits_nothing() -> None:
         ((Message("user", "x"),) * 2_001, {}, "messages"),
         (TALK, {"session_id": " "}, "session_id"),
         (TALK, {"session_id": "😀" * 199}, "session_id"),
-        (TALK, {"used_tools": [used("grep", kind="magic")]}, "used_tools.0.kind"),
-        (TALK, {"used_tools": [used("")]}, "used_tools.0.name"),
-        (TALK, {"used_tools": [used("grep", seconds=float("nan"))]}, "used_tools.0.seconds"),
+        (TALK, {"used_tools": [tool_use("grep", kind="magic")]}, "used_tools.0.kind"),
+        (TALK, {"used_tools": [tool_use("")]}, "used_tools.0.name"),
+        (TALK, {"used_tools": [tool_use("grep", seconds=float("nan"))]}, "used_tools.0.seconds"),
     ],
 )
 async def test_what_is_wrong_with_a_commit_is_named_by_its_field(
     messages: Sequence[Message], fields: dict[str, Any], field: str
 ) -> None:
-    desk = Desk()
+    desk = CommitBench()
 
     with pytest.raises(InvalidInput) as refused:
         await desk.commit(*messages, **fields)
@@ -67,9 +67,9 @@ async def test_what_is_wrong_with_a_commit_is_named_by_its_field(
 
 
 async def test_a_session_of_two_thousand_messages_is_one_operation() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    result = await desk.commit(*(user(f"Line {number} of a long talk.") for number in range(2_000)))
+    result = await desk.commit(*(user_message(f"Line {number} of a long talk.") for number in range(2_000)))
 
     assert result.stats["messages"]["added"] == 2_000
     assert desk.store.last_seq == 1
@@ -106,10 +106,10 @@ class ObservedCommitParts:
 
 
 async def test_a_commit_calls_its_parts_in_the_documented_order() -> None:
-    watched, desk = ObservedCommitParts(), Desk()
+    watched, desk = ObservedCommitParts(), CommitBench()
     commits = CommitCoordinator(desk.store, watched.archives, watched, stages=watched.stages)
 
-    await commits.commit(LI, SessionCommit("s1", [user("I love oolong tea.", "m1")]))
+    await commits.commit(LI, SessionCommit("s1", [user_message("I love oolong tea.", "m1")]))
 
     decision = watched.calls[1:-1]
     assert watched.calls[0] == "build_archive"
@@ -120,13 +120,17 @@ async def test_a_commit_calls_its_parts_in_the_documented_order() -> None:
 
 
 async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> None:
-    desk = Desk()
-    calls = [used("grep", ok=True, seconds=1.0), used("grep", ok=True, seconds=1.0), used("grep", ok=False, note="no")]
-    messages = (user("Please search.", "m1"), tool("18 degrees", "weather", "t1"))
+    desk = CommitBench()
+    calls = [
+        tool_use("grep", ok=True, seconds=1.0),
+        tool_use("grep", ok=True, seconds=1.0),
+        tool_use("grep", ok=False, note="no"),
+    ]
+    messages = (user_message("Please search.", "m1"), tool_message("18 degrees", "weather", "t1"))
 
     await desk.commit(*messages, used_tools=calls)
     again = await desk.commit(*messages, used_tools=calls)
-    more = await desk.commit(*messages, used_tools=[*calls, used("review", kind="skill", call_id="c9")])
+    more = await desk.commit(*messages, used_tools=[*calls, tool_use("review", kind="skill", call_id="c9")])
 
     nodes = desk.nodes()
     stats = nodes["tools/grep"]["metadata"]["stats"]
@@ -143,28 +147,28 @@ async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> 
 
 
 async def test_calls_of_a_commit_that_extracts_nothing_are_counted_when_one_does() -> None:
-    desk = Desk()
-    await desk.commit(*TALK, extract=False, used_tools=[used("grep")])
+    desk = CommitBench()
+    await desk.commit(*TALK, extract=False, used_tools=[tool_use("grep")])
 
-    result = await desk.commit(*TALK, used_tools=[used("grep")])
+    result = await desk.commit(*TALK, used_tools=[tool_use("grep")])
 
     assert result.status == "committed"
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
 
 
 async def test_a_note_about_a_call_that_holds_a_credential_is_left_out_and_the_call_counts() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    await desk.commit(*TALK, used_tools=[used("login", ok=False, note="password is hunter2secret9!")])
+    await desk.commit(*TALK, used_tools=[tool_use("login", ok=False, note="password is hunter2secret9!")])
 
     assert desk.nodes()["tools/login"]["metadata"]["stats"]["calls"] == 1
     assert "hunter2" not in str(desk.nodes())
 
 
 async def test_the_answer_of_a_tool_that_the_commit_names_is_no_call_more() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    await desk.commit(tool("found 3", "grep", "t1"), used_tools=[used("grep", seconds=0.5)])
+    await desk.commit(tool_message("found 3", "grep", "t1"), used_tools=[tool_use("grep", seconds=0.5)])
 
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
 
@@ -174,10 +178,10 @@ OWN = ["search_memory", "read_memory", "commit_session", "knowledge_search", "re
 
 @pytest.mark.parametrize("name", OWN)
 async def test_calls_of_knowhubs_own_tools_are_not_remembered(name: str) -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    answered = await desk.commit(tool("found 3 memories", name, "t1"), tool("found 3", "grep", "t2"))
-    named = await desk.commit(*TALK, used_tools=[used(name), used("deploy", kind="skill")])
+    answered = await desk.commit(tool_message("found 3 memories", name, "t1"), tool_message("found 3", "grep", "t2"))
+    named = await desk.commit(*TALK, used_tools=[tool_use(name), tool_use("deploy", kind="skill")])
 
     assert (answered.status, named.status) == ("committed", "committed")
     counted = {node for node in desk.nodes() if node.startswith(("tools/", "skills/"))}
@@ -186,17 +190,17 @@ async def test_calls_of_knowhubs_own_tools_are_not_remembered(name: str) -> None
 
 
 async def test_a_commit_of_nothing_but_known_messages_and_own_calls_writes_nothing() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TALK)
 
-    again = await desk.commit(*TALK, used_tools=[used("search_memory", call_id="c1")])
+    again = await desk.commit(*TALK, used_tools=[tool_use("search_memory", call_id="c1")])
 
     assert again.status == "unchanged"
 
 
 async def test_a_skill_that_is_called_as_an_own_tool_is_somebodys_own() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
-    await desk.commit(*TALK, used_tools=[used("recall", kind="skill")])
+    await desk.commit(*TALK, used_tools=[tool_use("recall", kind="skill")])
 
     assert desk.nodes()["skills/recall"]["metadata"]["stats"]["calls"] == 1

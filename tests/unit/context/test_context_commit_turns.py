@@ -8,23 +8,23 @@ from hypothesis import strategies as st
 
 from knowhub.context.commit.parts import SentMessage, StoredMessage, find_repeated
 from knowhub.conversations.messages import Message
-from tests.context_commits import SESSION, Desk, agent, forget, used, user
+from tests.context_commits import SESSION, CommitBench, agent_message, delete_rows, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
 
-TESTS = (user("run the tests please"), agent("ok"))
-DEPLOY = (user("now deploy it please"), agent("ok"))
+TESTS = (user_message("run the tests please"), agent_message("ok"))
+DEPLOY = (user_message("now deploy it please"), agent_message("ok"))
 
 _WORDS = st.sampled_from(["ok", "go on", "run it", "done", "yes"])
 _SAID = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), _WORDS), min_size=1, max_size=12)
 
 
-def _texts(desk: Desk) -> list[str]:
+def _texts(desk: CommitBench) -> list[str]:
     return [row["content"] for row in desk.parts()]
 
 
 async def test_what_an_earlier_turn_said_too_is_kept_again() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TESTS)
 
     result = await desk.commit(*DEPLOY)
@@ -35,7 +35,7 @@ async def test_what_an_earlier_turn_said_too_is_kept_again() -> None:
 
 
 async def test_a_retry_of_the_last_turn_and_of_the_whole_adds_nothing() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TESTS)
     await desk.commit(*DEPLOY)
 
@@ -46,42 +46,49 @@ async def test_a_retry_of_the_last_turn_and_of_the_whole_adds_nothing() -> None:
 
 
 async def test_a_window_that_overlaps_adds_what_is_behind_it() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TESTS, *DEPLOY)
 
-    await desk.commit(*DEPLOY, user("thanks"))
+    await desk.commit(*DEPLOY, user_message("thanks"))
 
     assert _texts(desk)[3:] == ["ok", "thanks"]
 
 
 async def test_a_talk_that_begins_as_the_session_did_and_goes_another_way_goes_on() -> None:
-    desk = Desk()
-    await desk.commit(user("hi"), agent("Hello!"), user("run it"), agent("ok"))
+    desk = CommitBench()
+    await desk.commit(user_message("hi"), agent_message("Hello!"), user_message("run it"), agent_message("ok"))
 
-    await desk.commit(user("hi"), agent("Back again?"))
+    await desk.commit(user_message("hi"), agent_message("Back again?"))
 
     assert _texts(desk) == ["hi", "Hello!", "run it", "ok", "hi", "Back again?"]
 
 
 async def test_a_message_with_an_id_says_where_those_around_it_stand() -> None:
-    desk = Desk()
-    talk = [user("run", "u1"), agent("ok"), user("go", "u2"), agent("ok"), user("on", "u3"), agent("ok")]
+    desk = CommitBench()
+    talk = [
+        user_message("run", "u1"),
+        agent_message("ok"),
+        user_message("go", "u2"),
+        agent_message("ok"),
+        user_message("on", "u3"),
+        agent_message("ok"),
+    ]
     for at in range(0, len(talk), 2):
         await desk.commit(*talk[at : at + 2])
 
-    late = await desk.commit(agent("ok"), *talk[2:4])
-    new = await desk.commit(user("end", "u4"), agent("ok"))
+    late = await desk.commit(agent_message("ok"), *talk[2:4])
+    new = await desk.commit(user_message("end", "u4"), agent_message("ok"))
 
     assert (late.status, new.stats["messages"]["added"]) == ("unchanged", 2)
     assert _texts(desk) == [item.content for item in talk] + ["end", "ok"]
 
 
 async def test_what_was_forgotten_stays_so_without_ids_and_is_said_anew_in_a_new_turn() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TESTS)
-    await forget(desk, desk.parts()[1]["id"])
+    await delete_rows(desk, desk.parts()[1]["id"])
 
-    again = await desk.commit(*TESTS, user("next"))
+    again = await desk.commit(*TESTS, user_message("next"))
     await desk.commit(*DEPLOY)
 
     assert again.stats["messages"] == {"received": 3, "blank": 0, "added": 1, "known": 1, "forgotten": 1}
@@ -89,20 +96,20 @@ async def test_what_was_forgotten_stays_so_without_ids_and_is_said_anew_in_a_new
 
 
 async def test_a_transcript_without_what_was_forgotten_is_a_repetition_too() -> None:
-    desk = Desk()
-    await desk.commit(user("a"), user("ok"), user("b"))
-    await forget(desk, desk.parts()[1]["id"])
+    desk = CommitBench()
+    await desk.commit(user_message("a"), user_message("ok"), user_message("b"))
+    await delete_rows(desk, desk.parts()[1]["id"])
 
-    await desk.commit(user("a"), user("b"), user("ok"))
+    await desk.commit(user_message("a"), user_message("b"), user_message("ok"))
 
     assert _texts(desk) == ["a", "b", "ok"]
 
 
 async def test_what_an_undo_took_away_comes_back_without_ids() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(*TESTS)
     before = desk.parts()
-    await forget(desk, *[row["id"] for row in before], SESSION, is_forgotten=False)
+    await delete_rows(desk, *[row["id"] for row in before], SESSION, is_forgotten=False)
 
     await desk.commit(*TESTS)
 
@@ -110,11 +117,11 @@ async def test_what_an_undo_took_away_comes_back_without_ids() -> None:
 
 
 async def test_an_id_that_looks_like_a_name_of_the_server_takes_nobody_its_place() -> None:
-    desk = Desk()
-    await desk.commit(user("ok"))
+    desk = CommitBench()
+    await desk.commit(user_message("ok"))
     name = desk.parts()[0]["id"].rpartition("/")[2]
 
-    await desk.commit(user("first"), Message("user", "ok", message_id=f"{name[:-1]}1"), user("ok"))
+    await desk.commit(user_message("first"), Message("user", "ok", message_id=f"{name[:-1]}1"), user_message("ok"))
 
     assert _texts(desk) == ["ok", "first", "ok", "ok"]
 
@@ -125,7 +132,7 @@ async def test_however_a_transcript_with_times_is_split_it_is_whole(
 ) -> None:
     talk = [Message(role, text, timestamp=f"2026-05-08T10:00:{at:02}Z") for at, (role, text) in enumerate(said)]
     cuts = sorted(data.draw(st.sets(st.integers(0, len(talk)))) | {0, len(talk)})
-    desk = Desk()
+    desk = CommitBench()
 
     for begins, ends in pairwise(cuts):
         await desk.commit(*talk[begins:ends], extract=False)
@@ -187,20 +194,22 @@ def test_what_counts_as_known_is_one_run_from_the_beginning_of_the_list(sent: li
 
 
 async def test_calls_without_ids_count_with_every_turn_and_not_with_its_retry() -> None:
-    desk = Desk()
+    desk = CommitBench()
     for number in range(3):
-        await desk.commit(user(f"turn {number}", f"t{number}"), used_tools=[used("grep")])
+        await desk.commit(user_message(f"turn {number}", f"t{number}"), used_tools=[tool_use("grep")])
 
-    again = await desk.commit(user("turn 2", "t2"), used_tools=[used("grep")])
+    again = await desk.commit(user_message("turn 2", "t2"), used_tools=[tool_use("grep")])
 
     assert again.status == "unchanged"
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 3
 
 
 async def test_calls_that_are_sent_with_the_whole_session_again_count_once() -> None:
-    desk = Desk()
-    await desk.commit(user("one", "m1"), used_tools=[used("grep")])
+    desk = CommitBench()
+    await desk.commit(user_message("one", "m1"), used_tools=[tool_use("grep")])
 
-    await desk.commit(user("one", "m1"), user("two", "m2"), used_tools=[used("grep"), used("grep")])
+    await desk.commit(
+        user_message("one", "m1"), user_message("two", "m2"), used_tools=[tool_use("grep"), tool_use("grep")]
+    )
 
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 2

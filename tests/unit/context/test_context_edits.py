@@ -15,7 +15,7 @@ from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext, Role
 from knowhub.stores.files.store import FileStore
 from tests.builders import caller, local, open_files
-from tests.context_rows import draft, memory_at, node_row, said, session_at
+from tests.context_rows import draft, memory_at, node_row, part_rows, session_at
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def store(tmp_path: Path) -> AsyncIterator[FileStore]:
     store = open_files(tmp_path)
     rows = [
         node_row(SESSION, abstract="Monday"),
-        *said(SESSION, ["first", "second", "third"]),
+        *part_rows(SESSION, ["first", "second", "third"]),
         node_row(STYLE, abstract="short answers", overview="Li wants short answers", content="- short"),
         node_row(OTHERS, owner="user:wang"),
     ]
@@ -117,7 +117,7 @@ async def test_a_depth_out_of_bounds_is_refused(view: View, depth: int) -> None:
 async def test_a_long_session_is_summed_up_by_its_newest_messages_when_one_is_forgotten(tmp_path: Path) -> None:
     store = open_files(tmp_path / "long")
     texts = [f"message {number} is about bread" for number in range(SUMMARISED_MESSAGES + 3)]
-    rows = [node_row(SESSION), *said(SESSION, texts)]
+    rows = [node_row(SESSION), *part_rows(SESSION, texts)]
     await store.commit("default", "user:li", lambda _view: draft(*rows))
     view = store.view("default")
     first = list_parts(view, SESSION)[0]

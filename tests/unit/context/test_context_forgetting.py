@@ -13,7 +13,7 @@ from knowhub.context.model import NODES, PARTS
 from knowhub.context.queries import list_parts
 from knowhub.conversations.messages import Message
 from tests.builders import caller
-from tests.hubs import hub_on
+from tests.hubs import open_search_hub
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ SAID = (
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         await commit(hub, *SAID)
         yield hub
 

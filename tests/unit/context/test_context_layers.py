@@ -4,7 +4,7 @@ import pytest
 
 from knowhub.context.commit import statements
 from knowhub.context.model import MemoryCategory
-from tests.context_commits import Desk, tool, used, user
+from tests.context_commits import CommitBench, tool_message, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -12,15 +12,15 @@ OVER = ("abstract", "overview")
 
 
 async def test_what_a_commit_made_of_a_content_is_what_is_made_of_it_again() -> None:
-    desk = Desk()
+    desk = CommitBench()
     await desk.commit(
-        user("My sister Maria lives in Porto. I love oolong tea. I'm a nurse.", "m1", "2026-05-08T10:00:00Z"),
-        user("On 12 June I see the dentist with Maria.", "m2", "2026-05-08T10:01:00Z"),
-        tool("18 degrees", "weather", "t1"),
+        user_message("My sister Maria lives in Porto. I love oolong tea. I'm a nurse.", "m1", "2026-05-08T10:00:00Z"),
+        user_message("On 12 June I see the dentist with Maria.", "m2", "2026-05-08T10:01:00Z"),
+        tool_message("18 degrees", "weather", "t1"),
         used_tools=[
-            used("grep", ok=False, note="no such file"),
-            used("grep", note="fast"),
-            used("deploy", kind="skill"),
+            tool_use("grep", ok=False, note="no such file"),
+            tool_use("grep", note="fast"),
+            tool_use("deploy", kind="skill"),
         ],
     )
 

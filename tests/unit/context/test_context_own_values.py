@@ -4,7 +4,7 @@ import pytest
 
 from knowhub.context.model import MemoryCategory
 from knowhub.core.operation import Row
-from tests.context_commits import Desk, user
+from tests.context_commits import CommitBench, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -32,10 +32,10 @@ def values_of(profile: Row) -> dict[str, str]:
 async def test_the_newer_home_or_job_stands_and_the_rest_of_the_sentence_stays(
     first: str, then: str, stays: list[str], goes: str
 ) -> None:
-    desk = Desk()
-    await desk.commit(user(first, "m1"))
+    desk = CommitBench()
+    await desk.commit(user_message(first, "m1"))
 
-    await desk.commit(user(then, "m2"), session_id="s2")
+    await desk.commit(user_message(then, "m2"), session_id="s2")
 
     (profile,) = desk.of(MemoryCategory.PROFILE)
     assert all(stay in profile["content"] for stay in stays)
@@ -59,12 +59,12 @@ async def test_the_newer_home_or_job_stands_and_the_rest_of_the_sentence_stays(
 async def test_what_is_said_not_to_be_so_any_more_takes_the_place_of_what_said_so(
     first: str, then: str, name: str
 ) -> None:
-    desk = Desk()
-    await desk.commit(user(first, "m1"))
+    desk = CommitBench()
+    await desk.commit(user_message(first, "m1"))
     (before,) = desk.of(MemoryCategory.PROFILE)
 
-    await desk.commit(user(then, "m2"), session_id="s2")
-    await desk.commit(user(then, "m3"), session_id="s3")
+    await desk.commit(user_message(then, "m2"), session_id="s2")
+    await desk.commit(user_message(then, "m3"), session_id="s3")
 
     (profile,) = desk.of(MemoryCategory.PROFILE)
     assert (name in values_of(before), name in values_of(profile)) == (True, False)
@@ -73,9 +73,9 @@ async def test_what_is_said_not_to_be_so_any_more_takes_the_place_of_what_said_s
 
 
 async def test_what_ends_and_begins_again_ends_again() -> None:
-    desk = Desk()
+    desk = CommitBench()
     for number, said in enumerate(("I live in Rome.", "I no longer live in Rome.") * 2):
-        await desk.commit(user(said, f"m{number}"), session_id=f"s{number}")
+        await desk.commit(user_message(said, f"m{number}"), session_id=f"s{number}")
 
     (profile,) = desk.of(MemoryCategory.PROFILE)
 
@@ -100,10 +100,10 @@ async def test_what_ends_and_begins_again_ends_again() -> None:
 async def test_what_was_said_before_of_another_place_or_not_meant_ends_nothing(
     stands: tuple[str, str | None], said: tuple[str, str | None]
 ) -> None:
-    desk = Desk()
-    await desk.commit(user(stands[0], "m1", stands[1]))
+    desk = CommitBench()
+    await desk.commit(user_message(stands[0], "m1", stands[1]))
     (before,) = desk.of(MemoryCategory.PROFILE)
 
-    await desk.commit(user(said[0], "m2", said[1]), session_id="s2")
+    await desk.commit(user_message(said[0], "m2", said[1]), session_id="s2")
 
     assert desk.of(MemoryCategory.PROFILE) == [before]

@@ -16,7 +16,7 @@ from knowhub.context.model import MemoryCategory, RelationEdge
 from knowhub.conversations.recalled import normalize_words
 from knowhub.core.operation import Row
 from tests.builders import CountedIds, FakeClock
-from tests.context_commits import whose
+from tests.context_commits import memory_spaces
 from tests.fakes.memory_store import MemoryStore
 
 FIRST_DAY, NEXT_DAY = "2026-05-07T10:00:00Z", "2026-05-08T10:00:00Z"
@@ -42,9 +42,9 @@ class PolicyAccount:
 
     def apply(self, new: CandidateMemory) -> tuple[WriteAction, Row]:
         """Plan and carry out; return what was done, and how the row stands."""
-        plan = build_plan(new, whose(), self.writer.row)
-        self.writer.apply_plan(whose(), plan)
-        self.relations.apply_edges(whose(), plan.target_uri, plan.relation_ops)
+        plan = build_plan(new, memory_spaces(), self.writer.row)
+        self.writer.apply_plan(memory_spaces(), plan)
+        self.relations.apply_edges(memory_spaces(), plan.target_uri, plan.relation_ops)
         return plan.action, self.writer.row(plan.target_uri) or {}
 
 
@@ -66,13 +66,13 @@ def list_history(row: Row) -> list[tuple[str, str, str | None]]:
     ],
 )
 def test_each_category_has_its_place(category: MemoryCategory, uri: str) -> None:
-    assert find_target(candidate(category, "Tea is good.", "绿茶 / Tea"), whose()) == uri
+    assert find_target(candidate(category, "Tea is good.", "绿茶 / Tea"), memory_spaces()) == uri
 
 
 @pytest.mark.parametrize("category", [MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.PATTERNS])
 def test_what_is_gathered_under_somebodys_words_has_a_place_that_quotes_none_of_them(category: MemoryCategory) -> None:
     places = {
-        key: find_target(candidate(category, "Tea is good.", key), whose())
+        key: find_target(candidate(category, "Tea is good.", key), memory_spaces())
         for key in ("绿茶 / Tea", "绿茶 tea", "hunter2pass77")
     }
 
@@ -97,7 +97,7 @@ def test_no_extraction_ends_what_a_person_wrote() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
     edited = edit_page(row, {**row, "content": "Answer in French."}, 1.7e9)
-    account.writer.merge_node(whose(), row["id"], edited)
+    account.writer.merge_node(memory_spaces(), row["id"], edited)
 
     newer = candidate(
         MemoryCategory.PREFERENCES,
@@ -125,10 +125,12 @@ def test_the_content_is_one_statement_a_line_and_names_neither_day_nor_session()
 def test_an_event_and_a_case_are_named_by_their_day_and_by_what_they_are_about(category: MemoryCategory) -> None:
     new = candidate(category, "I moved.", "i moved", date="2026-05-01")
 
-    target = find_target(new, whose())
+    target = find_target(new, memory_spaces())
 
     assert target.rpartition("/")[2].startswith("2026-05-01-")
-    assert target == find_target(candidate(category, "I moved, at last!", "I moved.", date="2026-05-01"), whose())
+    assert target == find_target(
+        candidate(category, "I moved, at last!", "I moved.", date="2026-05-01"), memory_spaces()
+    )
 
 
 def test_statements_of_an_earlier_version_are_read_without_bullets_headings_days_and_sessions() -> None:
@@ -136,7 +138,7 @@ def test_statements_of_an_earlier_version_are_read_without_bullets_headings_days
     _, row = account.apply(candidate(MemoryCategory.PROFILE, "x", topic="work"))
     old = {name: value for name, value in row["metadata"].items() if name not in ("statements", "history")}
     content = "## work\n- I work as a nurse. (2026-05-07, session s1)\n\n## home\n- I live in Rome."
-    account.writer.merge_node(whose(), row["id"], {"content": content, "metadata": old})
+    account.writer.merge_node(memory_spaces(), row["id"], {"content": content, "metadata": old})
 
     _, after = account.apply(candidate(MemoryCategory.PROFILE, "I am 34 years old.", topic="age", said_at=NEXT_DAY))
 
@@ -151,10 +153,10 @@ def test_of_what_a_person_has_but_one_the_newer_statement_stands() -> None:
 
     plan = build_plan(
         candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}, said_at=NEXT_DAY),
-        whose(),
+        memory_spaces(),
         account.writer.row,
     )
-    account.writer.apply_plan(whose(), plan)
+    account.writer.apply_plan(memory_spaces(), plan)
 
     row = account.writer.row(plan.target_uri) or {}
     assert list_statements(row) == ["I'm Ana.", "I live in Oslo."]
@@ -196,7 +198,7 @@ def test_what_a_person_wrote_into_a_profile_stays_where_it_is() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PROFILE, "I work as a nurse.", topic="work"))
     edited = edit_page(row, {**row, "content": "My notes\n" + row["content"] + "\nThe end."}, 1.7e9)
-    account.writer.merge_node(whose(), row["id"], edited)
+    account.writer.merge_node(memory_spaces(), row["id"], edited)
 
     _, after = account.apply(candidate(MemoryCategory.PROFILE, "I lead a ward.", topic="work"))
 
@@ -336,7 +338,7 @@ def test_statistics_add_up_and_the_text_is_made_of_them() -> None:
 def test_what_a_person_wrote_about_a_tool_stays() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
-    account.writer.merge_node(whose(), row["id"], {"content": row["content"] + "\n\nPrefer rg."})
+    account.writer.merge_node(memory_spaces(), row["id"], {"content": row["content"] + "\n\nPrefer rg."})
 
     _, after = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
 
@@ -353,7 +355,7 @@ def test_a_tool_whose_calls_were_all_counted_is_skipped() -> None:
 def test_what_was_erased_does_not_come_back(category: MemoryCategory) -> None:
     new = candidate(category, "I moved.", "i moved", uses=uses({}))
 
-    plan = build_plan(new, whose(), lambda _uri: {"erased": True, "deleted": True, "version": 3})
+    plan = build_plan(new, memory_spaces(), lambda _uri: {"erased": True, "deleted": True, "version": 3})
 
     assert plan.action is WriteAction.SKIP
     assert "erased" in plan.reason
@@ -363,9 +365,11 @@ def test_a_memory_that_is_full_takes_no_more_and_says_so() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
     full = edit_page(row, {**row, "content": "x" * MAX_CONTENT}, 1.7e9)
-    account.writer.merge_node(whose(), row["id"], full)
+    account.writer.merge_node(memory_spaces(), row["id"], full)
 
-    plan = build_plan(candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), whose(), account.writer.row)
+    plan = build_plan(
+        candidate(MemoryCategory.PREFERENCES, "I love sencha.", "tea"), memory_spaces(), account.writer.row
+    )
 
     assert plan.action is WriteAction.SKIP
     assert "full" in plan.reason
@@ -378,7 +382,7 @@ def test_an_edge_that_is_there_stays_one() -> None:
 
     for weight in (0.5, 0.7):
         again = RelationEdge(edge.from_uri, edge.to_uri, edge.relation_type, edge.reason, weight)
-        account.relations.apply_edges(whose(), row["id"], [again])
+        account.relations.apply_edges(memory_spaces(), row["id"], [again])
 
     edges = (account.writer.row(row["id"]) or {})["relations"]
     assert [(item["relation_type"], item["weight"]) for item in edges] == [("extracted_from", 0.9), ("mentions", 0.7)]

@@ -8,7 +8,7 @@ import pytest
 
 from knowhub.context.model import MemoryCategory
 from tests.builders import caller
-from tests.context_commits import Desk, user
+from tests.context_commits import CommitBench, user_message
 from tests.context_rows import memory_at, node_row, session_at
 from tests.searched_memories import memories_in
 
@@ -157,12 +157,12 @@ async def test_what_shares_a_single_character_alone_is_not_found(tmp_path: Path)
 
 
 async def test_a_plan_that_was_moved_is_history_and_its_message_finds_the_new_one(tmp_path: Path) -> None:
-    desk = Desk()
-    await desk.commit(user("The harbour concert is on 4 July.", "m1", "2026-05-01T10:00:00Z"))
-    await desk.commit(user("The dentist is on 9 July.", "m2", "2026-05-02T10:00:00Z"), session_id="s2")
+    desk = CommitBench()
+    await desk.commit(user_message("The harbour concert is on 4 July.", "m1", "2026-05-01T10:00:00Z"))
+    await desk.commit(user_message("The dentist is on 9 July.", "m2", "2026-05-02T10:00:00Z"), session_id="s2")
 
     await desk.commit(
-        user("The harbour concert is postponed to 8 August.", "m3", "2026-06-01T10:00:00Z"), session_id="s3"
+        user_message("The harbour concert is postponed to 8 August.", "m3", "2026-06-01T10:00:00Z"), session_id="s3"
     )
 
     plans = {

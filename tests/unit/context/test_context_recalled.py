@@ -6,7 +6,7 @@ from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, index_recalled, remove_recalled
 from tests.builders import caller
-from tests.context_commits import Desk, agent, user
+from tests.context_commits import CommitBench, agent_message, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -37,34 +37,36 @@ def test_an_answer_of_knowhub_is_nothing_that_was_said(name: str) -> None:
     ],
 )
 def test_what_a_host_put_into_a_message_is_taken_out_and_the_rest_stays(injected: str) -> None:
-    kept = remove_recall(user(injected))
+    kept = remove_recall(user_message(injected))
 
     assert kept.strip() == "What is next?"
 
 
 def test_an_unclosed_fence_hides_the_rest() -> None:
-    assert remove_recall(user("Hello.\n<memory>I live in Rome.")).strip() == "Hello."
+    assert remove_recall(user_message("Hello.\n<memory>I live in Rome.")).strip() == "Hello."
 
 
 def test_a_line_that_was_recalled_is_taken_out() -> None:
     known = index_recalled(["I live in Rome.\nI love tea."])
 
-    assert remove_recall(user("I LIVE in Rome!\nI moved yesterday."), known) == "I moved yesterday."
+    assert remove_recall(user_message("I LIVE in Rome!\nI moved yesterday."), known) == "I moved yesterday."
 
 
 def test_a_message_that_holds_nothing_of_it_stays_as_it_is() -> None:
-    message = user("I live in Rome.\n\nWe said so.")
+    message = user_message("I live in Rome.\n\nWe said so.")
 
     assert remove_recalled([message], index_recalled(["Somebody else's words."]))[0] is message
 
 
 async def test_a_memory_that_was_used_is_not_learnt_again_by_its_uri() -> None:
-    desk = Desk()
-    await desk.commit(user("I love oolong tea.", "m1"), session_id="old")
+    desk = CommitBench()
+    await desk.commit(user_message("I love oolong tea.", "m1"), session_id="old")
     uri = desk.of(MemoryCategory.PREFERENCES)[0]["id"]
 
     result = await desk.commit(
-        user("I love oolong tea. I'm allergic to nuts.", "n1"), agent("I love oolong tea."), used_contexts=[uri]
+        user_message("I love oolong tea. I'm allergic to nuts.", "n1"),
+        agent_message("I love oolong tea."),
+        used_contexts=[uri],
     )
 
     assert len(result.write_results[1:]) == 1
@@ -73,20 +75,20 @@ async def test_a_memory_that_was_used_is_not_learnt_again_by_its_uri() -> None:
 
 
 async def test_a_uri_of_another_account_or_of_nobody_is_not_looked_into() -> None:
-    desk = Desk()
+    desk = CommitBench()
     foreign = ["ctx://other/users/li/memories/profile", "ctx://default/users/li/memories/profile", "ctx://…"]
 
-    result = await desk.commit(user("I love oolong tea.", "n1"), used_contexts=foreign)
+    result = await desk.commit(user_message("I love oolong tea.", "n1"), used_contexts=foreign)
 
     assert len(result.write_results) == 2
 
 
 async def test_a_memory_that_the_caller_does_not_see_is_not_looked_into() -> None:
-    desk = Desk()
-    done = await desk.commit(user("I love oolong tea.", "m1"), ctx=caller(user_id="wang"))
+    desk = CommitBench()
+    done = await desk.commit(user_message("I love oolong tea.", "m1"), ctx=caller(user_id="wang"))
     theirs = done.write_results[1].uri
 
-    result = await desk.commit(user("I love oolong tea.", "n1"), used_contexts=[theirs])
+    result = await desk.commit(user_message("I love oolong tea.", "n1"), used_contexts=[theirs])
 
     assert [item.uri.rpartition("/")[0] for item in result.write_results[1:]] == [
         "ctx://default/users/li/memories/preferences"

@@ -25,8 +25,8 @@ from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
-from tests.context_directories import export_of, is_shown, read_text
-from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, said, session_at, written
+from tests.context_directories import has_directory, make_export, read_text
+from tests.context_rows import ACCOUNT, commit_rows, memory_at, node_row, part_row, part_rows, session_at
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ class ErasureAccount:
     folder: Path
 
     async def commit(self, *rows: Mapping[str, Any], reply: Mapping[str, Any] | None = None) -> Operation:
-        operation = await written(self.store, *rows, reply=reply)
+        operation = await commit_rows(self.store, *rows, reply=reply)
         assert await self.directories.project(ACCOUNT, operation)
         return operation
 
@@ -65,7 +65,7 @@ class ErasureAccount:
 async def open_account(folder: Path) -> AsyncIterator[ErasureAccount]:
     files, directory = RealFileSystem(), DataDirectory(folder)
     store = open_files(folder, options=StoreOptions(segment_bytes=1))
-    directories = export_of(store, folder)
+    directories = make_export(store, folder)
     maintenance = Maintenance(files, directory.leader_lock, 1.0, {"context": directories.catch_up}, {})
     derived_files = ErasureFollowUp(files, directory, maintenance, {"context": directories})
     try:
@@ -103,7 +103,7 @@ async def test_undoing_a_commit_removes_what_it_made_and_restores_what_it_merged
         await here.commit(before)
         merged = {**before, "content": "tea, coffee", "metadata": {"sessions": ["s0", "s1"]}, "version": 2}
         event = memory_at(MemoryCategory.EVENTS, "a")
-        commit = await here.commit(session_row(), *said(SESSION, ["a", "b"]), merged, node_row(event))
+        commit = await here.commit(session_row(), *part_rows(SESSION, ["a", "b"]), merged, node_row(event))
 
         await here.undo(commit)
 
@@ -111,13 +111,13 @@ async def test_undoing_a_commit_removes_what_it_made_and_restores_what_it_merged
         assert (left["content"], left["metadata"]) == ("tea", {"sessions": ["s0"]})
         assert [head.uri for head in list_memories(here.store.view(ACCOUNT))] == [PREFERENCE]
         assert read_text(here.folder, PREFERENCE) == "tea"
-        assert not is_shown(here.folder, SESSION)
-        assert not is_shown(here.folder, event)
+        assert not has_directory(here.folder, SESSION)
+        assert not has_directory(here.folder, event)
 
 
 async def test_what_is_undone_and_redone_stands_as_it_stood(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
-        parts = said(SESSION, ["a", "b"])
+        parts = part_rows(SESSION, ["a", "b"])
         commit = await here.commit(session_row(), *parts)
         undone = await here.operations.undo(local(), commit.operation_id)
 
@@ -132,14 +132,14 @@ async def test_an_older_commit_of_a_session_is_undone_where_a_newer_one_only_cou
         first = session_row()
         second = session_row(metadata={"session_id": "s1", "message_count": 4, "committed": 2}, version=2)
         third = session_row(metadata={"session_id": "s1", "message_count": 6, "committed": 3}, version=3)
-        await here.commit(first, *said(SESSION, ["a", "b"]))
-        older = await here.commit(second, *said(SESSION, ["c", "d"], 2))
-        await here.commit(third, *said(SESSION, ["e", "f"], 4))
+        await here.commit(first, *part_rows(SESSION, ["a", "b"]))
+        older = await here.commit(second, *part_rows(SESSION, ["c", "d"], 2))
+        await here.commit(third, *part_rows(SESSION, ["e", "f"], 4))
 
         await here.undo(older)
 
         assert here.row(NODES, SESSION)["metadata"] == {"session_id": "s1", "message_count": 4, "committed": 2}
-        expected = transcript([*said(SESSION, ["a", "b"]), *said(SESSION, ["e", "f"], 4)])
+        expected = transcript([*part_rows(SESSION, ["a", "b"]), *part_rows(SESSION, ["e", "f"], 4)])
         assert read_text(here.folder, SESSION) == expected
 
 
@@ -212,22 +212,24 @@ async def test_an_erased_node_is_nowhere_on_the_disk(tmp_path: Path) -> None:
 
 async def test_with_a_session_go_its_messages_those_that_were_deleted_before_too(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
-        parts = said(SESSION, [SECRET, "y", f"again: {SECRET}"])
+        parts = part_rows(SESSION, [SECRET, "y", f"again: {SECRET}"])
         other = session_at("s10")
-        await here.commit(session_row(abstract=SECRET), *parts, node_row(other), *said(other, ["stays here for good"]))
+        await here.commit(
+            session_row(abstract=SECRET), *parts, node_row(other), *part_rows(other, ["stays here for good"])
+        )
         await here.commit({**parts[2], "deleted": True, "version": 2})
 
         await here.erase(NODES, SESSION)
 
         assert find_files_with(tmp_path, SECRET) == []
         assert [here.row(PARTS, part["id"])["erased"] for part in parts] == [True] * 3
-        assert [head.uri for head in list_parts(here.store.view(ACCOUNT), other)] == [said(other, ["x"])[0]["id"]]
+        assert [head.uri for head in list_parts(here.store.view(ACCOUNT), other)] == [part_rows(other, ["x"])[0]["id"]]
         assert "stays here for good" in read_text(here.folder, other)
 
 
 async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_else(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
-        parts = said(SESSION, ["hello there", SECRET])
+        parts = part_rows(SESSION, ["hello there", SECRET])
         quoting = session_row(abstract=f"They said: {SECRET}.", overview="A talk about hiding places.")
         await here.commit(quoting, *parts, reply={"plans": [{"uri": SESSION, "reason": f"said: {SECRET}"}]})
         await here.commit({**quoting, "overview": "A talk about hiding places, continued.", "version": 2})
@@ -249,7 +251,7 @@ async def test_with_a_message_goes_what_somebody_said_of_its_session_in_words_of
     tmp_path: Path, by: str, stays: str
 ) -> None:
     async with open_account(tmp_path) as here:
-        parts = said(SESSION, ["hello there", SECRET])
+        parts = part_rows(SESSION, ["hello there", SECRET])
         metadata = {"session_id": "s1", "message_count": 2, "committed": 1, "by": by}
         retold = session_row(abstract="A talk about hiding places.", overview="", metadata=metadata)
         await here.commit(retold, *parts)
@@ -262,7 +264,7 @@ async def test_with_a_message_goes_what_somebody_said_of_its_session_in_words_of
 
 async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
-        parts = said(SESSION, ["hello there", SECRET])
+        parts = part_rows(SESSION, ["hello there", SECRET])
         made = node_row(PREFERENCE, content="a teapot lover", metadata={"source_refs": [parts[1]["id"]]})
         other = node_row(memory_at(MemoryCategory.EVENTS, "b"), metadata={"source_refs": [parts[0]["id"]]})
         await here.commit(session_row(), *parts, made, other)
@@ -277,7 +279,7 @@ async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: 
 @pytest.mark.parametrize("content", ["", "a", "好"])
 async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_path: Path, content: str) -> None:
     async with open_account(tmp_path) as here:
-        parts = said(SESSION, [content, "b"])
+        parts = part_rows(SESSION, [content, "b"])
         bare = node_row(memory_at(MemoryCategory.EVENTS, "a"), abstract="")
         await here.commit(session_row(), *parts, bare)
 
@@ -291,7 +293,7 @@ async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_pa
 
 async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_it_back(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
-        commit = await here.commit(session_row(), *said(SESSION, [SECRET]))
+        commit = await here.commit(session_row(), *part_rows(SESSION, [SECRET]))
         await here.erase(NODES, SESSION)
 
         with pytest.raises(Conflict):
@@ -301,12 +303,12 @@ async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_i
     async with open_account(tmp_path) as here:
         await here.directories.catch_up()
         assert find_files_with(tmp_path, SECRET) == []
-        assert not is_shown(here.folder, SESSION)
+        assert not has_directory(here.folder, SESSION)
 
 
 async def test_every_other_write_of_an_erasing_tells_nothing_of_before(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
-        parts = said(SESSION, [SECRET])
+        parts = part_rows(SESSION, [SECRET])
         await here.commit(session_row(abstract=SECRET), *parts)
 
         done = await here.erase(PARTS, str(parts[0]["id"]))

@@ -21,7 +21,7 @@ from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
-from tests.context_commits import SESSION, Desk, used, user
+from tests.context_commits import SESSION, CommitBench, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -38,10 +38,10 @@ SAID = (
     "On 5 March 2026 I met Anna from Siemens.",
 )
 CALLS = (
-    used("grep", ok=True, seconds=1.5),
-    used("grep", ok=False, note="no such file"),
-    used("review", kind="skill", ok=True, note="take it slowly"),
-    used("run tests", ok=True),
+    tool_use("grep", ok=True, seconds=1.5),
+    tool_use("grep", ok=False, note="no such file"),
+    tool_use("review", kind="skill", ok=True, note="take it slowly"),
+    tool_use("run tests", ok=True),
 )
 Session = tuple[str, Sequence[int], Sequence[int]]
 """The name of a session, what is said in it and which calls it names."""
@@ -53,18 +53,18 @@ class UndoAccount:
 
     def __init__(self, folder: Path) -> None:
         self.store: FileStore = open_files(folder)
-        self.desk = Desk(store=self.store)
+        self.desk = CommitBench(store=self.store)
         self.operations = OperationsService(self.store, RandomIds(), COLLECTIONS)
 
     async def commit(self, session: Session) -> str:
         name, said, calls = session
         messages = [
-            user(SAID[line], f"{name}-{number}", f"2026-03-{10 + int(name[1:]):02}T10:0{number}:00Z")
+            user_message(SAID[line], f"{name}-{number}", f"2026-03-{10 + int(name[1:]):02}T10:0{number}:00Z")
             for number, line in enumerate(said)
         ]
         self.desk.clock.advance(60)
         done = await self.desk.commit(
-            user(f"Hello from {name}.", f"{name}-x"),
+            user_message(f"Hello from {name}.", f"{name}-x"),
             *messages,
             session_id=name,
             used_tools=[CALLS[call] for call in calls],
@@ -247,8 +247,8 @@ async def test_a_commit_whose_places_others_have_taken_does_not_come_back(tmp_pa
 
 async def test_what_a_later_commit_replaced_is_in_the_way_and_named(tmp_path: Path) -> None:
     world = UndoAccount(tmp_path)
-    done = await world.desk.commit(user("I live in Berlin.", "m1"), session_id="s0")
-    later = await world.desk.commit(user("I live in Munich.", "m2"), session_id="s1")
+    done = await world.desk.commit(user_message("I live in Berlin.", "m1"), session_id="s0")
+    later = await world.desk.commit(user_message("I live in Munich.", "m2"), session_id="s1")
     assert done.operation_id is not None
 
     assert await world.find_blocking_changes(done.operation_id) == [later.operation_id]

@@ -13,15 +13,15 @@ from knowhub.core.operation import Committed
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import FakeClock, local
-from tests.context_directories import export_of, files_of, is_shown, place_of, read_text
-from tests.context_rows import ACCOUNT, draft, memory_at, node_row, said, session_at
+from tests.context_directories import directory_of, has_directory, make_export, read_context_files, read_text
+from tests.context_rows import ACCOUNT, draft, memory_at, node_row, part_rows, session_at
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.hubs import hub_at
+from tests.hubs import open_hub_at
 
 pytestmark = pytest.mark.anyio
 
 SESSION, EVENT = session_at(), memory_at(MemoryCategory.EVENTS, "a")
-ROWS = [node_row(SESSION), *said(SESSION, ["one", "two"]), node_row(EVENT, content="as it was")]
+ROWS = [node_row(SESSION), *part_rows(SESSION, ["one", "two"]), node_row(EVENT, content="as it was")]
 
 
 async def put_rows(hub: Hub, *rows: Mapping[str, Any]) -> None:
@@ -30,7 +30,7 @@ async def put_rows(hub: Hub, *rows: Mapping[str, Any]) -> None:
 
 
 def read_texts(folder: Path) -> dict[str, bytes]:
-    return {name: text for name, text in files_of(folder).items() if not name.endswith(".meta.json")}
+    return {name: text for name, text in read_context_files(folder).items() if not name.endswith(".meta.json")}
 
 
 async def commit_edit(hub: Hub, version: int) -> Committed:
@@ -42,7 +42,7 @@ async def commit_edit(hub: Hub, version: int) -> Committed:
 
 async def test_directories_follow_a_restore(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with hub_at(tmp_path, clock) as hub:
+    async with open_hub_at(tmp_path, clock) as hub:
         await put_rows(hub, *ROWS)
         before = read_texts(tmp_path)
         snapshot = await hub.operations.snapshots.create()
@@ -62,28 +62,28 @@ async def test_directories_follow_a_restore(tmp_path: Path) -> None:
 
 async def test_directories_are_the_same_behind_a_compaction_and_a_restart(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with hub_at(tmp_path, clock) as hub:
+    async with open_hub_at(tmp_path, clock) as hub:
         await put_rows(hub, *ROWS)
-        await put_rows(hub, *said(SESSION, ["three"], 2), {**ROWS[0], "version": 2})
-        before = files_of(tmp_path)
+        await put_rows(hub, *part_rows(SESSION, ["three"], 2), {**ROWS[0], "version": 2})
+        before = read_context_files(tmp_path)
         clock.advance(400 * 24 * 3600)
         await hub.store.compact(0.0, run_in_process(RealFileSystem()))
         assert hub.store.base_seq > 0
         await hub.maintenance.tick()
-        assert files_of(tmp_path) == before
+        assert read_context_files(tmp_path) == before
     (tmp_path / "context" / "checkpoint.json").unlink()
 
-    async with hub_at(tmp_path, clock) as hub:
+    async with open_hub_at(tmp_path, clock) as hub:
         await hub.maintenance.tick()
 
-        assert files_of(tmp_path) == before
+        assert read_context_files(tmp_path) == before
 
 
 @pytest.mark.parametrize("account", [None, ACCOUNT])
 async def test_reindexing_writes_directories_again_that_somebody_damaged(tmp_path: Path, account: str | None) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await put_rows(hub, *ROWS)
-        before = files_of(tmp_path)
+        before = read_context_files(tmp_path)
         removed, scribbled = sorted(path.parent for path in (tmp_path / "context").rglob(".meta.json"))
         shutil.rmtree(removed)
         (scribbled / "content.md").write_text("mine")
@@ -91,24 +91,24 @@ async def test_reindexing_writes_directories_again_that_somebody_damaged(tmp_pat
 
         await hub.reindex(lambda _done, _total: None, account)
 
-        assert files_of(tmp_path) == before
+        assert read_context_files(tmp_path) == before
 
 
 async def test_a_directory_that_somebody_damaged_is_written_again_with_the_next_commit(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await put_rows(hub, *ROWS)
-        scribbled = place_of(tmp_path, EVENT)
+        scribbled = directory_of(tmp_path, EVENT)
         (scribbled / "content.md").write_text("mine")
         (scribbled / ".abstract.md").unlink()
 
         await put_rows(hub, {**ROWS[3], "version": 2})
 
-        assert is_shown(tmp_path, EVENT)
+        assert has_directory(tmp_path, EVENT)
         assert read_text(tmp_path, EVENT) == "as it was"
 
 
 async def test_two_processes_that_write_in_turn_leave_the_newest_state(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other:
+    async with open_hub_at(tmp_path) as hub, open_hub_at(tmp_path) as other:
         await put_rows(hub, *ROWS)
         for number in range(2, 8):
             whose = (hub, other)[number % 2]
@@ -120,9 +120,9 @@ async def test_two_processes_that_write_in_turn_leave_the_newest_state(tmp_path:
 
 
 async def test_a_disk_that_refuses_lets_the_commit_be_answered_and_the_leader_finish(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await put_rows(hub, *ROWS)
-        faulty = export_of(hub.store, tmp_path, FaultyFileSystem(Plan(fail_at=1, lasting=True)))
+        faulty = make_export(hub.store, tmp_path, FaultyFileSystem(Plan(fail_at=1, lasting=True)))
         outcome = await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft({**ROWS[3], "version": 2}))
         assert isinstance(outcome, Committed)
 
@@ -130,11 +130,11 @@ async def test_a_disk_that_refuses_lets_the_commit_be_answered_and_the_leader_fi
         await hub.maintenance.tick()
 
         assert not is_written
-        assert is_shown(tmp_path, EVENT)
+        assert has_directory(tmp_path, EVENT)
 
 
 async def test_many_operations_are_left_to_the_leader(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         for number in range(2, 110):
             outcome = await commit_edit(hub, number)
 

@@ -14,21 +14,21 @@ from knowhub.core.errors import Forbidden, NotFound
 from knowhub.core.request_context import Role, local_context
 from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
 from tests.builders import FakeClock, caller, local
-from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, said, session_at
+from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, part_rows, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.memory_index import (
     POISON,
     TEXTS,
     PickyEmbedder,
-    found,
-    live_heads,
+    drain_outbox,
+    list_live_summaries,
+    make_dead_letter,
     memory_hub,
-    on_disk,
+    read_vectors,
+    search_uris,
     status_of,
     vectors_of,
-    with_a_dead_letter,
-    worked_off,
-    written,
+    write_rows,
 )
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_dead_letter_names_its_error_hinders_no_other_and_is_found_by_its_words(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        dead = await with_a_dead_letter(hub, clock)
+        dead = await make_dead_letter(hub, clock)
 
         lag, named = hub.indexes.memories.lag, dict(hub.maintenance.failures)
         operation = hub.store.history.at(hub.store.last_seq)
@@ -46,16 +46,16 @@ async def test_a_dead_letter_names_its_error_hinders_no_other_and_is_found_by_it
         events = events_of(ACCOUNT, operation.seq, operation.timestamp, operation.changes)
         assert dead.event_id in [event.event_id for event in events]
         assert (dead.uri, dead.retry_count, dead.error != "") == (f"{session_at()}/m1", MAX_MEMORY_ATTEMPTS, True)
-        assert (lag, len(on_disk(tmp_path))) == (0, 2)
+        assert (lag, len(read_vectors(tmp_path))) == (0, 2)
         assert f"found by their words alone: {dead.uri}" in named["memory_vectors"]
         assert POISON not in str(named)
-        assert await found(hub, "poisoned") == [dead.uri]
+        assert await search_uris(hub, "poisoned") == [dead.uri]
 
 
 async def test_a_dead_letter_is_seen_and_retried_by_whom_it_concerns_only(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        dead = await with_a_dead_letter(hub, clock)
+        dead = await make_dead_letter(hub, clock)
         owner, stranger = caller(user_id="li"), caller(user_id="wu")
         outbox = hub.memories.outbox
 
@@ -76,23 +76,23 @@ async def test_a_dead_letter_is_seen_and_retried_by_whom_it_concerns_only(tmp_pa
 async def test_a_dead_letter_is_done_once_its_embedder_is_mended_and_somebody_asks(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), PickyEmbedder()
     async with memory_hub(tmp_path, embedder, clock) as hub:
-        dead = await with_a_dead_letter(hub, clock)
+        dead = await make_dead_letter(hub, clock)
         embedder.is_mended = True
 
         again = await hub.memories.outbox.retry(caller(user_id="li"), dead.event_id)
         lag = hub.indexes.memories.lag
-        await worked_off(hub, clock)
+        await drain_outbox(hub, clock)
 
         assert (again.status, again.retry_count, lag) == (EventStatus.PENDING, 0, 1)
         assert (await status_of(hub)).dead == 0
         assert hub.maintenance.failures == {}
-        assert set(on_disk(tmp_path)) == set(live_heads(hub))
+        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
 async def test_a_failed_text_is_tried_again_after_a_pause_that_doubles(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), PickyEmbedder()
     async with memory_hub(tmp_path, embedder, clock) as hub:
-        await written(hub, [part_row(session_at(), 0, POISON)])
+        await write_rows(hub, [part_row(session_at(), 0, POISON)])
         waits = []
         for _ in range(40):
             asked = len(embedder.asked)
@@ -109,8 +109,8 @@ async def test_a_failed_text_is_tried_again_after_a_pause_that_doubles(tmp_path:
 async def test_dead_letters_and_failures_survive_a_restart_and_are_not_tried_at_once(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        dead = await with_a_dead_letter(hub, clock)
-        await written(hub, [part_row(session_at(), 9, f"{POISON} again")])
+        dead = await make_dead_letter(hub, clock)
+        await write_rows(hub, [part_row(session_at(), 9, f"{POISON} again")])
         await vectors_of(hub).embed_pending()
         await hub.maintenance.tick()
         failed = (await status_of(hub)).failed
@@ -132,7 +132,7 @@ async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_a
 ) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        await with_a_dead_letter(hub, clock)
+        await make_dead_letter(hub, clock)
     (note,) = (tmp_path / "indexes" / "context" / "vectors").glob("*/refused.json")
     if damage is None:
         note.unlink()
@@ -145,7 +145,7 @@ async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_a
         await vectors_of(hub).embed_pending()
 
         assert (await status_of(hub)).dead == 0
-        assert set(on_disk(tmp_path)) == set(live_heads(hub))
+        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
 async def test_only_the_leader_works_and_another_process_shows_the_same_and_can_ask(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ async def test_only_the_leader_works_and_another_process_shows_the_same_and_can_
     ):
         await leader.maintenance.tick()
         await other.maintenance.tick()
-        dead = await with_a_dead_letter(leader, clock)
+        dead = await make_dead_letter(leader, clock)
         await other.maintenance.tick()
         seen = await status_of(other)
         embedder.is_mended = True
@@ -165,7 +165,7 @@ async def test_only_the_leader_works_and_another_process_shows_the_same_and_can_
         await other.maintenance.tick()
         asked_for = await status_of(other)
         await leader.maintenance.tick()
-        await worked_off(leader, clock)
+        await drain_outbox(leader, clock)
         await asyncio.sleep(0)
         await other.maintenance.tick()
         after = await status_of(other)
@@ -174,23 +174,23 @@ async def test_only_the_leader_works_and_another_process_shows_the_same_and_can_
         assert (wished.status, asked_for.dead, asked_for.pending) == (EventStatus.PENDING, 0, 1)
         assert (after.dead, after.pending, other.indexes.memories.lag) == (0, 0, 0)
         assert not [texts for texts in idle.asked if any(POISON in text for text in texts)]
-        assert set(on_disk(tmp_path)) == set(live_heads(leader))
+        assert set(read_vectors(tmp_path)) == set(list_live_summaries(leader))
 
 
 async def test_a_newer_text_takes_the_place_of_a_dead_letter_and_a_deletion_ends_it(tmp_path: Path) -> None:
     clock = FakeClock()
     trip, plan = memory_at(MemoryCategory.EVENTS, "trip"), memory_at(MemoryCategory.EVENTS, "plan")
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        await written(hub, [node_row(row, abstract=f"{POISON} of {row}") for row in (trip, plan)])
-        await worked_off(hub, clock)
+        await write_rows(hub, [node_row(row, abstract=f"{POISON} of {row}") for row in (trip, plan)])
+        await drain_outbox(hub, clock)
         dead = (await status_of(hub)).dead
 
-        await written(hub, [node_row(trip, abstract="a trip to Rome", version=2)])
-        await written(hub, [node_row(plan, abstract="", deleted=True, version=2)])
-        await worked_off(hub, clock)
+        await write_rows(hub, [node_row(trip, abstract="a trip to Rome", version=2)])
+        await write_rows(hub, [node_row(plan, abstract="", deleted=True, version=2)])
+        await drain_outbox(hub, clock)
 
         assert (dead, (await status_of(hub)).dead, hub.maintenance.failures) == (2, 0, {})
-        assert set(on_disk(tmp_path)) == set(live_heads(hub))
+        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
 async def test_a_text_that_was_written_while_nobody_embedded_is_tried_though_the_text_before_it_is_dead(
@@ -198,74 +198,74 @@ async def test_a_text_that_was_written_while_nobody_embedded_is_tried_though_the
 ) -> None:
     clock, trip = FakeClock(), memory_at(MemoryCategory.EVENTS, "trip")
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        await written(hub, [node_row(trip, abstract=POISON)])
-        await worked_off(hub, clock)
+        await write_rows(hub, [node_row(trip, abstract=POISON)])
+        await drain_outbox(hub, clock)
         dead = (await status_of(hub)).dead
     async with memory_hub(tmp_path, None, clock) as hub:
-        await written(hub, [node_row(trip, abstract="a trip to Rome", version=2)])
+        await write_rows(hub, [node_row(trip, abstract="a trip to Rome", version=2)])
 
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        await worked_off(hub, clock)
+        await drain_outbox(hub, clock)
 
         assert (dead, (await status_of(hub)).dead) == (1, 0)
-        assert set(on_disk(tmp_path)) == set(live_heads(hub))
+        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
 async def test_what_has_changed_but_for_its_text_needs_no_embedder(tmp_path: Path) -> None:
     trip = memory_at(MemoryCategory.EVENTS, "trip")
     async with memory_hub(tmp_path, embedder := HashingEmbedder()) as hub:
-        await written(hub, [node_row(trip, abstract="a trip to Rome")])
+        await write_rows(hub, [node_row(trip, abstract="a trip to Rome")])
         await vectors_of(hub).embed_pending()
         asked = len(embedder.asked)
 
-        await written(hub, [node_row(trip, abstract="a trip to Rome", overview="longer", version=2)])
+        await write_rows(hub, [node_row(trip, abstract="a trip to Rome", overview="longer", version=2)])
         await vectors_of(hub).embed_pending()
 
         assert len(embedder.asked) == asked
-        assert len(on_disk(tmp_path)) == 1
+        assert len(read_vectors(tmp_path)) == 1
 
 
 async def test_a_subtree_that_moves_keeps_its_vectors_and_is_found_at_its_new_place_only(tmp_path: Path) -> None:
     old, new = session_at("old"), session_at("new")
     async with memory_hub(tmp_path, embedder := HashingEmbedder()) as hub:
-        before = [node_row(old, abstract="about zebras"), *said(old, TEXTS)]
-        await written(hub, before)
+        before = [node_row(old, abstract="about zebras"), *part_rows(old, TEXTS)]
+        await write_rows(hub, before)
         await vectors_of(hub).embed_pending()
         asked = len(embedder.asked)
         gone = [row | {"deleted": True, "version": 2} for row in before]
         moved = [node_row(new, abstract="about zebras") | {MOVED_FROM: old}]
-        moved += [row | {MOVED_FROM: f"{old}/m{row['number']}"} for row in said(new, TEXTS)]
+        moved += [row | {MOVED_FROM: f"{old}/m{row['number']}"} for row in part_rows(new, TEXTS)]
 
-        await written(hub, [*gone, *moved])
+        await write_rows(hub, [*gone, *moved])
         await vectors_of(hub).embed_pending()
 
         assert len(embedder.asked) == asked
-        assert await found(hub, "zebra striped") == [f"{new}/m0", new]
-        assert set(live_heads(hub)) <= set(on_disk(tmp_path))
+        assert await search_uris(hub, "zebra striped") == [f"{new}/m0", new]
+        assert set(list_live_summaries(hub)) <= set(read_vectors(tmp_path))
         assert (await status_of(hub)).pending == 0
 
 
 async def test_of_an_erased_message_no_vector_stands_in_what_is_derived(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        dead = await with_a_dead_letter(hub, clock)
+        dead = await make_dead_letter(hub, clock)
         zebra = f"{session_at()}/m0"
-        secret = {number for number, head in live_heads(hub).items() if head.uri == zebra}
-        before = set(on_disk(tmp_path))
+        secret = {number for number, head in list_live_summaries(hub).items() if head.uri == zebra}
+        before = set(read_vectors(tmp_path))
         for address in (zebra, dead.uri):
-            await written(hub, [part_row(session_at(), 0, "", id=address, deleted=True, version=2)])
+            await write_rows(hub, [part_row(session_at(), 0, "", id=address, deleted=True, version=2)])
 
         for address in (zebra, dead.uri):
             await hub.operations.erasure.erase(local(), PARTS, address)
 
         assert secret <= before
-        assert set(on_disk(tmp_path)) == set(live_heads(hub)) == before - secret
+        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub)) == before - secret
         assert (await status_of(hub)).dead == 0
 
 
 async def test_dead_letters_that_an_earlier_version_stored_are_removed(tmp_path: Path) -> None:
     async with memory_hub(tmp_path) as hub:
-        await written(hub, said(session_at(), TEXTS))
+        await write_rows(hub, part_rows(session_at(), TEXTS))
     letters = tmp_path / "indexes" / "context" / "outbox.json"
     letters.write_text('{"letters":["ctx://default/users/li/sessions/s/m1"]}')
 

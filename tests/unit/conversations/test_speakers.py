@@ -6,7 +6,7 @@ from knowhub.context.commit.session_node import ArchiveBuilder
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from knowhub.conversations.messages import Message as Said
-from tests.context_commits import Desk, user
+from tests.context_commits import CommitBench, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ def test_an_agent_is_heard_as_one(role: str) -> None:
 
 @pytest.mark.parametrize("role", ["User", "USER", "用户"])
 async def test_what_a_person_says_is_learnt_and_their_role_kept_as_it_was_sent(role: str) -> None:
-    desk = Desk()
+    desk = CommitBench()
 
     await desk.commit(Said(role, "I love oolong tea.", "", "m1"))
 
@@ -45,7 +45,7 @@ async def test_what_a_person_says_is_learnt_and_their_role_kept_as_it_was_sent(r
 
 
 async def test_the_answer_of_a_tool_is_its_call_in_chinese_too() -> None:
-    desk = Desk()
+    desk = CommitBench()
 
     await desk.commit(Said("工具", "18 degrees", "weather", "t1"))
 
@@ -54,7 +54,7 @@ async def test_the_answer_of_a_tool_is_its_call_in_chinese_too() -> None:
 
 @pytest.mark.parametrize("role", ["system", "System", "developer", "系统"])
 def test_an_applications_words_are_in_no_summary(role: str) -> None:
-    messages = [Said(role, "Answer like a pirate captain would."), user("I planted forty tomatoes in April.")]
+    messages = [Said(role, "Answer like a pirate captain would."), user_message("I planted forty tomatoes in April.")]
 
     abstract, overview = ArchiveBuilder().extract_summary(messages)
 

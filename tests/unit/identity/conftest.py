@@ -8,7 +8,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
-from tests.keys import keyed
+from tests.keys import make_keyed_settings
 
 
 @pytest.fixture
@@ -18,5 +18,5 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(keyed(tmp_path), Overrides(clock=clock), maintain=False) as opened:
+    async with open_hub(make_keyed_settings(tmp_path), Overrides(clock=clock), maintain=False) as opened:
         yield opened

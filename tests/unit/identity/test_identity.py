@@ -13,7 +13,7 @@ from knowhub.identity.model import API_KEYS, KEY_USES, KeyHolder, NewKey
 from knowhub.operations.model import OperationFilter
 from knowhub.wiring.adapters import Overrides
 from tests.builders import START, FakeClock
-from tests.keys import LI, ROOT_KEY, caller_of, keyed, minted, root, text_of
+from tests.keys import LI, ROOT_KEY, caller_of, issue_key, make_keyed_settings, root_caller, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ HOUR = 3600.0
 
 # ── what a key is ─────────────────────────────────────────────────────────────────────────────────────────────────
 async def test_a_key_says_whose_it_is_and_the_log_has_its_hash_only(hub: Hub, tmp_path: Path) -> None:
-    key = await minted(hub, LI, account="acme")
+    key = await issue_key(hub, LI, account="acme")
     text = text_of(key)
 
     assert (await caller_of(hub, text)).holder == LI
@@ -36,7 +36,7 @@ async def test_a_key_says_whose_it_is_and_the_log_has_its_hash_only(hub: Hub, tm
 
 
 async def test_a_key_is_its_name_and_256_random_bits_that_fit_a_header_and_a_url(hub: Hub) -> None:
-    keys = [text_of(await minted(hub, LI)) for _ in range(20)]
+    keys = [text_of(await issue_key(hub, LI)) for _ in range(20)]
 
     for text in keys:
         prefix, named, secret = text.split("_", 2)
@@ -62,13 +62,13 @@ async def test_a_key_is_its_name_and_256_random_bits_that_fit_a_header_and_a_url
     ],
 )
 async def test_what_is_no_key_is_nobody(hub: Hub, forged: str) -> None:
-    await minted(hub, LI)
+    await issue_key(hub, LI)
 
     assert await hub.identity.caller(forged) is None
 
 
 async def test_a_key_with_another_secret_or_another_name_is_nobody(hub: Hub) -> None:
-    text, other = text_of(await minted(hub, LI)), text_of(await minted(hub, LI))
+    text, other = text_of(await issue_key(hub, LI)), text_of(await issue_key(hub, LI))
     prefix, named, secret = text.split("_", 2)
     changed = ("A" if secret[0] != "A" else "B") + secret[1:]
 
@@ -80,7 +80,7 @@ async def test_a_key_with_another_secret_or_another_name_is_nobody(hub: Hub) -> 
 
 
 async def test_of_ten_thousand_keys_that_are_nearly_right_none_opens_anything(hub: Hub) -> None:
-    texts = [text_of(await minted(hub, LI)), text_of(await minted(hub, LI)), ROOT_KEY]
+    texts = [text_of(await issue_key(hub, LI)), text_of(await issue_key(hub, LI)), ROOT_KEY]
     rng = random.Random(5)
 
     for _ in range(10_000):
@@ -92,7 +92,7 @@ async def test_of_ten_thousand_keys_that_are_nearly_right_none_opens_anything(hu
 
 
 async def test_the_hash_of_a_key_opens_nothing(hub: Hub) -> None:
-    key = await minted(hub, LI)
+    key = await issue_key(hub, LI)
 
     assert await hub.identity.caller(key.key.digest) is None
     assert await hub.identity.caller(digest_of(ROOT_KEY)) is None
@@ -100,7 +100,7 @@ async def test_the_hash_of_a_key_opens_nothing(hub: Hub) -> None:
 
 # ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────────
 async def test_a_key_opens_until_the_second_in_which_it_expires(hub: Hub, clock: FakeClock) -> None:
-    text = text_of(await minted(hub, LI, expires_at="2026-03-05T13:00:00Z"))
+    text = text_of(await issue_key(hub, LI, expires_at="2026-03-05T13:00:00Z"))
 
     clock.seconds = START + HOUR - 0.001
     assert await hub.identity.caller(text) is not None
@@ -109,25 +109,28 @@ async def test_a_key_opens_until_the_second_in_which_it_expires(hub: Hub, clock:
 
 
 async def test_a_key_that_has_ended_is_not_rotated(hub: Hub, clock: FakeClock) -> None:
-    revoked, expired = await minted(hub, LI), await minted(hub, LI, expires_at="2026-03-06")
-    await hub.identity.revoke(root(), revoked.key.key_id)
+    revoked, expired = await issue_key(hub, LI), await issue_key(hub, LI, expires_at="2026-03-06")
+    await hub.identity.revoke(root_caller(), revoked.key.key_id)
     clock.advance(24 * HOUR)
 
     for key in (revoked, expired):
         with pytest.raises(Conflict):
-            await hub.identity.rotate(root(), key.key.key_id)
+            await hub.identity.rotate(root_caller(), key.key.key_id)
 
 
 async def test_keys_are_there_again_when_the_hub_is_opened_again_ended_ones_as_ended(tmp_path: Path) -> None:
-    settings = keyed(tmp_path / "again")
+    settings = make_keyed_settings(tmp_path / "again")
     async with open_hub(settings, maintain=False) as hub:
-        kept, ended = await minted(hub, LI, account="acme"), await minted(hub, LI)
-        await hub.identity.revoke(root(), ended.key.key_id)
+        kept, ended = await issue_key(hub, LI, account="acme"), await issue_key(hub, LI)
+        await hub.identity.revoke(root_caller(), ended.key.key_id)
         await hub.compact(0)
     async with open_hub(settings, maintain=False) as hub:
         assert (await caller_of(hub, text_of(kept))).account == "acme"
         assert await hub.identity.caller(text_of(ended)) is None
-        assert [item.key_id for item in await hub.identity.keys(root(), None)] == [kept.key.key_id, ended.key.key_id]
+        assert [item.key_id for item in await hub.identity.keys(root_caller(), None)] == [
+            kept.key.key_id,
+            ended.key.key_id,
+        ]
 
 
 def _read_all_bytes(folder: Path) -> bytes:
@@ -136,9 +139,9 @@ def _read_all_bytes(folder: Path) -> bytes:
 
 # ── keys in the log ───────────────────────────────────────────────────────────────────────────────────────────────
 async def test_an_admin_who_is_none_any_more_is_not_told_of_the_keys_that_they_made(hub: Hub) -> None:
-    admin = (await minted(hub, KeyHolder("boss"), Role.ADMIN)).key.caller.context
+    admin = (await issue_key(hub, KeyHolder("boss"), Role.ADMIN)).key.caller.context
     made = await hub.identity.mint(admin, NewKey(LI, Role.READER))
-    writer = (await minted(hub, KeyHolder("boss"))).key.caller.context
+    writer = (await issue_key(hub, KeyHolder("boss"))).key.caller.context
 
     told = await hub.operations.history.get(writer, made.operation_id)
 
@@ -146,13 +149,13 @@ async def test_an_admin_who_is_none_any_more_is_not_told_of_the_keys_that_they_m
 
 
 async def test_a_restore_brings_no_revoked_key_back(tmp_path: Path) -> None:
-    async with open_hub(keyed(tmp_path / "kept"), maintain=False) as hub:
-        key = await minted(hub, LI)
+    async with open_hub(make_keyed_settings(tmp_path / "kept"), maintain=False) as hub:
+        key = await issue_key(hub, LI)
         snapshot = await hub.operations.snapshots.create()
-        await hub.identity.revoke(root(), key.key.key_id)
-        later = await minted(hub, LI)
+        await hub.identity.revoke(root_caller(), key.key.key_id)
+        later = await issue_key(hub, LI)
 
-        await hub.operations.snapshots.restore(root(), snapshot.ts)
+        await hub.operations.snapshots.restore(root_caller(), snapshot.ts)
 
         assert await hub.identity.caller(text_of(key)) is None
         assert await hub.identity.caller(text_of(later)) is not None
@@ -160,7 +163,7 @@ async def test_a_restore_brings_no_revoked_key_back(tmp_path: Path) -> None:
 
 # ── when it was used ──────────────────────────────────────────────────────────────────────────────────────────────
 async def test_the_last_use_is_known_at_once_and_written_once_an_hour(hub: Hub, clock: FakeClock) -> None:
-    key = await minted(hub, LI)
+    key = await issue_key(hub, LI)
     assert hub.identity.uses.last(key.key.key_id) is None
 
     for _ in range(3):
@@ -176,32 +179,32 @@ async def test_the_last_use_is_known_at_once_and_written_once_an_hour(hub: Hub, 
 
 
 async def test_the_last_use_outlives_the_process_and_is_no_entry_of_the_list(tmp_path: Path, clock: FakeClock) -> None:
-    settings = keyed(tmp_path / "again")
+    settings = make_keyed_settings(tmp_path / "again")
     async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
-        key = await minted(hub, LI)
+        key = await issue_key(hub, LI)
         await hub.identity.caller(text_of(key))
     async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
         assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T12:00:00.000Z"
         assert [
-            entry.operation.op for entry in (await hub.operations.history.page(root(), _any_operation())).entries
+            entry.operation.op for entry in (await hub.operations.history.page(root_caller(), _any_operation())).entries
         ] == ["create_key"]
         assert [
             entry.operation.op
-            for entry in (await hub.operations.history.page(root(), _any_operation(op="note_key_use"))).entries
+            for entry in (await hub.operations.history.page(root_caller(), _any_operation(op="note_key_use"))).entries
         ] == ["note_key_use"]
 
 
 async def test_two_processes_note_one_use_an_hour_between_them(tmp_path: Path, clock: FakeClock) -> None:
-    settings, world = keyed(tmp_path / "both"), Overrides(clock=clock)
+    settings, world = make_keyed_settings(tmp_path / "both"), Overrides(clock=clock)
     async with open_hub(settings, world, maintain=False) as first, open_hub(settings, world, maintain=False) as other:
-        text = text_of(await minted(first, LI))
+        text = text_of(await issue_key(first, LI))
         await first.identity.caller(text)
         await first.identity.uses.close()
         await other.identity.caller(text)
         await other.identity.uses.close()
         await first.store.refresh()
 
-        page = await first.operations.history.page(root(), _any_operation(op="note_key_use"))
+        page = await first.operations.history.page(root_caller(), _any_operation(op="note_key_use"))
 
     assert len(page.entries) == 1
 

@@ -12,7 +12,7 @@ from knowhub.core.request_context import CONTEXT_IDS, RequestContext, Role
 from knowhub.identity.decisions import context_for
 from knowhub.identity.model import AuthenticatedCaller, KeyHolder
 from knowhub.settings import Settings
-from tests.keys import LI, ROOT_KEY, caller_of, keyed, minted, root, text_of
+from tests.keys import LI, ROOT_KEY, caller_of, issue_key, make_keyed_settings, root_caller, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ def make_context(caller: AuthenticatedCaller, account: str | None = None, **ids:
 
 
 async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(hub: Hub) -> None:
-    caller = await caller_of(hub, text_of(await minted(hub, LI, account="acme")))
+    caller = await caller_of(hub, text_of(await issue_key(hub, LI, account="acme")))
 
     ctx = make_context(caller)
 
@@ -36,7 +36,7 @@ async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(
 
 
 async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
-    ctx = make_context(await caller_of(hub, text_of(await minted(hub, LI, Role.READER))))
+    ctx = make_context(await caller_of(hub, text_of(await issue_key(hub, LI, Role.READER))))
 
     assert ctx.visible is not None
     assert "team:web" in ctx.visible
@@ -45,7 +45,7 @@ async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
 
 
 async def test_an_admin_sees_and_gives_everything_in_the_account_and_keeps_nothing_up(hub: Hub) -> None:
-    ctx = make_context(await caller_of(hub, text_of(await minted(hub, LI, Role.ADMIN))))
+    ctx = make_context(await caller_of(hub, text_of(await issue_key(hub, LI, Role.ADMIN))))
 
     assert (ctx.visible, ctx.grantable) == (None, None)
     assert (ctx.is_admin, ctx.is_root) == (True, False)
@@ -53,7 +53,7 @@ async def test_an_admin_sees_and_gives_everything_in_the_account_and_keeps_nothi
 
 
 async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub: Hub) -> None:
-    caller = await caller_of(hub, text_of(await minted(hub, LI)))
+    caller = await caller_of(hub, text_of(await issue_key(hub, LI)))
 
     ctx = make_context(caller, user_id="li", project_id="zeus")
 
@@ -77,19 +77,19 @@ async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub
     ],
 )
 async def test_ids_that_are_not_the_keys_are_refused(hub: Hub, role: Role, ids: dict[str, Any]) -> None:
-    caller = await caller_of(hub, text_of(await minted(hub, LI, role)))
+    caller = await caller_of(hub, text_of(await issue_key(hub, LI, role)))
 
     with pytest.raises(Forbidden):
         make_context(caller, **ids)
 
 
 async def test_without_a_root_key_nobody_is_root(tmp_path: Path) -> None:
-    async with open_hub(keyed(tmp_path / "rootless", root_key=None), maintain=False) as hub:
+    async with open_hub(make_keyed_settings(tmp_path / "rootless", root_key=None), maintain=False) as hub:
         assert await hub.identity.caller(ROOT_KEY) is None
         assert not await hub.identity.can_anybody_call()
-        key = await minted(hub, LI)
+        key = await issue_key(hub, LI)
         assert await hub.identity.can_anybody_call()
-        await hub.identity.revoke(root(), key.key.key_id)
+        await hub.identity.revoke(root_caller(), key.key.key_id)
         assert not await hub.identity.can_anybody_call()
 
 
@@ -110,7 +110,7 @@ async def test_whatever_a_request_names_it_sees_and_gives_no_more_than_its_key(h
         groups = [tuple(rng.sample(names, rng.randrange(3))) for _ in range(3)]
         holder = KeyHolder(rng.choice(names), rng.choice([None, *names]), *groups)
         role = rng.choice([Role.READER, Role.WRITER])
-        callers.append((await minted(hub, holder, role, account=rng.choice(["default", "acme"]))).key.caller)
+        callers.append((await issue_key(hub, holder, role, account=rng.choice(["default", "acme"]))).key.caller)
     narrowed = refused = 0
 
     for _ in range(4_000):

@@ -24,7 +24,17 @@ from knowhub.keywords.tree import find_by_token
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queued_chat import QueuedChat, point_to
-from tests.keyword_verbs import ANN, BOB, last, made, names_below, ops, service_on, service_with, shown
+from tests.keyword_verbs import (
+    ANN,
+    BOB,
+    create_keyword,
+    get_last_operation,
+    list_child_names,
+    list_op_names,
+    read_keyword,
+    service_on,
+    service_with,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -64,9 +74,9 @@ async def test_where_the_model_fails_on_its_way_the_keyword_goes_as_far_as_it_ha
     store: MemoryStore, answer: object, reason: str
 ) -> None:
     others = service_on(store)
-    top = await made(others, "技术")
-    languages = await made(others, "编程语言", parent_id=top)
-    await made(others, "Python", parent_id=languages)
+    top = await create_keyword(others, "技术")
+    languages = await create_keyword(others, "编程语言", parent_id=top)
+    await create_keyword(others, "Python", parent_id=languages)
     way = [point_to("技术", "jump"), point_to("编程语言", "jump"), answer]
     options = TreeOptions(uncategorized_name="未分类")
 
@@ -77,13 +87,13 @@ async def test_where_the_model_fails_on_its_way_the_keyword_goes_as_far_as_it_ha
     assert (created.row["parent_id"], suggested.parent_id) == (languages, languages)
     assert created.degraded == ["llm"]
     assert created.decided == {"placed": "suggested", "parent_id": languages, "reason": reason}
-    assert len((await last(store)).agent_io or ()) == 3
+    assert len((await get_last_operation(store)).agent_io or ()) == 3
 
 
 async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_asked_again(store: MemoryStore) -> None:
     others = service_on(store)
-    top = await made(others, "技术")
-    await made(others, "编程语言", parent_id=top)
+    top = await create_keyword(others, "技术")
+    await create_keyword(others, "编程语言", parent_id=top)
 
     agent = InterruptedAgent(
         [point_to("技术", "jump"), FAILED, FAILED], lambda: others.delete(ANN, top, Deletion(cascade=True))
@@ -96,7 +106,7 @@ async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_as
 
 
 async def test_a_model_that_fails_at_the_root_leaves_the_keyword_there(store: MemoryStore) -> None:
-    await made(service_on(store), "top")
+    await create_keyword(service_on(store), "top")
     options = TreeOptions(uncategorized_name="未分类")
 
     created = await service_on(store, QueuedChat([FAILED]), options).create(ANN, NewKeyword("x"))
@@ -108,7 +118,7 @@ async def test_a_model_that_fails_at_the_root_leaves_the_keyword_there(store: Me
 async def test_what_will_be_refused_is_refused_before_the_model_is_asked(store: MemoryStore) -> None:
     chat = QueuedChat([point_to("top")])
     service = service_on(store, chat)
-    await made(service, "top")
+    await create_keyword(service, "top")
 
     with pytest.raises(Conflict):
         await service.create(ANN, NewKeyword("x", aliases=["TOP"]))
@@ -141,7 +151,7 @@ class InterruptedAgent(KeywordAgent):
 
 async def test_a_parent_that_goes_while_the_model_thinks_is_asked_for_again(store: MemoryStore) -> None:
     others = service_on(store)
-    first, second = await made(others, "first"), await made(others, "second")
+    first, second = await create_keyword(others, "first"), await create_keyword(others, "second")
 
     async def drop_first() -> None:
         if find_by_token(store.view("default"), "first"):
@@ -151,12 +161,12 @@ async def test_a_parent_that_goes_while_the_model_thinks_is_asked_for_again(stor
     created = await service_with(store, agent).create(ANN, NewKeyword("x"))
 
     assert (created.row["parent_id"], created.decided["placed"]) == (second, "suggested")
-    assert len((await last(store)).agent_io or ()) == 2
+    assert len((await get_last_operation(store)).agent_io or ()) == 2
 
 
 async def test_a_keyword_whose_parents_keep_going_ends_below_the_root_and_says_so(store: MemoryStore) -> None:
     others = service_on(store)
-    doomed = [await made(others, "first"), await made(others, "second")]
+    doomed = [await create_keyword(others, "first"), await create_keyword(others, "second")]
 
     async def drop_one() -> None:
         await others.delete(ANN, doomed.pop(0))
@@ -172,17 +182,17 @@ async def test_a_keyword_whose_parents_keep_going_ends_below_the_root_and_says_s
 
 async def test_a_namesake_that_goes_while_the_model_thinks_takes_nothing_in(store: MemoryStore) -> None:
     others = service_on(store)
-    there = await made(others, "Apple")
+    there = await create_keyword(others, "Apple")
     agent = InterruptedAgent([dedup_answer("merge")], lambda: others.delete(ANN, there))
 
     created = await service_with(store, agent).create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
 
     assert (created.row["name"], created.decided) == ("apple", {"dedup": "create_new"})
-    assert len((await last(store)).agent_io or ()) == 1
+    assert len((await get_last_operation(store)).agent_io or ()) == 1
 
 
 async def test_all_questions_of_one_creation_share_its_thirty_seconds(store: MemoryStore) -> None:
-    await made(service_on(store), "Node.js")
+    await create_keyword(service_on(store), "Node.js")
     chat = QueuedChat([dedup_answer("create_new", node_id=None), point_to("Node.js")])
 
     await service_on(store, chat).create(ANN, NewKeyword("NodeJS"), dedup_check=True)
@@ -194,21 +204,21 @@ async def test_all_questions_of_one_creation_share_its_thirty_seconds(store: Mem
 async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryStore) -> None:
     options = TreeOptions(uncategorized_name="未分类")
     service = service_on(store, QueuedChat([{"action": "missing", "reason": "none"}] * 2), options)
-    await made(service, "top")
+    await create_keyword(service, "top")
 
     first = await service.create(ANN, NewKeyword("x"))
-    operation = await last(store)
+    operation = await get_last_operation(store)
     second = await service.create(ANN, NewKeyword("y"))
 
     home = first.row["parent_id"]
     assert [change.after["name"] for change in operation.changes] == ["未分类", "x"]
     assert first.decided == {"placed": "uncategorized", "parent_id": home, "reason": "none"}
     assert (first.row["name"], first.row["level"], second.row["parent_id"]) == ("x", 2, home)
-    assert await names_below(service) == ["top", "未分类"]
+    assert await list_child_names(service) == ["top", "未分类"]
 
 
 async def test_a_model_is_told_the_aliases_and_the_description_of_what_it_places(store: MemoryStore) -> None:
-    await made(service_on(store), "动物")
+    await create_keyword(service_on(store), "动物")
     chat = QueuedChat([point_to("动物")])
 
     await service_on(store, chat).create(ANN, NewKeyword("Crane", aliases=["鹤"], description="一种动物"))
@@ -218,7 +228,7 @@ async def test_a_model_is_told_the_aliases_and_the_description_of_what_it_places
 
 
 async def test_a_retried_create_asks_no_model_again_and_is_answered_alike(store: MemoryStore) -> None:
-    await made(service_on(store), "编程语言")
+    await create_keyword(service_on(store), "编程语言")
     chat = QueuedChat([point_to("编程语言", reason="a language")] * 2)
     service = service_on(store, chat)
 
@@ -234,7 +244,7 @@ async def test_a_retried_create_asks_no_model_again_and_is_answered_alike(store:
 async def test_a_retry_is_answered_though_an_alias_of_it_has_become_somebody_elses_name(store: MemoryStore) -> None:
     service = service_on(store, QueuedChat())
     first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
-    await made(service, "PY", parent_id=ROOT_ID)
+    await create_keyword(service, "PY", parent_id=ROOT_ID)
 
     again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
 
@@ -255,18 +265,18 @@ async def create_with_dedup(
 
 
 async def test_a_keyword_that_is_another_spelling_becomes_an_alias(store: MemoryStore) -> None:
-    there = await made(service_on(store), "Node.js")
+    there = await create_keyword(service_on(store), "Node.js")
 
     answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("NodeJS"))
 
     assert (answered.row["id"], answered.row["aliases"]) == (there, ["NodeJS"])
     assert answered.decided == {"dedup": "alias_of", "into": there}
-    assert await ops(store) == ["create_root", "create_keyword", "update_keyword"]
-    assert [call["function"] for call in (await last(store)).agent_io or ()] == ["dedup_check"]
+    assert await list_op_names(store) == ["create_root", "create_keyword", "update_keyword"]
+    assert [call["function"] for call in (await get_last_operation(store)).agent_io or ()] == ["dedup_check"]
 
 
 async def test_a_keyword_that_is_the_same_one_brings_what_that_lacks(store: MemoryStore) -> None:
-    there = await made(service_on(store), "Python", aliases=["py"])
+    there = await create_keyword(service_on(store), "Python", aliases=["py"])
 
     new = NewKeyword("python", aliases=["PY", "Python 3"], description="a language", metadata={"a": 1})
     answered = await create_with_dedup(store, dedup_answer("merge"), new)
@@ -277,17 +287,17 @@ async def test_a_keyword_that_is_the_same_one_brings_what_that_lacks(store: Memo
 
 
 async def test_what_the_same_keyword_has_already_is_not_written_and_the_question_is_kept(store: MemoryStore) -> None:
-    there = await made(service_on(store), "Python")
+    there = await create_keyword(service_on(store), "Python")
 
     answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("Python"))
 
     assert (answered.row["id"], answered.row["version"], answered.operation_id) == (there, 1, None)
-    operation = await last(store)
+    operation = await get_last_operation(store)
     assert (operation.op, operation.changes, len(operation.agent_io or ())) == ("agent_decision", [], 1)
 
 
 async def test_a_failed_judgement_makes_the_keyword_and_says_so(store: MemoryStore) -> None:
-    await made(service_on(store), "Apple")
+    await create_keyword(service_on(store), "Apple")
 
     failed = await create_with_dedup(store, FAILED, NewKeyword("apple"))
     unasked = await service_on(store).create(ANN, NewKeyword("APPLE"), dedup_check=True)
@@ -298,18 +308,18 @@ async def test_a_failed_judgement_makes_the_keyword_and_says_so(store: MemorySto
 
 
 async def test_nothing_flows_into_somebody_elses_keyword(store: MemoryStore) -> None:
-    theirs = await made(service_on(store), "Apple", BOB)
+    theirs = await create_keyword(service_on(store), "Apple", BOB)
 
     answered = await create_with_dedup(store, dedup_answer("merge"), NewKeyword("apple", description="fruit"))
 
     assert (answered.row["id"] != theirs, answered.decided) == (True, {"dedup": "create_new"})
-    assert (await shown(service_on(store), theirs))["description"] == ""
+    assert (await read_keyword(service_on(store), theirs))["description"] == ""
 
 
 async def test_no_model_is_asked_where_no_keyword_that_is_seen_has_the_name(store: MemoryStore) -> None:
     chat = QueuedChat([dedup_answer("merge")])
     service = service_on(store, chat)
-    await made(service, "Apple", BOB, scopes=["user:owner"])
+    await create_keyword(service, "Apple", BOB, scopes=["user:owner"])
 
     answered = await service.create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
 
@@ -318,10 +328,10 @@ async def test_no_model_is_asked_where_no_keyword_that_is_seen_has_the_name(stor
 
 async def test_more_children_than_are_read_in_a_turn_are_all_shown(service: KeywordService) -> None:
     names = [f"k{number}" for number in range(1_000)]
-    top = await made(service, "top")
+    top = await create_keyword(service, "top")
     await service.create_batch(ANN, [NewKeyword(name, parent_id=top) for name in names])
 
-    assert await names_below(service, top) == names
+    assert await list_child_names(service, top) == names
     assert len((await service.get_subtree(ANN, top))["children_nodes"]) == 1_000
 
 

@@ -28,9 +28,9 @@ from knowhub.operations.model import UndoResult
 from knowhub.wiring.adapters import Overrides
 from tests.builders import caller, local, open_files
 from tests.fakes.plain_text import PlainText
-from tests.keyword_deeds import DEEDS, GROWN, NAMES, PICK, SPELLINGS, TREE, Deeds, steps_of
-from tests.keyword_model import Refused, TreeModel, refuse
-from tests.tree_answers import LogReader, Rows, check_view, said, undone
+from tests.keyword_deeds import DEEDS, GROWN, NAMES, PICK, SPELLINGS, TREE, TreeChanges, steps_of
+from tests.keyword_model import ModelRefusal, TreeModel, refuse
+from tests.tree_answers import LogReader, Rows, check_view, expect_undo, strip_bookkeeping
 from tests.two_hubs import WHO, TwoHubs
 
 Row = dict[str, Any]
@@ -72,7 +72,7 @@ class KeywordMachine(TwoHubs):
         self.model = model
 
     def perform(self, who: int, given: Sequence[tuple[Any, ...]]) -> None:
-        deeds = Deeds(self.model)
+        deeds = TreeChanges(self.model)
         made = [getattr(deeds, verb)(*arguments) for verb, *arguments in given]
 
         async def together() -> list[Any]:
@@ -170,7 +170,7 @@ class KeywordMachine(TwoHubs):
             assert real.extra["blocked_by"] or "undoable" in real.extra or "undone_by" in real.extra
             assert real.extra["blocked_by_hidden"] == 0
         else:
-            assert expected == said(self.log.rows)
+            assert expected == strip_bookkeeping(self.log.rows)
             assert {change.id for change in planned.changes} == {change.id for change in real.changes}
             self.model = TreeModel.of(self.log.rows)
 
@@ -178,7 +178,7 @@ class KeywordMachine(TwoHubs):
         is_root_made = any(change["before"] is None and change["id"] == ROOT_ID for change in operation["changes"])
         if is_root_made or self.is_undone(operation["operation_id"]):
             return None
-        return undone(self.log.rows, operation, iso(self.clock.now()))
+        return expect_undo(self.log.rows, operation, iso(self.clock.now()))
 
     def is_undone(self, operation_id: str) -> bool:
         undos = [operation["operation_id"] for operation in self.log.operations if operation["undo_of"] == operation_id]
@@ -263,7 +263,7 @@ def refusal_of(expect: Expect, model: TreeModel, answer: object) -> type[KnowHub
     """Let the model do what was asked; return the error that it should have been refused with."""
     try:
         expect(model, answer)
-    except Refused as refused:
+    except ModelRefusal as refused:
         return refused.kind
     return None
 

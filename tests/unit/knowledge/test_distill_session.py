@@ -18,7 +18,7 @@ from knowhub.knowledge.model import COLLECTION, ListQuery
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.usecases.distill_session import Distillation, DistillationResult
 from tests.builders import OWNER, CountedIds, FakeClock, new_knowledge
-from tests.context_rows import draft, memory_at, node_row, said, session_at
+from tests.context_rows import draft, memory_at, node_row, part_rows, session_at
 from tests.fakes.memory_store import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ class DistillationAccount:
 @pytest.fixture
 async def account() -> DistillationAccount:
     made = DistillationAccount()
-    await made.write(node_row(SESSION), *said(SESSION, ["先等待两秒再提交"]))
+    await made.write(node_row(SESSION), *part_rows(SESSION, ["先等待两秒再提交"]))
     return made
 
 

@@ -25,7 +25,7 @@ from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, caller, knowledge_row, local, new_knowledge
 from tests.context_rows import memory_at, node_row, part_row, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.hubs import saved
+from tests.hubs import save_record
 
 pytestmark = pytest.mark.anyio
 WELL = ScriptSkill(1.0, 0.0)
@@ -147,7 +147,7 @@ async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_th
     for number, embedder in enumerate((None, LatinOnly())):
         async with open_embedding_hub(tmp_path / str(number), embedder) as hub:
             for text in texts:
-                await saved(hub, new_knowledge(text, task="", dedup=False))
+                await save_record(hub, new_knowledge(text, task="", dedup=False))
             await embed_pending(hub)
             found = [
                 (
@@ -165,7 +165,7 @@ async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_th
 
 async def test_a_late_embedder_costs_its_budget_and_no_more_and_is_named(tmp_path: Path) -> None:
     async with open_embedding_hub(tmp_path, Hanging(), budget_s=0.2) as hub:
-        zebra = await saved(hub, new_knowledge("zebra"))
+        zebra = await save_record(hub, new_knowledge("zebra"))
 
         started = asyncio.get_running_loop().time()
         found = await hub.knowledge.search.search(local(), SearchQuery("zebra"))
@@ -184,8 +184,8 @@ async def test_votes_for_other_questions_do_not_push_the_right_record_out(tmp_pa
     ]  # fmt: skip
     async with open_embedding_hub(tmp_path, HashingEmbedder()) as hub:
         for text in others:
-            await saved(hub, new_knowledge(f"{text} in detail", task=text, score=5))
-        right = await saved(
+            await save_record(hub, new_knowledge(f"{text} in detail", task=text, score=5))
+        right = await save_record(
             hub, new_knowledge("Export from Blorptool needs --flush or the CSV is empty", task="export")
         )
         await embed_pending(hub)
@@ -198,7 +198,7 @@ async def test_votes_for_other_questions_do_not_push_the_right_record_out(tmp_pa
 async def test_a_query_that_comes_again_is_not_embedded_again(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with open_embedding_hub(tmp_path, embedder) as hub:
-        await saved(hub, new_knowledge("zebra"))
+        await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         for _ in range(3):
             await hub.knowledge.search.search(local(), SearchQuery("zebra in the zoo"))
@@ -209,7 +209,7 @@ async def test_a_query_that_comes_again_is_not_embedded_again(tmp_path: Path) ->
 async def test_a_query_without_a_word_finds_nothing_and_asks_nobody(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with open_embedding_hub(tmp_path, embedder) as hub:
-        await saved(hub, new_knowledge("zebra"))
+        await save_record(hub, new_knowledge("zebra"))
         found = await hub.knowledge.search.search(local(), SearchQuery("?!"))
 
     assert (found.records, embedder.queries) == ([], [])
@@ -225,7 +225,7 @@ async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(
         for number in range(120):
             scope = "project:x" if number % 40 == 0 else chance.choice(scopes[:3])
             text = " ".join(chance.choices(words, k=6))
-            record_id = await saved(hub, new_knowledge(text, scopes=[scope], dedup=False))
+            record_id = await save_record(hub, new_knowledge(text, scopes=[scope], dedup=False))
             scope_of[record_id], texts[record_id] = scope, text
         await embed_pending(hub)
 

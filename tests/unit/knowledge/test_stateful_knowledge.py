@@ -17,7 +17,7 @@ from knowhub.core.errors import Conflict
 from knowhub.knowledge.model import COLLECTION, Feedback, ListQuery, OnConflict, Vote
 from knowhub.knowledge.votes import is_sunk, sum_votes, weigh_votes
 from knowhub.operations.model import UndoResult
-from tests.builders import CountedIds, Domain, FakeClock, domain_on, imported, local, new_knowledge, open_files
+from tests.builders import CountedIds, Domain, FakeClock, domain_on, import_line, local, new_knowledge, open_files
 
 T = TypeVar("T")
 Rows = dict[str, dict[str, Any]]
@@ -159,7 +159,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
     )
     def import_lines(self, lines: dict[str, str], on_conflict: OnConflict) -> None:
         before, taken = self.rows(), lines.keys() & self.said.keys()
-        given = [imported(row_id, content, helpful=4) for row_id, content in lines.items()]
+        given = [import_line(row_id, content, helpful=4) for row_id, content in lines.items()]
         if taken and on_conflict is OnConflict.FAIL:
             with pytest.raises(Conflict):
                 self.run(self.hub.knowledge.exchange.import_lines(local(), given, on_conflict))

@@ -10,7 +10,7 @@ import pytest
 from knowhub.knowledge import table
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, ListQuery, OnConflict
 from knowhub.knowledge.table import find_replacements
-from tests.builders import Domain, knowledge_row, local, new_knowledge, opened
+from tests.builders import Domain, knowledge_row, local, new_knowledge, open_domain
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def list_pages(hub: Domain, limit: int) -> list[str]:
 
 
 async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_order(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         old = [await hub.knowledge.records.save(local(), new_knowledge(f"old {number}")) for number in range(3)]
         votes = [
             hub.knowledge.records.give_feedback(local(), saved.record["id"], Feedback(helpful_case={"task": "t"}))
@@ -46,7 +46,7 @@ async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_ord
         assert await list_pages(hub, 2) == expected
         tagged = await hub.knowledge.records.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
         assert [orjson.loads(record)["content"] for record in tagged.records] == ["old 2", "old 1", "old 0"]
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         assert await list_pages(hub, 4) == expected
 
 
@@ -54,7 +54,7 @@ async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_ord
 async def test_a_record_supersedes_what_it_says_now_and_not_what_it_said(
     tmp_path: Path, supersedes: str | None
 ) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         for said in ("old", supersedes):
             line = ImportedKnowledge("b", new_knowledge(supersedes=said), {})
             await hub.knowledge.exchange.import_lines(local(), [line], OnConflict.REPLACE)

@@ -21,11 +21,11 @@ from knowhub.stores.files.log.log_line import seal
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS
-from tests.archives import Archive, Piece
-from tests.builders import OWNER, FakeClock, imported, local, new_knowledge
+from tests.archives import Archive, ArchiveMember
+from tests.builders import OWNER, FakeClock, import_line, local, new_knowledge
 from tests.fakes.crowded_snapshots import CrowdedSnapshots
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.hubs import folder_of, hub_at
+from tests.hubs import make_snapshot_folder, open_hub_at
 from tests.whole_state import state_of
 
 pytestmark = pytest.mark.anyio
@@ -37,8 +37,8 @@ HOUR_S = 3600.0
 async def add_snapshot_with_row(hub: Hub, root: Path, collection: str, row_id: str, row: Mapping[str, Any]) -> None:
     """Put a snapshot beside the others in which one more row was written, by whomever."""
     entry = await hub.operations.snapshots.create()
-    archive = Archive.of(Path(entry.path))
-    layout, log = archive.pieces
+    archive = Archive.read(Path(entry.path))
+    layout, log = archive.members
     seq = archive.manifest["last_seq"] + 1
     change = {"collection": collection, "id": row_id, "before": None, "after": row}
     line = {
@@ -54,8 +54,8 @@ async def add_snapshot_with_row(hub: Hub, root: Path, collection: str, row_id: s
         "undo_of": None,
         "idempotency": None,
     }
-    spoilt = archive.with_pieces(layout, Piece(log.name, log.data + seal(orjson.dumps(line)[:-1])))
-    spoilt.changed(last_seq=seq).write(root / "snapshots" / f"snapshot_{TS}.tar.gz")
+    spoilt = archive.with_members(layout, ArchiveMember(log.name, log.data + seal(orjson.dumps(line)[:-1])))
+    spoilt.with_manifest(last_seq=seq).write(root / "snapshots" / f"snapshot_{TS}.tar.gz")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ async def add_snapshot_with_row(hub: Hub, root: Path, collection: str, row_id: s
 async def test_a_row_that_this_knowhub_could_not_hold_is_named(
     tmp_path: Path, collection: str, row_id: str, row: dict[str, Any]
 ) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         await add_snapshot_with_row(hub, tmp_path, collection, row_id, row)
         now = state_of(hub.store)
@@ -85,17 +85,17 @@ async def test_a_row_that_this_knowhub_could_not_hold_is_named(
 
 
 async def test_a_manifest_of_another_log_is_refused(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         entry = await hub.operations.snapshots.create()
-        Archive.of(Path(entry.path)).changed(log_id="another").write(Path(entry.path))
+        Archive.read(Path(entry.path)).with_manifest(log_id="another").write(Path(entry.path))
 
         with pytest.raises(InvalidInput, match=r"manifest\.json: tells of another log"):
             await hub.operations.snapshots.restore(local(), entry.ts)
 
 
 async def test_a_log_that_does_not_read_back_is_not_restored_over(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("zebra"))
         entry = await hub.operations.snapshots.create()
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
@@ -110,10 +110,10 @@ async def test_a_disk_without_room_for_a_snapshot_restores_nothing(tmp_path: Pat
         def free(self, folder: Path) -> int:
             return 1024
 
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         entry = await hub.operations.snapshots.create()
-        folder = folder_of(hub, tmp_path, run_in_process(Full()))
+        folder = make_snapshot_folder(hub, tmp_path, run_in_process(Full()))
 
         with pytest.raises(StorageFull, match="1024 are free"):
             async with folder.prepare(entry.ts, "default"):
@@ -124,19 +124,19 @@ async def test_a_log_that_is_compacted_again_and_again_gives_no_snapshot(tmp_pat
     async def gone(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise FileNotFoundError
 
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
 
         with pytest.raises(Conflict, match="again and again"):
-            await folder_of(hub, tmp_path, gone).create(SnapshotReason.DEMAND)
+            await make_snapshot_folder(hub, tmp_path, gone).create(SnapshotReason.DEMAND)
 
 
 async def test_a_restore_beside_which_the_log_was_compacted_is_to_be_tried_again(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with hub_at(tmp_path, clock) as hub:
+    async with open_hub_at(tmp_path, clock) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("as it was"))
         entry = await hub.operations.snapshots.create()
-        async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
+        async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
             await hub.knowledge.records.save(local(), new_knowledge("written since"))
             clock.advance(48 * HOUR_S)
             await hub.store.compact(0.0, run_in_process(RealFileSystem()))
@@ -163,11 +163,11 @@ async def test_a_snapshot_that_cannot_be_deleted_or_read_is_told(tmp_path: Path,
 
 
 async def test_what_another_account_writes_does_not_touch_a_restore(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         entry = await hub.operations.snapshots.create()
         other = local_context(OWNER, "other")
-        async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
+        async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
             await hub.knowledge.records.save(other, new_knowledge("of the other account"))
 
             assert list(prepared.list_changes(prepared.last_seq, hub.store.view("default"))) == []
@@ -180,12 +180,12 @@ async def test_what_another_account_writes_does_not_touch_a_restore(tmp_path: Pa
 async def test_a_restore_takes_in_so_much_and_gives_up_after_ten_attempts(
     tmp_path: Path, rows: int, is_restored: bool
 ) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("as it was"))
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await hub.knowledge.records.save(local(), new_knowledge("written since"))
         now = state_of(hub.store)
-        snapshots = snapshots_of(hub, CrowdedSnapshots(folder_of(hub, tmp_path), rows))
+        snapshots = snapshots_of(hub, CrowdedSnapshots(make_snapshot_folder(hub, tmp_path), rows))
 
         outcome = (await asyncio.gather(snapshots.restore(local(), entry.ts), return_exceptions=True))[0]
 
@@ -194,8 +194,8 @@ async def test_a_restore_takes_in_so_much_and_gives_up_after_ten_attempts(
 
 
 async def test_rows_that_come_to_stand_by_themselves_while_a_restore_waits_are_not_written(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
-        lines = [imported(f"import-{number}", f"line {number}") for number in range(700)]
+    async with open_hub_at(tmp_path) as hub:
+        lines = [import_line(f"import-{number}", f"line {number}") for number in range(700)]
         before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
         entry = await hub.operations.snapshots.create()
         undone = await hub.operations.history.undo(local(), str(before.import_id))
@@ -204,7 +204,7 @@ async def test_rows_that_come_to_stand_by_themselves_while_a_restore_waits_are_n
             for operation_id in undone.operation_ids:
                 await hub.operations.history.undo(local(), operation_id)
 
-        snapshots = snapshots_of(hub, CrowdedSnapshots(folder_of(hub, tmp_path), meanwhile=redo))
+        snapshots = snapshots_of(hub, CrowdedSnapshots(make_snapshot_folder(hub, tmp_path), meanwhile=redo))
         seq = hub.store.last_seq
         done = await snapshots.restore(local(), entry.ts)
 
@@ -215,8 +215,8 @@ async def test_rows_that_come_to_stand_by_themselves_while_a_restore_waits_are_n
 
 @pytest.mark.parametrize("by_hand", [500, 700])
 async def test_rows_that_are_written_by_hand_at_the_last_moment_are_left_alone(tmp_path: Path, by_hand: int) -> None:
-    async with hub_at(tmp_path) as hub:
-        lines = [imported(f"import-{number}", f"line {number}") for number in range(700)]
+    async with open_hub_at(tmp_path) as hub:
+        lines = [import_line(f"import-{number}", f"line {number}") for number in range(700)]
         before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await hub.operations.history.undo(local(), str(before.import_id))
@@ -228,7 +228,7 @@ async def test_rows_that_are_written_by_hand_at_the_last_moment_are_left_alone(t
             committing = hub.store.commit("default", OWNER, lambda _view: Draft("import_knowledge", writes))
             writing.append(asyncio.create_task(committing))
 
-        snapshots = snapshots_of(hub, CrowdedSnapshots(folder_of(hub, tmp_path), at_last=write_by_hand))
+        snapshots = snapshots_of(hub, CrowdedSnapshots(make_snapshot_folder(hub, tmp_path), at_last=write_by_hand))
         done = await snapshots.restore(local(), entry.ts)
 
         await asyncio.gather(*writing)

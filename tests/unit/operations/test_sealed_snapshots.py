@@ -16,7 +16,7 @@ from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.keys.keyring import keyring_of, keyring_text, merge_keys
 from tests.builders import OWNER, local
 from tests.doctoring import inspect
-from tests.hubs import hub_at
+from tests.hubs import open_hub_at
 from tests.sealing import ID, SECRET, new_resource
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    async with hub_at(tmp_path / "data") as opened:
+    async with open_hub_at(tmp_path / "data") as opened:
         yield opened
 
 
@@ -97,7 +97,7 @@ async def test_a_snapshot_is_unpacked_beside_a_master_key_that_was_brought_along
 
     unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
 
-    async with hub_at(moved) as there:
+    async with open_hub_at(moved) as there:
         assert await reveal(there) == SECRET
 
 
@@ -110,7 +110,7 @@ async def test_a_snapshot_that_is_unpacked_without_a_master_key_shuts_sealed_bod
 
     unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
 
-    async with hub_at(moved) as there:
+    async with open_hub_at(moved) as there:
         assert (await there.resources.read(local(), ID))["body"] == "log in here"
         with pytest.raises(Unavailable, match="not here"):
             await reveal(there)

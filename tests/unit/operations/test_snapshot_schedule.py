@@ -13,7 +13,7 @@ from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.hubs import folder_of, hub_at
+from tests.hubs import make_snapshot_folder, open_hub_at
 
 pytestmark = pytest.mark.anyio
 
@@ -23,13 +23,15 @@ TASK = "background-upkeep"
 
 async def test_a_snapshot_is_made_each_day_on_which_something_was_written_and_seven_are_kept(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with hub_at(tmp_path, clock) as hub:
+    async with open_hub_at(tmp_path, clock) as hub:
         asked = await hub.operations.snapshots.create()
 
         async def find_begin() -> float:
             return clock.now()
 
-        periodic = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: hub.store.last_seq, find_begin)
+        periodic = PeriodicSnapshots(
+            make_snapshot_folder(hub, tmp_path), clock, (24.0, 3), lambda: hub.store.last_seq, find_begin
+        )
 
         async def a_day_later() -> int:
             clock.advance(24 * HOUR_S)
@@ -52,15 +54,15 @@ async def test_the_first_snapshot_comes_a_day_after_the_first_write_and_none_wit
     tmp_path: Path,
 ) -> None:
     clock = FakeClock()
-    async with hub_at(tmp_path, clock) as hub:
+    async with open_hub_at(tmp_path, clock) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         begun = clock.now()
 
         async def find_begin() -> float:
             return begun
 
-        never = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (0.0, 3), lambda: 1, find_begin)
-        daily = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: 1, find_begin)
+        never = PeriodicSnapshots(make_snapshot_folder(hub, tmp_path), clock, (0.0, 3), lambda: 1, find_begin)
+        daily = PeriodicSnapshots(make_snapshot_folder(hub, tmp_path), clock, (24.0, 3), lambda: 1, find_begin)
         for hours in (1, 22):
             clock.advance(hours * HOUR_S)
             await daily.tick()

@@ -24,10 +24,10 @@ from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import try_flock
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
-from tests.archives import Archive, members_of
-from tests.builders import OWNER, FakeClock, imported, local, new_knowledge
+from tests.archives import Archive, read_folder
+from tests.builders import OWNER, FakeClock, import_line, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.hubs import folder_of, hub_at
+from tests.hubs import make_snapshot_folder, open_hub_at
 from tests.whole_state import state_of
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +68,7 @@ async def change_filled(hub: Hub, ids: dict[str, str]) -> None:
 
 
 async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
         await change_filled(hub, ids)
@@ -83,10 +83,10 @@ async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: P
 
 
 async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_as_one(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await fill(hub)
         entry = await hub.operations.snapshots.create()
-        lines = [imported(f"import-{number}", f"line {number}") for number in range(2600)]
+        lines = [import_line(f"import-{number}", f"line {number}") for number in range(2600)]
         await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
         now = state_of(hub.store)
 
@@ -100,7 +100,7 @@ async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_a
 
 
 async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
         await change_filled(hub, ids)
@@ -117,7 +117,7 @@ async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path:
 
 
 async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await hub.knowledge.records.delete(local(), ids["zebra 1"])
@@ -140,10 +140,10 @@ async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp
 
 
 async def test_what_is_decided_before_a_restore_in_its_batch_is_told_as_it_was(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.store.commit("default", OWNER, note_draft("old", "as it was"))
         entry = await hub.operations.snapshots.create()
-        async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
+        async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
 
             def restore(view: AccountView) -> Unchanged:
                 return Unchanged(list(prepared.list_changes(prepared.last_seq, view)))
@@ -161,7 +161,7 @@ def note_draft(row_id: str, text: str) -> Callable[[AccountView], Draft | Unchan
 
 
 async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await hub.keywords.tree.delete(local(), ids["Python"], Deletion(cascade=True))
@@ -186,7 +186,7 @@ async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: P
 
 
 async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_written_of_it(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         gone, kept = [
             str((await hub.knowledge.records.save(local(), new_knowledge(text))).record["id"]) for text in "ab"
         ]
@@ -196,7 +196,7 @@ async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_wri
         await hub.operations.erasure.erase(local(), COLLECTION, gone)
         stands = state_of(hub.store)
 
-        async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
+        async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
             told = [wanted async for wanted in prepared.differences()]
         done = await hub.operations.snapshots.restore(local(), entry.ts)
 
@@ -207,7 +207,7 @@ async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_wri
 
 
 async def test_another_process_follows_a_restore_with_its_search_and_its_caches(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other:
+    async with open_hub_at(tmp_path) as hub, open_hub_at(tmp_path) as other:
         ids = await fill(hub)
         then, entry = state_of(hub.store), await other.operations.snapshots.create()
         await hub.keywords.tree.update(local(), ids["asyncio"], {"name": "trio"})
@@ -222,10 +222,10 @@ async def test_another_process_follows_a_restore_with_its_search_and_its_caches(
 
 
 async def test_a_snapshot_of_another_directory_restores_into_a_fresh_one(tmp_path: Path) -> None:
-    async with hub_at(tmp_path / "old") as hub:
+    async with open_hub_at(tmp_path / "old") as hub:
         await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
-    async with hub_at(tmp_path / "new") as hub:
+    async with open_hub_at(tmp_path / "new") as hub:
         shutil.copytree(tmp_path / "old" / "snapshots", tmp_path / "new" / "snapshots")
 
         done = await hub.operations.snapshots.restore(local(), entry.ts)
@@ -239,7 +239,7 @@ async def test_a_snapshot_of_another_directory_restores_into_a_fresh_one(tmp_pat
 
 
 async def test_the_root_stays_where_a_snapshot_has_none(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         entry = await hub.operations.snapshots.create()
         await fill(hub)
@@ -251,7 +251,7 @@ async def test_the_root_stays_where_a_snapshot_has_none(tmp_path: Path) -> None:
 
 async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with hub_at(tmp_path, clock) as hub:
+    async with open_hub_at(tmp_path, clock) as hub:
         ids = await fill(hub)
         then = state_of(hub.store)
         clock.advance(48 * HOUR_S)
@@ -262,18 +262,18 @@ async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:
         await hub.operations.snapshots.restore(local(), entry.ts)
 
         assert state_of(hub.store) == then
-        names = [piece.name for piece in Archive.of(Path(entry.path)).pieces]
+        names = [piece.name for piece in Archive.read(Path(entry.path)).members]
         assert [name.partition("-")[0] for name in names] == ["FORMAT", "change_log/base", "change_log/segment"]
 
 
 async def test_what_is_not_there_and_what_is_damaged_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
         await change_filled(hub, ids)
         now, spoilt = state_of(hub.store), tmp_path / "snapshots" / "snapshot_20200101T000000Z.tar.gz"
         spoilt.write_bytes(Path(entry.path).read_bytes()[:-100])  # noqa: ASYNC240 -- a test may wait
-        before = members_of(tmp_path).keys()
+        before = read_folder(tmp_path).keys()
 
         for ts in ("20190101T000000Z", "../../etc", f"{entry.ts}/../x"):
             with pytest.raises(NotFound):
@@ -284,11 +284,11 @@ async def test_what_is_not_there_and_what_is_damaged_is_named_and_nothing_is_cha
             await hub.operations.snapshots.restore(local(), "20200101T000000Z")
 
         assert state_of(hub.store) == now
-        assert members_of(tmp_path).keys() == before
+        assert read_folder(tmp_path).keys() == before
 
 
 async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_open_says_so(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         await fill(hub)
         folder = tmp_path / "snapshots"
         (folder / ".restore-dead" / "change_log").mkdir(parents=True)
@@ -311,7 +311,11 @@ async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_
 
 
 async def test_two_that_would_change_the_folder_wait_for_each_other(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other, hub_at(tmp_path, lock_timeout_s=0.05) as hurried:
+    async with (
+        open_hub_at(tmp_path) as hub,
+        open_hub_at(tmp_path) as other,
+        open_hub_at(tmp_path, lock_timeout_s=0.05) as hurried,
+    ):
         await fill(hub)
         made = await asyncio.gather(*(item.operations.snapshots.create() for item in (other, hub, other, hub)))
         descriptor = os.open(tmp_path / "snapshots", os.O_RDONLY)
@@ -325,7 +329,7 @@ async def test_two_that_would_change_the_folder_wait_for_each_other(tmp_path: Pa
 
 
 async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_made_again(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         key = (COLLECTION, ids["zebra 0"])
         stub = Write(*key, {**(hub.store.view("default").get(*key) or {}), "deleted": True, "erased": True})
@@ -338,7 +342,7 @@ async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_m
                 await hub.store.commit("default", OWNER, lambda _view: Draft("erase_knowledge", [stub]))
             return answer
 
-        entry = await folder_of(hub, tmp_path, erasing).create(SnapshotReason.DEMAND)
+        entry = await make_snapshot_folder(hub, tmp_path, erasing).create(SnapshotReason.DEMAND)
 
         assert len(made) == 2
         assert (

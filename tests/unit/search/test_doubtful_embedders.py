@@ -14,7 +14,7 @@ from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.search.vector_index import VectorIndex
 from tests.builders import FakeClock, local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.hubs import saved
+from tests.hubs import save_record
 from tests.unit.search.test_vector_index import (
     embed_pending,
     hub_with,
@@ -57,7 +57,7 @@ def blank_rows(folder: Path) -> int:
 
 async def test_other_dimensions_after_a_restart_are_told_and_everything_is_embedded_again(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        zebra = await saved(hub, new_knowledge("zebra"))
+        zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
 
     async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
@@ -74,7 +74,7 @@ async def test_other_dimensions_after_a_restart_are_told_and_everything_is_embed
 
 async def test_other_dimensions_are_noticed_though_nobody_searches_or_saves(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        await saved(hub, new_knowledge("zebra"))
+        await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
 
     async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
@@ -89,7 +89,7 @@ async def test_other_dimensions_are_noticed_though_nobody_searches_or_saves(tmp_
 async def test_an_embedder_that_changes_its_dimensions_while_it_is_asked_is_followed(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
-        await saved(hub, new_knowledge("zebra"))
+        await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         await search(hub, "zebra")
         embedder._dimensions = 512  # noqa: SLF001 -- of the fake
@@ -107,7 +107,7 @@ async def test_an_embedder_that_changes_its_dimensions_while_it_is_asked_is_foll
 async def test_zeros_while_the_embedder_wakes_up_are_no_answer_and_are_not_kept(tmp_path: Path) -> None:
     embedder = ZeroEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
-        zebra = await saved(hub, new_knowledge("zebra"))
+        zebra = await save_record(hub, new_knowledge("zebra"))
         with pytest.raises(Unavailable, match="zeros"):
             await vectors_of(hub).embed_pending()
         asleep, lag = await search(hub, "zebra"), hub.indexes.records.lag
@@ -125,7 +125,7 @@ async def test_a_query_that_is_answered_with_zeros_is_asked_again(tmp_path: Path
     embedder = ZeroEmbedder()
     embedder.zero_word = None
     async with hub_with(tmp_path, embedder) as hub:
-        await saved(hub, new_knowledge("zebra"))
+        await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
 
         embedder.zero_word = "zebra"
@@ -140,8 +140,8 @@ async def test_zeros_for_one_text_leave_it_to_its_words_by_name_and_it_is_asked_
     clock, embedder = FakeClock(), ZeroEmbedder()
     embedder.zero_word = "tulip"
     async with hub_with(tmp_path, embedder, clock) as hub:
-        tulip = await saved(hub, new_knowledge("tulip"))
-        await saved(hub, new_knowledge("zebra"))
+        tulip = await save_record(hub, new_knowledge("tulip"))
+        await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         named, lag, blank = dict(hub.maintenance.failures), hub.indexes.records.lag, blank_rows(tmp_path)
 
@@ -162,8 +162,8 @@ async def test_a_second_process_says_what_the_keeper_says_of_a_text_that_the_emb
     ):
         await hub.maintenance.tick()
         await other.maintenance.tick()
-        poison = await saved(hub, new_knowledge("poison"))
-        await saved(hub, new_knowledge("zebra"))
+        poison = await save_record(hub, new_knowledge("poison"))
+        await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         await hub.maintenance.tick()
         await search(other, "zebra")

@@ -23,7 +23,7 @@ from knowhub.search.lexical import AccountIndex
 from knowhub.search.texts import KnowledgeTexts
 from knowhub.settings import Settings
 from tests.builders import OWNER, caller, local, new_knowledge
-from tests.hubs import hub_on, saved
+from tests.hubs import open_search_hub, save_record
 
 pytestmark = pytest.mark.anyio
 
@@ -45,8 +45,8 @@ def random_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: A
 
 
 async def test_rows_that_are_not_analysed_in_time_are_left_out_and_the_answer_says_so(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        zebra = await saved(hub, new_knowledge("zebra stripes"))
+    async with open_search_hub(tmp_path) as hub:
+        zebra = await save_record(hub, new_knowledge("zebra stripes"))
         rows = SearchableRows[KnowledgeSummary](hub.store.state("default"), SEARCHED_TEXTS)
         index = AccountIndex(tmp_path / "late", rows, KnowledgeTexts(), hub.store, search_wait_s=0)
 
@@ -62,7 +62,7 @@ async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_p
     rng = random.Random(11)
     scopes = ["public", "user:ann", "team:web", "project:x", "org:acme", "agent:bot"]
     callers = [local(), *(caller(user_id=name) for name in ("ann", "nobody")), caller(team_id="web", org_id="acme")]
-    async with hub_on(tmp_path, index_batch=70) as hub:
+    async with open_search_hub(tmp_path, index_batch=70) as hub:
         records: dict[str, NewKnowledge] = {}
         for number in range(200):
             # One scope is rare, some records are deleted or edited, and some are not absorbed yet.
@@ -70,7 +70,7 @@ async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_p
             new = random_record(
                 rng, scopes=chosen, types=(rng.choice(["tool", "tool", "tool", "plan"]),), score=rng.randint(1, 5)
             )
-            records[await saved(hub, new)] = new
+            records[await save_record(hub, new)] = new
             if number == 150:
                 await hub.maintenance.tick()
         for knowledge_id in rng.sample(sorted(records), 30):
@@ -110,7 +110,7 @@ def matches(new: NewKnowledge, text: str) -> bool:
 
 
 async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Path) -> None:
-    async with hub_on(tmp_path, index_batch=1) as keeper, hub_on(tmp_path) as reader:
+    async with open_search_hub(tmp_path, index_batch=1) as keeper, open_search_hub(tmp_path) as reader:
         batch = await keeper.knowledge.records.save_batch(
             local(), [new_knowledge(f"zebra {number}") for number in range(3)]
         )
@@ -125,13 +125,13 @@ async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Pat
 
 
 async def test_when_a_keeper_closes_another_hub_takes_over(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as second:
-        async with hub_on(tmp_path) as first:
+    async with open_search_hub(tmp_path) as second:
+        async with open_search_hub(tmp_path) as first:
             await first.maintenance.tick()
             await second.maintenance.tick()
             roles = (first.maintenance.is_leader, second.maintenance.is_leader)
-            zebra = await saved(first, new_knowledge("zebra stripes"))
-        await saved(second, new_knowledge("lion mane"))
+            zebra = await save_record(first, new_knowledge("zebra stripes"))
+        await save_record(second, new_knowledge("lion mane"))
 
         await second.maintenance.tick()
 
@@ -143,9 +143,9 @@ async def test_when_a_keeper_closes_another_hub_takes_over(tmp_path: Path) -> No
 
 
 async def build_other_index(folder: Path, words: str) -> Path:
-    async with hub_on(folder) as hub:
+    async with open_search_hub(folder) as hub:
         for number in range(5):
-            await saved(hub, new_knowledge(f"{words} {number}"))
+            await save_record(hub, new_knowledge(f"{words} {number}"))
     return folder / "indexes"
 
 
@@ -182,7 +182,7 @@ async def test_an_index_that_does_not_fit_the_log_is_built_anew(
     note = next((own / "indexes").glob("*/*/built.json"))
     note.write_bytes(orjson.dumps(change(orjson.loads(note.read_bytes()))))
 
-    async with hub_on(own) as hub:
+    async with open_search_hub(own) as hub:
         before = (await search_ids(hub, "walrus"), len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag)
         await hub.maintenance.tick()
         after = (await search_ids(hub, "walrus"), len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag)
@@ -199,7 +199,7 @@ async def test_a_damaged_note_of_an_index_costs_only_its_rebuilding(tmp_path: Pa
     folder = await build_other_index(tmp_path, "zebra")
     next(folder.glob("*/*/built.json")).write_bytes(note)
 
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         assert len(await search_ids(hub, "zebra")) == 5
         await hub.maintenance.tick()
 
@@ -225,13 +225,13 @@ def files_of_the_build(folder: Path) -> None:
 async def test_an_index_that_is_deleted_under_a_running_hub_is_built_anew(
     tmp_path: Path, delete: Callable[[Path], None], with_news: bool
 ) -> None:
-    async with hub_on(tmp_path) as hub, hub_on(tmp_path) as other:
-        ids = [await saved(hub, new_knowledge("zebra one"))]
+    async with open_search_hub(tmp_path) as hub, open_search_hub(tmp_path) as other:
+        ids = [await save_record(hub, new_knowledge("zebra one"))]
         await hub.maintenance.tick()
         await other.maintenance.tick()
         delete(tmp_path / "indexes")
         if with_news:
-            ids.append(await saved(hub, new_knowledge("zebra two")))
+            ids.append(await save_record(hub, new_knowledge("zebra two")))
         meanwhile = await search_ids(hub, "zebra")
 
         await hub.maintenance.tick()
@@ -253,9 +253,9 @@ def builds_of(folder: Path, number: int) -> list[Path]:
 
 
 async def test_a_rebuilding_whose_folder_is_deleted_fails_by_name_and_the_next_one_works(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         for number in range(300):
-            await saved(hub, new_knowledge(f"zebra {number}"))
+            await save_record(hub, new_knowledge(f"zebra {number}"))
         await hub.maintenance.tick()
 
         async def work(progress: Callable[[int, int], None]) -> dict[str, Any]:
@@ -278,13 +278,13 @@ async def test_a_rebuilding_whose_folder_is_deleted_fails_by_name_and_the_next_o
 
 
 async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as keeper, hub_on(tmp_path) as other:
-        ids = [await saved(keeper, new_knowledge("zebra one"))]
+    async with open_search_hub(tmp_path) as keeper, open_search_hub(tmp_path) as other:
+        ids = [await save_record(keeper, new_knowledge("zebra one"))]
         await keeper.maintenance.tick()
-        ids.append(await saved(keeper, new_knowledge("zebra two")))
+        ids.append(await save_record(keeper, new_knowledge("zebra two")))
 
         count = await other.reindex(lambda _done, _of: None)
-        ids.append(await saved(keeper, new_knowledge("zebra three")))
+        ids.append(await save_record(keeper, new_knowledge("zebra three")))
         await keeper.maintenance.tick()
         await other.maintenance.tick()
 
@@ -296,9 +296,9 @@ async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) ->
 
 
 async def test_a_deleted_record_leaves_the_index_on_disk_too(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        kept = await saved(hub, new_knowledge("zebra kept"))
-        deleted = await saved(hub, new_knowledge("zebra deleted"))
+    async with open_search_hub(tmp_path) as hub:
+        kept = await save_record(hub, new_knowledge("zebra kept"))
+        deleted = await save_record(hub, new_knowledge("zebra deleted"))
         await hub.maintenance.tick()
         await hub.knowledge.records.delete(local(), deleted)
         await hub.maintenance.tick()

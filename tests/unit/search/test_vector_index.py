@@ -21,7 +21,7 @@ from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder, hash_vector
-from tests.hubs import saved
+from tests.hubs import save_record
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +82,7 @@ def stages_of(found: KnowledgeSearchResult) -> list[list[str]]:
 
 async def test_a_record_is_found_by_its_words_at_once_and_by_its_vector_when_it_has_one(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        zebra = await saved(hub, new_knowledge("zebra stripes"))
+        zebra = await save_record(hub, new_knowledge("zebra stripes"))
         before, lag = await search(hub, "zebra"), hub.indexes.records.lag
 
         await embed_pending(hub)
@@ -96,7 +96,7 @@ async def test_a_record_is_found_by_its_words_at_once_and_by_its_vector_when_it_
 async def test_the_keeper_embeds_in_the_background_and_no_save_waits_for_it(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
-        await saved(hub, new_knowledge("zebra"))
+        await save_record(hub, new_knowledge("zebra"))
         asked_by_the_save = len(embedder.asked)
 
         await hub.maintenance.tick()
@@ -137,9 +137,9 @@ async def test_a_thousand_saves_while_the_embedder_is_down_lose_nothing_and_end_
 async def test_a_hub_that_is_opened_again_embeds_only_what_it_lacks(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
-        await saved(hub, new_knowledge("first"))
+        await save_record(hub, new_knowledge("first"))
         await embed_pending(hub)
-        second = await saved(hub, new_knowledge("second"))
+        second = await save_record(hub, new_knowledge("second"))
     embedder.asked.clear()
 
     async with hub_with(tmp_path, embedder) as hub:
@@ -152,7 +152,7 @@ async def test_a_hub_that_is_opened_again_embeds_only_what_it_lacks(tmp_path: Pa
 async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
-        zebra = await saved(hub, new_knowledge("zebra"))
+        zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
         embedder.asked.clear()
 
@@ -166,7 +166,7 @@ async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path:
 
 async def test_another_model_embeds_everything_again_and_words_serve_meanwhile(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        zebra = await saved(hub, new_knowledge("zebra"))
+        zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
 
     async with hub_with(tmp_path, HashingEmbedder(model="another", dimensions=512)) as hub:
@@ -191,8 +191,8 @@ async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
     tmp_path: Path, kind: type[EmbeddingFailed]
 ) -> None:
     async with hub_with(tmp_path, refuse_word("poison", kind(FailureReason.FAILURE, "400"))) as hub:
-        poison = [await saved(hub, new_knowledge(f"poison {number}")) for number in range(2)]
-        others = [await saved(hub, new_knowledge(f"harmless {number}")) for number in range(9)]
+        poison = [await save_record(hub, new_knowledge(f"poison {number}")) for number in range(2)]
+        others = [await save_record(hub, new_knowledge(f"harmless {number}")) for number in range(9)]
 
         await embed_pending(hub)
         found = await search(hub, "harmless")
@@ -206,8 +206,8 @@ async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
 
 async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ended(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        secret = await saved(hub, new_knowledge("zebra secret", task=""))
-        kept = await saved(hub, new_knowledge("lion", task=""))
+        secret = await save_record(hub, new_knowledge("zebra secret", task=""))
+        kept = await save_record(hub, new_knowledge("lion", task=""))
         await embed_pending(hub)
         await hub.knowledge.records.delete(local(), secret)
 
@@ -223,7 +223,7 @@ async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ende
 
 async def test_vectors_do_not_outlive_an_erasing_where_no_embedder_is_configured_any_more(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        secret = await saved(hub, new_knowledge("zebra secret"))
+        secret = await save_record(hub, new_knowledge("zebra secret"))
         await embed_pending(hub)
 
     async with hub_with(tmp_path, None) as hub:
@@ -242,7 +242,7 @@ async def test_a_second_process_finds_by_the_vectors_that_the_keeper_has_written
         await hub.maintenance.tick()
         await other.maintenance.tick()
         for number in range(3):
-            await saved(hub, new_knowledge(f"zebra {number}", dedup=False))
+            await save_record(hub, new_knowledge(f"zebra {number}", dedup=False))
             await embed_pending(hub)
             await other.maintenance.tick()
         found = await search(other, "zebra")
@@ -278,7 +278,7 @@ def damages(data: bytes) -> list[bytes]:
 @pytest.mark.parametrize("name", ["built.json", "rows.bin"])
 async def test_a_damaged_file_is_made_anew_from_the_log(tmp_path: Path, name: str) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        zebra = await saved(hub, new_knowledge("zebra"))
+        zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
     expected = read_vectors(tmp_path)
     path = next((tmp_path / "indexes" / "vectors").rglob(name))

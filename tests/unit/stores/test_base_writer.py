@@ -16,7 +16,7 @@ from knowhub.stores.files.log.log_line import BaseHeader
 from knowhub.stores.files.log.log_reader import DamagedLog
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
-from tests.builders import FakeClock, knowledge_row, local, new_knowledge, open_files, opened
+from tests.builders import FakeClock, knowledge_row, local, new_knowledge, open_domain, open_files
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +90,7 @@ async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tm
     before = after = None
     for turn in (1, 2):
         # The second base is made of the first one and of what stands behind it.
-        async with opened(tmp_path, clock=clock) as hub:
+        async with open_domain(tmp_path, clock=clock) as hub:
             ids = [
                 (await hub.knowledge.records.save(local(), new_knowledge(f"{word} {turn}"))).record["id"]
                 for word in ("a", "b")
@@ -103,7 +103,7 @@ async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tm
             clock.advance(48 * 3600.0)
             before = read_rows(hub.store)
             await hub.store.compact(0.0, run_in_process(RealFileSystem()))
-        async with opened(tmp_path, clock=clock) as hub:
+        async with open_domain(tmp_path, clock=clock) as hub:
             after = read_rows(hub.store)
 
             assert after == before

@@ -12,7 +12,7 @@ from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, local, new_knowledge
 from tests.fakes.plain_text import PlainText
-from tests.hubs import saved
+from tests.hubs import save_record
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ def make_settings(folder: Path, *, is_on: bool) -> Settings:
 
 
 async def fill(hub: Hub, session: str) -> None:
-    await saved(hub, new_knowledge(f"zebra {session}"))
+    await save_record(hub, new_knowledge(f"zebra {session}"))
     await hub.keywords.tree.create(local(), NewKeyword(f"Python {session}"), auto_place=False)
     said = [Message("user", "I prefer tea.", "", "m1")]
     committed = await hub.memories.nodes.commit_session(local(), SessionCommit(session, said))

@@ -22,9 +22,9 @@ from knowhub.stores.files.lock import Position, share
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import caller, knowledge_row, local, new_knowledge, open_files
-from tests.context_rows import draft, node_row, said, session_at
-from tests.erasing import files_with
-from tests.hubs import hub_at, hub_on, saved
+from tests.context_rows import draft, node_row, part_rows, session_at
+from tests.erasing import find_files_with
+from tests.hubs import open_hub_at, open_search_hub, save_record
 from tests.keyword_rows import info_row
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def create(store: FileStore, row: Row) -> None:
 async def test_what_became_part_of_a_row_is_named_over_several_steps_as_far_as_the_caller_sees_it(
     tmp_path: Path, *, is_compacted: bool
 ) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         rows: dict[str, Row] = {
             "knowledge-whole": {},
             "knowledge-gone": {"merged_into": "knowledge-whole", "deleted": True},
@@ -104,7 +104,7 @@ async def test_what_became_part_of_a_row_of_another_account_is_no_part_of_this_o
 
 async def test_below_a_session_stand_the_messages_of_its_account_alone(tmp_path: Path) -> None:
     store = open_files(tmp_path)
-    ours, theirs = said(session_at(), [SECRET]), said(session_at(), ["theirs 1", "theirs 2"])
+    ours, theirs = part_rows(session_at(), [SECRET]), part_rows(session_at(), ["theirs 1", "theirs 2"])
     await write(store, "default", *draft(node_row(session_at()), *ours).writes)
     # No URI of the one account is an id of the other, for any service; the log would hold it.
     await write(store, "other", *draft(*theirs).writes)
@@ -140,8 +140,8 @@ class VanishingFiles(RealFileSystem):
 
 
 async def test_a_snapshot_that_is_deleted_while_it_is_looked_for_holds_nothing(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         made = await hub.operations.snapshots.create()
         directory = DataDirectory(tmp_path)
         here = ErasureFollowUp(RealFileSystem(), directory, hub.maintenance, {})
@@ -155,8 +155,8 @@ async def test_a_snapshot_that_is_deleted_while_it_is_looked_for_holds_nothing(t
 
 async def test_nothing_is_erased_while_a_restore_goes_on_and_what_one_left_goes_with_the_next(tmp_path: Path) -> None:
     scratch = tmp_path / "snapshots" / ".restore-0123"
-    async with hub_at(tmp_path, lock_timeout_s=0.1) as hub:
-        known = await saved(hub, new_knowledge(SECRET))
+    async with open_hub_at(tmp_path, lock_timeout_s=0.1) as hub:
+        known = await save_record(hub, new_knowledge(SECRET))
         scratch.mkdir(parents=True)
         (scratch / "segment-00000001.jsonl").write_text(SECRET)
         # As a restore does for as long as it goes on.
@@ -170,4 +170,4 @@ async def test_nothing_is_erased_while_a_restore_goes_on_and_what_one_left_goes_
         await hub.operations.erasure.erase(local(), COLLECTION, known)
 
         assert stands == 1
-        assert files_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []

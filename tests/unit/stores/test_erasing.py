@@ -24,11 +24,11 @@ from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS
-from tests.builders import OWNER, caller, imported, local, new_knowledge, retry_key
-from tests.erasing import files_with, indexes_with
+from tests.builders import OWNER, caller, import_line, local, new_knowledge, retry_key
+from tests.erasing import find_files_with, find_indexes_with
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.scripted_chat import ScriptedChat
-from tests.hubs import hub_on, saved
+from tests.hubs import open_search_hub, save_record
 
 pytestmark = pytest.mark.anyio
 
@@ -44,27 +44,27 @@ async def erase(hub: Hub, row_id: str, collection: str = COLLECTION, **how: Any)
 
 
 async def save_and_update(hub: Hub) -> str:
-    row_id = await saved(hub, new_knowledge("harmless"))
+    row_id = await save_record(hub, new_knowledge("harmless"))
     await hub.knowledge.records.patch(local(), row_id, {"content": SECRET, "tags": {"place": SECRET}})
     await hub.knowledge.records.patch(local(), row_id, {"content": "harmless again", "tags": {}})
     return row_id
 
 
 async def save_and_vote(hub: Hub) -> str:
-    row_id = await saved(hub, new_knowledge(SECRET))
+    row_id = await save_record(hub, new_knowledge(SECRET))
     await hub.knowledge.records.give_feedback(local(), row_id, Feedback(helpful_case={"task": SECRET, "outcome": CASE}))
     await hub.knowledge.records.give_feedback_batch(local(), [Vote(row_id, False, {"task": SECRET, "reason": CASE})])
     return row_id
 
 
 async def save_and_delete(hub: Hub) -> str:
-    row_id = await saved(hub, new_knowledge(SECRET))
+    row_id = await save_record(hub, new_knowledge(SECRET))
     await hub.knowledge.records.delete(local(), row_id)
     return row_id
 
 
 async def save_undo_and_redo(hub: Hub) -> str:
-    row_id = await saved(hub, new_knowledge("harmless"))
+    row_id = await save_record(hub, new_knowledge("harmless"))
     patch = await hub.knowledge.records.patch(local(), row_id, {"content": SECRET})
     undo = await hub.operations.history.undo(local(), patch.operation_id or "")
     await hub.operations.history.undo(local(), undo.operation_ids[0])
@@ -78,19 +78,19 @@ async def save_in_a_batch(hub: Hub) -> str:
 
 
 async def save_with_duplicate(hub: Hub) -> str:
-    row_id = await saved(hub, new_knowledge(SECRET))
+    row_id = await save_record(hub, new_knowledge(SECRET))
     # The reply of this one holds the duplicate's row.
     await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("new")])
     return row_id
 
 
 async def save_chinese(hub: Hub) -> str:
-    return await saved(hub, new_knowledge(f"{CHINESE}。{SECRET}", task=CHINESE, tags={"斑驴": [CHINESE]}))
+    return await save_record(hub, new_knowledge(f"{CHINESE}。{SECRET}", task=CHINESE, tags={"斑驴": [CHINESE]}))
 
 
 async def import_line(hub: Hub) -> str:
     await hub.knowledge.exchange.import_lines(
-        local(), [imported("kept-id", SECRET), imported("other", "x")], OnConflict.FAIL
+        local(), [import_line("kept-id", SECRET), import_line("other", "x")], OnConflict.FAIL
     )
     return "kept-id"
 
@@ -109,24 +109,24 @@ async def import_line(hub: Hub) -> str:
     ],
 )
 async def test_nothing_in_the_directory_tells_of_an_erased_record(tmp_path: Path, deed: Deed) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         row_id = await deed(hub)
-        kept = await saved(hub, new_knowledge("what stays"))
+        kept = await save_record(hub, new_knowledge("what stays"))
         await hub.maintenance.tick()
-        assert files_with(tmp_path, SECRET) != []
+        assert find_files_with(tmp_path, SECRET) != []
 
         done = await erase(hub, row_id)
 
         assert done.pending == []
-        assert [files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
-        assert indexes_with(tmp_path, SECRET) == []
+        assert [find_files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
+        assert find_indexes_with(tmp_path, SECRET) == []
         assert hub.store.status().damage == []
         assert (await hub.knowledge.records.get(local(), kept)).version == 1
         await assert_tells_only_the_fact(hub, row_id, done.operation_id)
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         assert hub.store.status().damage == []
         await assert_tells_only_the_fact(hub, row_id, done.operation_id)
-        assert files_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
 
 
 async def assert_tells_only_the_fact(hub: Hub, row_id: str, operation_id: str) -> None:
@@ -142,7 +142,7 @@ async def assert_tells_only_the_fact(hub: Hub, row_id: str, operation_id: str) -
 
 
 async def test_rows_that_say_the_same_are_named_as_far_as_the_caller_sees_them(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         li = caller(user_id="li")
         secret = str((await hub.knowledge.records.save(li, new_knowledge(SECRET, scopes=["user:owner"]))).record["id"])
         same = str(
@@ -160,7 +160,7 @@ async def test_rows_that_say_the_same_are_named_as_far_as_the_caller_sees_them(t
 
 
 async def test_no_undo_brings_it_back(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         first = await hub.knowledge.records.save(local(), new_knowledge(SECRET))
         row_id = str(first.record["id"])
         patch = await hub.knowledge.records.patch(local(), row_id, {"content": f"{SECRET}!"})
@@ -182,7 +182,7 @@ async def test_no_undo_brings_it_back(tmp_path: Path) -> None:
 
 
 async def test_an_operation_of_many_rows_is_not_undone_in_part(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("stays")])
         row_id, other = (str(item.record["id"]) for item in batch.records)
         await erase(hub, row_id)
@@ -194,7 +194,7 @@ async def test_an_operation_of_many_rows_is_not_undone_in_part(tmp_path: Path) -
 
 
 async def test_two_erasings_of_one_batch_leave_the_rest(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         contents = [SECRET, CHINESE, "stays"]
         batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(content) for content in contents])
         first, second, third = (str(item.record["id"]) for item in batch.records)
@@ -203,14 +203,14 @@ async def test_two_erasings_of_one_batch_leave_the_rest(tmp_path: Path) -> None:
             erase(hub, first), erase(hub, second), hub.knowledge.records.patch(local(), third, {"tags": {}})
         )
 
-        assert files_with(tmp_path, SECRET) == files_with(tmp_path, CHINESE) == []
+        assert find_files_with(tmp_path, SECRET) == find_files_with(tmp_path, CHINESE) == []
         assert b'"stays"' in (await hub.knowledge.records.get(local(), third)).json
         assert hub.store.status().damage == []
 
 
 async def test_of_two_who_erase_one_record_the_second_is_told(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
 
         outcomes = await asyncio.gather(erase(hub, row_id), erase(hub, row_id), return_exceptions=True)
 
@@ -219,42 +219,42 @@ async def test_of_two_who_erase_one_record_the_second_is_told(tmp_path: Path) ->
 
 
 async def test_a_line_of_many_megabytes_is_erased_from(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         # More than is read at once.
-        row_id = await saved(hub, new_knowledge(f"{SECRET} {'more of it ' * 500_000}"))
-        other = await saved(hub, new_knowledge("behind it"))
+        row_id = await save_record(hub, new_knowledge(f"{SECRET} {'more of it ' * 500_000}"))
+        other = await save_record(hub, new_knowledge("behind it"))
 
         await erase(hub, row_id)
 
-        assert files_with(tmp_path, SECRET) == files_with(tmp_path, "more of it") == []
+        assert find_files_with(tmp_path, SECRET) == find_files_with(tmp_path, "more of it") == []
         assert (await hub.knowledge.records.get(local(), other)).version == 1
         assert hub.store.status().damage == []
 
 
 async def test_an_index_of_an_account_that_is_empty_now_goes_too(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         await hub.maintenance.tick()
-        assert indexes_with(tmp_path, SECRET) != []
-    async with hub_on(tmp_path) as hub:
+        assert find_indexes_with(tmp_path, SECRET) != []
+    async with open_search_hub(tmp_path) as hub:
         assert (await erase(hub, row_id)).pending == []
-        assert indexes_with(tmp_path, SECRET) == []
+        assert find_indexes_with(tmp_path, SECRET) == []
 
 
 async def test_an_index_whose_note_is_damaged_goes_too(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         await hub.maintenance.tick()
         for note in (tmp_path / "indexes").rglob("built.json"):
             note.write_text("{")
 
         assert (await erase(hub, row_id)).pending == []
-        assert indexes_with(tmp_path, SECRET) == []
+        assert find_indexes_with(tmp_path, SECRET) == []
 
 
 async def test_what_was_quarantined_or_left_half_written_goes_too(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         (tmp_path / "quarantine").mkdir()
         torn = tmp_path / "quarantine" / "segment-00000001-at-9.bytes"
         bytes_torn = b'\0\0{"seq":9}\n{"content":"' + SECRET.encode() + b'\n{"content":"another"}\n\0\0'
@@ -270,23 +270,23 @@ async def test_what_was_quarantined_or_left_half_written_goes_too(tmp_path: Path
 
         await erase(hub, row_id)
 
-        assert files_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
         lost = bytes_torn.split(b"\n")[1]
         assert torn.read_bytes() == bytes_torn.replace(lost, b" " * len(lost))
 
 
 async def test_bytes_behind_the_durable_end_of_a_segment_go_too(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
         with segment.open("ab") as file:
             # As a write that failed leaves them: nobody reads them, and the next write goes to a fresh segment.
             file.write(segment.read_bytes().splitlines()[1][:900] + b"\n" + segment.read_bytes().splitlines()[1])
-        await saved(hub, new_knowledge("behind it"))
+        await save_record(hub, new_knowledge("behind it"))
 
         await erase(hub, row_id)
 
-        assert files_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
         assert hub.store.status().damage == []
 
 
@@ -300,22 +300,22 @@ async def test_what_a_model_was_shown_of_an_info_goes_and_what_it_was_asked_else
         content = f'A quagga said: "{SECRET}"\n\\o/ and <more> 斑驴'
         secret = str((await hub.keywords.infos.create(local(), NewInfo(content, auto_link=True))).row["id"])
         other = await hub.keywords.infos.create(local(), NewInfo("Another quagga", auto_link=True))
-        assert len(files_with(tmp_path, SECRET)) == 1
+        assert len(find_files_with(tmp_path, SECRET)) == 1
 
         await erase(hub, secret, INFOS)
 
         operations = {operation.operation_id: operation async for operation in hub.store.operations("default")}
         asked = [operation.agent_io for operation in operations.values() if operation.op == "create_info"]
-        assert files_with(tmp_path, SECRET) == files_with(tmp_path, "斑驴") == []
+        assert find_files_with(tmp_path, SECRET) == find_files_with(tmp_path, "斑驴") == []
         assert len(asked) == 2
         assert [item for item in asked if item is not None] == [operations[other.operation_id or ""].agent_io]
 
 
 async def test_the_row_of_another_account_under_the_same_id_stays(tmp_path: Path) -> None:
     other = local_context(OWNER, "other")
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         for ctx in (local(), other):
-            await hub.knowledge.exchange.import_lines(ctx, [imported("same-id", SECRET)], OnConflict.FAIL)
+            await hub.knowledge.exchange.import_lines(ctx, [import_line("same-id", SECRET)], OnConflict.FAIL)
         before = (await hub.knowledge.records.get(other, "same-id")).json
 
         done = await erase(hub, "same-id")
@@ -325,30 +325,30 @@ async def test_the_row_of_another_account_under_the_same_id_stays(tmp_path: Path
         assert (
             len((await hub.knowledge.search.search(other, SearchQuery("quaggaplatformnine", min_score=1))).records) == 1
         )
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         assert (await hub.knowledge.records.get(other, "same-id")).json == before
 
 
 async def test_a_snapshot_that_holds_the_row_is_named_until_it_is_deleted(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         before = await hub.operations.snapshots.create()
-        row_id = await saved(hub, new_knowledge(SECRET))
+        row_id = await save_record(hub, new_knowledge(SECRET))
         holds = await hub.operations.snapshots.create()
 
         done = await erase(hub, row_id, key=retry_key("erase"))
 
         assert before.ts not in done.snapshots
         assert list(done.snapshots) == [holds.ts]
-        assert files_with(tmp_path, SECRET) == [f"snapshots/snapshot_{holds.ts}.tar.gz"]
+        assert find_files_with(tmp_path, SECRET) == [f"snapshots/snapshot_{holds.ts}.tar.gz"]
         await hub.operations.snapshots.create()
         await hub.operations.snapshots.delete(holds.ts)
         assert (await erase(hub, row_id, key=retry_key("erase"))).snapshots == []
-        assert files_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
 
 
 async def test_a_snapshot_that_does_not_open_is_named_too(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         (tmp_path / "snapshots").mkdir(exist_ok=True)
         (tmp_path / "snapshots" / "snapshot_20260305T120000Z.tar.gz").write_bytes(b"no archive")
 
@@ -356,8 +356,8 @@ async def test_a_snapshot_that_does_not_open_is_named_too(tmp_path: Path) -> Non
 
 
 async def test_a_restore_does_not_bring_it_back(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         snapshot = await hub.operations.snapshots.create()
         await erase(hub, row_id)
 
@@ -365,26 +365,26 @@ async def test_a_restore_does_not_bring_it_back(tmp_path: Path) -> None:
         await hub.operations.snapshots.delete(snapshot.ts)
 
         assert done.erased == [(COLLECTION, row_id)]
-        assert files_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
 
 
 async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         info = await hub.keywords.infos.create(local(), NewInfo(CHINESE))
         kept = await hub.keywords.infos.create(local(), NewInfo("kept"))
         await hub.compact(0.0)
         assert list((tmp_path / "change_log").glob("base-*")) != []
-        assert any("base-" in name for name in files_with(tmp_path, SECRET))
+        assert any("base-" in name for name in find_files_with(tmp_path, SECRET))
 
         done = await erase(hub, row_id)
         await erase(hub, str(info.row["id"]), INFOS)
 
         assert done.pending == []
-        assert files_with(tmp_path, SECRET) == files_with(tmp_path, CHINESE) == []
+        assert find_files_with(tmp_path, SECRET) == find_files_with(tmp_path, CHINESE) == []
         with pytest.raises(NotFound):
             await hub.operations.history.undo(local(), info.operation_id or "")
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         assert hub.store.status().damage == []
         assert (await hub.keywords.infos.get(local(), str(kept.row["id"]))).version == 1
         assert hub.store.erases == hub.store.last_seq
@@ -395,22 +395,22 @@ async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None
 
 async def test_the_process_that_writes_what_is_derived_is_waited_for(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, owner=OWNER, index_interval_s=0.05)
-    async with open_hub(settings) as keeping, hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_hub(settings) as keeping, open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         await keeping.maintenance.tick()
-        assert "records/knowledge.jsonl" in files_with(tmp_path, SECRET)
+        assert "records/knowledge.jsonl" in find_files_with(tmp_path, SECRET)
 
         done = await erase(hub, row_id)
 
         assert keeping.maintenance.is_leader
         assert done.pending == []
-        assert files_with(tmp_path, SECRET) == []
-        assert indexes_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
+        assert find_indexes_with(tmp_path, SECRET) == []
 
 
 async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as hub:
+        row_id = await save_record(hub, new_knowledge(SECRET))
         files = FaultyFileSystem(Plan(fail_at=1, lasting=True, kinds=["look"]))
         derived: dict[str, FollowsErases] = {
             "context": DisabledExport(files, tmp_path / "context"),
@@ -424,8 +424,8 @@ async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path
 
 
 async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as keeping, hub_on(tmp_path) as hub:
-        row_id = await saved(keeping, new_knowledge(SECRET))
+    async with open_search_hub(tmp_path) as keeping, open_search_hub(tmp_path) as hub:
+        row_id = await save_record(keeping, new_knowledge(SECRET))
         await keeping.maintenance.tick()
         derived: dict[str, FollowsErases] = {
             "indexes": hub.indexes.records.lexical,
@@ -441,11 +441,11 @@ async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Pat
         await keeping.maintenance.tick()
         # It has left the file that was replaced: whoever has erased the row removes that now.
         await hub.maintenance.tick()
-        assert files_with(tmp_path, SECRET) == []
+        assert find_files_with(tmp_path, SECRET) == []
 
 
 async def test_an_info_goes_with_its_links_and_what_hangs_beside_it_stays(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         keyword = await hub.keywords.tree.create(local(), NewKeyword("zoology"))
         items = [NewInfo(f"info {number}", keyword_ids=[str(keyword.row["id"])]) for number in range(20)]
         batch = await hub.keywords.infos.create_batch(
@@ -458,12 +458,12 @@ async def test_an_info_goes_with_its_links_and_what_hangs_beside_it_stays(tmp_pa
         done = await erase(hub, secret, INFOS)
 
         assert done.pending == []
-        assert [files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
+        assert [find_files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
         texts = [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]]
         shown = await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
         with pytest.raises(NotFound):
             await hub.keywords.infos.get(local(), secret)
     assert len(shown) == 20
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         assert [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]] == texts
         assert hub.store.status().damage == []

@@ -14,7 +14,7 @@ from knowhub.stores.files.doctor.findings import Finding, Severity
 from knowhub.stores.files.keys.keyring import keyring_of, keyring_text
 from tests.builders import local, retry_key
 from tests.doctoring import inspect
-from tests.hubs import hub_at
+from tests.hubs import open_hub_at
 from tests.sealing import ID, SECRET, new_resource
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    async with hub_at(tmp_path) as opened:
+    async with open_hub_at(tmp_path) as opened:
         yield opened
 
 

@@ -11,7 +11,7 @@ from knowhub.stores.files.log.log_line import seal
 from knowhub.stores.files.log.log_reader import DamagedLog, LogRows, latest_rows
 from knowhub.stores.files.store import StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
-from tests.builders import Domain, FakeClock, local, new_knowledge, opened, rows_of
+from tests.builders import Domain, FakeClock, local, new_knowledge, open_domain, rows_of
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ def read_rows(folder: Path, *, end: tuple[int, int] | None = None, account: str 
 
 @pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["one segment", "many"])
 async def test_rows_are_those_of_an_open_store(tmp_path: Path, options: StoreOptions) -> None:
-    async with opened(tmp_path, None, options) as hub:
+    async with open_domain(tmp_path, None, options) as hub:
         await write_rows(hub)
         rows, checksum = rows_of(hub.store), hub.store.checksum(hub.store.last_seq)
 
@@ -48,7 +48,7 @@ async def test_rows_are_those_of_an_open_store(tmp_path: Path, options: StoreOpt
 
 
 async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("before"))
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
         end = (1, segment.stat().st_size)
@@ -62,7 +62,7 @@ async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Pa
 
 @pytest.mark.parametrize("account", ["other", None])
 async def test_rows_of_another_account_are_left_out(tmp_path: Path, account: str | None) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
 
         found = read_rows(tmp_path, account=account)
@@ -123,7 +123,7 @@ def without_header(data: bytes) -> bytes:
 async def test_a_log_that_is_not_whole_is_named_with_file_and_offset(
     tmp_path: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await write_rows(hub)
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"
     segment.write_bytes(spoil(segment.read_bytes()))
@@ -136,7 +136,7 @@ async def test_a_log_that_is_not_whole_is_named_with_file_and_offset(
 
 
 async def test_a_missing_segment_and_a_shorter_one_are_named(tmp_path: Path) -> None:
-    async with opened(tmp_path, None, MANY_SEGMENTS) as hub:
+    async with open_domain(tmp_path, None, MANY_SEGMENTS) as hub:
         await write_rows(hub)
     first, second = (tmp_path / "change_log" / f"segment-{number:08d}.jsonl" for number in (2, 3))
     whole = first.read_bytes()
@@ -155,7 +155,7 @@ async def test_a_missing_segment_and_a_shorter_one_are_named(tmp_path: Path) -> 
 async def make_compacted(folder: Path) -> Path:
     """Make a folder whose log begins with a base; return the base's file."""
     clock = FakeClock()
-    async with opened(folder, clock=clock) as hub:
+    async with open_domain(folder, clock=clock) as hub:
         await write_rows(hub)
         clock.advance(48 * 3600.0)
         await hub.store.compact(0.0, run_in_process(RealFileSystem()))
@@ -165,7 +165,7 @@ async def make_compacted(folder: Path) -> Path:
 
 async def test_rows_go_on_behind_a_base(tmp_path: Path) -> None:
     await make_compacted(tmp_path)
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         rows = rows_of(hub.store)
 
         found = read_rows(tmp_path)
@@ -210,7 +210,7 @@ async def test_a_base_that_is_not_whole_is_named(tmp_path: Path, spoil: Callable
 
 
 async def test_a_segment_with_the_header_of_another_is_named(tmp_path: Path) -> None:
-    async with opened(tmp_path, None, MANY_SEGMENTS) as hub:
+    async with open_domain(tmp_path, None, MANY_SEGMENTS) as hub:
         await write_rows(hub)
     folder = tmp_path / "change_log"
     third = folder / "segment-00000003.jsonl"
@@ -229,7 +229,7 @@ async def test_a_segment_with_the_header_of_another_is_named(tmp_path: Path) -> 
 
 
 async def test_an_end_within_a_line_is_named(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await write_rows(hub)
     size = (tmp_path / "change_log" / "segment-00000001.jsonl").stat().st_size
 

@@ -20,8 +20,8 @@ from knowhub.stores.files.snapshots.archive_writer import temporary_path, write_
 from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
 from knowhub.stores.files.store import StoreOptions
-from tests.archives import MANIFEST, Archive, Piece, members_of, packed
-from tests.builders import local, new_knowledge, opened
+from tests.archives import MANIFEST, Archive, ArchiveMember, pack_tar, read_folder
+from tests.builders import local, new_knowledge, open_domain
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ def snapshot(tmp_path: Path) -> Path:
 
 
 async def make_snapshot(root: Path) -> Path:
-    async with opened(root) as hub:
+    async with open_domain(root) as hub:
         for number in range(3):
             await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
         place = await hub.store.place()
@@ -53,8 +53,8 @@ def test_a_snapshot_holds_the_log_and_says_what_it_holds(snapshot: Path, tmp_pat
     manifest = unpack_snapshot(FILES, snapshot, tmp_path / "out", MANY)
 
     log = tmp_path / "data" / "change_log"
-    whole = {name: data for name, data in members_of(log).items() if name != LOG_MANIFEST}
-    assert members_of(tmp_path / "out" / "change_log") == whole
+    whole = {name: data for name, data in read_folder(log).items() if name != LOG_MANIFEST}
+    assert read_folder(tmp_path / "out" / "change_log") == whole
     assert (tmp_path / "out" / "FORMAT").read_text() == format_text(ARCHIVE_VERSION)
     assert set(manifest.members) == {"FORMAT", SEGMENT}
     assert manifest.members[SEGMENT].sha256 == sha256((log / "segment-00000001.jsonl").read_bytes()).hexdigest()
@@ -70,79 +70,79 @@ def test_ordinary_tools_unpack_it_the_manifest_first(snapshot: Path, tmp_path: P
 
 
 def absolute(archive: Archive) -> Archive:
-    return archive.and_pieces(Piece("/tmp/knowhub-outside", b"x"))  # noqa: S108 -- it must not be made
+    return archive.with_undeclared(ArchiveMember("/tmp/knowhub-outside", b"x"))  # noqa: S108 -- it must not be made
 
 
 def upwards(archive: Archive) -> Archive:
-    return archive.and_pieces(Piece("change_log/../../outside", b"x"))
+    return archive.with_undeclared(ArchiveMember("change_log/../../outside", b"x"))
 
 
 def upwards_in_manifest(archive: Archive) -> Archive:
-    return archive.with_pieces(*archive.pieces, Piece("../outside", b"x"))
+    return archive.with_members(*archive.members, ArchiveMember("../outside", b"x"))
 
 
 def symbolic_link(archive: Archive) -> Archive:
-    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.SYMTYPE, "/etc/passwd"))
+    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.SYMTYPE, "/etc/passwd"))
 
 
 def hard_link(archive: Archive) -> Archive:
-    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.LNKTYPE, "../../LOCK"))
+    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.LNKTYPE, "../../LOCK"))
 
 
 def device(archive: Archive) -> Archive:
-    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.CHRTYPE))
+    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.CHRTYPE))
 
 
 def folder(archive: Archive) -> Archive:
-    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.DIRTYPE))
+    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.DIRTYPE))
 
 
 def sparse(archive: Archive) -> Archive:
-    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.GNUTYPE_SPARSE))
+    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.GNUTYPE_SPARSE))
 
 
 def long_name(archive: Archive) -> Archive:
-    return archive.and_pieces(Piece("change_log/" + "a" * 300, b"x"))
+    return archive.with_undeclared(ArchiveMember("change_log/" + "a" * 300, b"x"))
 
 
 def twice(archive: Archive) -> Archive:
-    return archive.and_pieces(archive.pieces[1])
+    return archive.with_undeclared(archive.members[1])
 
 
 def not_in_the_manifest(archive: Archive) -> Archive:
-    return archive.and_pieces(Piece("change_log/segment-00000002.jsonl", b"x"))
+    return archive.with_undeclared(ArchiveMember("change_log/segment-00000002.jsonl", b"x"))
 
 
 def missing(archive: Archive) -> Archive:
-    return Archive(archive.manifest, archive.pieces[:1])
+    return Archive(archive.manifest, archive.members[:1])
 
 
 def longer(archive: Archive) -> Archive:
-    return Archive(archive.manifest, [archive.pieces[0], Piece(SEGMENT, archive.pieces[1].data + b"\n")])
+    return Archive(archive.manifest, [archive.members[0], ArchiveMember(SEGMENT, archive.members[1].data + b"\n")])
 
 
 def otherwise(archive: Archive) -> Archive:
-    return Archive(archive.manifest, [archive.pieces[0], Piece(SEGMENT, archive.pieces[1].data[::-1])])
+    return Archive(archive.manifest, [archive.members[0], ArchiveMember(SEGMENT, archive.members[1].data[::-1])])
 
 
 def of_another_format(archive: Archive) -> Archive:
-    return archive.with_pieces(Piece("FORMAT", b'{"knowhub_data":2}\n'), archive.pieces[1])
+    return archive.with_members(ArchiveMember("FORMAT", b'{"knowhub_data":2}\n'), archive.members[1])
 
 
 def without_a_log(archive: Archive) -> Archive:
-    return archive.with_pieces(archive.pieces[0])
+    return archive.with_members(archive.members[0])
 
 
 def of_another_kind(archive: Archive) -> Archive:
-    return archive.changed(knowhub_snapshot=2)
+    return archive.with_manifest(knowhub_snapshot=2)
 
 
 def with_a_number_for_a_time(archive: Archive) -> Archive:
-    return archive.changed(created_at=5)
+    return archive.with_manifest(created_at=5)
 
 
 def with_a_bad_checksum(archive: Archive) -> Archive:
-    return archive.changed(members={"FORMAT": {"bytes": 1, "sha256": "../"}})
+    return archive.with_manifest(members={"FORMAT": {"bytes": 1, "sha256": "../"}})
 
 
 @pytest.mark.parametrize(
@@ -172,23 +172,23 @@ def with_a_bad_checksum(archive: Archive) -> Archive:
 def test_what_no_snapshot_holds_is_refused_by_its_name(
     snapshot: Path, tmp_path: Path, spoil: Callable[[Archive], Archive], named: str
 ) -> None:
-    spoilt = spoil(Archive.of(snapshot)).write(tmp_path / "spoilt.tar.gz")
-    before = members_of(tmp_path)
+    spoilt = spoil(Archive.read(snapshot)).write(tmp_path / "spoilt.tar.gz")
+    before = read_folder(tmp_path)
 
     with pytest.raises(DamagedSnapshot) as refused:
         unpack_snapshot(FILES, spoilt, tmp_path / "out", MANY)
 
     assert refused.value.member == named
     assert [error.field for error in refused.value.errors] == [named]
-    after = {name: data for name, data in members_of(tmp_path).items() if not name.startswith("out/")}
+    after = {name: data for name, data in read_folder(tmp_path).items() if not name.startswith("out/")}
     assert after == before
     assert not Path("/tmp/knowhub-outside").exists()  # noqa: S108 -- as above
 
 
 def test_the_manifest_comes_first_or_it_is_no_snapshot(snapshot: Path, tmp_path: Path) -> None:
-    archive = Archive.of(snapshot)
-    manifest = Piece(MANIFEST, orjson.dumps(archive.manifest))
-    (tmp_path / "late.tar.gz").write_bytes(gzip.compress(packed([*archive.pieces, manifest])))
+    archive = Archive.read(snapshot)
+    manifest = ArchiveMember(MANIFEST, orjson.dumps(archive.manifest))
+    (tmp_path / "late.tar.gz").write_bytes(gzip.compress(pack_tar([*archive.members, manifest])))
 
     with pytest.raises(DamagedSnapshot, match="is not the first member"):
         check_snapshot(FILES, tmp_path / "late.tar.gz", MANY)
@@ -217,34 +217,34 @@ def test_what_goes_on_behind_its_end_is_refused(snapshot: Path, tmp_path: Path, 
 
 
 def test_a_bomb_is_refused_before_a_byte_of_it_is_written(snapshot: Path, tmp_path: Path) -> None:
-    archive = Archive.of(snapshot)
-    bomb = archive.with_pieces(archive.pieces[0], Piece(SEGMENT, bytes(50 * 1024 * 1024)))
+    archive = Archive.read(snapshot)
+    bomb = archive.with_members(archive.members[0], ArchiveMember(SEGMENT, bytes(50 * 1024 * 1024)))
     told = bomb.write(tmp_path / "told.tar.gz")
     # One whose manifest keeps silent about it ends where the manifest says that the member does.
-    lying = Archive(archive.manifest, bomb.pieces).write(tmp_path / "lying.tar.gz")
+    lying = Archive(archive.manifest, bomb.members).write(tmp_path / "lying.tar.gz")
 
     with pytest.raises(DamagedSnapshot, match="KNOWHUB_SNAPSHOT_MAX_BYTES"):
         unpack_snapshot(FILES, told, tmp_path / "out", 1024 * 1024)
     with pytest.raises(DamagedSnapshot, match="the manifest says"):
         unpack_snapshot(FILES, lying, tmp_path / "out", MANY)
 
-    assert sum(map(len, members_of(tmp_path / "out").values())) < 1024
+    assert sum(map(len, read_folder(tmp_path / "out").values())) < 1024
 
 
 def test_a_snapshot_for_which_there_is_no_room_is_not_begun(snapshot: Path, tmp_path: Path) -> None:
-    huge = Archive.of(snapshot)
+    huge = Archive.read(snapshot)
     huge.manifest["members"][SEGMENT]["bytes"] = 2**60
     path = huge.write(tmp_path / "huge.tar.gz")
 
     with pytest.raises(StorageFull, match="are free"):
         unpack_snapshot(FILES, path, tmp_path / "out", 2**61)
 
-    assert members_of(tmp_path / "out") == {}
+    assert read_folder(tmp_path / "out") == {}
 
 
 def test_a_manifest_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
     path = tmp_path / "endless.tar.gz"
-    path.write_bytes(gzip.compress(packed([Piece(MANIFEST, bytes(8 * 1024 * 1024))])))
+    path.write_bytes(gzip.compress(pack_tar([ArchiveMember(MANIFEST, bytes(8 * 1024 * 1024))])))
 
     with pytest.raises(DamagedSnapshot, match="is longer than"):
         read_manifest(FILES, path)
@@ -252,7 +252,7 @@ def test_a_manifest_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["write_at", "sync"])
 async def test_a_fault_while_a_snapshot_is_written_leaves_nothing(tmp_path: Path, kind: str) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
     directory = DataDirectory(tmp_path)
@@ -263,11 +263,11 @@ async def test_a_fault_while_a_snapshot_is_written_leaves_nothing(tmp_path: Path
     with pytest.raises(OSError, match="No space"):
         write_archive(files, directory, manifest, place.numbers, place.end.offset)
 
-    assert members_of(directory.snapshots) == {}
+    assert read_folder(directory.snapshots) == {}
 
 
 async def test_a_log_that_is_shorter_than_it_was_is_not_kept_as_a_snapshot(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
+    async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
     directory = DataDirectory(tmp_path)
@@ -277,11 +277,11 @@ async def test_a_log_that_is_shorter_than_it_was_is_not_kept_as_a_snapshot(tmp_p
     with pytest.raises(OSError, match="is damaged, so that no snapshot can be made"):
         write_archive(FILES, directory, manifest, place.numbers, place.end.offset + 1)
 
-    assert members_of(directory.snapshots) == {}
+    assert read_folder(directory.snapshots) == {}
 
 
 async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: Path) -> None:
-    async with opened(tmp_path, None, StoreOptions(segment_bytes=1)) as hub:
+    async with open_domain(tmp_path, None, StoreOptions(segment_bytes=1)) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
     directory = DataDirectory(tmp_path)
@@ -293,7 +293,7 @@ async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: P
     with pytest.raises(OSError, match=f"{last.name} is damaged"):
         write_archive(FILES, directory, manifest, place.numbers, place.end.offset)
 
-    assert members_of(directory.snapshots) == {}
+    assert read_folder(directory.snapshots) == {}
 
 
 def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(snapshot: Path, tmp_path: Path) -> None:
@@ -309,13 +309,13 @@ def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(snapshot: Path, tm
             unpack_directory(FILES, snapshot, root, MANY)
     unpack_directory(FILES, snapshot, tmp_path / "begun", MANY)
 
-    assert members_of(taken) == {"a note of mine.txt": b"stays"}
-    assert set(members_of(tmp_path / "begun")) == {"FORMAT", SEGMENT}
+    assert read_folder(taken) == {"a note of mine.txt": b"stays"}
+    assert set(read_folder(tmp_path / "begun")) == {"FORMAT", SEGMENT}
 
 
 async def test_what_was_never_acknowledged_is_in_no_snapshot(tmp_path: Path) -> None:
     root = tmp_path / "data"
-    async with opened(root, None, StoreOptions(segment_bytes=1)) as hub:
+    async with open_domain(root, None, StoreOptions(segment_bytes=1)) as hub:
         for number in range(2):
             await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
         place = await hub.store.place()
@@ -329,6 +329,6 @@ async def test_what_was_never_acknowledged_is_in_no_snapshot(tmp_path: Path) -> 
 
     unpack_directory(FILES, temporary_path(directory, manifest.ts), tmp_path / "out", MANY)
 
-    assert not any(b"torn" in data for data in members_of(tmp_path / "out").values())
-    async with opened(tmp_path / "out") as hub:
+    assert not any(b"torn" in data for data in read_folder(tmp_path / "out").values())
+    async with open_domain(tmp_path / "out") as hub:
         assert (hub.store.last_seq, hub.store.status().quarantined) == (2, [])

@@ -13,7 +13,7 @@ from knowhub.conversations.messages import Message
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.maintenance import Maintenance
 from tests.builders import local, new_knowledge
-from tests.hubs import hub_on, saved
+from tests.hubs import open_search_hub, save_record
 
 pytestmark = pytest.mark.anyio
 
@@ -43,15 +43,15 @@ def change_log_id(folder: Path) -> None:
 
 
 async def test_record_files_of_a_damaged_log_hold_what_is_served(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         for number in range(5):
-            await saved(hub, new_knowledge(f"zebra {number}"))
+            await save_record(hub, new_knowledge(f"zebra {number}"))
     shutil.rmtree(tmp_path / "records")
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"
     lines = segment.read_bytes().splitlines(keepends=True)
     segment.write_bytes(b"".join([*lines[:3], b"#" + lines[3][1:], *lines[4:]]))
 
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         await hub.maintenance.tick()
 
         rows = (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines()
@@ -97,9 +97,9 @@ async def test_closing_a_keeper_lets_a_running_job_finish(tmp_path: Path) -> Non
 
 
 async def test_record_files_are_right_where_more_was_written_than_is_kept_in_memory_for_them(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         for number in range(20):
-            await saved(hub, new_knowledge(f"{number} " + "long " * 200_000))
+            await save_record(hub, new_knowledge(f"{number} " + "long " * 200_000))
 
         await hub.maintenance.tick()
 
@@ -117,8 +117,8 @@ def modes_in(folder: Path) -> dict[str, int]:
 async def test_other_users_of_the_machine_get_into_no_folder_of_a_directory_that_was_left_open(tmp_path: Path) -> None:
     open_to_all(tmp_path)
 
-    async with hub_on(tmp_path) as hub:
-        await saved(hub, new_knowledge("for nobody else"))
+    async with open_search_hub(tmp_path) as hub:
+        await save_record(hub, new_knowledge("for nobody else"))
         await hub.memories.nodes.commit_session(local(), SessionCommit("s1", [Message("user", "I prefer tea.")]))
         await hub.maintenance.tick()
         await hub.operations.snapshots.create()
@@ -132,7 +132,7 @@ async def test_files_in_which_an_earlier_version_kept_answers_are_removed(tmp_pa
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "descend_cache.json").write_text("{}")
 
-    async with hub_on(tmp_path) as hub:
+    async with open_search_hub(tmp_path) as hub:
         await hub.maintenance.tick()
 
     assert not (tmp_path / "cache").exists()

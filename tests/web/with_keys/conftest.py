@@ -9,12 +9,12 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
-from tests.keys import keyed
+from tests.keys import make_keyed_settings
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
+    return make_keyed_settings(tmp_path / "data")
 
 
 @pytest.fixture

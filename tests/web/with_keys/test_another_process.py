@@ -5,18 +5,18 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.identity.model import KeyHolder
-from tests.keys import ROOT_KEY, bearing, minted, text_of
+from tests.keys import ROOT_KEY, issue_key, key_headers, text_of
 
 pytestmark = pytest.mark.anyio
 
 KEYS = "/api/admin/keys"
-ROOT = bearing(ROOT_KEY)
+ROOT = key_headers(ROOT_KEY)
 
 
 async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, beside: httpx.AsyncClient) -> None:
-    key = await minted(hub, KeyHolder("li"))
+    key = await issue_key(hub, KeyHolder("li"))
 
-    answer = await beside.get("/api/knowledge", headers=bearing(text_of(key)))
+    answer = await beside.get("/api/knowledge", headers=key_headers(text_of(key)))
 
     assert answer.status_code == 200
 
@@ -24,23 +24,23 @@ async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, beside: httpx.
 async def test_a_key_opens_nothing_beside_as_soon_as_it_is_revoked_or_replaced(
     api: httpx.AsyncClient, hub: Hub, beside: httpx.AsyncClient
 ) -> None:
-    revoked, replaced = await minted(hub, KeyHolder("li")), await minted(hub, KeyHolder("chen"))
+    revoked, replaced = await issue_key(hub, KeyHolder("li")), await issue_key(hub, KeyHolder("chen"))
     texts = [text_of(revoked), text_of(replaced)]
-    before = [(await beside.get("/api/knowledge", headers=bearing(text))).status_code for text in texts]
+    before = [(await beside.get("/api/knowledge", headers=key_headers(text))).status_code for text in texts]
 
     await api.delete(f"{KEYS}/{revoked.key.key_id}", headers=ROOT)
-    first = await beside.get("/api/knowledge", headers=bearing(texts[0]))
+    first = await beside.get("/api/knowledge", headers=key_headers(texts[0]))
     await api.post(f"{KEYS}/{replaced.key.key_id}/rotate", headers=ROOT)
-    second = await beside.get("/api/knowledge", headers=bearing(texts[1]))
+    second = await beside.get("/api/knowledge", headers=key_headers(texts[1]))
 
     assert before == [200, 200]
     assert [first.status_code, second.status_code] == [401, 401]
 
 
 async def test_the_list_of_keys_and_a_keys_account_are_known_beside(hub: Hub, beside: httpx.AsyncClient) -> None:
-    first = await minted(hub, KeyHolder("li"))
+    first = await issue_key(hub, KeyHolder("li"))
     listed = await beside.get(KEYS, headers=ROOT)
-    other = await minted(hub, KeyHolder("li"), account="acme")
+    other = await issue_key(hub, KeyHolder("li"), account="acme")
 
     # The root key names a key without its account, which is looked up.
     ended = await beside.delete(f"{KEYS}/{other.key.key_id}", headers=ROOT)

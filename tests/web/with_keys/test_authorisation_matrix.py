@@ -14,10 +14,10 @@ from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
-from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, ROWS, Asked, Ids, Need
-from tests.authorised_rows import Made, headers
+from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, ROWS, Ids, Need, RouteRequest
+from tests.authorised_rows import RowMaker, headers
 from tests.builders import FakeClock
-from tests.keys import ROOT_KEY, minted, root, text_of
+from tests.keys import ROOT_KEY, issue_key, root_caller, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -60,29 +60,29 @@ def world(clock: FakeClock) -> Overrides:
 async def keys(hub: Hub, clock: FakeClock) -> dict[str, str | None]:
     """Return a key of every kind of caller; the owner owns what the project `atlas` sees."""
     atlas = KeyHolder("li", project_ids=("atlas",))
-    revoked = await minted(hub, atlas)
-    await hub.identity.revoke(root(), revoked.key.key_id)
-    expired = text_of(await minted(hub, atlas, expires_at=iso(clock.now() + 60)))
+    revoked = await issue_key(hub, atlas)
+    await hub.identity.revoke(root_caller(), revoked.key.key_id)
+    expired = text_of(await issue_key(hub, atlas, expires_at=iso(clock.now() + 60)))
     clock.advance(120)
-    owner = text_of(await minted(hub, atlas))
+    owner = text_of(await issue_key(hub, atlas))
     return {
         "nobody": None,
         "forged": owner[:-1] + ("A" if owner[-1] != "A" else "B"),
         "expired": expired,
         "revoked": text_of(revoked),
-        "of another account": text_of(await minted(hub, atlas, account="another")),
-        "stranger": text_of(await minted(hub, KeyHolder("zhou"))),
-        "reader": text_of(await minted(hub, KeyHolder("kai", project_ids=("atlas",)), Role.READER)),
-        "writer": text_of(await minted(hub, KeyHolder("chen", project_ids=("atlas",)))),
+        "of another account": text_of(await issue_key(hub, atlas, account="another")),
+        "stranger": text_of(await issue_key(hub, KeyHolder("zhou"))),
+        "reader": text_of(await issue_key(hub, KeyHolder("kai", project_ids=("atlas",)), Role.READER)),
+        "writer": text_of(await issue_key(hub, KeyHolder("chen", project_ids=("atlas",)))),
         "owner": owner,
-        "admin": text_of(await minted(hub, KeyHolder("ada"), Role.ADMIN)),
+        "admin": text_of(await issue_key(hub, KeyHolder("ada"), Role.ADMIN)),
         "root": ROOT_KEY,
     }
 
 
 @pytest.fixture
-async def made(api: httpx.AsyncClient, hub: Hub, keys: dict[str, str | None]) -> Made:
-    return Made(api, hub, str(keys["owner"]))
+async def made(api: httpx.AsyncClient, hub: Hub, keys: dict[str, str | None]) -> RowMaker:
+    return RowMaker(api, hub, str(keys["owner"]))
 
 
 async def test_every_route_has_its_row(app: FastAPI) -> None:
@@ -98,7 +98,7 @@ async def test_every_route_has_its_row(app: FastAPI) -> None:
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)
 async def test_who_is_answered_what(
-    method: str, path: str, row: Asked, made: Made, keys: dict[str, str | None]
+    method: str, path: str, row: RouteRequest, made: RowMaker, keys: dict[str, str | None]
 ) -> None:
     ids: dict[str, str] = {}
 
@@ -117,7 +117,7 @@ async def test_who_is_answered_what(
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)
 async def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(
-    method: str, path: str, row: Asked, made: Made, keys: dict[str, str | None]
+    method: str, path: str, row: RouteRequest, made: RowMaker, keys: dict[str, str | None]
 ) -> None:
     ids = await made.rows(path, row)
     missing = {name: _of_nothing(row_id) for name, row_id in ids.items()}
@@ -134,11 +134,13 @@ async def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(
 
 
 async def test_what_a_request_refers_to_is_missing_in_the_same_words_whether_it_is_hidden_or_not_there(
-    made: Made, keys: dict[str, str | None]
+    made: RowMaker, keys: dict[str, str | None]
 ) -> None:
-    hidden = {name: (await made.rows(f"{{{name}}}", Asked(Need.KEY)))[name] for name in ("knowledge_id", "keyword_id")}
-    own = await Made(made.api, made.hub, str(keys["stranger"]), ("user:owner",)).rows(
-        "{keyword_id}{info_id}", Asked(Need.KEY)
+    hidden = {
+        name: (await made.rows(f"{{{name}}}", RouteRequest(Need.KEY)))[name] for name in ("knowledge_id", "keyword_id")
+    }
+    own = await RowMaker(made.api, made.hub, str(keys["stranger"]), ("user:owner",)).rows(
+        "{keyword_id}{info_id}", RouteRequest(Need.KEY)
     )
     missing = {name: _of_nothing(row_id) for name, row_id in hidden.items()}
 

@@ -10,7 +10,7 @@ from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
-from tests.keys import ROOT_KEY, bearing, minted, text_of
+from tests.keys import ROOT_KEY, issue_key, key_headers, text_of
 from tests.web.sessions import COMMIT, NODES, said
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ def world() -> Overrides:
 @pytest.fixture
 async def writer(api: httpx.AsyncClient, hub: Hub) -> dict[str, str]:
     """Return the header of li's writer, who has committed a session."""
-    key = bearing(text_of(await minted(hub, KeyHolder("li"))))
+    key = key_headers(text_of(await issue_key(hub, KeyHolder("li"))))
     assert (await api.post(COMMIT, json=BODY, headers=key)).status_code == 201
     return key
 
@@ -53,7 +53,7 @@ async def writer(api: httpx.AsyncClient, hub: Hub) -> dict[str, str]:
 async def test_a_reader_of_ones_own_reads_everything_and_changes_nothing(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:
-    reader = bearing(text_of(await minted(hub, KeyHolder("li"), Role.READER)))
+    reader = key_headers(text_of(await issue_key(hub, KeyHolder("li"), Role.READER)))
     before = hub.store.last_seq
 
     reads = [await api.get(path, params=params, headers=reader) for path, params in READS]
@@ -82,14 +82,14 @@ async def test_a_key_remembers_as_its_holder_and_as_nobody_else(
 
 
 async def test_the_root_key_commits_for_whom_it_names(api: httpx.AsyncClient) -> None:
-    told = await api.post(COMMIT, json=BODY | {"user_id": "li", "account": "acme"}, headers=bearing(ROOT_KEY))
+    told = await api.post(COMMIT, json=BODY | {"user_id": "li", "account": "acme"}, headers=key_headers(ROOT_KEY))
 
     assert told.status_code == 201
     assert told.json()["archive"]["archive_uri"] == "ctx://acme/users/li/sessions/s-1"
 
 
 async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:
-    other = bearing(text_of(await minted(hub, KeyHolder("li"), account="acme")))
+    other = key_headers(text_of(await issue_key(hub, KeyHolder("li"), account="acme")))
 
     hidden = await api.get(NODES, params={"uri": SESSION}, headers=other)
     found = await api.get("/api/context/search", params={"q": "中文"}, headers=other)
@@ -101,7 +101,7 @@ async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict
 async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:
-    admin, root = bearing(text_of(await minted(hub, KeyHolder("zhou"), Role.ADMIN))), bearing(ROOT_KEY)
+    admin, root = key_headers(text_of(await issue_key(hub, KeyHolder("zhou"), Role.ADMIN))), key_headers(ROOT_KEY)
     assert (await api.post(COMMIT, json=BODY | {"session_id": "s-2"}, headers=admin)).status_code == 201
 
     lags = {

@@ -9,7 +9,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.keys import ROOT_KEY, key_for
+from tests.keys import ROOT_KEY, issue_key_text
 from tests.web.conftest import Opened, client_of
 
 pytestmark = pytest.mark.anyio
@@ -20,12 +20,12 @@ LISTS = ["/api/knowledge", "/api/infos"]
 
 @pytest.fixture
 async def li(hub: Hub) -> dict[str, str]:
-    return {"X-API-Key": await key_for(hub, "li")}
+    return {"X-API-Key": await issue_key_text(hub, "li")}
 
 
 @pytest.fixture
 async def chen(hub: Hub) -> dict[str, str]:
-    return {"X-API-Key": await key_for(hub, "chen")}
+    return {"X-API-Key": await issue_key_text(hub, "chen")}
 
 
 async def saved(api: httpx.AsyncClient, path: str, who: Mapping[str, str], *contents: str, scope: str) -> list[str]:
@@ -101,7 +101,7 @@ async def test_a_cursor_opens_no_other_list_and_no_other_account(
     api: httpx.AsyncClient, hub: Hub, chen: dict[str, str], path: str
 ) -> None:
     await saved(api, path, chen, "1", "2", scope="public")
-    elsewhere = {"X-API-Key": await key_for(hub, "chen", account="elsewhere")}
+    elsewhere = {"X-API-Key": await issue_key_text(hub, "chen", account="elsewhere")}
     cursor = (await page(api, path, chen, limit=1))["next_cursor"]
 
     refused = [

@@ -9,7 +9,7 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
-from tests.keys import ROOT_KEY, key_for
+from tests.keys import ROOT_KEY, issue_key_text
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ class Voters:
         **body: Any,  # noqa: ANN401 -- any JSON value
     ) -> dict[str, Any]:
         if who not in self._keys:
-            self._keys[who] = await key_for(self._hub, who, Role.READER if who == "reader" else Role.WRITER)
+            self._keys[who] = await issue_key_text(self._hub, who, Role.READER if who == "reader" else Role.WRITER)
         headers = {"X-API-Key": self._keys[who]}
         answer = await self._api.request(method, path, json=body or None, headers=headers)
         assert answer.status_code == expected, answer.text

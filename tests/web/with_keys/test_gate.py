@@ -18,7 +18,7 @@ from knowhub.web.app import create_app
 from knowhub.web.request_guard import BODY
 from knowhub.wiring.adapters import Overrides
 from tests.builders import CountedIds, FakeClock
-from tests.keys import ROOT_KEY, bearing, key_for, minted, text_of
+from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
     "path", ["/health", "/ready", "/version", "/docs", "/docs/assets/swagger-ui.css", "/openapi.json", "/"]
 )
 async def test_what_is_open_answers_without_a_key_and_with_any(api: httpx.AsyncClient, path: str) -> None:
-    for headers in ({}, bearing("forged")):
+    for headers in ({}, key_headers("forged")):
         assert (await api.get(path, headers=headers, follow_redirects=True)).status_code == 200
 
 
@@ -118,7 +118,7 @@ async def test_no_path_with_a_control_character_names_anything(app: FastAPI, con
 async def test_a_key_comes_in_either_header_or_in_both(
     api: httpx.AsyncClient, hub: Hub, headers: list[tuple[str, str]]
 ) -> None:
-    key = await key_for(hub, "li")
+    key = await issue_key_text(hub, "li")
 
     answer = await api.get("/api/knowledge", headers=[(name, value.replace("KEY", key)) for name, value in headers])
 
@@ -141,7 +141,7 @@ async def test_a_key_comes_in_either_header_or_in_both(
 async def test_no_key_or_two_that_differ_open_nothing(
     api: httpx.AsyncClient, hub: Hub, headers: list[tuple[str, str]]
 ) -> None:
-    key, other = await key_for(hub, "li"), await key_for(hub, "chen")
+    key, other = await issue_key_text(hub, "li"), await issue_key_text(hub, "chen")
     sent = [(name, value.replace("KEY", key).replace("OTHER", other)) for name, value in headers]
 
     assert (await api.get("/api/knowledge", headers=sent)).status_code == 401
@@ -151,15 +151,15 @@ async def test_no_key_or_two_that_differ_open_nothing(
 async def test_a_key_that_is_unknown_expired_or_revoked_is_refused_in_the_same_bytes(
     api: httpx.AsyncClient, hub: Hub, clock: FakeClock
 ) -> None:
-    expired = await minted(hub, KeyHolder("li"), expires_at="2026-03-06")
-    revoked, rotated = await minted(hub, KeyHolder("li")), await minted(hub, KeyHolder("li"))
-    assert (await api.get("/api/knowledge", headers=bearing(text_of(expired)))).status_code == 200
+    expired = await issue_key(hub, KeyHolder("li"), expires_at="2026-03-06")
+    revoked, rotated = await issue_key(hub, KeyHolder("li")), await issue_key(hub, KeyHolder("li"))
+    assert (await api.get("/api/knowledge", headers=key_headers(text_of(expired)))).status_code == 200
     await api.delete(f"{KEYS}/{revoked.key.key_id}", headers=ROOT)
     await api.post(f"{KEYS}/{rotated.key.key_id}/rotate", headers=ROOT)
     clock.advance(24 * 3600)
 
     keys = [text_of(expired), text_of(revoked), text_of(rotated), text_of(revoked)[:-1], "forged", "kh_x_y"]
-    refused = [await api.get("/api/knowledge", headers=bearing(key)) for key in keys]
+    refused = [await api.get("/api/knowledge", headers=key_headers(key)) for key in keys]
 
     assert {(item.status_code, item.content) for item in refused} == {(401, refused[0].content)}
     assert all(key not in item.text for key, item in zip(keys, refused, strict=True))
@@ -189,7 +189,7 @@ async def test_who_has_no_key_is_refused_before_the_body_is_read(app: FastAPI) -
 
 
 async def test_any_host_will_do_where_keys_are_asked_for(api: httpx.AsyncClient, hub: Hub) -> None:
-    headers = bearing(await key_for(hub, "li")) | {"Host": "hub.example.com:9000"}
+    headers = key_headers(await issue_key_text(hub, "li")) | {"Host": "hub.example.com:9000"}
 
     assert (await api.get("/api/knowledge", headers=headers)).status_code == 200
     assert (await api.get("/api/knowledge", headers={"Host": "hub.example.com"})).status_code == 401
@@ -215,13 +215,13 @@ class UnreadableStore:
 
 
 async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock) -> None:
-    key = await key_for(hub, "li")
+    key = await issue_key_text(hub, "li")
     table = KeyTable([])
     identity = IdentityService(UnreadableStore(), table, clock, CountedIds(), None)
     hub.identity = identity
     app = create_app(hub.settings, hub)
     async with client_of(app) as client:
-        answer = await client.get("/api/knowledge", headers=bearing(key))
+        answer = await client.get("/api/knowledge", headers=key_headers(key))
 
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
@@ -231,9 +231,9 @@ async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock)
 
 
 async def test_what_a_key_saves_is_its_users_in_its_account(api: httpx.AsyncClient, hub: Hub) -> None:
-    key = text_of(await minted(hub, KeyHolder("li", "crawler"), account="acme"))
+    key = text_of(await issue_key(hub, KeyHolder("li", "crawler"), account="acme"))
 
-    saved = await api.post("/api/knowledge", json={"content": "wait"}, headers=bearing(key))
+    saved = await api.post("/api/knowledge", json={"content": "wait"}, headers=key_headers(key))
     read = await api.get(f"/api/knowledge/{saved.json()['id']}", headers=ROOT, params={"account": "acme"})
     elsewhere = await api.get(f"/api/knowledge/{saved.json()['id']}", headers=ROOT)
 
@@ -256,7 +256,7 @@ async def test_the_root_key_saves_for_root_or_for_whom_it_names(api: httpx.Async
 
 
 async def test_ids_of_others_are_refused_in_body_and_query_alike(api: httpx.AsyncClient, hub: Hub) -> None:
-    headers = bearing(await key_for(hub, "li"))
+    headers = key_headers(await issue_key_text(hub, "li"))
 
     for ids in ({"user_id": "chen"}, {"team_id": "web"}, {"account": "acme"}):
         by_query = await api.get("/api/knowledge", params=ids, headers=headers)

@@ -14,7 +14,7 @@ from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
-from tests.keys import ROOT_KEY, bearing, key_for, minted, text_of
+from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -54,13 +54,13 @@ async def test_a_key_is_made_told_once_listed_without_it_and_used(api: httpx.Asy
     assert key["key_id"] == answer["key_id"]
     assert answer["key"] not in listed.text
     assert "hash" not in made.text + listed.text
-    assert (await api.get("/api/knowledge", headers=bearing(answer["key"]))).status_code == 200
+    assert (await api.get("/api/knowledge", headers=key_headers(answer["key"]))).status_code == 200
     assert (await api.get(KEYS, headers=ROOT)).json()["results"][0]["last_used_at"] is not None
 
 
 async def test_an_admin_keeps_the_keys_of_their_account_and_no_others(api: httpx.AsyncClient, hub: Hub) -> None:
-    admin = bearing(await key_for(hub, "boss", Role.ADMIN, account="acme"))
-    foreign = await minted(hub, KeyHolder("li"))
+    admin = key_headers(await issue_key_text(hub, "boss", Role.ADMIN, account="acme"))
+    foreign = await issue_key(hub, KeyHolder("li"))
 
     made = await api.post(KEYS, json={"user_id": "chen", "role": "reader"}, headers=admin)
     named = await api.post(KEYS, json={"user_id": "ann", "role": "admin", "account": "acme"}, headers=admin)
@@ -84,8 +84,8 @@ async def test_an_admin_keeps_the_keys_of_their_account_and_no_others(api: httpx
 
 @pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
 async def test_who_is_no_admin_makes_lists_and_ends_no_key(api: httpx.AsyncClient, hub: Hub, role: Role) -> None:
-    own = await minted(hub, KeyHolder("li"), role)
-    headers = bearing(text_of(own))
+    own = await issue_key(hub, KeyHolder("li"), role)
+    headers = key_headers(text_of(own))
 
     answers = [
         await api.post(KEYS, json={"user_id": "li", "role": "admin"}, headers=headers),
@@ -102,7 +102,7 @@ async def test_who_is_no_admin_makes_lists_and_ends_no_key(api: httpx.AsyncClien
 
 
 async def test_the_root_key_rotates_and_revokes_in_any_account_named_or_not(api: httpx.AsyncClient, hub: Hub) -> None:
-    key = await minted(hub, KeyHolder("li"), account="acme")
+    key = await issue_key(hub, KeyHolder("li"), account="acme")
 
     wrong = await api.post(f"{KEYS}/{key.key.key_id}/rotate", params={"account": "other"}, headers=ROOT)
     rotated = await api.post(f"{KEYS}/{key.key.key_id}/rotate", headers=ROOT, json={})
@@ -115,7 +115,7 @@ async def test_the_root_key_rotates_and_revokes_in_any_account_named_or_not(api:
     assert revoked.json()["operation_id"] is not None
     assert again.json() == {"operation_id": None}
     for text in (text_of(key), rotated.json()["key"]):
-        assert (await api.get("/api/knowledge", headers=bearing(text))).status_code == 401
+        assert (await api.get("/api/knowledge", headers=key_headers(text))).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_operations_on_keys_tell_no_hash_and_are_not_undone(api: httpx.Asy
     operation = f"/api/operations/{made.json()['operation_id']}"
 
     told, undone = await api.get(operation, headers=ROOT), await api.post(f"{operation}/undo", headers=ROOT)
-    by_holder = await api.get(operation, headers=bearing(made.json()["key"]))
+    by_holder = await api.get(operation, headers=key_headers(made.json()["key"]))
 
     assert told.json()["changes"][0]["after"]["user_id"] == "li"
     assert "hash" not in told.text

@@ -14,9 +14,9 @@ from knowhub.identity.model import KeyHolder
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.web.mcp.tools import TOOLS, McpTool
 from knowhub.wiring.adapters import Overrides
-from tests.authorisation import ROWS, Asked, Need
-from tests.authorised_rows import Made, headers
-from tests.keys import bearing, minted, text_of
+from tests.authorisation import ROWS, Need, RouteRequest
+from tests.authorised_rows import RowMaker, headers
+from tests.keys import issue_key, key_headers, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -89,11 +89,11 @@ def world() -> Overrides:
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)
 async def test_no_write_route_takes_what_is_the_servers_to_say(
-    method: str, path: str, row: Asked, api: httpx.AsyncClient, hub: Hub
+    method: str, path: str, row: RouteRequest, api: httpx.AsyncClient, hub: Hub
 ) -> None:
     role = Role.ADMIN if row.need is Need.ADMIN else Role.WRITER
-    key = text_of(await minted(hub, KeyHolder("li", project_ids=("atlas",)), role))
-    made = Made(api, hub, key)
+    key = text_of(await issue_key(hub, KeyHolder("li", project_ids=("atlas",)), role))
+    made = RowMaker(api, hub, key)
     ids = await made.rows(path, row)
     assert row.body is not None
     body, before = row.body(ids), await _list_writes(hub)
@@ -135,13 +135,13 @@ def _with(body: Any, field: str, value: object) -> list[Any]:  # noqa: ANN401 --
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.is_core], ids=lambda tool: tool.name)
 async def test_no_mcp_tool_takes_what_is_the_servers_to_say(tool: McpTool, api: httpx.AsyncClient, hub: Hub) -> None:
-    key = text_of(await minted(hub, KeyHolder("li"), Role.WRITER))
+    key = text_of(await issue_key(hub, KeyHolder("li"), Role.WRITER))
     fields = {name: value for name, value in FIELDS.items() if name not in tool.schema["properties"]}
 
     for name, value in fields.items():
         params = {"name": tool.name, "arguments": {name: value}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        result = (await api.post("/mcp", json=body, headers=bearing(key))).json()["result"]
+        result = (await api.post("/mcp", json=body, headers=key_headers(key))).json()["result"]
 
         assert result["isError"]
         assert f"{name}: Extra inputs are not permitted" in result["content"][0]["text"]

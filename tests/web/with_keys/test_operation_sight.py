@@ -10,7 +10,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
-from tests.keys import ROOT_KEY, key_for, minted, text_of
+from tests.keys import ROOT_KEY, issue_key, issue_key_text, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def ask(
 
 
 async def sharing_an_agent(hub: Hub) -> tuple[Key, Key]:
-    li, wang = [text_of(await minted(hub, KeyHolder(user, "coder"))) for user in ("li", "wang")]
+    li, wang = [text_of(await issue_key(hub, KeyHolder(user, "coder"))) for user in ("li", "wang")]
     return {"X-API-Key": li}, {"X-API-Key": wang}
 
 
@@ -71,7 +71,7 @@ async def test_a_hidden_id_filters_as_one_that_never_was_also_for_who_acts_as_th
 async def test_an_actor_keeps_sight_of_their_own_operations_without_the_ids_that_are_hidden(
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
-    li, wang = [{"X-API-Key": await key_for(hub, user)} for user in ("li", "wang")]
+    li, wang = [{"X-API-Key": await issue_key_text(hub, user)} for user in ("li", "wang")]
     path = f"{KNOWLEDGE}/{(await ask(api, li, 'POST', KNOWLEDGE, {'content': 'x', 'scopes': ['public']}))['id']}"
     vote = await ask(api, wang, "PUT", path, {"add_helpful_case": {}})
     await ask(api, li, "PATCH", path, {"scopes": ["user:li"]})
@@ -93,9 +93,9 @@ async def test_an_operation_is_undoable_to_those_whom_an_undo_would_not_be_refus
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
     names = {"li": Role.WRITER, "chen": Role.WRITER, "kai": Role.READER, "ada": Role.ADMIN}
-    keys: dict[str, Key] = {name: {"X-API-Key": await key_for(hub, name, role)} for name, role in names.items()}
+    keys: dict[str, Key] = {name: {"X-API-Key": await issue_key_text(hub, name, role)} for name, role in names.items()}
     keys["root"] = {"X-API-Key": ROOT_KEY}
-    keys["demoted"] = {"X-API-Key": await key_for(hub, "ada")}
+    keys["demoted"] = {"X-API-Key": await issue_key_text(hub, "ada")}
     await everything_undoable(api, keys)
 
     told = {

@@ -9,7 +9,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
-from tests.keys import ROOT_KEY, key_for, minted, text_of
+from tests.keys import ROOT_KEY, issue_key, issue_key_text, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -42,22 +42,22 @@ class Caller:
 
 @pytest.fixture
 async def li(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await minted(hub, KeyHolder("li", "coder", ("atlas",), ("web",)))))
+    return Caller(api, text_of(await issue_key(hub, KeyHolder("li", "coder", ("atlas",), ("web",)))))
 
 
 @pytest.fixture
 async def chen(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await minted(hub, KeyHolder("chen", project_ids=("atlas",)))))
+    return Caller(api, text_of(await issue_key(hub, KeyHolder("chen", project_ids=("atlas",)))))
 
 
 @pytest.fixture
 async def reader(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await minted(hub, KeyHolder("kai", project_ids=("atlas",)), Role.READER)))
+    return Caller(api, text_of(await issue_key(hub, KeyHolder("kai", project_ids=("atlas",)), Role.READER)))
 
 
 @pytest.fixture
 async def admin(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, await key_for(hub, "ada", Role.ADMIN))
+    return Caller(api, await issue_key_text(hub, "ada", Role.ADMIN))
 
 
 @pytest.fixture
@@ -171,8 +171,8 @@ async def test_a_reader_takes_back_the_evidence_that_it_gave(li: Caller, reader:
 async def test_to_have_written_something_with_another_key_does_not_make_a_reader_a_writer(
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
-    writer = Caller(api, await key_for(hub, "kai"))
-    demoted = Caller(api, await key_for(hub, "kai", Role.READER))
+    writer = Caller(api, await issue_key_text(hub, "kai"))
+    demoted = Caller(api, await issue_key_text(hub, "kai", Role.READER))
     saved = await writer.ask("POST", KNOWLEDGE, 201, content="x")
 
     await demoted.ask("POST", f"{OPERATIONS}/{saved['operation_id']}/undo", 403)
@@ -184,7 +184,7 @@ async def test_what_an_admin_did_to_somebody_elses_record_it_undoes_as_an_admin_
 ) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["public"])
     edited = await admin.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", content="y")
-    demoted = Caller(api, await key_for(hub, "ada"))
+    demoted = Caller(api, await issue_key_text(hub, "ada"))
 
     await demoted.ask("POST", f"{OPERATIONS}/{edited['operation_id']}/undo", 403)
     await admin.ask("POST", f"{OPERATIONS}/{edited['operation_id']}/undo")
@@ -232,7 +232,7 @@ async def test_who_changed_a_row_is_told_no_more_of_it_once_it_is_hidden(li: Cal
 
 async def test_the_operations_on_keys_are_told_to_admins(api: httpx.AsyncClient, hub: Hub, admin: Caller) -> None:
     made = await admin.ask("POST", "/api/admin/keys", 201, user_id="li")
-    demoted = Caller(api, await key_for(hub, "ada"))
+    demoted = Caller(api, await issue_key_text(hub, "ada"))
     li = Caller(api, made["key"])
 
     for who in (demoted, li):
@@ -297,7 +297,7 @@ async def test_a_retry_key_gives_one_user_of_an_agent_nothing_that_another_was_a
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
     left, other = [
-        {"X-API-Key": text_of(await minted(hub, KeyHolder(user, "coder"))), "Idempotency-Key": "1"}
+        {"X-API-Key": text_of(await issue_key(hub, KeyHolder(user, "coder"))), "Idempotency-Key": "1"}
         for user in ("li", "wang")
     ]
     body = {"task": "t", "content": "li's own", "owner": "user:li", "scopes": ["user:li"]}
@@ -315,7 +315,7 @@ async def test_a_retry_key_of_one_admin_of_an_agent_keeps_no_other_from_writing(
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
     holders = [KeyHolder(user, "crawler") for user in ("li", "wang")]
-    keys = [text_of(await minted(hub, holder, Role.ADMIN)) for holder in holders]
+    keys = [text_of(await issue_key(hub, holder, Role.ADMIN)) for holder in holders]
     body = {"session_id": "s-1", "messages": [{"role": "user", "content": "请以后都用中文回答我。"}]}
 
     saved = [
@@ -333,7 +333,7 @@ async def test_a_retry_key_of_one_admin_of_an_agent_keeps_no_other_from_writing(
 
 
 async def test_a_deleted_resource_keeps_its_id_for_its_owner(api: httpx.AsyncClient, hub: Hub) -> None:
-    first, other = [{"X-API-Key": await key_for(hub, user)} for user in ("li", "wang")]
+    first, other = [{"X-API-Key": await issue_key_text(hub, user)} for user in ("li", "wang")]
     body = {"id": "cred/z", "body": "what li noted"}
     await api.post("/api/resource", json=body, headers=first)
     gone = (await api.delete("/api/resource/cred/z", headers=first)).json()

@@ -8,7 +8,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
-from tests.keys import ROOT_KEY, bearing, key_for, minted, text_of
+from tests.keys import ROOT_KEY, issue_key, issue_key_text, key_headers, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -24,21 +24,21 @@ BATCHES = {
 
 
 async def save(api: httpx.AsyncClient, key: str, path: str, **fields: object) -> dict[str, Any]:
-    answer = await api.post(path, json={**SAVES[path], **fields}, headers=bearing(key))
+    answer = await api.post(path, json={**SAVES[path], **fields}, headers=key_headers(key))
     assert answer.status_code == 201, answer.text
     row: dict[str, Any] = answer.json()
     return row
 
 
 async def status_for(api: httpx.AsyncClient, key: str, path: str, row: dict[str, Any]) -> int:
-    return (await api.get(f"{path}/{row['id']}", headers=bearing(key))).status_code
+    return (await api.get(f"{path}/{row['id']}", headers=key_headers(key))).status_code
 
 
 @pytest.mark.parametrize("path", SAVES)
 async def test_what_is_saved_without_scopes_is_the_callers_own(api: httpx.AsyncClient, hub: Hub, path: str) -> None:
-    li, chen = await key_for(hub, "li"), await key_for(hub, "chen")
-    agent = text_of(await minted(hub, KeyHolder("li", "crawler")))
-    admin = await key_for(hub, "boss", Role.ADMIN)
+    li, chen = await issue_key_text(hub, "li"), await issue_key_text(hub, "chen")
+    agent = text_of(await issue_key(hub, KeyHolder("li", "crawler")))
+    admin = await issue_key_text(hub, "boss", Role.ADMIN)
 
     row = await save(api, li, path)
 
@@ -49,10 +49,10 @@ async def test_what_is_saved_without_scopes_is_the_callers_own(api: httpx.AsyncC
 
 @pytest.mark.parametrize("path", SAVES)
 async def test_whoever_wants_to_share_says_so(api: httpx.AsyncClient, hub: Hub, path: str) -> None:
-    row = await save(api, await key_for(hub, "li"), path, scopes=["public"])
+    row = await save(api, await issue_key_text(hub, "li"), path, scopes=["public"])
 
     assert row["scopes"] == ["public"]
-    assert await status_for(api, await key_for(hub, "chen"), path, row) == 200
+    assert await status_for(api, await issue_key_text(hub, "chen"), path, row) == 200
 
 
 @pytest.mark.parametrize("path", SAVES)
@@ -62,12 +62,12 @@ async def test_the_root_key_shares_nothing_by_default_either(api: httpx.AsyncCli
 
     assert (plain["owner"], plain["scopes"]) == ("user:root", ["user:owner"])
     assert (named["owner"], named["scopes"]) == ("user:li", ["user:owner"])
-    li = await key_for(hub, "li")
+    li = await issue_key_text(hub, "li")
     assert [await status_for(api, li, path, row) for row in (plain, named)] == [404, 200]
 
 
 @pytest.mark.parametrize("path", BATCHES)
 async def test_a_batch_shares_nothing_by_default_either(api: httpx.AsyncClient, hub: Hub, path: str) -> None:
-    answer = await api.post(path, json=BATCHES[path], headers=bearing(await key_for(hub, "li")))
+    answer = await api.post(path, json=BATCHES[path], headers=key_headers(await issue_key_text(hub, "li")))
 
     assert [row["scopes"] for row in answer.json()["results"]] == [["user:owner"]]

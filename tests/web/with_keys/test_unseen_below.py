@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from tests.keys import key_for
+from tests.keys import issue_key_text
 
 pytestmark = pytest.mark.anyio
 
@@ -70,12 +70,12 @@ class Caller:
 
 @pytest.fixture
 async def li(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, await key_for(hub, "li"))
+    return Caller(api, await issue_key_text(hub, "li"))
 
 
 @pytest.fixture
 async def chen(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, await key_for(hub, "chen"))
+    return Caller(api, await issue_key_text(hub, "chen"))
 
 
 async def travelled(li: Caller, journey: str, hang: Callable[[str], Awaitable[None]]) -> list[str]:

@@ -17,12 +17,12 @@ from knowhub.resources.model import ResourceQuery
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
-from tests.keys import root
-from tests.visible_world import INFOS, KEYWORDS, KNOWLEDGE, NAMES, RESOURCES, Asker, VisibleWorld, askers
+from tests.keys import root_caller
+from tests.visible_world import INFOS, KEYWORDS, KNOWLEDGE, NAMES, RESOURCES, OracleCaller, VisibleWorld, make_callers
 
 pytestmark = pytest.mark.anyio
 
-Question: TypeAlias = Callable[[VisibleWorld, Asker], Awaitable[None]]
+Question: TypeAlias = Callable[[VisibleWorld, OracleCaller], Awaitable[None]]
 ALL = 1_000
 _ID = re.compile(
     r"knowledge-[0-9]{8}-[0-9a-f]+|of/[0-9]{7}|[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -48,14 +48,14 @@ async def test_the_oracle_finds_a_leak_where_there_is_one(hub: Hub) -> None:
     world = VisibleWorld(hub, random.Random(3))
     await world.fill()
     # A caller who is told more than the oracle allows, as a filter that is forgotten would tell.
-    told_too_much = Asker(root(), frozenset({"public"}))
+    told_too_much = OracleCaller(root_caller(), frozenset({"public"}))
 
     for ask in QUESTIONS:
         with pytest.raises(AssertionError):
             await _many_times(ask, world, told_too_much)
 
 
-async def _many_times(ask: Question, world: VisibleWorld, asker: Asker) -> None:
+async def _many_times(ask: Question, world: VisibleWorld, asker: OracleCaller) -> None:
     for _ in range(50):
         await ask(world, asker)
 
@@ -64,7 +64,7 @@ async def _asked(hub: Hub, rounds: int, questions: int) -> None:
     dice = random.Random(20261121)
     world = VisibleWorld(hub, dice)
     await world.fill()
-    callers = askers(dice, 40)
+    callers = make_callers(dice, 40)
     for number in range(rounds):
         for _ in range(questions):
             await dice.choices(QUESTIONS, WEIGHTS)[0](world, dice.choice(callers))
@@ -73,44 +73,46 @@ async def _asked(hub: Hub, rounds: int, questions: int) -> None:
             await hub.reindex(lambda _done, _total: None, "default")
 
 
-async def _listed(world: VisibleWorld, asker: Asker) -> None:
+async def _listed(world: VisibleWorld, asker: OracleCaller) -> None:
     page = await world.hub.knowledge.records.page(asker.ctx, ListQuery((), ALL, None))
 
-    _equal(world, asker, {json.loads(record)["id"] for record in page.records}, world.seen(asker, KNOWLEDGE))
+    _equal(world, asker, {json.loads(record)["id"] for record in page.records}, world.visible_ids(asker, KNOWLEDGE))
 
 
-async def _found(world: VisibleWorld, asker: Asker) -> None:
+async def _found(world: VisibleWorld, asker: OracleCaller) -> None:
     order = world.dice.choice(tuple(Order))
     query = SearchQuery("wait element", top_k=100, min_score=1, order=order, explain=True, min_relevance=0.0)
 
     found = await world.hub.knowledge.search.search(asker.ctx, query)
 
-    _equal(world, asker, {record["id"] for record in found.records}, world.seen(asker, KNOWLEDGE), found.explanation)
+    _equal(
+        world, asker, {record["id"] for record in found.records}, world.visible_ids(asker, KNOWLEDGE), found.explanation
+    )
 
 
-async def _exported(world: VisibleWorld, asker: Asker) -> None:
+async def _exported(world: VisibleWorld, asker: OracleCaller) -> None:
     exported = [json.loads(item)["id"] for item in await world.hub.knowledge.exchange.export(asker.ctx)]
 
-    _equal(world, asker, set(exported), world.seen(asker, KNOWLEDGE))
+    _equal(world, asker, set(exported), world.visible_ids(asker, KNOWLEDGE))
 
 
-async def _read(world: VisibleWorld, asker: Asker) -> None:
+async def _read(world: VisibleWorld, asker: OracleCaller) -> None:
     knowledge_id, info_id, resource_id = (_any(world, kind) for kind in (KNOWLEDGE, INFOS, RESOURCES))
     knowledge, infos, resources = world.hub.knowledge.records, world.hub.keywords.infos, world.hub.resources
 
     await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.get(asker.ctx, knowledge_id))
     await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.history(asker.ctx, knowledge_id))
     await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.access(asker.ctx, knowledge_id))
-    if knowledge_id in world.seen(asker, KNOWLEDGE):
+    if knowledge_id in world.visible_ids(asker, KNOWLEDGE):
         similar = await world.hub.knowledge.similarity.find(asker.ctx, knowledge_id)
-        assert {item for item, _ in similar} <= world.seen(asker, KNOWLEDGE)
+        assert {item for item, _ in similar} <= world.visible_ids(asker, KNOWLEDGE)
     await _there_if_seen(world, asker, INFOS, info_id, infos.get(asker.ctx, info_id))
     await _there_if_seen(world, asker, RESOURCES, resource_id, resources.read(asker.ctx, resource_id))
 
 
-async def _looked_up(world: VisibleWorld, asker: Asker) -> None:
+async def _looked_up(world: VisibleWorld, asker: OracleCaller) -> None:
     name = world.dice.choice(NAMES)
-    named = {item for item in world.seen(asker, KEYWORDS) if world.rows[KEYWORDS][item].name == name}
+    named = {item for item in world.visible_ids(asker, KEYWORDS) if world.rows[KEYWORDS][item].name == name}
 
     found = await world.hub.keywords.search.search(asker.ctx, name, expand=False)
 
@@ -123,7 +125,7 @@ async def _looked_up(world: VisibleWorld, asker: Asker) -> None:
         assert path == world.path(asker, shown[0])
 
 
-async def _walked(world: VisibleWorld, asker: Asker) -> None:
+async def _walked(world: VisibleWorld, asker: OracleCaller) -> None:
     keyword_id, keywords = _any(world, KEYWORDS), world.hub.keywords.tree
 
     row = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.get(asker.ctx, keyword_id))
@@ -136,22 +138,22 @@ async def _walked(world: VisibleWorld, asker: Asker) -> None:
         assert [json.loads(item)["id"] for item in path] == way
         assert (whole["level"], whole["child_count"]) == (len(way) - 1, len(whole["children"]))
         above = world.rows[KEYWORDS][keyword_id].above
-        assert whole["parent_id"] == (above if above in {ROOT_ID, *world.seen(asker, KEYWORDS)} else None)
+        assert whole["parent_id"] == (above if above in {ROOT_ID, *world.visible_ids(asker, KEYWORDS)} else None)
 
 
-async def _unfolded(world: VisibleWorld, asker: Asker) -> None:
+async def _unfolded(world: VisibleWorld, asker: OracleCaller) -> None:
     whole = await world.hub.keywords.tree.get_subtree(asker.ctx, ROOT_ID)
     metrics = await world.hub.keywords.curator.metrics(asker.ctx)
 
     ids = set(_ID.findall(json.dumps([item["id"] for item in _flat(whole)])))
     _equal(world, asker, ids, world.below(asker, ROOT_ID), str(whole))
-    assert metrics["nodes"] == len(world.seen(asker, KEYWORDS))
+    assert metrics["nodes"] == len(world.visible_ids(asker, KEYWORDS))
     _equal(world, asker, set(), set(), metrics)
 
 
-async def _infos(world: VisibleWorld, asker: Asker) -> None:
+async def _infos(world: VisibleWorld, asker: OracleCaller) -> None:
     keyword_id, info_id, infos = _any(world, KEYWORDS), _any(world, INFOS), world.hub.keywords.infos
-    linked = {item for item in world.seen(asker, INFOS) if keyword_id in world.rows[INFOS][item].linked}
+    linked = {item for item in world.visible_ids(asker, INFOS) if keyword_id in world.rows[INFOS][item].linked}
 
     page = await infos.list_newest(asker.ctx, None, ALL, None)
     of_one = await _there_if_seen(
@@ -159,32 +161,32 @@ async def _infos(world: VisibleWorld, asker: Asker) -> None:
     )
     keywords = await _there_if_seen(world, asker, INFOS, info_id, infos.list_keywords(asker.ctx, info_id))
 
-    _equal(world, asker, {json.loads(record)["id"] for record in page.records}, world.seen(asker, INFOS))
+    _equal(world, asker, {json.loads(record)["id"] for record in page.records}, world.visible_ids(asker, INFOS))
     if of_one is not None:
         _equal(world, asker, {json.loads(item)["id"] for item in of_one}, linked)
     if keywords is not None:
-        seen = set(world.rows[INFOS][info_id].linked) & world.seen(asker, KEYWORDS)
+        seen = set(world.rows[INFOS][info_id].linked) & world.visible_ids(asker, KEYWORDS)
         _equal(world, asker, {json.loads(keyword)["id"] for keyword, _, _ in keywords}, seen)
 
 
-async def _resources(world: VisibleWorld, asker: Asker) -> None:
+async def _resources(world: VisibleWorld, asker: OracleCaller) -> None:
     page = await world.hub.resources.page(asker.ctx, ResourceQuery(limit=ALL))
     named = tuple(world.rows[RESOURCES])
     missing = world.hub.resources.missing(asker.ctx, named)
 
-    seen = world.seen(asker, RESOURCES)
+    seen = world.visible_ids(asker, RESOURCES)
     _equal(world, asker, {str(record["id"]) for record in page.records}, seen)
     assert set(missing) == set(named) - seen
 
 
-async def _operations(world: VisibleWorld, asker: Asker) -> None:
+async def _operations(world: VisibleWorld, asker: OracleCaller) -> None:
     page = await world.hub.operations.history.page(asker.ctx, OperationFilter(limit=50))
 
     changes = [change for entry in page.entries for change in entry.operation.changes]
     told = {item.id for item in changes if item.collection in world.rows} - {ROOT_ID}
     seen = {row_id for row_id, row in world.gone.items() if asker.may_see(row)}
     # Which operations there were the oracle does not know, only of which rows they may tell.
-    _equal(world, asker, told, told & seen.union(*(world.seen(asker, kind) for kind in world.rows)), page)
+    _equal(world, asker, told, told & seen.union(*(world.visible_ids(asker, kind) for kind in world.rows)), page)
 
 
 QUESTIONS: tuple[Question, ...] = (
@@ -198,18 +200,20 @@ def _any(world: VisibleWorld, kind: str) -> str:
     return world.dice.choice(tuple(world.rows[kind]))
 
 
-async def _there_if_seen(world: VisibleWorld, asker: Asker, kind: str, row_id: str, reading: Awaitable[Any]) -> Any:  # noqa: ANN401 -- whatever is read
+async def _there_if_seen(
+    world: VisibleWorld, asker: OracleCaller, kind: str, row_id: str, reading: Awaitable[Any]
+) -> Any:  # noqa: ANN401 -- whatever is read
     """Return what a reading answers, None where the row is missing for the caller, which it must be just then."""
     try:
         answer = await reading
     except NotFound:
         answer = None
-    assert (answer is not None) is (row_id in world.seen(asker, kind)), (kind, row_id)
+    assert (answer is not None) is (row_id in world.visible_ids(asker, kind)), (kind, row_id)
     _equal(world, asker, set(), set(), answer)
     return answer
 
 
-def _equal(world: VisibleWorld, asker: Asker, told: set[str], seen: set[str], *whole: object) -> None:
+def _equal(world: VisibleWorld, asker: OracleCaller, told: set[str], seen: set[str], *whole: object) -> None:
     """Fail for a row that is told and not seen, or seen and not told, or named in what is told of others."""
     assert told == seen, f"leaked {sorted(told - seen)}, kept back {sorted(seen - told)}"
     named = (world.row(item) for item in set(_ID.findall(str(whole))))

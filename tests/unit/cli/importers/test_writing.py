@@ -17,7 +17,7 @@ from knowhub.knowledge.model import OnConflict
 from knowhub.knowledge.table import list_live_records
 from knowhub.web.mcp.fenced_text import FENCE_NOTE
 from tests.builders import local
-from tests.hubs import hub_on
+from tests.hubs import open_search_hub
 from tests.unit.cli.importers.test_readers import FILES, list_notes, read_source
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ TABLE = "Our knowledge-base:\n\n| tool | use |\n|---|---|\n| make | builds |\n\n
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    async with hub_on(tmp_path) as opened:
+    async with open_search_hub(tmp_path) as opened:
         yield opened
 
 
