@@ -88,7 +88,7 @@ async def save_chinese(hub: Hub) -> str:
     return await save_record(hub, new_knowledge(f"{CHINESE}。{SECRET}", task=CHINESE, tags={"斑驴": [CHINESE]}))
 
 
-async def import_line(hub: Hub) -> str:
+async def import_with_id(hub: Hub) -> str:
     await hub.knowledge.exchange.import_lines(
         local(), [import_line("kept-id", SECRET), import_line("other", "x")], OnConflict.FAIL
     )
@@ -105,7 +105,7 @@ async def import_line(hub: Hub) -> str:
         save_in_a_batch,
         save_with_duplicate,
         save_chinese,
-        import_line,
+        import_with_id,
     ],
 )
 async def test_nothing_in_the_directory_tells_of_an_erased_record(tmp_path: Path, deed: Deed) -> None:
