@@ -60,7 +60,7 @@ def main(root: Path, points: int, seed: int) -> None:
         folder = root / f"at-{first}"
         for _ in range(min(POINTS_A_FOLDER, points - first)):
             kill_once(folder, rng, tally)
-            asyncio.run(look_at(folder, tally))
+            asyncio.run(reopen_and_compare(folder, tally))
             if tally.damage:
                 # Nothing more is written on it.
                 break
@@ -92,18 +92,18 @@ def kill_once(folder: Path, rng: random.Random, tally: Tally, cut: Callable[[], 
     time.sleep(rng.random() * 0.06)
     told = b""
     if cut is not None:
-        told = waiting_in(read_end)
+        told = read_available(read_end)
         cut()
     os.kill(child, signal.SIGKILL)
     with os.fdopen(read_end, "rb") as pipe:
         told = told if cut is not None else pipe.read()
     os.waitpid(child, 0)
     for line in told.split(b"\n")[:-1]:
-        note(tally, json.loads(line))
+        note_answer(tally, json.loads(line))
     tally.points += 1
 
 
-def waiting_in(pipe: int) -> bytes:
+def read_available(pipe: int) -> bytes:
     """Return what was written into a pipe so far."""
     pieces = []
     while select.select([pipe], [], [], 0)[0] and (piece := os.read(pipe, 65536)):
@@ -111,7 +111,7 @@ def waiting_in(pipe: int) -> bytes:
     return b"".join(pieces)
 
 
-def note(tally: Tally, told: dict[str, Any]) -> None:
+def note_answer(tally: Tally, told: dict[str, Any]) -> None:
     tally.operations += 1
     for row in told["rows"]:
         known = tally.acknowledged.get(row["id"])
@@ -119,9 +119,9 @@ def note(tally: Tally, told: dict[str, Any]) -> None:
             tally.acknowledged[row["id"]] = row
 
 
-async def look_at(folder: Path, tally: Tally) -> None:
+async def reopen_and_compare(folder: Path, tally: Tally) -> None:
     """Reopen the folder and compare it with what was told; then write, so that the next kill finds that too."""
-    store = opened(folder)
+    store = open_writer_store(folder)
     try:
         compare(store, tally)
         if store.status().writable:
@@ -148,13 +148,13 @@ def compare(store: FileStore, tally: Tally) -> None:
 
 async def write_for_ever(folder: Path, told: int) -> None:
     """Run many writers that tell of each write after it was acknowledged."""
-    hub = domain_on(opened(folder))
+    hub = domain_on(open_writer_store(folder))
     await asyncio.gather(*(write(hub, random.Random(number), told) for number in range(WRITERS)))
 
 
 async def write(hub: Domain, rng: random.Random, told: int) -> None:
     ids: list[str] = []
-    verbs = (one_saved, many_saved, grouped, voted, patched, deleted_and_undone)
+    verbs = (save_one, save_many, save_group, vote, patch, delete_and_undo)
     while True:
         rows = await rng.choice(verbs)(hub, ids, f"{rng.random()} {time.monotonic_ns()}")
         ids += [row["id"] for row in rows]
@@ -162,23 +162,23 @@ async def write(hub: Domain, rng: random.Random, told: int) -> None:
         os.write(told, json.dumps({"rows": brief}).encode() + b"\n")
 
 
-async def one_saved(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+async def save_one(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     return [(await hub.knowledge.records.save(local(), new_knowledge(unique))).record]
 
 
-async def many_saved(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+async def save_many(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     task = f"together {unique}"
     items = [new_knowledge(f"{unique} {number}", task=task) for number in range(TOGETHER)]
     return [saved.record for saved in (await hub.knowledge.records.save_batch(local(), items)).records]
 
 
-async def grouped(hub: Domain, ids: list[str], unique: str) -> list[Any]:
-    decides = [in_group(unique, number) for number in range(TOGETHER)]
+async def save_group(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+    decides = [group_draft(unique, number) for number in range(TOGETHER)]
     outcomes = await hub.store.commit_group("default", "user:local", decides)
     return [outcome.operation.changes[0].after for outcome in outcomes if isinstance(outcome, Committed)]
 
 
-def in_group(unique: str, number: int) -> Callable[[AccountView], Draft]:
+def group_draft(unique: str, number: int) -> Callable[[AccountView], Draft]:
     def decide(view: AccountView) -> Draft:
         row = knowledge_row(f"group-{unique}-{number}", content=f"{unique} {number}", task=f"together {unique}")
         return Draft("import_knowledge", [Write(COLLECTION, row["id"], row)], group=Group(unique, number, TOGETHER))
@@ -186,27 +186,27 @@ def in_group(unique: str, number: int) -> Callable[[AccountView], Draft]:
     return decide
 
 
-async def voted(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+async def vote(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     if not ids:
-        return await one_saved(hub, ids, unique)
+        return await save_one(hub, ids, unique)
     case = Feedback(helpful_case={"task": unique})
     return [(await hub.knowledge.records.give_feedback(local(), ids[len(unique) % len(ids)], case)).record]
 
 
-async def patched(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+async def patch(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     if not ids:
-        return await one_saved(hub, ids, unique)
+        return await save_one(hub, ids, unique)
     return [(await hub.knowledge.records.patch(local(), ids[-1], {"content": unique})).record]
 
 
-async def deleted_and_undone(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+async def delete_and_undo(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     row = (await hub.knowledge.records.save(local(), new_knowledge(unique))).record
     operation_id = await hub.knowledge.records.delete(local(), row["id"])
     undone = await hub.operations.history.undo(local(), operation_id)
     return [change.after for change in undone.changes]
 
 
-def opened(folder: Path) -> FileStore:
+def open_writer_store(folder: Path) -> FileStore:
     return open_store(
         folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, WITH_NOTES), OPTIONS
     )

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.crash.killed_writers import POINTS_A_FOLDER, Tally, kill_once, look_at
+from tests.crash.killed_writers import POINTS_A_FOLDER, Tally, kill_once, reopen_and_compare
 
 # _IOR('X', 125, __u32), which ext4 and xfs share; what it is given says whether the journal in memory is written first.
 SHUTDOWN = 0x8004587D
@@ -39,7 +39,7 @@ class SmallDisk:
     folder: Path
 
     @classmethod
-    def made(cls, kind: str, root: Path) -> "SmallDisk":
+    def make(cls, kind: str, root: Path) -> "SmallDisk":
         disk = cls(root / f"{kind}.img", root / kind)
         disk.folder.mkdir(parents=True)
         with disk.image.open("wb") as file:
@@ -63,7 +63,7 @@ class SmallDisk:
         subprocess.run(["umount", str(self.folder)], check=True)
 
     @contextmanager
-    def powered(self) -> Iterator[None]:
+    def powered_on(self) -> Iterator[None]:
         self.power_on()
         try:
             yield
@@ -74,18 +74,18 @@ class SmallDisk:
 def main(kind: str, root: Path, points: int, seed: int) -> None:
     """Cut the power at `points` moments, ten in each folder, and print what came of it."""
     rng = random.Random(seed)
-    disk = SmallDisk.made(kind, root)
+    disk = SmallDisk.make(kind, root)
     total: Counter[str] = Counter()
     named: list[str] = []
     for first in range(0, points, POINTS_A_FOLDER):
         tally = Tally()
         for _ in range(min(POINTS_A_FOLDER, points - first)):
             cut_once(disk, rng, tally)
-            look_again(disk, tally)
+            recover_and_compare(disk, tally)
             if tally.damage:
                 # Nothing more is written on it.
                 break
-        with disk.powered():
+        with disk.powered_on():
             shutil.rmtree(disk.folder / "data")
         named += tally.lost + tally.half_applied + tally.damage
         total.update(points=tally.points, operations=tally.operations, quarantined=tally.quarantined)
@@ -96,15 +96,15 @@ def main(kind: str, root: Path, points: int, seed: int) -> None:
 def cut_once(disk: SmallDisk, rng: random.Random, tally: Tally) -> None:
     """Cut the power under many writers."""
     how = rng.choice((JOURNAL_LOST, JOURNAL_LOST, JOURNAL_LOST, JOURNAL_WRITTEN))
-    with disk.powered():
+    with disk.powered_on():
         kill_once(disk.folder / "data", rng, tally, lambda: disk.cut(how))
 
 
-def look_again(disk: SmallDisk, tally: Tally) -> None:
+def recover_and_compare(disk: SmallDisk, tally: Tally) -> None:
     """Recover the disk, compare it with what was told, write, and cut the power again."""
-    with disk.powered():
+    with disk.powered_on():
         reboot(disk.folder / "data")
-        asyncio.run(look_at(disk.folder / "data", tally))
+        asyncio.run(reopen_and_compare(disk.folder / "data", tally))
         disk.cut(JOURNAL_LOST)
 
 

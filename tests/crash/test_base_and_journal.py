@@ -10,9 +10,9 @@ import pytest
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.erasing.old_journal import JOURNAL
 from tests.builders import open_files
-from tests.crash import compacting as compaction
+from tests.crash import compaction_store
 from tests.crash import test_erasing_faults as erasing
-from tests.crash.dying import NEVER_REACHED, ONE_SEGMENT, open_or_die
+from tests.crash.process_death import NEVER_REACHED, ONE_SEGMENT, open_or_die
 from tests.erasing import find_files_with
 from tests.fakes.faulty_files import Plan
 
@@ -26,41 +26,41 @@ EVERY = [
 ]
 
 
-def tails() -> Iterator[bytes]:
+def iter_tails() -> Iterator[bytes]:
     rng = random.Random(13)
     for size in (1, 2, 512, 4095, 4096, 8192):
         yield bytes(size)
         yield rng.randbytes(size)
 
 
-def damages(good: bytes, step: int) -> Iterator[bytes]:
+def iter_damages(good: bytes, step: int) -> Iterator[bytes]:
     """Yield prefixes, the longest first, and the whole with tails."""
     yield from (good[:length] for length in range(len(good) - 1, -1, -step))
     yield b""
-    yield from (good + tail for tail in tails())
+    yield from (good + tail for tail in iter_tails())
 
 
 @pytest.mark.parametrize("step", EVERY)
 async def test_a_base_that_is_not_whole_is_named_and_what_is_read_of_it_is_right(tmp_path: Path, step: int) -> None:
-    async with compaction.opened(tmp_path) as store:
-        known = await compaction.fill(store, 3)
-        await compaction.compacted(store)
-        expected = compaction.state_of(store, known)
+    async with compaction_store.open_store(tmp_path) as store:
+        known = await compaction_store.fill(store, 3)
+        await compaction_store.compact(store)
+        expected = compaction_store.state_of(store, known)
     (base,) = (tmp_path / "change_log").glob("base-*")
     good = base.read_bytes()
-    for data in damages(good, step):
+    for data in iter_damages(good, step):
         base.write_bytes(data)
 
-        async with compaction.opened(tmp_path) as store:
-            found, status = compaction.state_of(store, known), store.status()
+        async with compaction_store.open_store(tmp_path) as store:
+            found, status = compaction_store.state_of(store, known), store.status()
 
         assert not status.writable
         assert base.name in status.damage[0].path
         assert all(text is None or text == expected[key] for key, text in found.items())
         assert base.read_bytes() == data
     base.write_bytes(good)
-    async with compaction.opened(tmp_path) as store:
-        assert (compaction.state_of(store, known), store.status().damage) == (expected, [])
+    async with compaction_store.open_store(tmp_path) as store:
+        assert (compaction_store.state_of(store, known), store.status().damage) == (expected, [])
 
 
 @pytest.mark.parametrize("step", EVERY)
@@ -69,7 +69,7 @@ async def test_a_journal_that_is_not_whole_is_named_and_overwrites_nothing(tmp_p
     folder = tmp_path / "data"
     good = (folder / "change_log" / JOURNAL).read_bytes()
     before = find_files_with(folder, erasing.SECRET)
-    for data in damages(good, step):
+    for data in iter_damages(good, step):
         (folder / "change_log" / JOURNAL).write_bytes(data)
 
         with pytest.raises(Unavailable, match=f"{JOURNAL} is damaged"):

@@ -12,20 +12,20 @@ from knowhub.core.ids import RandomIds, operation_id
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import domain_on, local
-from tests.crash.compacting import (
-    compacted,
+from tests.crash.compaction_store import (
+    compact,
     fill,
-    names_in,
-    opened,
+    list_log_files,
+    list_unpublished,
+    open_store,
     state_of,
-    unpublished,
 )
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    async with opened(tmp_path) as first, opened(tmp_path) as other:
+    async with open_store(tmp_path) as first, open_store(tmp_path) as other:
         known = await fill(first)
         await other.refresh()
         before, seen = state_of(first, known), list[Sequence[str]]()
@@ -33,7 +33,7 @@ async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: 
         async def looked_at(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             await asyncio.sleep(0.2)
             made = await run_in_process(RealFileSystem())(name, root, arguments)
-            seen.append(unpublished(tmp_path))
+            seen.append(list_unpublished(tmp_path))
             return made
 
         await asyncio.gather(first.compact(0.0, looked_at), other.compact(0.0, looked_at))
@@ -41,13 +41,13 @@ async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: 
         assert [len(names) for names in seen] in ([1], [1, 1])
         assert (first.status().writable, other.status().writable) == (True, True)
         assert state_of(first, known) == state_of(other, known) == before
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         assert (state_of(store, known), store.status().damage) == (before, [])
 
 
 @pytest.mark.parametrize("spoiling", ["emptied", "cut", "of another", "gone"])
 async def test_a_base_that_is_not_what_was_written_is_not_put_in_place(tmp_path: Path, spoiling: str) -> None:
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         known = await fill(store)
         before = state_of(store, known)
 
@@ -59,33 +59,33 @@ async def test_a_base_that_is_not_what_was_written_is_not_put_in_place(tmp_path:
         with pytest.raises(Unavailable):
             await store.compact(0.0, spoilt)
 
-        assert not any(name.startswith("base-") for name in names_in(tmp_path))
+        assert not any(name.startswith("base-") for name in list_log_files(tmp_path))
         assert store.status().writable
         patched = await domain_on(store).knowledge.records.patch(
             local(), known.knowledge_id, {"content": "written since"}
         )
         await domain_on(store).operations.history.undo(local(), patched.operation_id or "")
-        assert (await compacted(store)).operations > 0
+        assert (await compact(store)).operations > 0
         assert {key: row for key, row in state_of(store, known).items() if key[1] != known.knowledge_id} == {
             key: row for key, row in before.items() if key[1] != known.knowledge_id
         }
 
 
 async def test_what_a_dead_compaction_was_writing_goes_with_the_next(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         await fill(store)
         (tmp_path / "change_log" / "base-00000099.g9.jsonl").write_bytes(b"old")
 
-        await compacted(store)
+        await compact(store)
 
-        assert unpublished(tmp_path) == []
-        assert not any("00000099" in name for name in names_in(tmp_path))
+        assert list_unpublished(tmp_path) == []
+        assert not any("00000099" in name for name in list_log_files(tmp_path))
 
 
 async def test_an_operation_that_was_forgotten_is_told_from_one_that_never_was(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         known = await fill(store)
-        await compacted(store)
+        await compact(store)
         operations = domain_on(store).operations
 
         with pytest.raises(NotFound, match="a compaction has removed all up to number"):

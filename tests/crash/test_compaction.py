@@ -13,27 +13,27 @@ from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import share
 from knowhub.stores.files.subprocess_runner import run_in_process, run_in_subprocess
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, retry_key
-from tests.crash.compacting import (
+from tests.crash.compaction_store import (
     DAY_S,
     SMALL_SEGMENTS,
-    compacted,
+    compact,
     fill,
-    names_in,
-    opened,
+    list_log_files,
+    open_store,
     state_of,
 )
-from tests.crash.dying import NEVER_REACHED, dies
+from tests.crash.process_death import NEVER_REACHED, wait_for_death
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_rows_stay_and_operations_go(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         known = await fill(store)
         before, last_seq = state_of(store, known), store.last_seq
 
-        done = await compacted(store)
+        done = await compact(store)
 
         assert (done.operations, done.rows) == (last_seq, len(known.keys))
         assert done.bytes_after < done.bytes_before
@@ -41,7 +41,7 @@ async def test_rows_stay_and_operations_go(tmp_path: Path) -> None:
         assert [operation async for operation in store.operations("default")] == []
         with pytest.raises(NotFound):
             await domain_on(store).operations.history.undo(local(), known.operation_id)
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         assert (state_of(store, known), store.last_seq) == (before, last_seq)
         assert store.status().damage == []
         patched = await domain_on(store).knowledge.records.patch(
@@ -52,42 +52,42 @@ async def test_rows_stay_and_operations_go(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_left_open_or_on_disk_of_what_a_base_stands_for(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         known = await fill(store)
         before = state_of(store, known)
 
-        await compacted(store)
-        first = names_in(tmp_path)
+        await compact(store)
+        first = list_log_files(tmp_path)
         await fill(store)
-        await compacted(store)
+        await compact(store)
 
         assert state_of(store, known) == before
     assert [name[:5] for name in first] == ["base-", "segme"]
-    assert [name[:5] for name in names_in(tmp_path)] == ["base-", "segme"]
-    assert names_in(tmp_path) != first
+    assert [name[:5] for name in list_log_files(tmp_path)] == ["base-", "segme"]
+    assert list_log_files(tmp_path) != first
 
 
 async def test_a_child_process_writes_the_same_base(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         known = await fill(store)
         before = state_of(store, known)
 
         done = await store.compact(0.0, run_in_subprocess)
 
         assert (done.rows, state_of(store, known)) == (len(known.keys), before)
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         assert state_of(store, known) == before
 
 
 async def test_what_is_younger_than_the_retention_can_still_be_undone(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with opened(tmp_path, clock) as store:
+    async with open_store(tmp_path, clock) as store:
         known = await fill(store)
         clock.advance(20 * DAY_S)
         young = await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": "young"})
         clock.advance(15 * DAY_S)
 
-        done = await compacted(store, 30 * DAY_S)
+        done = await compact(store, 30 * DAY_S)
         undone = await domain_on(store).operations.history.undo(local(), young.operation_id or "")
 
         assert 0 < done.operations < store.last_seq
@@ -97,39 +97,39 @@ async def test_what_is_younger_than_the_retention_can_still_be_undone(tmp_path: 
 
 
 async def test_with_nothing_old_enough_nothing_is_done(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         known = await fill(store)
-        before = names_in(tmp_path)
+        before = list_log_files(tmp_path)
 
-        done = await compacted(store, DAY_S)
+        done = await compact(store, DAY_S)
 
         assert (done.operations, done.held_by_others, done.bytes_after) == (0, False, done.bytes_before)
         assert (await domain_on(store).operations.history.undo(local(), known.operation_id)).changes
-    assert set(before) <= set(names_in(tmp_path))
+    assert set(before) <= set(list_log_files(tmp_path))
 
 
 async def test_an_operation_that_a_retry_may_ask_for_stays(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with opened(tmp_path, clock) as store:
+    async with open_store(tmp_path, clock) as store:
         first = await domain_on(store).knowledge.records.save(local(), new_knowledge("once"), retry_key())
         await fill(store)
 
-        held = await compacted(store)
+        held = await compact(store)
         again = await domain_on(store).knowledge.records.save(local(), new_knowledge("once"), retry_key())
         clock.advance(2 * DAY_S)
-        done = await compacted(store)
+        done = await compact(store)
 
         assert (held.operations, again.record["id"]) == (0, first.record["id"])
         assert done.operations == store.last_seq
 
 
 async def test_another_process_reads_on_and_follows(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store, opened(tmp_path) as other:
+    async with open_store(tmp_path) as store, open_store(tmp_path) as other:
         known = await fill(store)
         await other.refresh()
         before = state_of(store, known)
 
-        done = await compacted(store)
+        done = await compact(store)
         as_it_was = state_of(other, known)
         await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": "after the compaction"})
         await other.refresh()
@@ -141,17 +141,17 @@ async def test_another_process_reads_on_and_follows(tmp_path: Path) -> None:
         saved = await domain_on(other).knowledge.records.save(local(), new_knowledge("by the other"))
         await store.refresh()
         assert store.state("default").table("knowledge").text(saved.record["id"])
-        assert (await compacted(other)).operations > 0
+        assert (await compact(other)).operations > 0
         assert state_of(store, known) == state_of(other, known)
 
 
 async def test_what_another_process_has_not_read_yet_is_not_dropped(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store, opened(tmp_path) as other:
+    async with open_store(tmp_path) as store, open_store(tmp_path) as other:
         known = await fill(store)
 
-        held = await compacted(store)
+        held = await compact(store)
         await other.refresh()
-        done = await compacted(store)
+        done = await compact(store)
 
         assert (held.operations, held.held_by_others) == (0, True)
         assert done.operations == store.last_seq
@@ -160,15 +160,15 @@ async def test_what_another_process_has_not_read_yet_is_not_dropped(tmp_path: Pa
 
 @pytest.mark.parametrize("where", ["header", "a row", "the end"])
 async def test_a_damaged_base_is_named_and_nothing_more_is_written(tmp_path: Path, where: str) -> None:
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         known = await fill(store, 150)
-        await compacted(store)
+        await compact(store)
     (base,) = (tmp_path / "change_log").glob("base-*")
     data = bytearray(base.read_bytes())
     data[{"header": 30, "a row": len(data) // 2, "the end": len(data) - 20}[where]] ^= 4
     base.write_bytes(data)
 
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         status = store.status()
 
         assert not status.writable
@@ -181,27 +181,27 @@ async def test_a_crash_at_any_call_of_a_compaction_changes_no_row(tmp_path: Path
     deaths = 0
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
-        async with opened(folder) as store:
+        async with open_store(folder) as store:
             known = await fill(store, 9)
             before = state_of(store, known)
         files = FaultyFileSystem()
         store = open_files(folder, files, SMALL_SEGMENTS)
         files.begin(Plan(crash_at=call, half_written=True))
 
-        died = await dies(files, compacted(store, files=files))
+        died = await wait_for_death(files, compact(store, files=files))
 
         if not died:
             await store.close()
-        async with opened(folder) as reopened:
+        async with open_store(folder) as reopened:
             assert (state_of(reopened, known), reopened.status().damage) == (before, [])
             await domain_on(reopened).knowledge.records.patch(
                 local(), known.knowledge_id, {"content": "after the crash"}
             )
-            assert (await compacted(reopened)).held_by_others is False
-        async with opened(folder) as reopened:
+            assert (await compact(reopened)).held_by_others is False
+        async with open_store(folder) as reopened:
             changed = {key for key, text in state_of(reopened, known).items() if text != before[key]}
             assert changed == {("knowledge", known.knowledge_id)}
-            left = [name for name in names_in(folder) if not name.endswith(".tmp")]
+            left = [name for name in list_log_files(folder) if not name.endswith(".tmp")]
             assert [name[:5] for name in left] == ["base-", "segme"]
         if not died:
             break
@@ -219,7 +219,7 @@ async def test_another_process_goes_on_after_a_death_at_any_call(tmp_path: Path)
         store = open_files(folder, files)
         files.begin(Plan(crash_at=call))
 
-        died = await dies(files, compacted(store, files=files))
+        died = await wait_for_death(files, compact(store, files=files))
 
         if not died:
             await store.close()
@@ -227,7 +227,7 @@ async def test_another_process_goes_on_after_a_death_at_any_call(tmp_path: Path)
         await domain_on(other).knowledge.records.patch(local(), known.knowledge_id, patched)
         state = state_of(other, known)
         await other.close()
-        async with opened(folder) as reopened:
+        async with open_store(folder) as reopened:
             assert (state_of(reopened, known), reopened.status().damage) == (state, [])
         if not died:
             break
@@ -238,28 +238,28 @@ async def test_another_process_goes_on_after_a_death_at_any_call(tmp_path: Path)
 @pytest.mark.parametrize("kind", ["write_at", "sync", "sync_folder", "rename"])
 async def test_a_failed_compaction_loses_nothing(tmp_path: Path, kind: str) -> None:
     files = FaultyFileSystem()
-    async with opened(tmp_path, files=files) as store:
+    async with open_store(tmp_path, files=files) as store:
         known = await fill(store)
         before = state_of(store, known)
         # A segment of its own first, so that what fails is the base.
-        await compacted(store, DAY_S)
+        await compact(store, DAY_S)
         files.begin(Plan(fail_at=1, error=28, kinds=(kind,)))
 
         problem: Any = None
         try:
-            await compacted(store, files=files)
+            await compact(store, files=files)
         except Exception as raised:  # noqa: BLE001 -- whatever it is, it must be named
             problem = raised
 
         assert problem is not None
         assert state_of(store, known) == before
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         assert (state_of(store, known), store.status().damage) == (before, [])
-        await compacted(store)
+        await compact(store)
         assert state_of(store, known) == before
     # Where the folder could not be synced, the segment that was begun stays, with nothing in it.
-    assert [name[:5] for name in names_in(tmp_path)][:2] == ["base-", "segme"]
-    assert len(names_in(tmp_path)) <= 3
+    assert [name[:5] for name in list_log_files(tmp_path)][:2] == ["base-", "segme"]
+    assert len(list_log_files(tmp_path)) <= 3
 
 
 def spoil(folder: Path, where: float) -> None:
@@ -270,11 +270,11 @@ def spoil(folder: Path, where: float) -> None:
 
 
 async def test_a_base_whose_header_does_not_read_back_costs_who_has_the_log_open_nothing(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store, opened(tmp_path) as other:
+    async with open_store(tmp_path) as store, open_store(tmp_path) as other:
         known = await fill(store)
         await other.refresh()
         before = state_of(other, known)
-        await compacted(store)
+        await compact(store)
         spoil(tmp_path, 0.001)
 
         await other.refresh()
@@ -284,11 +284,11 @@ async def test_a_base_whose_header_does_not_read_back_costs_who_has_the_log_open
 
 
 async def test_a_row_of_a_base_that_does_not_read_back_is_named_by_who_has_the_log_open(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store, opened(tmp_path) as other:
+    async with open_store(tmp_path) as store, open_store(tmp_path) as other:
         known = await fill(store, 150)
         await other.refresh()
         before = state_of(other, known)
-        await compacted(store)
+        await compact(store)
         spoil(tmp_path, 0.5)
 
         await other.refresh()
@@ -302,7 +302,7 @@ async def test_a_row_of_a_base_that_does_not_read_back_is_named_by_who_has_the_l
 
 async def test_what_another_process_looks_at_is_dropped_by_the_next_compaction(tmp_path: Path) -> None:
     oldest = tmp_path / "change_log" / "segment-00000001.jsonl"
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         known = await fill(store)
         before = state_of(store, known)
         looking: list[int] = []
@@ -315,8 +315,8 @@ async def test_what_another_process_looks_at_is_dropped_by_the_next_compaction(t
         done = await store.compact(0.0, while_one_looks)
         still_there = oldest.exists()
         os.close(looking[0])
-        await compacted(store)
+        await compact(store)
 
         assert (done.operations, still_there) == (store.last_seq, True)
-        assert [name[:5] for name in names_in(tmp_path)] == ["base-", "segme"]
+        assert [name[:5] for name in list_log_files(tmp_path)] == ["base-", "segme"]
         assert state_of(store, known) == before

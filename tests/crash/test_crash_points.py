@@ -10,14 +10,14 @@ import pytest
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, OnConflict, Vote
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, domain_on, import_line, local, new_knowledge, open_domain, open_files, rows_of
-from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies, open_or_die
+from tests.crash.process_death import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, open_or_die, wait_for_death
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRecords:
     """A folder with some records, and what is known of them."""
 
     knowledge_id: str
@@ -25,66 +25,66 @@ class Prepared:
     operation_id: str
 
 
-Verb = Callable[[Domain, Prepared], Coroutine[Any, Any, object]]
+Verb = Callable[[Domain, PreparedRecords], Coroutine[Any, Any, object]]
 
 
-async def prepare(folder: Path) -> Prepared:
+async def prepare(folder: Path) -> PreparedRecords:
     async with open_domain(folder) as hub:
         first = await hub.knowledge.records.save(local(), new_knowledge("first"))
         other = await hub.knowledge.records.save(local(), new_knowledge("other"))
         patch = await hub.knowledge.records.patch(local(), first.record["id"], {"content": "first, mended"})
     assert patch.operation_id is not None
-    return Prepared(first.record["id"], other.record["id"], patch.operation_id)
+    return PreparedRecords(first.record["id"], other.record["id"], patch.operation_id)
 
 
-async def save(hub: Domain, known: Prepared) -> object:
+async def save(hub: Domain, known: PreparedRecords) -> object:
     return await hub.knowledge.records.save(local(), new_knowledge("saved"))
 
 
-async def save_batch(hub: Domain, known: Prepared) -> object:
+async def save_batch(hub: Domain, known: PreparedRecords) -> object:
     return await hub.knowledge.records.save_batch(local(), [new_knowledge(f"batch {number}") for number in range(5)])
 
 
-async def patch(hub: Domain, known: Prepared) -> object:
+async def patch(hub: Domain, known: PreparedRecords) -> object:
     return await hub.knowledge.records.patch(local(), known.knowledge_id, {"content": "patched", "tags": {"a": "b"}})
 
 
-async def delete(hub: Domain, known: Prepared) -> object:
+async def delete(hub: Domain, known: PreparedRecords) -> object:
     return await hub.knowledge.records.delete(local(), known.knowledge_id)
 
 
-async def feedback(hub: Domain, known: Prepared) -> object:
+async def feedback(hub: Domain, known: PreparedRecords) -> object:
     return await hub.knowledge.records.give_feedback(local(), known.knowledge_id, Feedback(helpful_case={"task": "t"}))
 
 
-async def feedback_batch(hub: Domain, known: Prepared) -> object:
+async def feedback_batch(hub: Domain, known: PreparedRecords) -> object:
     votes = [Vote(known.knowledge_id, True, {"task": "t"}), Vote(known.other_id, False, {"task": "t"})]
     return await hub.knowledge.records.give_feedback_batch(local(), votes)
 
 
-async def import_group(hub: Domain, known: Prepared) -> object:
+async def import_group(hub: Domain, known: PreparedRecords) -> object:
     # Over a thousand lines are several operations, which are all there or none.
     lines: Sequence[ImportedKnowledge] = [import_line(f"import-{number}", f"line {number}") for number in range(1001)]
     return await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
 
 
-async def undo(hub: Domain, known: Prepared) -> object:
+async def undo(hub: Domain, known: PreparedRecords) -> object:
     return await hub.operations.history.undo(local(), known.operation_id)
 
 
 VERBS: Sequence[Verb] = (save, save_batch, patch, delete, feedback, feedback_batch, import_group, undo)
 
 
-async def contents_after(folder: Path, options: StoreOptions) -> dict[str, bytes]:
+async def reopen_rows(folder: Path, options: StoreOptions) -> dict[str, bytes]:
     async with open_domain(folder, None, options) as hub:
         assert hub.store.status().damage == []
         return rows_of(hub.store)
 
 
-async def written_then_reopened(folder: Path, options: StoreOptions, found: dict[str, bytes]) -> None:
+async def write_and_reopen(folder: Path, options: StoreOptions, found: dict[str, bytes]) -> None:
     async with open_domain(folder, None, options) as hub:
         saved = await hub.knowledge.records.save(local(), new_knowledge("written after the crash"))
-    after = await contents_after(folder, options)
+    after = await reopen_rows(folder, options)
     assert {row_id: row for row_id, row in after.items() if row_id != saved.record["id"]} == found
     assert saved.record["id"] in after
 
@@ -99,14 +99,14 @@ async def test_a_crash_leaves_the_state_before_or_after(
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         known = await prepare(folder)
-        before = await contents_after(folder, options)
+        before = await reopen_rows(folder, options)
         files = FaultyFileSystem()
         store = open_files(folder, files, options)
         files.begin(Plan(crash_at=call, half_written=half_written))
 
-        died = await dies(files, verb(domain_on(store), known))
+        died = await wait_for_death(files, verb(domain_on(store), known))
         acknowledged = rows_of(store)
-        found = await contents_after(folder, options)
+        found = await reopen_rows(folder, options)
 
         if not died:
             await store.close()
@@ -114,7 +114,7 @@ async def test_a_crash_leaves_the_state_before_or_after(
             break
         deaths += 1
         assert found == before or is_after(found, before, verb)
-        await written_then_reopened(folder, options, found)
+        await write_and_reopen(folder, options, found)
     assert deaths == (2 if options is ONE_SEGMENT else 7)
 
 
@@ -130,7 +130,7 @@ async def test_a_crash_while_a_directory_is_made_leaves_one_that_opens(tmp_path:
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         store = open_or_die(folder, Plan(crash_at=call))
-        await written_then_reopened(folder, ONE_SEGMENT, {})
+        await write_and_reopen(folder, ONE_SEGMENT, {})
         if store is not None:
             await store.close()
             break
@@ -144,13 +144,13 @@ async def test_a_crash_while_a_directory_is_recovered_leaves_one_that_opens(tmp_
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         await prepare(folder)
-        before = await contents_after(folder, ONE_SEGMENT)
+        before = await reopen_rows(folder, ONE_SEGMENT)
         # As after a reboot: LOCK is gone, so that the log alone says where it ends.
         (folder / "LOCK").unlink()
         segment = folder / "change_log" / "segment-00000001.jsonl"
         segment.write_bytes(segment.read_bytes() + torn)
         store = open_or_die(folder, Plan(crash_at=call))
-        await written_then_reopened(folder, ONE_SEGMENT, before)
+        await write_and_reopen(folder, ONE_SEGMENT, before)
         if store is not None:
             await store.close()
             break
@@ -161,7 +161,7 @@ async def test_a_crash_while_a_directory_is_recovered_leaves_one_that_opens(tmp_
 @pytest.mark.parametrize("call", range(1, 8))
 async def test_a_crash_while_writing_resumes_after_a_fault_loses_nothing(tmp_path: Path, call: int) -> None:
     known = await prepare(tmp_path)
-    before = await contents_after(tmp_path, ONE_SEGMENT)
+    before = await reopen_rows(tmp_path, ONE_SEGMENT)
     files = FaultyFileSystem()
     store = open_files(tmp_path, files)
     files.begin(Plan(fail_at=1, error=28, kinds=("sync_data",)))
@@ -169,9 +169,9 @@ async def test_a_crash_while_writing_resumes_after_a_fault_loses_nothing(tmp_pat
         await save(domain_on(store), known)
     files.begin(Plan(crash_at=call))
 
-    died = await dies(files, save(domain_on(store), known))
+    died = await wait_for_death(files, save(domain_on(store), known))
 
-    found = await contents_after(tmp_path, ONE_SEGMENT)
+    found = await reopen_rows(tmp_path, ONE_SEGMENT)
     assert died
     assert found == before or is_after(found, before, save)
-    await written_then_reopened(tmp_path, ONE_SEGMENT, found)
+    await write_and_reopen(tmp_path, ONE_SEGMENT, found)

@@ -28,7 +28,7 @@ TAILS = (1, 2, 3, 7, 64, 511, 512, 513, 4095, 4096, 4097, 8191, 8192)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class NotesFolder:
     """A closed folder with one note to each line of its log."""
 
     folder: Path
@@ -61,36 +61,36 @@ class Written:
         raise IndexError(offset)
 
 
-def noting(number: int, text: str = "said", group: Group | None = None) -> Callable[[AccountView], Draft]:
+def note_draft(number: int, text: str = "said", group: Group | None = None) -> Callable[[AccountView], Draft]:
     row = {"id": f"note-{number}", "text": text, "version": 1}
     return lambda _view: Draft("save_note", [Write(NOTES, f"note-{number}", row)], group=group)
 
 
-async def note(store: FileStore, number: int) -> None:
-    await store.commit("default", "user:li", noting(number))
+async def commit_note(store: FileStore, number: int) -> None:
+    await store.commit("default", "user:li", note_draft(number))
 
 
-async def written(folder: Path, batches: int = 1) -> Written:
+async def write_notes(folder: Path, batches: int = 1) -> NotesFolder:
     """Write notes: three in one batch, one alone, a group of two."""
     store = open_files(folder)
     groups = []
     for batch in range(batches):
         first = batch * 6
-        await asyncio.gather(*(note(store, first + number) for number in range(3)))
-        await note(store, first + 3)
-        pair = [noting(first + 4 + index, group=Group(f"group-{batch}", index, 2)) for index in range(2)]
+        await asyncio.gather(*(commit_note(store, first + number) for number in range(3)))
+        await commit_note(store, first + 3)
+        pair = [note_draft(first + 4 + index, group=Group(f"group-{batch}", index, 2)) for index in range(2)]
         await store.commit_group("default", "user:li", pair)
         groups.append((first + 4, first + 5))
     await store.close()
     log = (folder / SEGMENT).read_bytes()
-    return Written(folder, log, log.splitlines(keepends=True), groups)
+    return NotesFolder(folder, log, log.splitlines(keepends=True), groups)
 
 
 def notes_of(store: FileStore) -> dict[str, bytes]:
     return dict(store.state("default").memory_table(NOTES).texts())
 
 
-async def reopened(folder: Path) -> tuple[dict[str, bytes], Any]:
+async def reopen(folder: Path) -> tuple[dict[str, bytes], Any]:
     store = open_files(folder)
     try:
         return notes_of(store), store.status()
@@ -98,7 +98,7 @@ async def reopened(folder: Path) -> tuple[dict[str, bytes], Any]:
         await store.close()
 
 
-def with_log(source: Written, target: Path, log: bytes, *, is_trusted: bool) -> Path:
+def place_log(source: NotesFolder, target: Path, log: bytes, *, is_trusted: bool) -> Path:
     """Put `log` in the place of the folder's own, under its LOCK, or in a copy whose LOCK is not believed."""
     if is_trusted:
         (source.folder / SEGMENT).write_bytes(log)
@@ -111,16 +111,16 @@ def with_log(source: Written, target: Path, log: bytes, *, is_trusted: bool) -> 
 
 @STEPS
 async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_path: Path, step: int) -> None:
-    source = await written(tmp_path / "source")
+    source = await write_notes(tmp_path / "source")
     header = len(source.lines[0])
-    all_notes, _ = await reopened(source.folder)
-    copy = with_log(source, tmp_path / "copy", source.log, is_trusted=False)
-    for length in offsets(source, step, header):
+    all_notes, _ = await reopen(source.folder)
+    copy = place_log(source, tmp_path / "copy", source.log, is_trusted=False)
+    for length in list_offsets(source, step, header):
         shutil.rmtree(copy / "quarantine", ignore_errors=True)
         (copy / "LOCK").write_bytes(bytes(4096))
         (copy / SEGMENT).write_bytes(source.log[:length])
 
-        notes, status = await reopened(copy)
+        notes, status = await reopen(copy)
 
         expected = source.whole_below(length)
         kept = header + sum(len(source.lines[number + 1]) for number in expected)
@@ -132,28 +132,28 @@ async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_
 
 @STEPS
 async def test_every_prefix_shorter_than_what_was_acknowledged_is_named(tmp_path: Path, step: int) -> None:
-    source = await written(tmp_path / "source")
-    all_notes, _ = await reopened(source.folder)
-    for length in offsets(source, step)[:-1]:
+    source = await write_notes(tmp_path / "source")
+    all_notes, _ = await reopen(source.folder)
+    for length in list_offsets(source, step)[:-1]:
         (source.folder / SEGMENT).write_bytes(source.log[:length])
 
-        notes, status = await reopened(source.folder)
+        notes, status = await reopen(source.folder)
 
         assert status.damage
         assert not status.writable
         assert notes.items() <= all_notes.items()
-        assert len(notes) >= len([end for end in ends(source) if end <= length]) - 1
+        assert len(notes) >= len([end for end in line_ends(source) if end <= length]) - 1
         assert (source.folder / SEGMENT).read_bytes() == source.log[:length]
 
 
-def offsets(source: Written, step: int, first: int = 0) -> list[int]:
+def list_offsets(source: NotesFolder, step: int, first: int = 0) -> list[int]:
     """Return some of the offsets of a log: those around the ends of its lines, and each `step` between."""
-    near = [end + more for end in ends(source) for more in (-2, -1, 0, 1, 2)]
+    near = [end + more for end in line_ends(source) for more in (-2, -1, 0, 1, 2)]
     last = len(source.log)
     return sorted({*range(first, last, step), *(at for at in near if first <= at <= last)})
 
 
-def ends(source: Written) -> list[int]:
+def line_ends(source: NotesFolder) -> list[int]:
     return [sum(map(len, source.lines[: number + 1])) for number in range(len(source.lines))]
 
 
@@ -161,15 +161,15 @@ def ends(source: Written) -> list[int]:
 @pytest.mark.parametrize("kind", ["NUL", "garbage", "half a line and NUL"])
 async def test_bytes_behind_the_end_are_cut_and_kept(tmp_path: Path, kind: str, is_trusted: bool) -> None:
     rng = random.Random(7)
-    source = await written(tmp_path / "source")
-    all_notes, _ = await reopened(source.folder)
+    source = await write_notes(tmp_path / "source")
+    all_notes, _ = await reopen(source.folder)
     for size in (*TAILS, *(rng.randint(1, 8192) for _ in range(20))):
         half = source.lines[-1][: len(source.lines[-1]) // 2]
         tail = {"NUL": bytes(size), "garbage": rng.randbytes(size), "half a line and NUL": half + bytes(size)}[kind]
-        folder = with_log(source, tmp_path / "copy", source.log + tail, is_trusted=is_trusted)
+        folder = place_log(source, tmp_path / "copy", source.log + tail, is_trusted=is_trusted)
 
-        notes, status = await reopened(folder)
-        again, later = await reopened(folder)
+        notes, status = await reopen(folder)
+        again, later = await reopen(folder)
 
         assert notes == again == all_notes
         assert status.damage == later.damage == []
@@ -183,16 +183,16 @@ async def test_bytes_behind_the_end_are_cut_and_kept(tmp_path: Path, kind: str, 
 async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(
     tmp_path: Path, is_trusted: bool, step: int
 ) -> None:
-    source = await written(tmp_path / "source", batches=2)
-    all_notes, _ = await reopened(source.folder)
-    folder = with_log(source, tmp_path / "copy", source.log, is_trusted=is_trusted)
-    for offset in offsets(source, step)[:-1]:
+    source = await write_notes(tmp_path / "source", batches=2)
+    all_notes, _ = await reopen(source.folder)
+    folder = place_log(source, tmp_path / "copy", source.log, is_trusted=is_trusted)
+    for offset in list_offsets(source, step)[:-1]:
         shutil.rmtree(folder / "quarantine", ignore_errors=True)
         if not is_trusted:
             (folder / "LOCK").write_bytes(bytes(4096))
-        (folder / SEGMENT).write_bytes(flipped(source.log, offset * 8 + offset % 8))
+        (folder / SEGMENT).write_bytes(flip(source.log, offset * 8 + offset % 8))
 
-        notes, status = await reopened(folder)
+        notes, status = await reopen(folder)
 
         struck = source.line_at(offset)
         assert status.damage or status.quarantined
@@ -204,20 +204,20 @@ async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(
             assert not status.writable
 
 
-def checked(data: bytes, start: int, seq: int, *, durable: bool) -> SegmentRead:
+def read_lines(data: bytes, start: int, seq: int, *, durable: bool) -> SegmentRead:
     return read_segment(data, start, seq, durable=durable)
 
 
-def flipped(data: bytes, bit: int) -> bytes:
+def flip(data: bytes, bit: int) -> bytes:
     changed = bytearray(data)
     changed[bit // 8] ^= 1 << bit % 8
     return bytes(changed)
 
 
 async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> None:
-    source = await written(tmp_path / "source")
+    source = await write_notes(tmp_path / "source")
     start = len(source.lines[0])
-    good = rows_in(checked(source.log[start:], start, 1, durable=True).lines)
+    good = rows_in(read_lines(source.log[start:], start, 1, durable=True).lines)
 
     bits = range(start * 8, len(source.log) * 8)
     unnoticed = [bit for bit in bits if is_silently_wrong(source.log, start, bit, good)]
@@ -229,16 +229,16 @@ async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> Non
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_path: Path) -> None:
-    source = await written(tmp_path / "source", batches=55)
+    source = await write_notes(tmp_path / "source", batches=55)
     start = len(source.lines[0])
-    good = rows_in(checked(source.log[start:], start, 1, durable=True).lines)
+    good = rows_in(read_lines(source.log[start:], start, 1, durable=True).lines)
 
     unnoticed = []
     for number, line in enumerate(source.lines[1:], start=1):
         offset = sum(map(len, source.lines[:number]))
         # What stands before the flipped line and after the next two is not touched by the flip.
         near = b"".join(source.lines[number : number + 3])
-        known = rows_in(checked(near, offset, number, durable=True).lines)
+        known = rows_in(read_lines(near, offset, number, durable=True).lines)
         unnoticed += [bit for bit in range(len(line) * 8) if is_wrong_near(near, offset, number, bit, known)]
 
     assert len(source.log) > 100_000
@@ -247,9 +247,9 @@ async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_p
 
 
 def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) -> bool:
-    data = flipped(log, bit)[start:]
+    data = flip(log, bit)[start:]
     for durable in (True, False):
-        judged = checked(data, start, 1, durable=durable)
+        judged = read_lines(data, start, 1, durable=durable)
         rows = rows_in(judged.lines)
         named = bool(judged.damage) or judged.end < start + len(data)
         if not named or not rows.items() <= good.items():
@@ -258,7 +258,7 @@ def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) ->
 
 
 def is_wrong_near(near: bytes, offset: int, seq: int, bit: int, known: dict[str, Row]) -> bool:
-    judged = checked(flipped(near, bit), offset, seq, durable=True)
+    judged = read_lines(flip(near, bit), offset, seq, durable=True)
     # What is damaged is known when the lines have been read.
     rows = rows_in(judged.lines)
     return not judged.damage or not rows.items() <= known.items()
@@ -271,17 +271,17 @@ def rows_in(lines: Iterable[Any]) -> dict[str, Row]:
 @pytest.mark.parametrize("page_bytes", [512, 4096])
 async def test_a_page_of_the_last_batch_that_never_reached_the_disk_is_torn(tmp_path: Path, page_bytes: int) -> None:
     store = open_files(tmp_path / "source")
-    await note(store, 0)
+    await commit_note(store, 0)
     last_batch = (tmp_path / "source" / SEGMENT).stat().st_size
-    await asyncio.gather(*(note(store, number) for number in range(1, 40)))
+    await asyncio.gather(*(commit_note(store, number) for number in range(1, 40)))
     await store.close()
     log = (tmp_path / "source" / SEGMENT).read_bytes()
-    source = Written(tmp_path / "source", log, log.splitlines(keepends=True), [])
+    source = NotesFolder(tmp_path / "source", log, log.splitlines(keepends=True), [])
     for page in range(-(-last_batch // page_bytes), len(log) // page_bytes):
         start, end = page * page_bytes, (page + 1) * page_bytes
-        folder = with_log(source, tmp_path / "copy", log[:start] + bytes(page_bytes) + log[end:], is_trusted=False)
+        folder = place_log(source, tmp_path / "copy", log[:start] + bytes(page_bytes) + log[end:], is_trusted=False)
 
-        notes, status = await reopened(folder)
+        notes, status = await reopen(folder)
 
         assert set(notes) == source.notes(range(source.line_at(start)))
         assert status.damage == []
@@ -291,13 +291,13 @@ async def test_a_page_of_the_last_batch_that_never_reached_the_disk_is_torn(tmp_
 
 @pytest.mark.parametrize("is_trusted", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
 async def test_whole_lines_that_change_places_are_named(tmp_path: Path, is_trusted: bool) -> None:
-    source = await written(tmp_path / "source")
-    all_notes, _ = await reopened(source.folder)
+    source = await write_notes(tmp_path / "source")
+    all_notes, _ = await reopen(source.folder)
     header, first, second, third, *rest = source.lines
     for lines in ([header, second, first, third, *rest], [header, first, first, third, *rest]):
-        folder = with_log(source, tmp_path / "copy", b"".join(lines), is_trusted=is_trusted)
+        folder = place_log(source, tmp_path / "copy", b"".join(lines), is_trusted=is_trusted)
 
-        notes, status = await reopened(folder)
+        notes, status = await reopen(folder)
 
         assert status.damage
         assert notes.items() <= all_notes.items()
@@ -305,14 +305,14 @@ async def test_whole_lines_that_change_places_are_named(tmp_path: Path, is_trust
 
 
 async def test_a_damaged_log_is_read_and_never_written(tmp_path: Path) -> None:
-    source = await written(tmp_path / "source")
+    source = await write_notes(tmp_path / "source")
     offset = len(source.lines[0]) + 10
-    damaged = flipped(source.log, offset * 8)
+    damaged = flip(source.log, offset * 8)
     (source.folder / SEGMENT).write_bytes(damaged)
     store = open_files(source.folder)
 
     with pytest.raises(ReadOnly, match=r"segment-00000001.jsonl at offset"):
-        await note(store, 99)
+        await commit_note(store, 99)
     await store.refresh()
     numbers = [operation.seq async for operation in store.operations("default")]
     await store.close()
@@ -324,12 +324,12 @@ async def test_a_damaged_log_is_read_and_never_written(tmp_path: Path) -> None:
 async def test_damage_at_the_end_of_a_segment_hides_nothing_of_the_next(tmp_path: Path) -> None:
     store = open_files(tmp_path, options=StoreOptions(segment_bytes=1))
     for number in range(4):
-        await note(store, number)
+        await commit_note(store, number)
     await store.close()
     second = tmp_path / "change_log" / "segment-00000002.jsonl"
-    second.write_bytes(flipped(second.read_bytes(), second.stat().st_size * 8 - 80))
+    second.write_bytes(flip(second.read_bytes(), second.stat().st_size * 8 - 80))
 
-    notes, status = await reopened(tmp_path)
+    notes, status = await reopen(tmp_path)
 
     assert sorted(notes) == ["note-1", "note-2", "note-3"]
     assert [Path(damage.path).name for damage in status.damage] == ["segment-00000002.jsonl"]
@@ -339,7 +339,7 @@ async def test_damage_at_the_end_of_a_segment_hides_nothing_of_the_next(tmp_path
 async def test_bytes_that_vanish_under_an_open_store_are_named_by_its_next_read(tmp_path: Path, boundary: bool) -> None:
     reader, writer = open_files(tmp_path), open_files(tmp_path)
     header = (tmp_path / SEGMENT).stat().st_size
-    await note(writer, 1)
+    await commit_note(writer, 1)
     with (tmp_path / SEGMENT).open("r+b") as file:
         file.truncate(header if boundary else header + 20)
 
@@ -356,7 +356,7 @@ async def test_a_whole_line_that_tells_no_operation_is_named_however_it_is_read(
     tmp_path: Path, *, is_reopened: bool
 ) -> None:
     reader, writer = open_files(tmp_path), open_files(tmp_path)
-    await note(writer, 1)
+    await commit_note(writer, 1)
     header, line = (tmp_path / SEGMENT).read_bytes().splitlines(keepends=True)
     # As another program would leave it: the number is right, and so is the checksum.
     foreign = line[:-SEAL_BYTES].replace(b'"account"', b'"accnuot"')

@@ -35,7 +35,7 @@ KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class DirectoryAnswers:
     """What is asked of a directory, whatever is derived from its log."""
 
     found: Sequence[str]
@@ -43,7 +43,7 @@ class Answers:
     infos: Sequence[str]
 
 
-async def filled(folder: Path) -> Answers:
+async def fill(folder: Path) -> DirectoryAnswers:
     """Make a directory with one of every kind of derived file."""
     async with open_search_hub(folder) as hub:
         for number in range(3):
@@ -52,52 +52,54 @@ async def filled(folder: Path) -> Answers:
         await hub.keywords.infos.create(local(), NewInfo("info", keyword_ids=[str(row["id"]) for row in made.rows]))
         await hub.keywords.search.search(local(), "python")
         await hub.maintenance.tick()
-        return await answers_of(hub)
+        return await ask(hub)
 
 
-async def answers_of(hub: Hub) -> Answers:
+async def ask(hub: Hub) -> DirectoryAnswers:
     found = await hub.knowledge.search.search(local(), SearchQuery("zebra"))
     keyword = await hub.keywords.search.search(local(), "python")
     infos = [head.id for head in list_newest_infos(hub.store.view("default"))]
-    return Answers([str(record["id"]) for record in found.records], keyword, infos)
+    return DirectoryAnswers([str(record["id"]) for record in found.records], keyword, infos)
 
 
-async def written_on(hub: Hub, name: str) -> str:
+async def write_more(hub: Hub, name: str) -> str:
     """Write a row of every collection, so that every derived file is to be brought up."""
     keyword = (await hub.keywords.tree.create(local(), NewKeyword(name))).row
     await hub.keywords.infos.create(local(), NewInfo(name, keyword_ids=[str(keyword["id"])]))
     return await save_record(hub, new_knowledge(f"lion {name}"))
 
 
-async def holds(source: Path, path: Path, data: bytes, expected: Answers, *, mends: bool = True) -> None:
+async def check_damage(
+    source: Path, path: Path, data: bytes, expected: DirectoryAnswers, *, mends: bool = True
+) -> None:
     """Fail where a directory with `data` for one of its derived files answers otherwise, or upkeep does not mend it."""
     # A fresh name each time: a thread of the index's library may still tidy up in a folder that was closed.
     folder = Path(tempfile.mkdtemp(dir=source.parent)) / "data"
     shutil.copytree(source, folder)
     (folder / path).write_bytes(data)
     async with open_search_hub(folder) as hub:
-        assert await answers_of(hub) == expected
+        assert await ask(hub) == expected
         if mends:
-            lion = await written_on(hub, "later")
+            lion = await write_more(hub, "later")
             await hub.maintenance.tick()
             assert hub.maintenance.failures == {}
             assert hub.store.status().damage == []
     if mends:
-        await mended(folder, lion, expected)
+        await check_repaired(folder, lion, expected)
     shutil.rmtree(folder.parent, ignore_errors=True)
 
 
-async def mended(folder: Path, lion: str, expected: Answers) -> None:
+async def check_repaired(folder: Path, lion: str, expected: DirectoryAnswers) -> None:
     async with open_search_hub(folder) as hub:
         found = await hub.knowledge.search.search(local(), SearchQuery("lion"))
         assert [record["id"] for record in found.records] == [lion]
-        assert (await answers_of(hub)).found == expected.found
+        assert (await ask(hub)).found == expected.found
         assert (await hub.keywords.search.search(local(), "later")).status is SearchStatus.MATCHED
-    assert record_files(folder) == rows_in_log(folder)
+    assert read_record_files(folder) == rows_in_log(folder)
     assert [found for found in check_directory(Settings(data_dir=folder)) if found.severity == "problem"] == []
 
 
-def record_files(folder: Path) -> dict[str, bytes]:
+def read_record_files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "records").glob("*.jsonl")}
 
 
@@ -119,12 +121,12 @@ def paths_of(folder: Path, kind: str) -> list[Path]:
     return paths
 
 
-def some_damages(data: bytes) -> Iterator[bytes]:
+def iter_damages(data: bytes) -> Iterator[bytes]:
     """Yield nothing of it, all but a byte, and all with a tail of garbage."""
     yield from (b"", data[:-1], data + random.Random(11).randbytes(8192))
 
 
-def tails() -> Iterator[bytes]:
+def iter_tails() -> Iterator[bytes]:
     rng = random.Random(11)
     for size in (1, 2, 7, 64, 511, 512, 513, 4095, 4096, 4097, 8191, 8192):
         yield bytes(size)
@@ -134,22 +136,22 @@ def tails() -> Iterator[bytes]:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_derived_file_cut_short_or_with_a_tail_changes_no_answer(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
-    expected = await filled(source)
+    expected = await fill(source)
 
     for path in paths_of(source, kind):
-        for data in some_damages((source / path).read_bytes()):
-            await holds(source, path, data, expected)
+        for data in iter_damages((source / path).read_bytes()):
+            await check_damage(source, path, data, expected)
 
 
 async def test_a_flipped_bit_in_a_file_of_the_index_changes_no_answer(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    expected = await filled(source)
+    expected = await fill(source)
 
     for path in paths_of(source, "indexes/lexical/*/build-*/*.*"):
         data = bytearray((source / path).read_bytes())
         if data:
             data[len(data) // 2] ^= 4
-            await holds(source, path, bytes(data), expected)
+            await check_damage(source, path, bytes(data), expected)
 
 
 @pytest.mark.nightly
@@ -157,16 +159,16 @@ async def test_a_flipped_bit_in_a_file_of_the_index_changes_no_answer(tmp_path: 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_every_prefix_of_every_derived_file_changes_no_answer(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
-    expected = await filled(source)
+    expected = await fill(source)
 
     for path in paths_of(source, kind):
         data = (source / path).read_bytes()
         for length in range(len(data)):
             # Upkeep takes ten times as long as asking: it is watched at every eighth.
-            await holds(source, path, data[:length], expected, mends=length % 8 == 0)
+            await check_damage(source, path, data[:length], expected, mends=length % 8 == 0)
             if length % 64 == 0:
                 # A hub freezes what it has loaded: the threads of thousands of closed indexes would wait in here.
                 gc.unfreeze()
                 gc.collect()
-        for tail in tails():
-            await holds(source, path, data + tail, expected)
+        for tail in iter_tails():
+            await check_damage(source, path, data + tail, expected)

@@ -28,7 +28,7 @@ TAILS = (b"\0", b"\n", b"{}", bytes(4096), random.Random(11).randbytes(8192))
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class SearchAnswers:
     """What searches answer: ids, scores and stages by rank, and how many records their vectors lack."""
 
     found: Sequence[Sequence[Any]]
@@ -36,23 +36,23 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class ExpectedAnswers:
     """What a directory answers with its vectors and without any, and the rows of its file."""
 
-    whole: Answers
-    words: Answers
+    whole: SearchAnswers
+    words: SearchAnswers
     rows: frozenset[bytes]
 
 
-async def answers_of(hub: Hub) -> Answers:
+async def ask(hub: Hub) -> SearchAnswers:
     asked = [SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True, min_relevance=0.0) for text in QUERIES]
     answered = [await hub.knowledge.search.search(local(), item) for item in asked]
     assert {tuple(item.degraded) for item in answered} == {()}
     found = [[(row["id"], row["why"]["stages"]) for row in item.records] for item in answered]
-    return Answers(found, answered[0].index_lag)
+    return SearchAnswers(found, answered[0].index_lag)
 
 
-async def brought_up(hub: Hub) -> None:
+async def embed_pending(hub: Hub) -> None:
     await hub.maintenance.tick()
     assert hub.indexes.records.vectors is not None
     await hub.indexes.records.vectors.embed_pending()
@@ -60,21 +60,21 @@ async def brought_up(hub: Hub) -> None:
     assert hub.maintenance.failures == {}
 
 
-async def filled(folder: Path) -> Right:
+async def fill(folder: Path) -> ExpectedAnswers:
     async with open_search_hub(folder, embedder=HashingEmbedder()) as hub:
         for text in TEXTS:
             await save_record(hub, new_knowledge(text))
-        await brought_up(hub)
+        await embed_pending(hub)
     copy = folder.with_name("words")
     shutil.copytree(folder, copy)
     shutil.rmtree(copy / "indexes" / "vectors")
     async with open_search_hub(copy, embedder=HashingEmbedder()) as hub:
-        words = await answers_of(hub)
+        words = await ask(hub)
     async with open_search_hub(folder, embedder=HashingEmbedder()) as hub:
-        whole = await answers_of(hub)
+        whole = await ask(hub)
     assert whole != words
     assert (whole.lag, words.lag) == (0, len(TEXTS))
-    return Right(whole, words, rows_of(folder))
+    return ExpectedAnswers(whole, words, rows_of(folder))
 
 
 def file_of(folder: Path, kind: str) -> Path:
@@ -91,36 +91,38 @@ def rows_of(folder: Path) -> frozenset[bytes]:
     return frozenset(row.tobytes() for row in rows)
 
 
-def problems(folder: Path) -> list[str]:
+def list_problems(folder: Path) -> list[str]:
     return [item.subject for item in check_directory(Settings(data_dir=folder)) if item.severity == "problem"]
 
 
-async def holds(source: Path, kind: str, data: bytes, right: Right, *, mends: bool = True) -> Answers:
+async def check_damage(
+    source: Path, kind: str, data: bytes, right: ExpectedAnswers, *, mends: bool = True
+) -> SearchAnswers:
     """Fail where it answers neither with all of its vectors nor, and says so, with none, or upkeep does not mend it."""
     folder = Path(tempfile.mkdtemp(dir=source.parent)) / "data"
     shutil.copytree(source, folder)
     file_of(folder, kind).write_bytes(data)
-    is_named = bool(problems(folder))
+    is_named = bool(list_problems(folder))
     async with open_search_hub(folder, embedder=HashingEmbedder()) as hub:
-        answered = await answers_of(hub)
+        answered = await ask(hub)
         assert answered in (right.whole, right.words)
         assert answered == right.words or not is_named
         if mends:
-            await brought_up(hub)
-            assert await answers_of(hub) == right.whole
+            await embed_pending(hub)
+            assert await ask(hub) == right.whole
     if mends:
         assert rows_of(folder) == right.rows
-        assert problems(folder) == []
+        assert list_problems(folder) == []
         async with open_search_hub(folder, embedder=HashingEmbedder()) as hub:
-            assert await answers_of(hub) == right.whole
+            assert await ask(hub) == right.whole
             await save_record(hub, new_knowledge("a later record"))
-            await brought_up(hub)
+            await embed_pending(hub)
         assert rows_of(folder) > right.rows
     shutil.rmtree(folder.parent, ignore_errors=True)
     return answered
 
 
-def flipped(data: bytes, bits: Sequence[int]) -> Iterator[bytes]:
+def iter_flips(data: bytes, bits: Sequence[int]) -> Iterator[bytes]:
     for bit in bits:
         spoilt = bytearray(data)
         spoilt[bit // 8] ^= 1 << bit % 8
@@ -130,10 +132,12 @@ def flipped(data: bytes, bits: Sequence[int]) -> Iterator[bytes]:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_vectors_cut_short_are_made_anew_and_words_answer_until_then(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
-    right = await filled(source)
+    right = await fill(source)
     data = file_of(source, kind).read_bytes()
 
-    answered = [await holds(source, kind, data[:length], right) for length in (0, 1, len(data) // 2, len(data) - 1)]
+    answered = [
+        await check_damage(source, kind, data[:length], right) for length in (0, 1, len(data) // 2, len(data) - 1)
+    ]
 
     assert answered == [right.words] * 4
 
@@ -141,10 +145,10 @@ async def test_vectors_cut_short_are_made_anew_and_words_answer_until_then(tmp_p
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_tail_of_garbage_behind_vectors_changes_no_answer(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
-    right = await filled(source)
+    right = await fill(source)
     data = file_of(source, kind).read_bytes()
 
-    answered = [await holds(source, kind, data + tail, right) for tail in TAILS]
+    answered = [await check_damage(source, kind, data + tail, right) for tail in TAILS]
 
     # What stands behind the rows that the note speaks of was never acknowledged; a note with a tail is none.
     assert right.whole in answered if kind == "built.json" else answered == [right.whole] * len(TAILS)
@@ -153,12 +157,13 @@ async def test_a_tail_of_garbage_behind_vectors_changes_no_answer(tmp_path: Path
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_flipped_bit_in_vectors_is_never_believed(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
-    right = await filled(source)
+    right = await fill(source)
     data = file_of(source, kind).read_bytes()
     bits = random.Random(5).sample(range(8 * len(data)), 24)
 
     answered = [
-        await holds(source, kind, spoilt, right, mends=not at % 4) for at, spoilt in enumerate(flipped(data, bits))
+        await check_damage(source, kind, spoilt, right, mends=not at % 4)
+        for at, spoilt in enumerate(iter_flips(data, bits))
     ]
 
     # Of the note a bit may say the same as before, as the number of an erasing that is in it anyway; of a row none.
@@ -169,24 +174,26 @@ async def test_a_flipped_bit_in_vectors_is_never_believed(tmp_path: Path, kind: 
 @pytest.mark.timeout(3600)
 async def test_every_bit_and_every_prefix_of_the_note_of_vectors(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    right = await filled(source)
+    right = await fill(source)
     data = file_of(source, "built.json").read_bytes()
 
-    for at, spoilt in enumerate(flipped(data, range(8 * len(data)))):
-        await holds(source, "built.json", spoilt, right, mends=at % 16 == 0)
+    for at, spoilt in enumerate(iter_flips(data, range(8 * len(data)))):
+        await check_damage(source, "built.json", spoilt, right, mends=at % 16 == 0)
     for length in range(len(data)):
-        await holds(source, "built.json", data[:length], right, mends=length % 16 == 0)
+        await check_damage(source, "built.json", data[:length], right, mends=length % 16 == 0)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 async def test_every_byte_and_every_prefix_of_rows_of_vectors(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    right = await filled(source)
+    right = await fill(source)
     data = file_of(source, "build-*/rows.bin").read_bytes()
     rng = random.Random(7)
 
-    for at, spoilt in enumerate(flipped(data, [8 * byte + rng.randrange(8) for byte in range(len(data))])):
-        assert await holds(source, "build-*/rows.bin", spoilt, right, mends=at % 64 == 0) == right.words
+    for at, spoilt in enumerate(iter_flips(data, [8 * byte + rng.randrange(8) for byte in range(len(data))])):
+        assert await check_damage(source, "build-*/rows.bin", spoilt, right, mends=at % 64 == 0) == right.words
     for length in range(len(data)):
-        assert await holds(source, "build-*/rows.bin", data[:length], right, mends=length % 64 == 0) == right.words
+        assert (
+            await check_damage(source, "build-*/rows.bin", data[:length], right, mends=length % 64 == 0) == right.words
+        )

@@ -22,10 +22,10 @@ from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import Domain, domain_on, local, new_knowledge, open_domain, open_files, rows_of
-from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
+from tests.crash.process_death import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, wait_for_death
 from tests.erasing import find_files_with
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.fakes.nothing_around import NothingAround
+from tests.fakes.no_follow_up import NoFollowUp
 
 pytestmark = pytest.mark.anyio
 
@@ -34,14 +34,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class ErasureFolder:
     """A folder in which several lines, and the quarantine, tell of one record."""
 
     secret: str
     other: str
 
 
-async def prepare(folder: Path) -> Prepared:
+async def prepare(folder: Path) -> ErasureFolder:
     async with open_domain(folder) as hub:
         batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("other")])
         secret, other = (str(item.record["id"]) for item in batch.records)
@@ -49,11 +49,11 @@ async def prepare(folder: Path) -> Prepared:
         await hub.knowledge.records.delete(local(), secret)
     (folder / "quarantine").mkdir()
     (folder / "quarantine" / "torn.bytes").write_bytes(b'\0{"content":"' + SECRET.encode())
-    return Prepared(secret, other)
+    return ErasureFolder(secret, other)
 
 
-def erasures(store: FileStore) -> ErasureService:
-    return ErasureService(store, NothingAround(), COLLECTIONS)
+def make_service(store: FileStore) -> ErasureService:
+    return ErasureService(store, NoFollowUp(), COLLECTIONS)
 
 
 def list_unused(folder: Path) -> list[str]:
@@ -61,8 +61,8 @@ def list_unused(folder: Path) -> list[str]:
     return [str(name) for name in ChangeLog(RealFileSystem(), folder / "change_log").active.list_unused()]
 
 
-async def erase(hub: Domain, known: Prepared) -> object:
-    return await erasures(hub.store).erase(local(), COLLECTION, known.secret)
+async def erase(hub: Domain, known: ErasureFolder) -> object:
+    return await make_service(hub.store).erase(local(), COLLECTION, known.secret)
 
 
 async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:
@@ -103,7 +103,7 @@ async def test_a_crash_at_any_call_leaves_a_row_whole_or_gone(
         store = open_files(folder, files, options)
         files.begin(Plan(crash_at=call, half_written=half_written))
 
-        died = await dies(files, erase(domain_on(store), known))
+        died = await wait_for_death(files, erase(domain_on(store), known))
 
         if not died:
             await store.close()
@@ -137,7 +137,7 @@ async def test_another_process_goes_on_after_a_death_at_any_call(
             store = open_files(folder, files, options)
             files.begin(Plan(crash_at=call))
 
-            died = await dies(files, erase(domain_on(store), known))
+            died = await wait_for_death(files, erase(domain_on(store), known))
 
             if not died:
                 await store.close()
@@ -253,7 +253,7 @@ asyncio.run(read(*sys.argv[1:]))
 """
 
 
-def reading(folder: Path, row_id: str) -> "subprocess.Popen[str]":
+def start_reader(folder: Path, row_id: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", READER, str(folder), row_id]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
@@ -261,7 +261,7 @@ def reading(folder: Path, row_id: str) -> "subprocess.Popen[str]":
 async def test_another_process_that_reads_without_a_pause_never_sees_damage(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
     async with open_domain(tmp_path) as hub:
-        with reading(tmp_path, known.secret) as process:
+        with start_reader(tmp_path, known.secret) as process:
             assert process.stdout is not None
             assert await asyncio.to_thread(process.stdout.readline) == "open\n"
             await asyncio.sleep(0.05)

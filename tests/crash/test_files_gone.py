@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 SMALL = StoreOptions(segment_bytes=1)
 
 
-async def saved_in(folder: Path, count: int = 4, options: StoreOptions | None = None) -> list[str]:
+async def save_records(folder: Path, count: int = 4, options: StoreOptions | None = None) -> list[str]:
     async with open_domain(folder, None, options) as hub:
         return [
             str((await hub.knowledge.records.save(local(), new_knowledge(f"number {number}"))).record["id"])
@@ -28,15 +28,15 @@ async def saved_in(folder: Path, count: int = 4, options: StoreOptions | None = 
         ]
 
 
-def snapshot(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 async def test_a_missing_last_segment_is_named_and_no_number_is_given_twice(tmp_path: Path) -> None:
-    ids = await saved_in(tmp_path, options=SMALL)
+    ids = await save_records(tmp_path, options=SMALL)
     last = max((tmp_path / "change_log").iterdir())
     last.unlink()
-    before = snapshot(tmp_path)
+    before = read_files(tmp_path)
 
     async with open_domain(tmp_path, None, SMALL) as hub:
         status = hub.store.status()
@@ -47,28 +47,28 @@ async def test_a_missing_last_segment_is_named_and_no_number_is_given_twice(tmp_
     assert [damage.path for damage in status.damage] == [str(last)]
     assert not status.writable
     assert rows == ids[:-1]
-    assert snapshot(tmp_path) == before
+    assert read_files(tmp_path) == before
 
 
-def removed(folder: Path) -> None:
+def remove(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def emptied(folder: Path) -> None:
+def empty(folder: Path) -> None:
     shutil.rmtree(folder)
     folder.mkdir()
 
 
-@pytest.mark.parametrize("lose", [removed, emptied])
+@pytest.mark.parametrize("lose", [remove, empty])
 @pytest.mark.parametrize("witness", ["LOCK", "records"])
 async def test_a_log_that_is_gone_is_not_begun_anew(tmp_path: Path, lose: Callable[[Path], None], witness: str) -> None:
-    await saved_in(tmp_path)
+    await save_records(tmp_path)
     if witness == "records":
         (tmp_path / "LOCK").unlink()
         (tmp_path / "records").mkdir()
         (tmp_path / "records" / "knowledge.jsonl").write_bytes(b"{}\n")
     lose(tmp_path / "change_log")
-    before = snapshot(tmp_path)
+    before = read_files(tmp_path)
 
     with pytest.raises(Unavailable) as refused:
         open_files(tmp_path)
@@ -76,7 +76,7 @@ async def test_a_log_that_is_gone_is_not_begun_anew(tmp_path: Path, lose: Callab
 
     assert PUT_LOG_BACK in refused.value.detail
     assert PUT_LOG_BACK in advice
-    assert snapshot(tmp_path) == before
+    assert read_files(tmp_path) == before
 
 
 @pytest.mark.parametrize("lock", [None, b"", b"short", bytes(4096)], ids=["none", "empty", "short", "never published"])
@@ -86,7 +86,7 @@ async def test_a_directory_whose_maker_died_before_the_first_segment_opens(tmp_p
     if lock is not None:
         (tmp_path / "LOCK").write_bytes(lock)
 
-    ids = await saved_in(tmp_path)
+    ids = await save_records(tmp_path)
 
     assert len(ids) == 4
 
@@ -106,7 +106,7 @@ def with_another_segment(folder: Path) -> None:
     (folder / "other").rename(segment)
 
 
-@pytest.mark.parametrize("replace", [without_lock, with_another_lock, with_another_segment, removed])
+@pytest.mark.parametrize("replace", [without_lock, with_another_lock, with_another_segment, remove])
 async def test_a_process_whose_files_are_replaced_acknowledges_nothing_more(
     tmp_path: Path, replace: Callable[[Path], None]
 ) -> None:
@@ -154,12 +154,12 @@ async def test_a_base_without_the_segment_that_goes_on_behind_it_is_not_opened(t
         await hub.store.compact(0.0, run_in_process(RealFileSystem()))
     (segment,) = (tmp_path / "change_log").glob("segment-*")
     segment.rename(tmp_path / "elsewhere")
-    before = snapshot(tmp_path)
+    before = read_files(tmp_path)
 
     with pytest.raises(Unavailable, match=f"{segment.name} is missing"):
         open_files(tmp_path)
 
-    assert snapshot(tmp_path) == before
+    assert read_files(tmp_path) == before
     (tmp_path / "elsewhere").rename(segment)
     async with open_domain(tmp_path) as hub:
         assert len(rows_of(hub.store)) == 1

@@ -15,7 +15,7 @@ from knowhub.core.operation import Change, Operation
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.log.log_line import SEAL_BYTES, parse_line, seal
 from tests.builders import Domain, local, new_knowledge, open_domain
-from tests.crash.mended_logs import mended, problems
+from tests.crash.repaired_logs import list_problems, repair_folder
 from tests.erasing import find_files_with
 from tests.hubs import open_hub_at
 
@@ -27,15 +27,15 @@ CONTENT = "Wait for the element before clicking it."
 Spoil = Callable[[dict[str, Any]], None]
 
 
-def without(name: str) -> Spoil:
+def drop_field(name: str) -> Spoil:
     return lambda record: record.pop(name)
 
 
-def row_without(name: str) -> Spoil:
+def drop_row_field(name: str) -> Spoil:
     return lambda record: record["changes"][0].pop(name)
 
 
-def saying(name: str, value: object) -> Spoil:
+def set_field(name: str, value: object) -> Spoil:
     def change(record: dict[str, Any]) -> None:
         record[name] = value
         # Room for it.
@@ -44,7 +44,7 @@ def saying(name: str, value: object) -> Spoil:
     return change
 
 
-def row_saying(name: str, value: object) -> Spoil:
+def set_row_field(name: str, value: object) -> Spoil:
     return lambda record: record["changes"][0].update({name: value})
 
 
@@ -61,25 +61,25 @@ FIELDS = (
     "idempotency",
 )
 LINES: dict[str, Spoil] = {
-    **{f"without {name}": without(name) for name in FIELDS},
-    **{f"a row without {name}": row_without(name) for name in ("collection", "id", "before", "after")},
-    "a number for what a model said": saying("agent_io", 1),
-    "a number in what a model said": saying("agent_io", [1]),
-    "a number for the reply": saying("reply", 1),
-    "a number for what is undone": saying("undo_of", 1),
-    "a key without its parts": saying("idempotency", {}),
-    "a group without its parts": saying("group", {"id": "x"}),
-    "a number for a row": row_saying("after", 1),
-    "a number for the row before": row_saying("before", 1),
+    **{f"without {name}": drop_field(name) for name in FIELDS},
+    **{f"a row without {name}": drop_row_field(name) for name in ("collection", "id", "before", "after")},
+    "a number for what a model said": set_field("agent_io", 1),
+    "a number in what a model said": set_field("agent_io", [1]),
+    "a number for the reply": set_field("reply", 1),
+    "a number for what is undone": set_field("undo_of", 1),
+    "a key without its parts": set_field("idempotency", {}),
+    "a group without its parts": set_field("group", {"id": "x"}),
+    "a number for a row": set_row_field("after", 1),
+    "a number for the row before": set_row_field("before", 1),
 }
-ROWS: dict[str, Spoil] = {"a row without fields": row_saying("after", {})}
+ROWS: dict[str, Spoil] = {"a row without fields": set_row_field("after", {})}
 # Every reader decodes a line in one of two ways, and both are tested with all of them. The others read a sample.
 SAMPLE = ("without op", "without changes", "a row without after", "a number for the reply", "a number for a row")
 each_sample = pytest.mark.parametrize("change", [LINES[name] for name in SAMPLE], ids=SAMPLE)
 each_way = pytest.mark.parametrize("change", (LINES | ROWS).values(), ids=(LINES | ROWS).keys())
 
 
-def changed(line: bytes, change: Spoil) -> bytes:
+def change_line(line: bytes, change: Spoil) -> bytes:
     """Write a line anew as another program would have it: exactly as long as before, so that nothing else is odd."""
     record = parse_line(line)
     assert record is not None
@@ -89,7 +89,7 @@ def changed(line: bytes, change: Spoil) -> bytes:
     return seal(text[:-1] + b" " * (room - len(text)))
 
 
-def written_anew(path: Path, number: int, anew: Callable[[bytes], bytes]) -> int:
+def replace_line(path: Path, number: int, anew: Callable[[bytes], bytes]) -> int:
     """Put another line in the place of one of a file; return where it begins."""
     lines = path.read_bytes().splitlines(keepends=True)
     lines[number] = anew(lines[number])
@@ -97,25 +97,25 @@ def written_anew(path: Path, number: int, anew: Callable[[bytes], bytes]) -> int
     return sum(map(len, lines[:number]))
 
 
-def made_foreign(folder: Path, seq: int, change: Spoil) -> int:
+def replace_operation(folder: Path, seq: int, change: Spoil) -> int:
     """Put a line of another program in the place of an operation's; return where it begins."""
-    return written_anew(folder / SEGMENT, seq, lambda line: changed(line, change))
+    return replace_line(folder / SEGMENT, seq, lambda line: change_line(line, change))
 
 
-def no_text(line: bytes) -> bytes:
+def seal_invalid_utf8(line: bytes) -> bytes:
     """Seal a line with bytes in a row that are no UTF-8."""
     return seal(line[:-SEAL_BYTES].replace(b"Wait", b"\xff\xfe\xfd\xfc"))
 
 
 @contextmanager
-def words_of_lock(folder: Path) -> Iterator[memoryview]:
+def map_lock(folder: Path) -> Iterator[memoryview]:
     with (folder / "LOCK").open("r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped:
         words = memoryview(mapped).cast("Q")
         yield words
         words.release()
 
 
-class Heard:
+class RowListener:
     """Follows a store, as all that is derived does: it is told of whole rows."""
 
     def __init__(self) -> None:
@@ -130,29 +130,29 @@ class Heard:
 @asynccontextmanager
 async def reader_and_writer(folder: Path) -> AsyncIterator[tuple[Domain, Domain]]:
     async with open_domain(folder) as reader, open_domain(folder) as writer:
-        reader.store.subscribe(Heard())
+        reader.store.subscribe(RowListener())
         yield reader, writer
 
 
-async def said(hub: Domain | Hub, text: str) -> str:
+async def save(hub: Domain | Hub, text: str) -> str:
     return str((await hub.knowledge.records.save(local(), new_knowledge(f"{text}: {CONTENT}"))).record["id"])
 
 
-async def seqs(operations: AsyncIterator[Operation]) -> list[int]:
+async def list_seqs(operations: AsyncIterator[Operation]) -> list[int]:
     return [operation.seq async for operation in operations]
 
 
 @each_way
 async def test_who_follows_the_log_names_it_and_goes_on_reading(tmp_path: Path, change: Spoil) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
-        first = await said(writer, "first")
+        first = await save(writer, "first")
         await reader.store.refresh()
-        await said(writer, "second")
-        offset = made_foreign(tmp_path, 2, change)
+        await save(writer, "second")
+        offset = replace_operation(tmp_path, 2, change)
 
         await reader.store.refresh()
         status = reader.store.status()
-        history = await seqs(reader.store.operations("default"))
+        history = await list_seqs(reader.store.operations("default"))
 
         assert f"{SEGMENT.name} at offset {offset}" in (status.reason or "")
         assert history == [1]
@@ -164,10 +164,10 @@ async def test_who_follows_the_log_names_it_and_goes_on_reading(tmp_path: Path, 
 @each_sample
 async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: Spoil) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
-        first = await said(writer, "first")
+        first = await save(writer, "first")
         before = await reader.knowledge.records.get(local(), first)
         await writer.knowledge.records.patch(local(), first, {"content": CONTENT})
-        made_foreign(tmp_path, 2, change)
+        replace_operation(tmp_path, 2, change)
 
         await reader.store.refresh()
         followed = await reader.knowledge.records.get(local(), first)
@@ -182,12 +182,12 @@ async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: 
 async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, change: Spoil) -> None:
     async with open_domain(tmp_path) as hub:
         for text in ("first", "second", "third"):
-            await said(hub, text)
-    offset = made_foreign(tmp_path, 2, change)
+            await save(hub, text)
+    offset = replace_operation(tmp_path, 2, change)
 
     async with open_domain(tmp_path) as hub:
         status = hub.store.status()
-        history = await seqs(hub.store.operations("default"))
+        history = await list_seqs(hub.store.operations("default"))
 
         assert [damage.offset for damage in status.damage] == [offset]
         assert history == [3, 1]
@@ -198,12 +198,12 @@ async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, ch
 @each_sample
 async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: Path, change: Spoil) -> None:
     async with open_domain(tmp_path) as hub:
-        ids = [await said(hub, text) for text in ("first", "second")]
+        ids = [await save(hub, text) for text in ("first", "second")]
         (second, _) = [operation.operation_id async for operation in hub.store.operations("default")]
-        offset = made_foreign(tmp_path, 2, change)
+        offset = replace_operation(tmp_path, 2, change)
 
-        history = await seqs(hub.store.operations("default"))
-        touching = [await seqs(hub.store.operations_on("default", COLLECTION, row_id)) for row_id in ids]
+        history = await list_seqs(hub.store.operations("default"))
+        touching = [await list_seqs(hub.store.operations_on("default", COLLECTION, row_id)) for row_id in ids]
 
         assert await hub.store.operation("default", second) is None
         assert history == [1]
@@ -215,14 +215,14 @@ async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: P
 async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Spoil) -> None:
     async with open_domain(tmp_path) as hub:
         for text in ("first", "second", "third"):
-            await said(hub, text)
-    offset = made_foreign(tmp_path, 2, change)
+            await save(hub, text)
+    offset = replace_operation(tmp_path, 2, change)
 
-    named = problems(tmp_path)
-    mended(tmp_path)
+    named = list_problems(tmp_path)
+    repair_folder(tmp_path)
 
     assert any(f"{SEGMENT.name}: offset {offset}" in problem for problem in named)
-    assert problems(tmp_path) == []
+    assert list_problems(tmp_path) == []
     async with open_domain(tmp_path) as hub:
         assert hub.store.status().damage == []
         assert [item.seq async for item in hub.store.operations("default") if item.changes] == [3, 1]
@@ -232,7 +232,7 @@ async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Spoi
 async def test_bytes_that_are_no_text_are_named_by_who_follows(tmp_path: Path) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
         await writer.knowledge.records.save(local(), new_knowledge(CONTENT))
-        offset = written_anew(tmp_path / SEGMENT, 1, no_text)
+        offset = replace_line(tmp_path / SEGMENT, 1, seal_invalid_utf8)
 
         await reader.store.refresh()
 
@@ -241,31 +241,31 @@ async def test_bytes_that_are_no_text_are_named_by_who_follows(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "anew",
-    [no_text, lambda line: changed(line, ROWS["a row without fields"])],
+    [seal_invalid_utf8, lambda line: change_line(line, ROWS["a row without fields"])],
     ids=["no text", "a row without fields"],
 )
 async def test_who_finds_the_end_behind_a_dead_writer_names_it(tmp_path: Path, anew: Callable[[bytes], bytes]) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
-        with words_of_lock(tmp_path) as words:
+        with map_lock(tmp_path) as words:
             durable = words[4]
             await writer.knowledge.records.save(local(), new_knowledge(CONTENT))
             # The line is on the disk and the stamp is odd: this is where the writer died.
             words[4] = durable
             words[1] -= 1
-        offset = written_anew(tmp_path / SEGMENT, 1, anew)
+        offset = replace_line(tmp_path / SEGMENT, 1, anew)
 
         await reader.store.refresh()
 
         assert f"{SEGMENT.name} at offset {offset}" in (reader.store.status().reason or "")
 
 
-@pytest.mark.parametrize("change", [row_without("id"), row_without("after"), row_saying("before", 1)])
+@pytest.mark.parametrize("change", [drop_row_field("id"), drop_row_field("after"), set_row_field("before", 1)])
 async def test_what_is_erased_goes_from_it_too(tmp_path: Path, change: Spoil) -> None:
     secret = "quaggaplatformnine sings the midnightsong of veldtgrass"
     async with open_hub_at(tmp_path) as hub:
         row_id = (await hub.knowledge.records.save(local(), new_knowledge(secret))).record["id"]
         await hub.knowledge.records.patch(local(), row_id, {"content": f"{secret}, again"})
-        made_foreign(tmp_path, 2, change)
+        replace_operation(tmp_path, 2, change)
 
         await hub.operations.erasure.erase(local(), COLLECTION, row_id)
 
@@ -276,11 +276,11 @@ async def test_what_is_erased_goes_from_it_too(tmp_path: Path, change: Spoil) ->
 async def test_the_header_of_a_segment_that_another_program_wrote_is_named(tmp_path: Path, name: str) -> None:
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("first"))
-    made_foreign(tmp_path, 0, without(name))
+    replace_operation(tmp_path, 0, drop_field(name))
 
     async with open_domain(tmp_path) as hub:
         damage = hub.store.status().damage
-    named = problems(tmp_path)
+    named = list_problems(tmp_path)
 
     assert [(item.offset, item.reason) for item in damage] == [(0, "the segment's header is damaged")]
     assert any("the segment's header is damaged" in problem for problem in named)
@@ -292,12 +292,12 @@ async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Pat
         await hub.compact(0)
         kept = (await hub.knowledge.records.save(local(), new_knowledge("behind the base"))).record["id"]
     (base,) = (tmp_path / "change_log").glob("base-*")
-    offset = written_anew(base, 1, lambda line: changed(line, row_saying("after", 1)))
+    offset = replace_line(base, 1, lambda line: change_line(line, set_row_field("after", 1)))
 
     async with open_hub_at(tmp_path) as hub:
         damage = hub.store.status().damage
         version = (await hub.knowledge.records.get(local(), kept)).version
-    named = problems(tmp_path)
+    named = list_problems(tmp_path)
 
     assert [(Path(item.path).name, item.offset) for item in damage] == [(base.name, offset)]
     assert version == 1
@@ -309,10 +309,10 @@ async def test_the_doctor_names_a_base_whose_end_does_not_say_how_many_rows_it_h
         await hub.knowledge.records.save(local(), new_knowledge(CONTENT))
         await hub.compact(0)
     (base,) = (tmp_path / "change_log").glob("base-*")
-    written_anew(base, -1, lambda line: changed(line, without("rows")))
+    replace_line(base, -1, lambda line: change_line(line, drop_field("rows")))
 
-    named = problems(tmp_path)
-    mended(tmp_path)
+    named = list_problems(tmp_path)
+    repair_folder(tmp_path)
 
     assert any(base.name in problem for problem in named)
-    assert problems(tmp_path) == []
+    assert list_problems(tmp_path) == []

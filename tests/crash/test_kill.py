@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def killed(folder: Path, points: int, seed: int) -> dict[str, Any]:
+def kill_writers(folder: Path, points: int, seed: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.crash.killed_writers", str(folder), str(points), str(seed)]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
@@ -21,7 +21,7 @@ def killed(folder: Path, points: int, seed: int) -> dict[str, Any]:
 
 
 def test_killed_writers_lose_nothing_and_leave_nothing_half_applied(tmp_path: Path) -> None:
-    found = killed(tmp_path, 40, 1)
+    found = kill_writers(tmp_path, 40, 1)
 
     assert found["named"] == []
     assert found["points"] == 40
@@ -32,7 +32,7 @@ def test_killed_writers_lose_nothing_and_leave_nothing_half_applied(tmp_path: Pa
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_thousand_killed_writers_lose_nothing(tmp_path: Path, seed: int) -> None:
-    found = killed(tmp_path, 100, 1000 + seed)
+    found = kill_writers(tmp_path, 100, 1000 + seed)
 
     assert found["named"] == []
     assert found["points"] == 100

@@ -21,7 +21,7 @@ ABOVE = ("", "..", "../..", "../../..", "../../../..")
 INNER = (ABSTRACT, OVERVIEW, CONTENT, RELATIONS, META)
 
 
-def linked(data: Path, address: str, below: str, outside: Path) -> Path:
+def replace_by_link(data: Path, address: str, below: str, outside: Path) -> Path:
     """Move the directory of a node, one above it or a file in it out of the data directory, and leave a link."""
     place = data / "context" / directory_path(address)
     path = place / below if below in INNER else Path(*place.parts[: len(place.parts) - below.count("..")])
@@ -30,13 +30,13 @@ def linked(data: Path, address: str, below: str, outside: Path) -> Path:
     return path
 
 
-def seen(outside: Path) -> dict[str, bytes]:
+def read_outside(outside: Path) -> dict[str, bytes]:
     if outside.is_file():
         return {"": outside.read_bytes()}
     return {str(path.relative_to(outside)): path.read_bytes() for path in outside.rglob("*") if path.is_file()}
 
 
-async def world(data: Path) -> tuple[FileStore, DirectoryExport]:
+async def export_session(data: Path) -> tuple[FileStore, DirectoryExport]:
     store = open_files(data)
     directories = make_export(store, data)
     await commit_rows(store, node_row(SESSION), *part_rows(SESSION, ["one", "two"]), node_row(EVENT, content="old"))
@@ -48,15 +48,15 @@ async def world(data: Path) -> tuple[FileStore, DirectoryExport]:
 @pytest.mark.parametrize("address", [SESSION, EVENT])
 async def test_a_commit_writes_through_no_link(tmp_path: Path, address: str, below: str) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
-    store, directories = await world(data)
-    link = linked(data, address, below, outside)
-    before = seen(outside)
+    store, directories = await export_session(data)
+    link = replace_by_link(data, address, below, outside)
+    before = read_outside(outside)
     more = [node_row(SESSION, version=2), part_row(SESSION, 2, "three"), node_row(EVENT, content="new", version=2)]
 
     done = await directories.project(ACCOUNT, await commit_rows(store, *more))
 
     assert done
-    assert seen(outside) == before
+    assert read_outside(outside) == before
     assert not link.is_symlink()
     assert "three" in read_text(data, SESSION)
     assert read_text(data, EVENT) == "new"
@@ -86,9 +86,9 @@ SQUATTERS: Mapping[str, Callable[[Path], Callable[[Path], object]]] = {
 @pytest.mark.parametrize("address", [session_at("new"), memory_at(MemoryCategory.EVENTS, "new")])
 async def test_a_new_memory_takes_its_place_whatever_is_there(tmp_path: Path, address: str, squatter: str) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
-    store, directories = await world(data)
+    store, directories = await export_session(data)
     _full_folder(outside)
-    before = seen(outside)
+    before = read_outside(outside)
     place = data / "context" / directory_path(address)
     SQUATTERS[squatter](outside)(place)
     rows = [node_row(address, content="new"), *(part_rows(address, ["new"]) if address == session_at("new") else [])]
@@ -96,7 +96,7 @@ async def test_a_new_memory_takes_its_place_whatever_is_there(tmp_path: Path, ad
     done = await directories.project(ACCOUNT, await commit_rows(store, *rows))
 
     assert done
-    assert seen(outside) == before
+    assert read_outside(outside) == before
     assert sorted(path.name for path in place.iterdir()) == sorted(INNER)
     assert "new" in read_text(data, address)
     assert not list((data / "context").rglob("*.tmp"))
@@ -106,13 +106,13 @@ async def test_a_new_memory_takes_its_place_whatever_is_there(tmp_path: Path, ad
 @pytest.mark.parametrize("below", ABOVE)
 async def test_a_deletion_removes_nothing_behind_a_link(tmp_path: Path, below: str) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
-    store, directories = await world(data)
-    linked(data, EVENT, below, outside)
-    before = seen(outside)
+    store, directories = await export_session(data)
+    replace_by_link(data, EVENT, below, outside)
+    before = read_outside(outside)
 
     await directories.project(ACCOUNT, await commit_rows(store, node_row(EVENT, deleted=True, version=2)))
 
-    assert seen(outside) == before
+    assert read_outside(outside) == before
     assert not has_directory(data, EVENT)
     await store.close()
 
@@ -122,16 +122,16 @@ async def test_a_link_is_named_and_a_rebuild_removes_it_with_nothing_behind_it_t
     tmp_path: Path, below: str
 ) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
-    store, directories = await world(data)
-    link = linked(data, SESSION, below, outside)
-    before = seen(outside)
+    store, directories = await export_session(data)
+    link = replace_by_link(data, SESSION, below, outside)
+    before = read_outside(outside)
 
     found = directories.check()
     await directories.request_rebuild()
     await directories.catch_up()
 
     assert found.differences
-    assert seen(outside) == before
+    assert read_outside(outside) == before
     assert not link.is_symlink()
     assert "two" in read_text(data, SESSION)
     assert directories.check().differences == []

@@ -23,41 +23,41 @@ BOOT_AT, BOOT_BYTES = 64, 16
 LOCK_BYTES = 4096
 
 
-async def said(folder: Path, content: str) -> str:
+async def save(folder: Path, content: str) -> str:
     async with open_domain(folder, None, TWO_SEGMENTS) as hub:
         return str((await hub.knowledge.records.save(local(), new_knowledge(content))).record["id"])
 
 
-async def found_in(folder: Path) -> dict[str, bytes]:
+async def read_rows(folder: Path) -> dict[str, bytes]:
     async with open_domain(folder, None, TWO_SEGMENTS) as hub:
         status = hub.store.status()
         assert (status.damage, status.quarantined, status.writable) == ([], [], True)
         return rows_of(hub.store)
 
 
-def damages(lengths: Iterable[int]) -> Iterator[Callable[[bytes], bytes]]:
+def iter_damages(lengths: Iterable[int]) -> Iterator[Callable[[bytes], bytes]]:
     """Yield what cuts a file to each length, and what gives it tails of NUL and of garbage."""
     rng = random.Random(3)
     for length in lengths:
         yield partial(cut, length)
     for size in (1, 7, 512, 4095, 4096, 8192):
-        yield partial(with_tail, bytes(size))
-        yield partial(with_tail, rng.randbytes(size))
+        yield partial(add_tail, bytes(size))
+        yield partial(add_tail, rng.randbytes(size))
 
 
 def cut(length: int, good: bytes) -> bytes:
     return good[:length]
 
 
-def with_tail(tail: bytes, good: bytes) -> bytes:
+def add_tail(tail: bytes, good: bytes) -> bytes:
     return good + tail
 
 
-def files_in(folder: Path) -> dict[Path, bytes]:
+def read_files(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def some_lengths() -> Iterator[int]:
+def iter_lengths() -> Iterator[int]:
     yield from range(WORDS_BYTES + 1)
     yield from (511, 512, 513, LOCK_BYTES - 1, LOCK_BYTES)
 
@@ -66,34 +66,34 @@ def some_lengths() -> Iterator[int]:
     "every", [False, pytest.param(True, marks=[pytest.mark.nightly, pytest.mark.timeout(1800)])], ids=["some", "every"]
 )
 async def test_a_lock_that_is_cut_short_or_has_a_tail_costs_nothing(tmp_path: Path, every: bool) -> None:
-    ids = [await said(tmp_path, f"number {number}") for number in range(4)]
-    expected = await found_in(tmp_path)
+    ids = [await save(tmp_path, f"number {number}") for number in range(4)]
+    expected = await read_rows(tmp_path)
     lock = tmp_path / "LOCK"
-    for number, damage in enumerate(damages(range(LOCK_BYTES + 1) if every else some_lengths())):
+    for number, damage in enumerate(iter_damages(range(LOCK_BYTES + 1) if every else iter_lengths())):
         lock.write_bytes(damage(lock.read_bytes()))
 
-        assert await found_in(tmp_path) == expected
+        assert await read_rows(tmp_path) == expected
         if number % 50 == 0:
-            ids.append(await said(tmp_path, f"written on {number}"))
-            expected = await found_in(tmp_path)
+            ids.append(await save(tmp_path, f"written on {number}"))
+            expected = await read_rows(tmp_path)
             assert list(expected) == ids
 
 
 async def test_a_lock_of_garbage_costs_nothing(tmp_path: Path) -> None:
     rng = random.Random(5)
-    ids = [await said(tmp_path, f"number {number}") for number in range(4)]
+    ids = [await save(tmp_path, f"number {number}") for number in range(4)]
     for number in range(30):
         (tmp_path / "LOCK").write_bytes(rng.randbytes(LOCK_BYTES))
 
-        assert list(await found_in(tmp_path)) == ids
+        assert list(await read_rows(tmp_path)) == ids
         if number % 10 == 0:
-            ids.append(await said(tmp_path, f"written on {number}"))
+            ids.append(await save(tmp_path, f"written on {number}"))
 
 
 async def test_a_flipped_bit_in_lock_is_harmless_or_named(tmp_path: Path) -> None:
     for number in range(4):
-        await said(tmp_path, f"number {number}")
-    expected = await found_in(tmp_path)
+        await save(tmp_path, f"number {number}")
+    expected = await read_rows(tmp_path)
     lock, segments = tmp_path / "LOCK", sorted((tmp_path / "change_log").iterdir())
     good, logs = lock.read_bytes(), [segment.read_bytes() for segment in segments]
     for bit in range(WORDS_BYTES * 8):
@@ -112,32 +112,32 @@ async def test_a_flipped_bit_in_lock_is_harmless_or_named(tmp_path: Path) -> Non
 
 
 async def test_a_lock_of_another_boot_is_not_believed(tmp_path: Path) -> None:
-    first = await said(tmp_path, "first")
+    first = await save(tmp_path, "first")
     stale = bytearray((tmp_path / "LOCK").read_bytes())
     stale[BOOT_AT : BOOT_AT + BOOT_BYTES] = bytes(byte ^ 0xFF for byte in stale[BOOT_AT : BOOT_AT + BOOT_BYTES])
-    second = await said(tmp_path, "second")
+    second = await save(tmp_path, "second")
     # The page of LOCK was last written back before the second record; then the power was cut.
     (tmp_path / "LOCK").write_bytes(stale)
 
-    rows = await found_in(tmp_path)
+    rows = await read_rows(tmp_path)
 
     assert list(rows) == [first, second]
 
 
 async def test_a_damaged_format_is_named_and_nothing_is_touched(tmp_path: Path) -> None:
-    kept = await said(tmp_path, "kept")
+    kept = await save(tmp_path, "kept")
     good = (tmp_path / "FORMAT").read_bytes()
     # All but its newline is all of it.
-    for damage in damages(range(len(good) - 1)):
+    for damage in iter_damages(range(len(good) - 1)):
         (tmp_path / "FORMAT").write_bytes(damage(good))
-        before = files_in(tmp_path)
+        before = read_files(tmp_path)
 
         with pytest.raises(Unavailable, match="FORMAT is damaged"):
             open_files(tmp_path)
 
-        assert files_in(tmp_path) == before
+        assert read_files(tmp_path) == before
     (tmp_path / "FORMAT").write_bytes(good)
-    assert list(await found_in(tmp_path)) == [kept]
+    assert list(await read_rows(tmp_path)) == [kept]
 
 
 class NoBootId(FaultyFileSystem):
@@ -153,7 +153,7 @@ class NoBootId(FaultyFileSystem):
 async def test_where_no_boot_is_known_the_log_is_synced_before_it_is_believed(
     tmp_path: Path, files: FaultyFileSystem, syncs: int
 ) -> None:
-    kept = await said(tmp_path, "kept")
+    kept = await save(tmp_path, "kept")
 
     async with open_domain(tmp_path, files) as hub:
         synced = files.log_syncs
@@ -163,7 +163,7 @@ async def test_where_no_boot_is_known_the_log_is_synced_before_it_is_believed(
         assert hub.store.status().damage == []
 
 
-class Overtaken(RealFileSystem):
+class OvertakenFiles(RealFileSystem):
     """Something else happens between its first look at a file and what follows from it."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
@@ -184,7 +184,7 @@ def test_of_two_that_make_a_lock_at_once_neither_wipes_what_the_other_says(tmp_p
         others.append(LockFile(RealFileSystem(), path))
         others[0].publish(said_there, 7)
 
-    lock = LockFile(Overtaken(make_another), path)
+    lock = LockFile(OvertakenFiles(make_another), path)
     read = lock.read()
     for item in (lock, *others):
         item.close()

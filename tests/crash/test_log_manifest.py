@@ -13,8 +13,8 @@ from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.log.log_manifest import MANIFEST
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import domain_on, local, new_knowledge, open_files
-from tests.crash.compacting import Filled, compacted, fill, names_in, opened, state_of
-from tests.fakes.nothing_around import NothingAround
+from tests.crash.compaction_store import FilledFolder, compact, fill, list_log_files, open_store, state_of
+from tests.fakes.no_follow_up import NoFollowUp
 
 pytestmark = pytest.mark.anyio
 
@@ -25,35 +25,35 @@ PATCH, RECORD = "00000000-0007-8351-a37a-586d6245dd5a", "knowledge-20260305-140d
 async def test_a_directory_of_the_version_before_opens_and_its_operations_are_undone(tmp_path: Path) -> None:
     shutil.copytree(FORMAT_1, tmp_path / "data")
 
-    async with opened(tmp_path / "data") as store:
+    async with open_store(tmp_path / "data") as store:
         assert store.status().damage == []
         undone = await domain_on(store).operations.history.undo(local(), PATCH)
         assert undone.changes[0].after["content"] == "old record 0"
-    async with opened(tmp_path / "data") as store:
+    async with open_store(tmp_path / "data") as store:
         assert store.status().writable
         assert b"old record 0" in (await domain_on(store).knowledge.records.get(local(), RECORD)).json
     assert (tmp_path / "data" / "FORMAT").read_text() == '{"knowhub_data":2}\n'
     assert (tmp_path / "data" / "change_log" / MANIFEST).exists()
 
 
-async def compacted_once(folder: Path) -> Filled:
+async def write_compacted(folder: Path) -> FilledFolder:
     """Leave a compacted log with some operations behind its base."""
-    async with opened(folder) as store:
+    async with open_store(folder) as store:
         known = await fill(store, 6)
-        await compacted(store)
+        await compact(store)
         await fill(store, 3)
     return known
 
 
 @pytest.mark.parametrize("length", [*range(0, 300, 60), -1])
 async def test_a_manifest_that_is_not_whole_is_named_and_all_is_read(tmp_path: Path, length: int) -> None:
-    known = await compacted_once(tmp_path)
-    async with opened(tmp_path) as store:
+    known = await write_compacted(tmp_path)
+    async with open_store(tmp_path) as store:
         before = state_of(store, known)
     manifest = tmp_path / "change_log" / MANIFEST
     manifest.write_bytes(manifest.read_bytes()[:length])
 
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         assert state_of(store, known) == before
         assert [Path(damage.path).name for damage in store.status().damage] == [MANIFEST]
         with pytest.raises(ReadOnly, match=MANIFEST):
@@ -61,17 +61,17 @@ async def test_a_manifest_that_is_not_whole_is_named_and_all_is_read(tmp_path: P
 
 
 async def test_a_manifest_that_is_gone_is_named_where_a_rewrite_has_made_files(tmp_path: Path) -> None:
-    await compacted_once(tmp_path)
+    await write_compacted(tmp_path)
     (tmp_path / "change_log" / MANIFEST).unlink()
 
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         assert "it is missing" in store.status().damage[0].reason
         assert not store.status().writable
 
 
 async def test_files_that_no_manifest_names_are_not_read_and_go(tmp_path: Path) -> None:
-    known = await compacted_once(tmp_path)
-    async with opened(tmp_path) as store:
+    known = await write_compacted(tmp_path)
+    async with open_store(tmp_path) as store:
         before = state_of(store, known)
     log = tmp_path / "change_log"
     (base,) = log.glob("base-*")
@@ -80,41 +80,41 @@ async def test_files_that_no_manifest_names_are_not_read_and_go(tmp_path: Path) 
     for path in strays:
         path.write_bytes(b"another program's\n")
 
-    async with opened(tmp_path) as store:
+    async with open_store(tmp_path) as store:
         assert (state_of(store, known), store.status().damage) == (before, [])
     assert not any(path.exists() for path in strays)
 
 
 async def test_a_copy_with_the_new_manifest_and_only_the_old_files_opens_as_the_log_was(tmp_path: Path) -> None:
-    async with opened(tmp_path / "data") as store:
+    async with open_store(tmp_path / "data") as store:
         known = await fill(store, 6)
         before = state_of(store, known)
         # The names were listed before the rewrite, and the manifest was read after it.
         shutil.copytree(tmp_path / "data" / "change_log", tmp_path / "copy" / "change_log")
-        await compacted(store)
+        await compact(store)
     shutil.copy(tmp_path / "data" / "change_log" / MANIFEST, tmp_path / "copy" / "change_log")
 
-    async with opened(tmp_path / "copy") as store:
+    async with open_store(tmp_path / "copy") as store:
         assert (state_of(store, known), store.status().damage) == (before, [])
         await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": "in the copy"})
-        assert (await compacted(store)).operations > 0
-    async with opened(tmp_path / "copy") as store:
+        assert (await compact(store)).operations > 0
+    async with open_store(tmp_path / "copy") as store:
         assert store.status().damage == []
 
 
 async def test_a_copy_that_has_neither_set_whole_names_what_is_missing(tmp_path: Path) -> None:
-    async with opened(tmp_path / "data") as store:
+    async with open_store(tmp_path / "data") as store:
         await fill(store, 6)
         shutil.copytree(tmp_path / "data" / "change_log", tmp_path / "copy" / "change_log")
-        await compacted(store)
+        await compact(store)
     gone = tmp_path / "copy" / "change_log" / "segment-00000002.jsonl"
     gone.unlink()
     shutil.copy(tmp_path / "data" / "change_log" / MANIFEST, tmp_path / "copy" / "change_log")
 
-    before = names_in(tmp_path / "copy")
+    before = list_log_files(tmp_path / "copy")
     with pytest.raises(Unavailable, match=r"base-.* the manifest names it, and it is missing"):
         open_files(tmp_path / "copy")
-    assert names_in(tmp_path / "copy") == before
+    assert list_log_files(tmp_path / "copy") == before
 
 
 @pytest.mark.parametrize("is_rewrite_copied", [False, True])
@@ -122,7 +122,7 @@ async def test_a_copy_may_lack_a_segment_that_was_begun_after_it_had_listed_the_
     tmp_path: Path, *, is_rewrite_copied: bool
 ) -> None:
     log, copy = tmp_path / "data" / "change_log", tmp_path / "copy" / "change_log"
-    async with opened(tmp_path / "data") as store:
+    async with open_store(tmp_path / "data") as store:
         known = await fill(store, 6)
         ids = [row_id for collection, row_id in known.keys if collection == COLLECTION]
         shutil.copytree(log, copy)
@@ -130,15 +130,15 @@ async def test_a_copy_may_lack_a_segment_that_was_begun_after_it_had_listed_the_
         for turn in range(2):
             patch = {"content": f"{turn} " * 2000}
             await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, patch)
-        begun = max(names_in(tmp_path / "data")).removesuffix(".jsonl")
-        await ErasureService(store, NothingAround(), COLLECTIONS).erase(local(), COLLECTION, ids[1])
+        begun = max(list_log_files(tmp_path / "data")).removesuffix(".jsonl")
+        await ErasureService(store, NoFollowUp(), COLLECTIONS).erase(local(), COLLECTION, ids[1])
     if is_rewrite_copied:
         shutil.copytree(log, copy, dirs_exist_ok=True)
         for path in copy.glob(f"{begun}*"):
             path.unlink()
     shutil.copy(log / MANIFEST, copy)
 
-    async with opened(tmp_path / "copy") as store:
+    async with open_store(tmp_path / "copy") as store:
         damaged = [Path(damage.path).name.split(".")[0] for damage in store.status().damage]
         if is_rewrite_copied:
             assert begun in damaged
@@ -150,13 +150,13 @@ async def test_copies_of_a_directory_that_is_compacted_again_and_again_open_or_n
     tmp_path: Path,
 ) -> None:
     whole = 0
-    async with opened(tmp_path / "data") as store:
+    async with open_store(tmp_path / "data") as store:
         known = await fill(store, 6)
 
         async def compact_again() -> None:
             for turn in range(12):
                 await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": f"turn {turn}"})
-                await compacted(store)
+                await compact(store)
 
         task = asyncio.create_task(compact_again())
         copies = 0
@@ -165,7 +165,7 @@ async def test_copies_of_a_directory_that_is_compacted_again_and_again_open_or_n
             command = ["cp", "-r", str(tmp_path / "data"), str(tmp_path / f"copy-{copies}")]
             done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
             try:
-                async with opened(tmp_path / f"copy-{copies}") as copy:
+                async with open_store(tmp_path / f"copy-{copies}") as copy:
                     if done.returncode == 0 or not copy.status().damage:
                         whole += not copy.status().damage
                         assert copy.status().damage == [] or copy.status().writable is False
@@ -178,9 +178,9 @@ async def test_copies_of_a_directory_that_is_compacted_again_and_again_open_or_n
 
 async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(tmp_path: Path) -> None:
     seen = set()
-    async with opened(tmp_path / "data") as store:
+    async with open_store(tmp_path / "data") as store:
         known = await fill(store, 6)
-        erasures = ErasureService(store, NothingAround(), COLLECTIONS)
+        erasures = ErasureService(store, NoFollowUp(), COLLECTIONS)
         ids = [row_id for collection, row_id in known.keys if collection == COLLECTION]
         for number, row_id in enumerate(ids):
             erasing = asyncio.create_task(erasures.erase(local(), COLLECTION, row_id))
@@ -189,7 +189,7 @@ async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(t
             done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
             await erasing
             if done.returncode == 0:
-                async with opened(copy) as copied:
+                async with open_store(copy) as copied:
                     assert copied.status().damage == []
                     text = copied.state("default").table(COLLECTION).text(row_id) or b""
                     seen.add(b'"erased":true' in text)

@@ -56,15 +56,15 @@ def repeat(rng: random.Random, data: bytes) -> bytes:
 BYTES: tuple[Callable[[random.Random, bytes], bytes], ...] = (flip, cut, take_out, put_in, overwrite, repeat)
 
 
-def of_the_file(rng: random.Random, path: Path) -> bytes:
+def mutate_file(rng: random.Random, path: Path) -> bytes:
     return rng.choice(BYTES)(rng, path.read_bytes())
 
 
-def of_the_tar(rng: random.Random, path: Path) -> bytes:
+def mutate_tar(rng: random.Random, path: Path) -> bytes:
     return gzip.compress(rng.choice(BYTES)(rng, gzip.decompress(path.read_bytes())), 1)
 
 
-def of_a_header(rng: random.Random, path: Path) -> bytes:
+def mutate_header(rng: random.Random, path: Path) -> bytes:
     """Change a name, a size or a kind, and make the header's own checksum right again."""
     data = bytearray(gzip.decompress(path.read_bytes()))
     start = rng.choice([place for place in range(0, len(data), 512) if data[place + 257 : place + 262] == b"ustar"])
@@ -78,7 +78,7 @@ def of_a_header(rng: random.Random, path: Path) -> bytes:
     return gzip.compress(bytes(data), 1)
 
 
-def of_a_member(rng: random.Random, path: Path) -> bytes:
+def mutate_member(rng: random.Random, path: Path) -> bytes:
     """Change the log itself, under a manifest that says the truth of it."""
     archive = Archive.read(path)
     layout, log = archive.members
@@ -86,7 +86,7 @@ def of_a_member(rng: random.Random, path: Path) -> bytes:
     return gzip.compress(mutated.to_tar(), 1)
 
 
-def of_the_manifest(rng: random.Random, path: Path) -> bytes:
+def mutate_manifest(rng: random.Random, path: Path) -> bytes:
     archive = Archive.read(path)
     text = rng.choice(BYTES)(rng, orjson.dumps(archive.manifest))
     whole = Archive({}, [ArchiveMember(MANIFEST, text), *archive.members]).to_tar()
@@ -94,23 +94,23 @@ def of_the_manifest(rng: random.Random, path: Path) -> bytes:
     return gzip.compress(whole[1024:], 1)
 
 
-def bomb(rng: random.Random, path: Path) -> bytes:
+def make_bomb(rng: random.Random, path: Path) -> bytes:
     archive = Archive.read(path)
     huge = ArchiveMember(archive.members[1].name, bytes(MAX_BYTES * rng.randrange(2, 4)))
     told = archive.with_members(archive.members[0], huge)
     return gzip.compress((told if rng.random() < 0.5 else Archive(archive.manifest, told.members)).to_tar(), 1)
 
 
-MUTATIONS = (of_the_file, of_the_tar, of_a_header, of_a_member, of_the_manifest)
+MUTATIONS = (mutate_file, mutate_tar, mutate_header, mutate_member, mutate_manifest)
 
 
-async def filled(hub: Hub) -> None:
+async def fill(hub: Hub) -> None:
     await hub.knowledge.records.save(local(), new_knowledge("as it was"))
     made = await hub.keywords.tree.create(local(), NewKeyword("zebra"), auto_place=False)
     await hub.keywords.infos.create(local(), NewInfo("striped", keyword_ids=[made.row["id"]]))
 
 
-async def changed_since(hub: Hub) -> None:
+async def change_filled(hub: Hub) -> None:
     await hub.knowledge.records.save(local(), new_knowledge("written since"))
     found = next(iter(find_by_token(hub.store.view("default"), "zebra")))
     await hub.keywords.tree.delete(local(), found.id)
@@ -120,20 +120,20 @@ def copy(path: Path, data: Callable[[], bytes]) -> None:
     path.write_bytes(data())
 
 
-async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, int]:
+async def restore_or_refuse(tmp_path: Path, rounds: int, seed: int) -> tuple[int, int]:
     """Restore a mutated archive in each round; return how many were refused, and how many restored."""
     rng, root = random.Random(seed), tmp_path / "around" / "data"
     settings = Settings(data_dir=root, owner=OWNER, snapshot_max_bytes=MAX_BYTES, segment_bytes=1024**3)
     refused = done = 0
     async with open_hub(settings, Overrides(files=RealFileSystem()), maintain=False) as hub:
-        await filled(hub)
+        await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
-        await changed_since(hub)
+        await change_filled(hub)
         now, source, kept = state_of(hub.store), Path(entry.path), tmp_path / "kept.tar.gz"
         copy(kept, source.read_bytes)
         outside = read_folder(tmp_path).keys()
         for number in range(rounds):
-            mutate = bomb if number % 100 == 0 else rng.choice(MUTATIONS)
+            mutate = make_bomb if number % 100 == 0 else rng.choice(MUTATIONS)
             copy(source, lambda: mutate(rng, kept))  # noqa: B023 -- called at once
             size = hub.store.last_seq
             try:
@@ -156,7 +156,7 @@ async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, 
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=[pytest.mark.nightly, pytest.mark.timeout(1800)])])
 async def test_mutated_archives_are_refused_or_restore_what_was_in_them(tmp_path: Path, count: int) -> None:
-    refused, done = await restored_or_not(tmp_path, count, seed=1)
+    refused, done = await restore_or_refuse(tmp_path, count, seed=1)
 
     # Padding, and a few bits of a gzip header, mean nothing.
     assert refused > 0.9 * count

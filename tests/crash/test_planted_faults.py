@@ -226,7 +226,7 @@ IN_MAKE_TEST = 3
 """So many of them, spread over the list, are planted in `make test`; all are nightly."""
 
 
-def copied(folder: Path) -> Path:
+def copy_project(folder: Path) -> Path:
     for source in (path for name in COPIED for path in ROOT.glob(name)):
         target = folder / source.relative_to(ROOT)
         if source.is_dir():
@@ -237,7 +237,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def run_there(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def run_copy(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run tests of a copy, on the copy."""
     names = [f"tests/crash/{name}" for name in tests]
     without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "schemathesis", "hypothesispytest")]
@@ -247,17 +247,17 @@ def run_there(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def text_of(fault: Fault) -> str:
+def read_source(fault: Fault) -> str:
     return (ROOT / fault.folder / fault.file).read_text(encoding="utf-8")
 
 
-def in_make_test() -> list[Fault]:
+def list_quick_faults() -> list[Fault]:
     return [FAULTS[index * len(FAULTS) // IN_MAKE_TEST] for index in range(IN_MAKE_TEST)]
 
 
-def planted() -> list[object]:
+def mark_faults() -> list[object]:
     """Mark as nightly all but those that `make test` plants."""
-    chosen = in_make_test()
+    chosen = list_quick_faults()
     return [
         pytest.param(fault, id=fault.name, marks=[] if fault in chosen else [pytest.mark.nightly]) for fault in FAULTS
     ]
@@ -265,7 +265,7 @@ def planted() -> list[object]:
 
 def test_each_fault_names_a_text_that_stands_once_and_becomes_a_program() -> None:
     for fault in FAULTS:
-        text = text_of(fault)
+        text = read_source(fault)
         assert text.count(fault.old) == 1, fault.name
         compile(text.replace(fault.old, fault.new), fault.file, "exec")
 
@@ -273,23 +273,23 @@ def test_each_fault_names_a_text_that_stands_once_and_becomes_a_program() -> Non
 
 
 @pytest.mark.parametrize(
-    "faults", [in_make_test(), pytest.param(FAULTS, marks=pytest.mark.nightly)], ids=["some", "all"]
+    "faults", [list_quick_faults(), pytest.param(FAULTS, marks=pytest.mark.nightly)], ids=["some", "all"]
 )
 def test_without_a_fault_the_chosen_tests_pass(tmp_path: Path, faults: Sequence[Fault]) -> None:
     tests = sorted({test for fault in faults for test in fault.caught_by})
 
-    finished = run_there(copied(tmp_path), tests)
+    finished = run_copy(copy_project(tmp_path), tests)
 
     assert finished.returncode == 0, finished.stdout
     assert re.search(r"\d+ passed", finished.stdout)
 
 
-@pytest.mark.parametrize("fault", planted())
+@pytest.mark.parametrize("fault", mark_faults())
 def test_a_planted_fault_is_caught(tmp_path: Path, fault: Fault) -> None:
-    folder = copied(tmp_path)
-    (folder / fault.folder / fault.file).write_text(text_of(fault).replace(fault.old, fault.new), encoding="utf-8")
+    folder = copy_project(tmp_path)
+    (folder / fault.folder / fault.file).write_text(read_source(fault).replace(fault.old, fault.new), encoding="utf-8")
 
-    finished = run_there(folder, fault.caught_by)
+    finished = run_copy(folder, fault.caught_by)
 
     # 1: tests ran and failed. Anything else is not the fault that was planted.
     assert finished.returncode == 1, finished.stdout + finished.stderr

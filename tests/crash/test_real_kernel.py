@@ -18,8 +18,8 @@ import orjson
 import pytest
 
 from tests.builders import rows_of
-from tests.crash.killed_writers import Tally, compare, look_at, note, opened
-from tests.crash.told_writer import LINES, VERBS
+from tests.crash.killed_writers import Tally, compare, note_answer, open_writer_store, reopen_and_compare
+from tests.crash.reporting_writer import LINES, VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.anyio, pytest.mark.nightly, pytest.mark.timeout(3600)]
@@ -37,7 +37,7 @@ CASES = [
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WriterReport:
     """What a writer said of itself, and how it ended; 0 is well."""
 
     answers: Sequence[dict[str, Any]]
@@ -48,36 +48,36 @@ class Told:
         return [answer for answer in self.answers if "refused" in answer]
 
 
-def traced(folder: Path, segment_bytes: int, fault: str) -> Told:
+def run_traced(folder: Path, segment_bytes: int, fault: str) -> WriterReport:
     """Run a writer on `folder` with one fault injected by the kernel."""
     strace = shutil.which("strace")
     assert strace, "install strace: these tests have the kernel fail and kill"
     calls = fault.partition(":")[0]
     command = [strace, "-f", "-qq", "-o", os.devnull, "-e", f"trace={calls}", "-e", f"inject={fault}"]
-    command += [sys.executable, "-m", "tests.crash.told_writer", str(folder), str(segment_bytes)]
+    command += [sys.executable, "-m", "tests.crash.reporting_writer", str(folder), str(segment_bytes)]
     # Compiled modules are renamed into place too: those calls are not to be counted.
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     lines = finished.stdout.splitlines(keepends=True)
-    return Told([orjson.loads(line) for line in lines if line.endswith(b"\n")], finished.returncode)
+    return WriterReport([orjson.loads(line) for line in lines if line.endswith(b"\n")], finished.returncode)
 
 
-async def fresh(root: Path, number: int, *, prepared: bool) -> Path:
+async def make_folder(root: Path, number: int, *, prepared: bool) -> Path:
     """Return a folder of its own for a point: one that was opened before, or one that is not yet made."""
     folder = root / str(number)
     if prepared:
-        await opened(folder).close()
+        await open_writer_store(folder).close()
     return folder
 
 
-async def checked(folder: Path, told: Told) -> None:
+async def check_report(folder: Path, told: WriterReport) -> None:
     """Reopen, compare with what was told, write, and reopen again."""
     tally = Tally()
     for answer in told.answers:
         if "rows" in answer:
-            note(tally, answer)
-    await look_at(folder, tally)
-    store = opened(folder)
+            note_answer(tally, answer)
+    await reopen_and_compare(folder, tally)
+    store = open_writer_store(folder)
     compare(store, tally)
     lines = Counter(row_id.rpartition("-")[0] for row_id in rows_of(store) if row_id.startswith("import-"))
     await store.close()
@@ -92,9 +92,9 @@ async def test_a_writer_that_the_kernel_kills_at_any_call_loses_nothing(
 ) -> None:
     kills = 0
     for number in range(1, NEVER_REACHED):
-        folder = await fresh(tmp_path, number, prepared=prepared)
-        told = traced(folder, segment_bytes, f"{call}:signal=KILL:when={number}")
-        await checked(folder, told)
+        folder = await make_folder(tmp_path, number, prepared=prepared)
+        told = run_traced(folder, segment_bytes, f"{call}:signal=KILL:when={number}")
+        await check_report(folder, told)
         if told.ended == 0:
             break
         kills += 1
@@ -106,9 +106,9 @@ async def test_a_writer_that_the_kernel_kills_at_any_call_loses_nothing(
 async def test_after_an_error_of_the_device_nothing_is_acknowledged_and_reads_go_on(tmp_path: Path, call: str) -> None:
     faults = 0
     for number in range(1, NEVER_REACHED):
-        folder = await fresh(tmp_path, number, prepared=True)
-        told = traced(folder, MANY_SEGMENTS, f"{call}:error=EIO:when={number}")
-        await checked(folder, told)
+        folder = await make_folder(tmp_path, number, prepared=True)
+        told = run_traced(folder, MANY_SEGMENTS, f"{call}:error=EIO:when={number}")
+        await check_report(folder, told)
         if not told.refusals:
             break
         faults += 1
@@ -117,7 +117,7 @@ async def test_after_an_error_of_the_device_nothing_is_acknowledged_and_reads_go
         first = told.answers.index(told.refusals[0])
         assert told.answers[first:] == told.refusals
         assert {answer["refused"] for answer in told.refusals} == {"ReadOnly"}
-        assert {answer["read"] for answer in told.refusals} == {acknowledged(told)}
+        assert {answer["read"] for answer in told.refusals} == {count_acknowledged(told)}
     assert told.ended == 0
     assert faults >= len(VERBS) * 2
 
@@ -129,9 +129,9 @@ async def test_a_full_disk_refuses_what_it_cannot_hold_and_reads_go_on(
 ) -> None:
     faults = 0
     for number in range(1, NEVER_REACHED):
-        folder = await fresh(tmp_path, number, prepared=True)
-        told = traced(folder, MANY_SEGMENTS, f"{call}:error=ENOSPC:when={number}{'+' if lasting else ''}")
-        await checked(folder, told)
+        folder = await make_folder(tmp_path, number, prepared=True)
+        told = run_traced(folder, MANY_SEGMENTS, f"{call}:error=ENOSPC:when={number}{'+' if lasting else ''}")
+        await check_report(folder, told)
         if not told.refusals:
             break
         faults += 1
@@ -146,6 +146,6 @@ async def test_a_full_disk_refuses_what_it_cannot_hold_and_reads_go_on(
     assert faults >= len(VERBS) * 2
 
 
-def acknowledged(told: Told) -> int:
+def count_acknowledged(told: WriterReport) -> int:
     ids = {row["id"] for answer in told.answers for row in answer.get("rows", ())}
     return len(ids)

@@ -11,24 +11,24 @@ import pytest
 from knowhub.core.errors import Conflict
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import open_files
-from tests.crash.mended_logs import (
+from tests.crash.repaired_logs import (
     ALL,
     COUNT,
     NOTES,
     ONE_SEGMENT,
     SMALL_SEGMENTS,
-    compacted,
-    contents,
-    flipped,
-    found,
-    mended,
-    names,
-    note,
-    problems,
-    reopened,
-    segments,
-    struck,
-    written,
+    change_line,
+    commit_note,
+    flip,
+    inspect_folder,
+    list_problems,
+    list_segments,
+    note_ids,
+    read_log_files,
+    reopen,
+    repair_folder,
+    write_compacted,
+    write_notes,
 )
 
 pytestmark = pytest.mark.anyio
@@ -36,13 +36,13 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("line", range(1, COUNT + 1))
 async def test_after_a_flipped_bit_all_else_is_there_and_writing_works(tmp_path: Path, line: int) -> None:
-    folder = await written(tmp_path)
-    (path,) = segments(folder)
-    offset = struck(path, line, flipped)
+    folder = await write_notes(tmp_path)
+    (path,) = list_segments(folder)
+    offset = change_line(path, line, flip)
     before = path.read_bytes()
     bad = before[offset:].split(b"\n")[0] + b"\n"
 
-    done = mended(folder)
+    done = repair_folder(folder)
 
     (kept,) = (folder / "quarantine").iterdir()
     assert kept.read_bytes() == bad
@@ -52,24 +52,24 @@ async def test_after_a_flipped_bit_all_else_is_there_and_writing_works(tmp_path:
         f"offset {offset}: {what}; they told of notes note-{line - 1}",
         f"written again from its good lines; operations {line} are lost",
     ]
-    rewritten = segments(folder)[0].read_bytes()
+    rewritten = list_segments(folder)[0].read_bytes()
     assert rewritten[:offset] == before[:offset]
     assert rewritten.endswith(before[offset + len(bad) :])
     assert rewritten.count(b"\n") == COUNT + 1
-    assert problems(folder) == []
-    after = await reopened(folder)
-    assert after.notes == ALL - names(line - 1)
+    assert list_problems(folder) == []
+    after = await reopen(folder)
+    assert after.notes == ALL - note_ids(line - 1)
     assert after.last_seq == COUNT
 
 
 async def test_the_doctor_says_afterwards_what_is_lost_and_what_is_kept(tmp_path: Path) -> None:
-    folder = await written(tmp_path)
-    struck(segments(folder)[0], 2, flipped)
-    struck(segments(folder)[0], 5, flipped)
+    folder = await write_notes(tmp_path)
+    change_line(list_segments(folder)[0], 2, flip)
+    change_line(list_segments(folder)[0], 5, flip)
 
-    mended(folder)
+    repair_folder(folder)
 
-    details = [item.detail for item in found(folder)]
+    details = [item.detail for item in inspect_folder(folder)]
     assert "operations 2, 5 were lost to damage; what was left of them is in quarantine/" in details
     assert (
         sum("of acknowledged operations that `knowhub doctor --repair` took out of the log" in item for item in details)
@@ -78,67 +78,67 @@ async def test_the_doctor_says_afterwards_what_is_lost_and_what_is_kept(tmp_path
 
 
 async def test_lines_side_by_side_that_are_damaged_are_kept_in_one_piece(tmp_path: Path) -> None:
-    folder = await written(tmp_path)
-    (path,) = segments(folder)
-    offset = struck(path, 2, flipped)
-    struck(path, 3, flipped)
+    folder = await write_notes(tmp_path)
+    (path,) = list_segments(folder)
+    offset = change_line(path, 2, flip)
+    change_line(path, 3, flip)
     bad = b"".join(path.read_bytes().splitlines(keepends=True)[2:4])
 
-    damaged, lost = mended(folder)
+    damaged, lost = repair_folder(folder)
 
     (kept,) = (folder / "quarantine").iterdir()
     assert kept.read_bytes() == bad
     assert f"offset {offset}" in damaged.detail
     assert "they told of notes note-1, notes note-2" in damaged.detail
     assert "operations 2-3 are lost" in lost.detail
-    after = await reopened(folder)
-    assert after.notes == ALL - names(1, 2)
+    after = await reopen(folder)
+    assert after.notes == ALL - note_ids(1, 2)
     assert after.last_seq == COUNT
 
 
 async def test_doing_it_again_does_nothing(tmp_path: Path) -> None:
-    folder = await written(tmp_path)
-    struck(segments(folder)[0], 3, flipped)
-    mended(folder)
-    before = contents(folder)
+    folder = await write_notes(tmp_path)
+    change_line(list_segments(folder)[0], 3, flip)
+    repair_folder(folder)
+    before = read_log_files(folder)
 
-    again = mended(folder)
+    again = repair_folder(folder)
 
     assert again == []
-    assert contents(folder) == before
+    assert read_log_files(folder) == before
 
 
 async def test_a_whole_log_is_left_as_it_is_with_its_torn_end(tmp_path: Path) -> None:
-    folder = await written(tmp_path)
-    with segments(folder)[0].open("ab") as file:
+    folder = await write_notes(tmp_path)
+    with list_segments(folder)[0].open("ab") as file:
         file.write(b'{"seq":7,"ba')
-    before = contents(folder)
+    before = read_log_files(folder)
 
-    done = mended(folder)
+    done = repair_folder(folder)
 
     assert done == []
-    assert contents(folder) == before
+    assert read_log_files(folder) == before
 
 
 async def test_the_torn_end_of_a_damaged_segment_is_kept_apart(tmp_path: Path) -> None:
-    folder = await written(tmp_path)
-    (path,) = segments(folder)
-    struck(path, 3, flipped)
+    folder = await write_notes(tmp_path)
+    (path,) = list_segments(folder)
+    change_line(path, 3, flip)
     with path.open("ab") as file:
         file.write(b'{"seq":7,"ba')
 
-    mended(folder)
+    repair_folder(folder)
 
     (torn,) = (folder / "quarantine").glob("*-torn-*")
     assert torn.read_bytes() == b'{"seq":7,"ba'
-    assert (await reopened(folder)).notes == ALL - names(2)
+    assert (await reopen(folder)).notes == ALL - note_ids(2)
 
 
 async def test_every_byte_of_a_log_may_be_struck(tmp_path: Path) -> None:
-    source = await written(tmp_path / "source", SMALL_SEGMENTS)
+    source = await write_notes(tmp_path / "source", SMALL_SEGMENTS)
     rng = random.Random(5)
-    assert len(segments(source)) > 2
-    for path in segments(source):
+    assert len(list_segments(source)) > 2
+    for path in list_segments(source):
         size = path.stat().st_size
         for offset in sorted(rng.sample(range(size), 60)):
             folder = tmp_path / "copy"
@@ -149,30 +149,30 @@ async def test_every_byte_of_a_log_may_be_struck(tmp_path: Path) -> None:
             data[offset] ^= 1 << rng.randrange(8)
             target.write_bytes(data)
 
-            mended(folder)
+            repair_folder(folder)
 
             # A copied LOCK is not believed: in the last batch a bad line is torn, and goes with the next opening.
-            assert problems(folder) == []
+            assert list_problems(folder) == []
             store = open_files(folder)
             assert store.status().damage == []
             assert len(store.state("default").table(NOTES)) >= COUNT - 2
-            await note(store, 99)
+            await commit_note(store, 99)
             await store.close()
 
 
 @pytest.mark.parametrize("count", [1, 3, 9, 40, 200, 700])
 async def test_acknowledged_bytes_that_are_gone_cost_what_stood_there(tmp_path: Path, count: int) -> None:
-    folder = await written(tmp_path)
-    (path,) = segments(folder)
+    folder = await write_notes(tmp_path)
+    (path,) = list_segments(folder)
     lines = path.read_bytes().splitlines(keepends=True)
     rest = path.read_bytes()[:-count]
     path.write_bytes(rest)
     whole = [number for number in range(COUNT) if sum(map(len, lines[: number + 2])) <= len(rest)]
 
-    done = mended(folder)
+    done = repair_folder(folder)
 
-    after = await reopened(folder)
-    assert after.notes == names(*whole)
+    after = await reopen(folder)
+    assert after.notes == note_ids(*whole)
     # No number is given twice.
     assert after.last_seq >= COUNT
     assert any("are lost" in item.detail for item in done)
@@ -180,173 +180,173 @@ async def test_acknowledged_bytes_that_are_gone_cost_what_stood_there(tmp_path: 
 
 @pytest.mark.parametrize("size", [1, 100, 512, 1024])
 async def test_a_run_of_nul_bytes_costs_what_stood_there(tmp_path: Path, size: int) -> None:
-    folder = await written(tmp_path)
-    (path,) = segments(folder)
+    folder = await write_notes(tmp_path)
+    (path,) = list_segments(folder)
     data = path.read_bytes()
     begin = len(data.splitlines(keepends=True)[0]) + 100
     path.write_bytes(data[:begin] + bytes(size) + data[begin + size :])
 
-    mended(folder)
+    repair_folder(folder)
 
-    after = await reopened(folder)
+    after = await reopen(folder)
     assert after.last_seq == COUNT
-    assert names(COUNT - 1) <= after.notes <= ALL
+    assert note_ids(COUNT - 1) <= after.notes <= ALL
 
 
-def taken_out(lines: list[bytes]) -> list[bytes]:
+def take_out(lines: list[bytes]) -> list[bytes]:
     return [*lines[:3], *lines[4:]]
 
 
-def doubled(lines: list[bytes]) -> list[bytes]:
+def double(lines: list[bytes]) -> list[bytes]:
     return [*lines[:3], lines[2], *lines[3:]]
 
 
-def moved_up(lines: list[bytes]) -> list[bytes]:
+def move_up(lines: list[bytes]) -> list[bytes]:
     return [*lines[:2], lines[5], *lines[2:5], *lines[6:]]
 
 
-def with_a_remark(lines: list[bytes]) -> list[bytes]:
+def add_remark(lines: list[bytes]) -> list[bytes]:
     return [*lines[:3], b"remark\n", *lines[3:]]
 
 
 @pytest.mark.parametrize(
     ("edit", "lost"),
-    [(taken_out, [2]), (doubled, []), (moved_up, []), (with_a_remark, [])],
+    [(take_out, [2]), (double, []), (move_up, []), (add_remark, [])],
     ids=["taken out", "doubled", "moved up", "with a remark"],
 )
 @pytest.mark.parametrize("options", [ONE_SEGMENT, StoreOptions(segment_bytes=1800)], ids=["one segment", "two"])
 async def test_a_log_that_was_edited_by_hand_keeps_every_line_that_is_whole(
     tmp_path: Path, edit: Callable[[list[bytes]], list[bytes]], lost: Sequence[int], options: StoreOptions
 ) -> None:
-    folder = await written(tmp_path, options)
-    path = segments(folder)[0]
+    folder = await write_notes(tmp_path, options)
+    path = list_segments(folder)[0]
     path.write_bytes(b"".join(edit(path.read_bytes().splitlines(keepends=True))))
 
-    mended(folder)
+    repair_folder(folder)
 
-    assert problems(folder) == []
-    assert (await reopened(folder)).notes == ALL - names(*lost)
+    assert list_problems(folder) == []
+    assert (await reopen(folder)).notes == ALL - note_ids(*lost)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 async def test_a_damaged_header_costs_no_operation(tmp_path: Path, number: int) -> None:
-    folder = await written(tmp_path, SMALL_SEGMENTS)
-    struck(segments(folder)[number], 0, flipped)
+    folder = await write_notes(tmp_path, SMALL_SEGMENTS)
+    change_line(list_segments(folder)[number], 0, flip)
 
-    done = mended(folder)
+    done = repair_folder(folder)
 
-    assert problems(folder) == []
+    assert list_problems(folder) == []
     assert "no operation is lost" in done[-1].detail
-    assert (await reopened(folder)).notes == ALL
+    assert (await reopen(folder)).notes == ALL
 
 
 @pytest.mark.parametrize("number", [0, 1, -1])
 async def test_a_segment_that_is_gone_costs_what_stood_in_it(tmp_path: Path, number: int) -> None:
-    folder = await written(tmp_path, SMALL_SEGMENTS)
-    gone = segments(folder)[number]
+    folder = await write_notes(tmp_path, SMALL_SEGMENTS)
+    gone = list_segments(folder)[number]
     held = {f"note-{index}" for index in range(COUNT) if f'"note-{index}"'.encode() in gone.read_bytes()}
     gone.unlink()
 
-    done = mended(folder)
+    done = repair_folder(folder)
 
     assert held
-    assert problems(folder) == []
+    assert list_problems(folder) == []
     assert any("lost" in item.detail for item in done)
-    after = await reopened(folder)
+    after = await reopen(folder)
     assert after.notes == ALL - held
     assert after.last_seq >= COUNT
 
 
 async def test_two_segments_that_are_gone_side_by_side_are_bridged(tmp_path: Path) -> None:
-    folder = await written(tmp_path, StoreOptions(segment_bytes=1))
-    for path in segments(folder)[2:4]:
+    folder = await write_notes(tmp_path, StoreOptions(segment_bytes=1))
+    for path in list_segments(folder)[2:4]:
         path.unlink()
 
-    mended(folder)
+    repair_folder(folder)
 
-    assert problems(folder) == []
-    assert len((await reopened(folder)).notes) == COUNT - 2
+    assert list_problems(folder) == []
+    assert len((await reopen(folder)).notes) == COUNT - 2
 
 
 async def test_a_segment_of_another_log_is_put_aside_whole(tmp_path: Path) -> None:
-    folder = await written(tmp_path / "ours", SMALL_SEGMENTS)
-    other = await written(tmp_path / "other", SMALL_SEGMENTS)
-    foreign = segments(other)[1].read_bytes()
-    segments(folder)[1].write_bytes(foreign)
+    folder = await write_notes(tmp_path / "ours", SMALL_SEGMENTS)
+    other = await write_notes(tmp_path / "other", SMALL_SEGMENTS)
+    foreign = list_segments(other)[1].read_bytes()
+    list_segments(folder)[1].write_bytes(foreign)
 
-    mended(folder)
+    repair_folder(folder)
 
-    assert problems(folder) == []
+    assert list_problems(folder) == []
     assert foreign in [path.read_bytes() for path in (folder / "quarantine").iterdir()]
-    await reopened(folder)
+    await reopen(folder)
 
 
 async def test_damage_in_every_segment_is_mended_at_once(tmp_path: Path) -> None:
-    folder = await written(tmp_path, SMALL_SEGMENTS)
-    paths = segments(folder)
+    folder = await write_notes(tmp_path, SMALL_SEGMENTS)
+    paths = list_segments(folder)
     for path in paths:
-        struck(path, 1, flipped)
+        change_line(path, 1, flip)
 
-    mended(folder)
+    repair_folder(folder)
 
-    assert problems(folder) == []
-    assert len((await reopened(folder)).notes) == COUNT - len(paths)
+    assert list_problems(folder) == []
+    assert len((await reopen(folder)).notes) == COUNT - len(paths)
 
 
 async def test_a_directory_that_somebody_has_open_is_not_touched(tmp_path: Path) -> None:
-    folder = await written(tmp_path)
-    struck(segments(folder)[0], 3, flipped)
-    before = contents(folder)
+    folder = await write_notes(tmp_path)
+    change_line(list_segments(folder)[0], 3, flip)
+    before = read_log_files(folder)
     store = open_files(folder)
 
     with pytest.raises(Conflict, match="is open in a running KnowHub"):
-        mended(folder)
+        repair_folder(folder)
     await store.close()
 
-    assert contents(folder) == before
+    assert read_log_files(folder) == before
 
 
 async def test_concurrent_repairs_do_not_meet(tmp_path: Path) -> None:
-    folder = await written(tmp_path)
-    struck(segments(folder)[0], 3, flipped)
+    folder = await write_notes(tmp_path)
+    change_line(list_segments(folder)[0], 3, flip)
 
-    done = await asyncio.gather(*(asyncio.to_thread(mended, folder) for _ in range(4)), return_exceptions=True)
+    done = await asyncio.gather(*(asyncio.to_thread(repair_folder, folder) for _ in range(4)), return_exceptions=True)
 
     assert sum(isinstance(item, list) and item != [] for item in done) == 1
     assert all(isinstance(item, list | Conflict) for item in done)
-    assert (await reopened(folder)).notes == ALL - names(2)
+    assert (await reopen(folder)).notes == ALL - note_ids(2)
 
 
 async def test_the_lines_of_a_segment_without_header_tell_what_is_lost_with_the_one_before_it(tmp_path: Path) -> None:
-    folder = await written(tmp_path, SMALL_SEGMENTS)
-    gone, behind = segments(folder)[1:]
+    folder = await write_notes(tmp_path, SMALL_SEGMENTS)
+    gone, behind = list_segments(folder)[1:]
     gone.unlink()
-    struck(behind, 0, flipped)
+    change_line(behind, 0, flip)
 
-    done = mended(folder)
+    done = repair_folder(folder)
 
     assert "operations 3-4 are lost" in done[-1].detail
     assert "was missing" in [item.detail for item in done if item.subject == str(gone)]
-    assert problems(folder) == []
-    assert (await reopened(folder)).notes == ALL - names(2, 3)
+    assert list_problems(folder) == []
+    assert (await reopen(folder)).notes == ALL - note_ids(2, 3)
 
 
 @pytest.mark.parametrize("all_of_them", [False, True], ids=["some line tells", "nothing tells"])
 async def test_a_base_that_lost_its_header_takes_its_place_from_what_follows(tmp_path: Path, all_of_them: bool) -> None:
-    base = await compacted(tmp_path)
+    base = await write_compacted(tmp_path)
     store = open_files(tmp_path, options=SMALL_SEGMENTS)
     for number in range(10, 15):
-        await note(store, number)
+        await commit_note(store, number)
     await store.close()
-    behind = segments(tmp_path)
-    struck(base, 0, flipped)
+    behind = list_segments(tmp_path)
+    change_line(base, 0, flip)
     for path in behind if all_of_them else behind[:1]:
         path.write_bytes(b"garbage\n")
 
-    mended(tmp_path)
+    repair_folder(tmp_path)
 
-    assert problems(tmp_path) == []
+    assert list_problems(tmp_path) == []
     assert len(behind) > 1
-    after = await reopened(tmp_path)
+    after = await reopen(tmp_path)
     assert after.notes >= ALL
     assert ("note-14" in after.notes) != all_of_them

@@ -9,21 +9,21 @@ import pytest
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import LockFile
 from tests.builders import open_files
-from tests.crash.mended_logs import (
+from tests.crash.repaired_logs import (
     ALL,
     COUNT,
     NOTES,
     SMALL_SEGMENTS,
-    compacted,
-    flipped,
-    found,
-    mended,
-    names,
-    problems,
-    reopened,
-    segments,
-    struck,
-    written,
+    change_line,
+    flip,
+    inspect_folder,
+    list_problems,
+    list_segments,
+    note_ids,
+    reopen,
+    repair_folder,
+    write_compacted,
+    write_notes,
 )
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 
@@ -31,19 +31,19 @@ pytestmark = pytest.mark.anyio
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "one line": lambda folder: struck(segments(folder)[1], 1, flipped),
-    "a line taken out": lambda folder: struck(segments(folder)[0], 2, lambda _line: b""),
-    "a header": lambda folder: struck(segments(folder)[1], 0, flipped),
-    "a missing segment": lambda folder: segments(folder)[1].unlink(),
-    "the first segment": lambda folder: segments(folder)[0].unlink(),
-    "the last segment": lambda folder: segments(folder)[-1].unlink(),
+    "one line": lambda folder: change_line(list_segments(folder)[1], 1, flip),
+    "a line taken out": lambda folder: change_line(list_segments(folder)[0], 2, lambda _line: b""),
+    "a header": lambda folder: change_line(list_segments(folder)[1], 0, flip),
+    "a missing segment": lambda folder: list_segments(folder)[1].unlink(),
+    "the first segment": lambda folder: list_segments(folder)[0].unlink(),
+    "the last segment": lambda folder: list_segments(folder)[-1].unlink(),
 }
 
 
 @pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
 @pytest.mark.parametrize("damage", DAMAGE)
 async def test_a_crash_while_repairing_loses_nothing_more(tmp_path: Path, damage: str, half_written: bool) -> None:
-    source = await written(tmp_path / "source", SMALL_SEGMENTS)
+    source = await write_notes(tmp_path / "source", SMALL_SEGMENTS)
     expected: set[str] | None = None
     call = 0
     while True:
@@ -55,13 +55,13 @@ async def test_a_crash_while_repairing_loses_nothing_more(tmp_path: Path, damage
         files.begin(Plan(crash_at=call or None, half_written=half_written))
         died = False
         try:
-            mended(source, files)
+            repair_folder(source, files)
         except CrashNow:
             died = True
             files.bury()
-        mended(source)
+        repair_folder(source)
 
-        assert problems(source) == []
+        assert list_problems(source) == []
         store = open_files(source)
         notes = {row_id for row_id, _ in store.state("default").memory_table(NOTES).texts()}
         assert store.status().damage == []
@@ -72,7 +72,7 @@ async def test_a_crash_while_repairing_loses_nothing_more(tmp_path: Path, damage
             break
         call += 1
         shutil.rmtree(source)
-        source = await written(tmp_path / "source", SMALL_SEGMENTS)
+        source = await write_notes(tmp_path / "source", SMALL_SEGMENTS)
     assert call > 8
 
 
@@ -83,8 +83,8 @@ async def test_a_segment_that_a_broken_off_repair_has_made_anew_is_not_believed_
     died = True
     while died:
         call += 1
-        folder = await written(tmp_path / str(call), SMALL_SEGMENTS)
-        vanished = segments(folder)[-1]
+        folder = await write_notes(tmp_path / str(call), SMALL_SEGMENTS)
+        vanished = list_segments(folder)[-1]
         # A file system gives the number of a file that is gone to the next one.
         inode = vanished.stat().st_ino
         vanished.unlink()
@@ -92,7 +92,7 @@ async def test_a_segment_that_a_broken_off_repair_has_made_anew_is_not_believed_
         files.begin(Plan(crash_at=call))
 
         try:
-            mended(folder, files)
+            repair_folder(folder, files)
             died = False
         except CrashNow:
             files.bury()
@@ -109,24 +109,24 @@ async def test_a_fault_while_repairing_is_raised_and_the_next_repair_finishes(tm
     call = 0
     while True:
         call += 1
-        folder = await written(tmp_path / str(call), SMALL_SEGMENTS)
-        struck(segments(folder)[1], 1, flipped)
+        folder = await write_notes(tmp_path / str(call), SMALL_SEGMENTS)
+        change_line(list_segments(folder)[1], 1, flip)
         files = FaultyFileSystem()
         files.begin(Plan(fail_at=call))
         try:
-            mended(folder, files)
+            repair_folder(folder, files)
             break
         except OSError:
-            mended(folder)
+            repair_folder(folder)
 
-        assert problems(folder) == []
-        assert len((await reopened(folder)).notes) == COUNT - 1
+        assert list_problems(folder) == []
+        assert len((await reopen(folder)).notes) == COUNT - 1
     assert call > 8
 
 
 @pytest.mark.parametrize("line", ["header", "rows", "end"])
 async def test_a_damaged_base_keeps_every_line_that_is_whole(tmp_path: Path, line: str) -> None:
-    base = await compacted(tmp_path)
+    base = await write_compacted(tmp_path)
     number = {"header": 0, "rows": 1, "end": -1}[line]
     lines = base.read_bytes().splitlines(keepends=True)
     bad = bytes([lines[number][12] ^ 1])
@@ -134,44 +134,44 @@ async def test_a_damaged_base_keeps_every_line_that_is_whole(tmp_path: Path, lin
     base.write_bytes(b"".join(lines))
     held = {f"note-{index}" for index in range(COUNT) if f'"note-{index}"'.encode() in lines[1]}
     assert held
-    assert problems(tmp_path) != []
+    assert list_problems(tmp_path) != []
 
-    done = mended(tmp_path)
+    done = repair_folder(tmp_path)
 
-    assert problems(tmp_path) == []
+    assert list_problems(tmp_path) == []
     (kept,) = (tmp_path / "quarantine").iterdir()
     assert kept.read_bytes() == lines[number]
-    after = await reopened(tmp_path)
-    everything = ALL | names(COUNT, COUNT + 1)
+    after = await reopen(tmp_path)
+    everything = ALL | note_ids(COUNT, COUNT + 1)
     assert after.notes == (everything - held if line == "rows" else everything)
     assert after.last_seq == COUNT + 2
-    assert mended(tmp_path) == []
+    assert repair_folder(tmp_path) == []
     assert any("rows of it are kept" in item.detail for item in done)
 
 
 async def test_a_base_that_is_gone_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
-    base = await compacted(tmp_path)
+    base = await write_compacted(tmp_path)
     base.unlink()
 
-    done = mended(tmp_path)
+    done = repair_folder(tmp_path)
 
-    assert problems(tmp_path) == []
+    assert list_problems(tmp_path) == []
     assert any("are lost" in item.detail for item in done)
-    after = await reopened(tmp_path)
-    assert names(COUNT, COUNT + 1) <= after.notes
+    after = await reopen(tmp_path)
+    assert note_ids(COUNT, COUNT + 1) <= after.notes
     assert after.last_seq == COUNT + 2
 
 
 async def test_the_record_files_of_a_damaged_log_are_kept(tmp_path: Path) -> None:
-    folder = await written(tmp_path)
+    folder = await write_notes(tmp_path)
     (folder / "records" / "accounts" / "a").mkdir(parents=True)
     (folder / "records" / "notes.jsonl").write_bytes(b"what it was\n")
     (folder / "records" / "accounts" / "a" / "notes.jsonl").write_bytes(b"elsewhere\n")
-    struck(segments(folder)[0], 3, flipped)
+    change_line(list_segments(folder)[0], 3, flip)
 
-    mended(folder)
+    repair_folder(folder)
 
     kept = {path.name: path.read_bytes() for path in (folder / "quarantine").glob("records-*")}
     assert kept == {"records-1-notes.jsonl": b"what it was\n", "records-1-accounts%2Fa%2Fnotes.jsonl": b"elsewhere\n"}
     assert not list((folder / "records").rglob("*.jsonl"))
-    assert sum("it may tell of what is lost" in item.detail for item in found(folder)) == 2
+    assert sum("it may tell of what is lost" in item.detail for item in inspect_folder(folder)) == 2

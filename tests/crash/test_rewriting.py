@@ -20,7 +20,7 @@ from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import knowledge_row, local, open_files
 from tests.erasing import find_files_with
-from tests.fakes.nothing_around import NothingAround
+from tests.fakes.no_follow_up import NoFollowUp
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ SECRET = "quaggaplatformnine sings the midnightsong of veldtgrass"
 LONGEST_STALL_S = 0.05
 
 
-def closed_segment(folder: Path, lines: int) -> ChangeLog:
+def close_segment(folder: Path, lines: int) -> ChangeLog:
     """Make a log of two segments; the first has lines of ten kilobytes."""
     log = ChangeLog(RealFileSystem(), folder)
     start = log.create(Header("log", 1, 1, 1, None))
@@ -40,7 +40,7 @@ def closed_segment(folder: Path, lines: int) -> ChangeLog:
 
 
 def test_a_segment_is_rewritten_line_by_line_in_little_memory(tmp_path: Path) -> None:
-    log = closed_segment(tmp_path, 2_400)
+    log = close_segment(tmp_path, 2_400)
     changed = seal(b'{"seq":7,"said":"%s"' % (b" " * 10_000))
 
     tracemalloc.start()
@@ -59,7 +59,7 @@ def test_a_segment_is_rewritten_line_by_line_in_little_memory(tmp_path: Path) ->
 
 
 def test_a_line_that_would_change_its_length_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    log = closed_segment(tmp_path, 2)
+    log = close_segment(tmp_path, 2)
 
     with pytest.raises(ValueError, match="a rewritten line must keep its length"):
         rewrite_file(RealFileSystem(), log, 1, lambda line: line[1:])
@@ -127,7 +127,7 @@ async def test_nobody_waits_while_a_row_is_erased_and_another_process_reads_on(t
 
     reading = asyncio.create_task(read())
     writing = asyncio.create_task(save(store, "knowledge-meanwhile", "written meanwhile"))
-    erasures = ErasureService(store, NothingAround(), COLLECTIONS)
+    erasures = ErasureService(store, NoFollowUp(), COLLECTIONS)
     for number in range(0, 600, 100):
         await erasures.erase(local(), COLLECTION, f"knowledge-{number}")
     await writing

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 BODIES = 5
 
 
-async def sealed_bodies(vault: Vault) -> list[dict[str, object]]:
+async def seal_bodies(vault: Vault) -> list[dict[str, object]]:
     return [
         vault.seal(await vault.new_key(ACCOUNT, ID), f"{SECRET} {number}", number) for number in range(1, BODIES + 1)
     ]
@@ -29,24 +29,24 @@ async def assert_all_open(vault: Vault, bodies: Sequence[dict[str, object]]) -> 
         assert await vault.open(ACCOUNT, ID, sealed) == f"{SECRET} {number}"
 
 
-async def calls_of_a_rotation(root: Path) -> int:
+async def count_rotation_calls(root: Path) -> int:
     files = FaultyFileSystem()
     vault = vault_on(root, files)
-    await sealed_bodies(vault)
+    await seal_bodies(vault)
     files.begin(Plan())
     await vault.rotate()
     return files.calls
 
 
 async def test_a_rotation_killed_at_every_call_leaves_everything_open_and_is_ended_by_the_next(tmp_path: Path) -> None:
-    calls = await calls_of_a_rotation(tmp_path / "counted")
+    calls = await count_rotation_calls(tmp_path / "counted")
     assert calls >= 10
 
     for point in range(1, calls + 1):
         root = tmp_path / str(point)
         files = FaultyFileSystem()
         vault = vault_on(root, files)
-        bodies = await sealed_bodies(vault)
+        bodies = await seal_bodies(vault)
         first_master = DataDirectory(root).master_key.read_bytes()
         files.begin(Plan(crash_at=point, half_written=bool(point % 2)))
 
@@ -79,17 +79,17 @@ async def test_a_first_sealing_killed_at_every_call_leaves_a_directory_that_seal
 
         after = vault_on(root, RealFileSystem(), ids=100)
 
-        await assert_all_open(after, await sealed_bodies(after))
+        await assert_all_open(after, await seal_bodies(after))
 
 
 async def test_a_rotation_that_the_disk_refuses_says_so_and_leaves_everything_open(tmp_path: Path) -> None:
-    calls = await calls_of_a_rotation(tmp_path / "counted")
+    calls = await count_rotation_calls(tmp_path / "counted")
 
     for point in range(1, calls + 1):
         root = tmp_path / str(point)
         files = FaultyFileSystem()
         vault = vault_on(root, files)
-        bodies = await sealed_bodies(vault)
+        bodies = await seal_bodies(vault)
         files.begin(Plan(fail_at=point, error=28 if point % 2 else 5))
 
         with pytest.raises((Unavailable, StorageFull)):
@@ -108,7 +108,7 @@ async def test_a_rotation_to_the_key_of_the_environment_killed_at_every_call_lea
         point += 1
         root = tmp_path / str(point)
         files = FaultyFileSystem()
-        bodies = await sealed_bodies(vault_on(root, files, given=MASTER))
+        bodies = await seal_bodies(vault_on(root, files, given=MASTER))
         files.begin(Plan(crash_at=point))
         try:
             await vault_on(root, files, given=OTHER_MASTER, former=[MASTER]).rotate()
@@ -123,7 +123,7 @@ async def test_a_rotation_to_the_key_of_the_environment_killed_at_every_call_lea
 
 
 async def test_what_a_file_wrapped_opens_on_when_the_environment_gives_a_key(tmp_path: Path) -> None:
-    bodies = await sealed_bodies(vault_on(tmp_path, RealFileSystem()))
+    bodies = await seal_bodies(vault_on(tmp_path, RealFileSystem()))
     given = vault_on(tmp_path, RealFileSystem(), given=MASTER, ids=100)
 
     await assert_all_open(given, bodies)
@@ -136,7 +136,7 @@ async def test_what_a_file_wrapped_opens_on_when_the_environment_gives_a_key(tmp
 
 async def test_others_seal_and_open_while_keys_are_rotated(tmp_path: Path) -> None:
     first, second = (vault_on(tmp_path, RealFileSystem(), ids=number) for number in (0, 1000))
-    bodies = await sealed_bodies(first)
+    bodies = await seal_bodies(first)
 
     async def sealing() -> list[dict[str, object]]:
         made = []

@@ -15,9 +15,9 @@ from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
-from tests.crash.dying import NEVER_REACHED, dies
+from tests.crash.process_death import NEVER_REACHED, wait_for_death
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
-from tests.fakes.nothing_around import NothingAround
+from tests.fakes.no_follow_up import NoFollowUp
 from tests.hubs import open_hub_at
 from tests.sealing import ID, SECRET, find_texts_in_files, new_resource, vault_on
 
@@ -39,7 +39,7 @@ async def test_a_row_that_stands_after_a_crash_opens(tmp_path: Path) -> None:
         await service.save(local(), new_resource(secure_body="before"))
         files.begin(Plan(crash_at=call))
 
-        died = await dies(files, service.patch(local(), ID, {"secure_body": SECRET}))
+        died = await wait_for_death(files, service.patch(local(), ID, {"secure_body": SECRET}))
 
         if not died:
             await store.close()
@@ -56,7 +56,7 @@ async def test_a_row_that_stands_after_a_crash_opens(tmp_path: Path) -> None:
 async def test_what_was_erased_by_a_process_that_died_is_shut_by_the_next(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     await service_on(store, tmp_path, RealFileSystem()).save(local(), new_resource(secure_body=SECRET))
-    await ErasureService(store, NothingAround(), COLLECTIONS).erase(local(), RESOURCES, ID)
+    await ErasureService(store, NoFollowUp(), COLLECTIONS).erase(local(), RESOURCES, ID)
     await store.close()
     left = keyring_of((tmp_path / KEYRING).read_bytes())
 

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 POISON = "the poisoned message"
 
 
-async def many_messages(hub: Hub, count: int, poison: str | None = None) -> None:
+async def commit_messages(hub: Hub, count: int, poison: str | None = None) -> None:
     """Commit messages in sessions of a hundred, one of them `poison`."""
     for start in range(0, count, 100):
         texts = [f"message {number} 消息 of widget-{number}" for number in range(start, min(start + 100, count))]
@@ -42,7 +42,7 @@ async def many_messages(hub: Hub, count: int, poison: str | None = None) -> None
         await write_rows(hub, part_rows(session_at(f"s{start}"), texts))
 
 
-async def brought_up(hub: Hub, clock: FakeClock) -> None:
+async def embed_all(hub: Hub, clock: FakeClock) -> None:
     """Embed, and let the pauses of what failed go by, until nothing waits."""
     async with asyncio.timeout(240):
         while True:
@@ -56,35 +56,35 @@ async def brought_up(hub: Hub, clock: FakeClock) -> None:
             clock.advance(RetryPolicy(clock).longest_pause_s)
 
 
-def refusing(poison: str, texts: Sequence[str]) -> Exception | None:
+def refuse_poison(poison: str, texts: Sequence[str]) -> Exception | None:
     refuses = any(poison in text for text in texts)
     return TextRefused(FailureReason.FAILURE, "not this one") if refuses else None
 
 
-def flaky(share: float, poison: str, is_mended: Callable[[], bool] = lambda: False) -> Iterator[Fault | None]:
+def iter_faults(share: float, poison: str, is_mended: Callable[[], bool] = lambda: False) -> Iterator[Fault | None]:
     """Yield a fault for each call: so large a share fails, and the poison is never taken until it is mended."""
     rng = random.Random(11)
     while True:
         if rng.random() < share:
             yield ConnectionError("shaky")
         else:
-            yield lambda texts: None if is_mended() else refusing(poison, texts)
+            yield lambda texts: None if is_mended() else refuse_poison(poison, texts)
 
 
 @pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.nightly)])
 async def test_a_shaky_embedder_and_a_poisoned_text_end_as_a_rebuild_does(tmp_path: Path, count: int) -> None:
     clock, mended = FakeClock(), asyncio.Event()
-    embedder = HashingEmbedder(flaky(0.1, POISON, mended.is_set))
+    embedder = HashingEmbedder(iter_faults(0.1, POISON, mended.is_set))
     async with memory_hub(tmp_path, embedder, clock) as hub:
-        await many_messages(hub, count, POISON)
+        await commit_messages(hub, count, POISON)
 
-        await brought_up(hub, clock)
+        await embed_all(hub, clock)
         status, embedded = await status_of(hub), read_vectors(tmp_path)
         (dead,) = status.dead_letters
         (poisoned,) = (head for head in list_live_summaries(hub).values() if head.abstract == POISON)
         mended.set()
         revived = await hub.memories.outbox.retry(local(), dead.event_id)
-        await brought_up(hub, clock)
+        await embed_all(hub, clock)
         after, complete = await status_of(hub), read_vectors(tmp_path)
 
         assert (status.pending, status.claimed, status.failed, status.dead) == (0, 0, 0, 1)
@@ -92,10 +92,10 @@ async def test_a_shaky_embedder_and_a_poisoned_text_end_as_a_rebuild_does(tmp_pa
         assert set(list_live_summaries(hub)) - set(embedded) == {poisoned.text_num}
         assert (revived.status, after.pending, after.dead) == (EventStatus.PENDING, 0, 0)
         assert len(complete) == count
-        assert complete == await rebuilt_calmly(tmp_path, hub)
+        assert complete == await rebuild_until_done(tmp_path, hub)
 
 
-async def rebuilt_calmly(folder: Path, hub: Hub) -> object:
+async def rebuild_until_done(folder: Path, hub: Hub) -> object:
     """Rebuild until a shaky embedder lets it."""
     while True:
         try:
@@ -107,7 +107,7 @@ async def rebuilt_calmly(folder: Path, hub: Hub) -> object:
 async def test_an_embedder_that_is_down_is_asked_little_and_no_event_counts_it_as_a_failure(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with memory_hub(tmp_path, embedder) as hub:
-        await many_messages(hub, 200)
+        await commit_messages(hub, 200)
         embedder.is_down = True
         asked_before = len(embedder.asked)
         for _ in range(20):

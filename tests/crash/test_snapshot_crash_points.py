@@ -19,7 +19,7 @@ from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
 from tests.archives import read_folder
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_domain, open_files
-from tests.crash.dying import MANY_SEGMENTS, dies
+from tests.crash.process_death import MANY_SEGMENTS, wait_for_death
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 from tests.whole_state import State, state_of
 
@@ -56,7 +56,7 @@ async def prepare(folder: Path) -> tuple[str, State, State]:
         return entry.ts, then, state_of(hub.store)
 
 
-async def written_then_reopened(folder: Path, found: State) -> None:
+async def write_and_restore(folder: Path, found: State) -> None:
     """Write, make a snapshot and restore it: what a dead process left is in nobody's way, and goes."""
     async with open_domain(folder, None, MANY_SEGMENTS) as hub:
         assert hub.store.status().damage == []
@@ -93,7 +93,7 @@ async def test_a_crash_leaves_the_state_before_or_after_and_no_half_snapshot(
             other.close()
         files.begin(Plan(crash_at=call, half_written=half_written))
 
-        died = await dies(files, chosen)
+        died = await wait_for_death(files, chosen)
 
         if not died:
             await store.close()
@@ -104,7 +104,7 @@ async def test_a_crash_leaves_the_state_before_or_after_and_no_half_snapshot(
             break
         deaths += 1
         assert found == before or (verb == "restore" and found == then)
-        await written_then_reopened(folder, found)
+        await write_and_restore(folder, found)
     assert deaths >= {"create": 5, "restore": 25, "delete": 2}[verb]
 
 
@@ -119,7 +119,7 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
         store = open_files(folder, files, MANY_SEGMENTS)
         files.begin(Plan(crash_at=call))
 
-        died = await dies(files, domain_on(store).operations.history.undo(local(), str(done.restore_id)))
+        died = await wait_for_death(files, domain_on(store).operations.history.undo(local(), str(done.restore_id)))
 
         if not died:
             assert state_of(store) == before
@@ -129,7 +129,7 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
         async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             found = state_of(hub.store)
         assert found in (then, before)
-        await written_then_reopened(folder, found)
+        await write_and_restore(folder, found)
     assert deaths >= 2
 
 
@@ -156,7 +156,7 @@ async def test_a_crash_while_a_snapshot_is_unpacked_leaves_a_directory_that_can_
 
         async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             assert state_of(hub.store) == then
-        await written_then_reopened(folder, then)
+        await write_and_restore(folder, then)
         if not died:
             break
     assert deaths >= 15

@@ -7,7 +7,7 @@ import pytest
 
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import local, open_domain, rows_of
-from tests.crash.test_two_processes import said, told_by, words_of_lock, writing
+from tests.crash.test_two_processes import map_lock, read_answer, save, start_writer
 
 pytestmark = pytest.mark.anyio
 
@@ -17,10 +17,10 @@ THREE_MEGABYTES = "x" * 3_000_000
 async def test_a_reader_settles_across_segments_what_a_writer_left_that_died(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
     async with open_domain(tmp_path, options=options) as reader, open_domain(tmp_path, options=options) as writer:
-        ids = [await said(writer, "first")]
+        ids = [await save(writer, "first")]
         await reader.store.refresh()
-        ids += [await said(writer, f"later {number}") for number in range(3)]
-        with words_of_lock(tmp_path) as words:
+        ids += [await save(writer, f"later {number}") for number in range(3)]
+        with map_lock(tmp_path) as words:
             words[1] -= 1
 
         versions = [(await reader.knowledge.records.get(local(), row_id)).version for row_id in ids]
@@ -33,9 +33,9 @@ async def test_a_reader_settles_across_segments_what_a_writer_left_that_died(tmp
 
 async def test_a_reader_takes_in_many_megabytes_while_a_writer_is_stopped_in_its_publication(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
-        ids = [await said(writer, f"{number} {THREE_MEGABYTES}") for number in range(3)]
-        with writing(tmp_path, "holder", "hold") as holder, words_of_lock(tmp_path) as words:
-            assert await asyncio.to_thread(told_by, holder) == "held"
+        ids = [await save(writer, f"{number} {THREE_MEGABYTES}") for number in range(3)]
+        with start_writer(tmp_path, "holder", "hold") as holder, map_lock(tmp_path) as words:
+            assert await asyncio.to_thread(read_answer, holder) == "held"
             words[1] += 1
 
             await reader.store.refresh()
@@ -46,8 +46,8 @@ async def test_a_reader_takes_in_many_megabytes_while_a_writer_is_stopped_in_its
 
 async def test_a_publication_that_ended_meanwhile_is_not_settled_again(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
-        await said(hub, "first")
-        with words_of_lock(tmp_path) as words:
+        await save(hub, "first")
+        with map_lock(tmp_path) as words:
             stamp = words[1]
 
             # Another process may end it between a reader's look and its taking the lock.

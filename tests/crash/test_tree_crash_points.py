@@ -20,7 +20,7 @@ from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
-from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
+from tests.crash.process_death import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, wait_for_death
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.plain_text import PlainText
 from tests.keyword_model import TreeModel
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class CrashTree:
     """The services of the tree on one open store."""
 
     store: FileStore
@@ -40,10 +40,10 @@ class Tree:
     operations: OperationsService
 
 
-def tree_on(store: FileStore) -> Tree:
+def tree_on(store: FileStore) -> CrashTree:
     ids, text, options = RandomIds(), PlainText(), TreeOptions()
     agent = KeywordAgent(None, RecentMatchesByReader(), options)
-    return Tree(
+    return CrashTree(
         store,
         KeywordService(store, NearKeywords(text), ids, agent, options),
         InfoService(store, text, ids, agent, options),
@@ -53,7 +53,7 @@ def tree_on(store: FileStore) -> Tree:
 
 
 @asynccontextmanager
-async def opened(folder: Path, options: StoreOptions) -> AsyncIterator[Tree]:
+async def open_tree(folder: Path, options: StoreOptions) -> AsyncIterator[CrashTree]:
     store = open_files(folder, None, options)
     try:
         yield tree_on(store)
@@ -62,19 +62,19 @@ async def opened(folder: Path, options: StoreOptions) -> AsyncIterator[Tree]:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PreparedTree:
     """The ids of a folder with a small tree, by name, and of the operation that an undo is of."""
 
     ids: dict[str, str]
     operation_id: str = ""
 
 
-Verb = Callable[[Tree, Known], Coroutine[Any, Any, object]]
+Verb = Callable[[CrashTree, PreparedTree], Coroutine[Any, Any, object]]
 
 
-async def prepare(folder: Path, undone: Verb | None) -> Known:
+async def prepare(folder: Path, undone: Verb | None) -> PreparedTree:
     """Make a tree of three levels with infos that are linked to two keywords; do what is to be undone."""
-    async with opened(folder, ONE_SEGMENT) as tree:
+    async with open_tree(folder, ONE_SEGMENT) as tree:
         names = [("编程", None), ("Python", "编程"), ("asyncio", "Python"), ("pytest", "Python"), ("蟒蛇", "编程")]
         items = [NewKeyword(name, ref=name, parent_ref=above) for name, above in names]
         made = await tree.keywords.create_batch(local(), items)
@@ -83,40 +83,40 @@ async def prepare(folder: Path, undone: Verb | None) -> Known:
             new = NewInfo(f"content {number}", keyword_ids=[ids[name] for name in on])
             ids[f"info {number}"] = str((await tree.infos.create(local(), new)).row["id"])
         if undone is None:
-            return Known(ids)
-        await undone(tree, Known(ids))
+            return PreparedTree(ids)
+        await undone(tree, PreparedTree(ids))
         newest = await anext(aiter(tree.store.operations("default")))
-    return Known(ids, newest.operation_id)
+    return PreparedTree(ids, newest.operation_id)
 
 
-async def merge(tree: Tree, known: Known) -> object:
+async def merge(tree: CrashTree, known: PreparedTree) -> object:
     return await tree.keywords.merge(local(), known.ids["Python"], known.ids["蟒蛇"])
 
 
-async def delete_all_below(tree: Tree, known: Known) -> object:
+async def delete_all_below(tree: CrashTree, known: PreparedTree) -> object:
     how = Deletion(cascade=True, policy=InfoPolicy.REATTACH)
     return await tree.keywords.delete(local(), known.ids["Python"], how)
 
 
-async def create_batch(tree: Tree, known: Known) -> object:
+async def create_batch(tree: CrashTree, known: PreparedTree) -> object:
     items = [NewKeyword(f"child {number}", known.ids["Python"], [f"alias {number}"]) for number in range(40)]
     return await tree.keywords.create_batch(local(), items)
 
 
-async def create_infos(tree: Tree, known: Known) -> object:
+async def create_infos(tree: CrashTree, known: PreparedTree) -> object:
     both = [known.ids["Python"], known.ids["蟒蛇"]]
     return await tree.infos.create_batch(local(), [NewInfo(f"info {number}", keyword_ids=both) for number in range(20)])
 
 
-async def delete_info(tree: Tree, known: Known) -> object:
+async def delete_info(tree: CrashTree, known: PreparedTree) -> object:
     return await tree.infos.delete(local(), known.ids["info 0"])
 
 
-async def relink(tree: Tree, known: Known) -> object:
+async def relink(tree: CrashTree, known: PreparedTree) -> object:
     return await tree.infos.link(local(), known.ids["info 0"], known.ids["Python"], LinkRequest(RelationType.SOURCE))
 
 
-async def apply_plan(tree: Tree, known: Known) -> object:
+async def apply_plan(tree: CrashTree, known: PreparedTree) -> object:
     async def ref(name: str) -> dict[str, Any]:
         return {"id": known.ids[name], "version": (await tree.keywords.get(local(), known.ids[name])).version}
 
@@ -128,7 +128,7 @@ async def apply_plan(tree: Tree, known: Known) -> object:
     return await tree.curator.apply(local(), {"steps": steps})
 
 
-async def undo(tree: Tree, known: Known) -> object:
+async def undo(tree: CrashTree, known: PreparedTree) -> object:
     return await tree.operations.undo(local(), known.operation_id)
 
 
@@ -153,13 +153,13 @@ MORE_VERBS: Sequence[tuple[Verb, Verb | None]] = (
 )
 
 
-def named(verbs: tuple[Verb, Verb | None]) -> str:
+def name_of_verbs(verbs: tuple[Verb, Verb | None]) -> str:
     return "-of-".join(verb.__name__ for verb in verbs if verb is not None)
 
 
-async def found_in(folder: Path, options: StoreOptions) -> Rows:
+async def read_rows(folder: Path, options: StoreOptions) -> Rows:
     """Return every row of the log; the store that opens it answers what they say."""
-    async with opened(folder, options) as tree:
+    async with open_tree(folder, options) as tree:
         assert tree.store.status().damage == []
         log = LogReader(folder)
         log.read_on()
@@ -168,20 +168,22 @@ async def found_in(folder: Path, options: StoreOptions) -> Rows:
         return log.rows
 
 
-async def goes_on(folder: Path, options: StoreOptions, verb: Verb, known: Known, *, was_done: bool) -> None:
+async def check_goes_on(
+    folder: Path, options: StoreOptions, verb: Verb, known: PreparedTree, *, was_done: bool
+) -> None:
     """Fail where the tree that is left cannot be written: what was not done is done now, and undone."""
-    before = await found_in(folder, options)
-    async with opened(folder, options) as tree:
+    before = await read_rows(folder, options)
+    async with open_tree(folder, options) as tree:
         if not was_done:
             await verb(tree, known)
         newest = await anext(aiter(tree.store.operations("default")))
         await tree.operations.undo(local(), newest.operation_id)
-    after = await found_in(folder, options)
+    after = await read_rows(folder, options)
     if not was_done:
-        assert shape(after) == shape(before)
+        assert drop_bookkeeping(after) == drop_bookkeeping(before)
 
 
-def shape(rows: Rows) -> Rows:
+def drop_bookkeeping(rows: Rows) -> Rows:
     """Return what stands, less what every write moves."""
     return {key: row for key, row in strip_bookkeeping(rows).items() if not row.get("deleted")}
 
@@ -191,42 +193,42 @@ async def die_at_each_call(
 ) -> int:
     """Let the process die at each call in turn, until it lives to the end; return how often it died."""
     verb, undone = verbs
-    whole = await written_rows(folder / "whole", verbs, options)
+    whole = await count_written_rows(folder / "whole", verbs, options)
     for call in range(1, NEVER_REACHED):
         at = folder / str(call)
         known = await prepare(at, undone)
-        before = await found_in(at, options)
+        before = await read_rows(at, options)
         files = FaultyFileSystem()
         store = open_files(at, files, options)
         files.begin(Plan(crash_at=call, half_written=half_written))
 
-        died = await dies(files, verb(tree_on(store), known))
+        died = await wait_for_death(files, verb(tree_on(store), known))
         if not died:
             await store.close()
-        found = await found_in(at, options)
+        found = await read_rows(at, options)
 
         done = len({key for key, row in found.items() if before.get(key) != row})
         assert done in {0, whole}
         if not died:
             assert done == whole > 0
             return call - 1
-        await goes_on(at, options, verb, known, was_done=done > 0)
+        await check_goes_on(at, options, verb, known, was_done=done > 0)
     raise AssertionError("it never lived to the end")
 
 
-async def written_rows(folder: Path, verbs: tuple[Verb, Verb | None], options: StoreOptions) -> int:
+async def count_written_rows(folder: Path, verbs: tuple[Verb, Verb | None], options: StoreOptions) -> int:
     """Return how many rows a verb writes where nothing dies."""
     verb, undone = verbs
     known = await prepare(folder, undone)
-    before = await found_in(folder, options)
-    async with opened(folder, options) as tree:
+    before = await read_rows(folder, options)
+    async with open_tree(folder, options) as tree:
         await verb(tree, known)
-    after = await found_in(folder, options)
+    after = await read_rows(folder, options)
     return len({key for key, row in after.items() if before.get(key) != row})
 
 
 @pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
-@pytest.mark.parametrize("verbs", VERBS, ids=named)
+@pytest.mark.parametrize("verbs", VERBS, ids=name_of_verbs)
 async def test_a_crash_leaves_the_tree_before_or_after(
     tmp_path: Path, verbs: tuple[Verb, Verb | None], half_written: bool
 ) -> None:
@@ -239,7 +241,7 @@ async def test_a_crash_leaves_the_tree_before_or_after(
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
 @pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["append", "rotate"])
-@pytest.mark.parametrize("verbs", MORE_VERBS, ids=named)
+@pytest.mark.parametrize("verbs", MORE_VERBS, ids=name_of_verbs)
 async def test_a_crash_at_any_call_of_any_verb_leaves_the_tree_before_or_after(
     tmp_path: Path, verbs: tuple[Verb, Verb | None], options: StoreOptions, half_written: bool
 ) -> None:

@@ -24,7 +24,7 @@ IMPATIENT = StoreOptions(lock_timeout_s=0.2)
 
 
 @contextmanager
-def writing(folder: Path, name: str, count: int | str) -> Iterator[subprocess.Popen[str]]:
+def start_writer(folder: Path, name: str, count: int | str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "tests.crash.shared_writer", str(folder), name, str(count)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -33,26 +33,26 @@ def writing(folder: Path, name: str, count: int | str) -> Iterator[subprocess.Po
             process.kill()
 
 
-def told_by(process: subprocess.Popen[str]) -> str:
+def read_answer(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
-async def said(hub: Domain, content: str) -> str:
+async def save(hub: Domain, content: str) -> str:
     saved = await hub.knowledge.records.save(local(), new_knowledge(content))
     return str(saved.record["id"])
 
 
-async def appended_by_two(folder: Path, count: int) -> None:
+async def append_by_two(folder: Path, count: int) -> None:
     async with open_domain(folder) as hub:
         mine: list[str] = []
-        with writing(folder, "theirs", count) as other:
+        with start_writer(folder, "theirs", count) as other:
             theirs = []
             for number in range(count):
                 # A write of the other that is told of is seen by the very next read, and by the next decision.
                 if number % 8 == 0:
-                    mine += await asyncio.gather(*(said(hub, f"mine {number + more}") for more in range(8)))
-                theirs.append(await asyncio.to_thread(told_by, other))
+                    mine += await asyncio.gather(*(save(hub, f"mine {number + more}") for more in range(8)))
+                theirs.append(await asyncio.to_thread(read_answer, other))
                 assert (await hub.knowledge.records.get(local(), theirs[-1])).version == 1
             assert other.wait(30) == 0
         rows = rows_of(hub.store)
@@ -60,10 +60,10 @@ async def appended_by_two(folder: Path, count: int) -> None:
 
     assert sorted(rows) == sorted([*mine, *theirs])
     assert len(rows) == 2 * count
-    assert list(numbers_in(folder)) == list(range(1, 2 * count + 1))
+    assert list(iter_numbers(folder)) == list(range(1, 2 * count + 1))
 
 
-def numbers_in(folder: Path) -> Iterator[int]:
+def iter_numbers(folder: Path) -> Iterator[int]:
     """Yield the sequence number of each line of the log as it stands there, less the headers."""
     for segment in sorted((folder / "change_log").iterdir()):
         with segment.open("rb") as lines:
@@ -72,25 +72,25 @@ def numbers_in(folder: Path) -> Iterator[int]:
 
 
 async def test_two_processes_append_without_interleaving_and_see_each_other(tmp_path: Path) -> None:
-    await appended_by_two(tmp_path, 2_000)
+    await append_by_two(tmp_path, 2_000)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 async def test_two_processes_append_a_hundred_thousand_each(tmp_path: Path) -> None:
-    await appended_by_two(tmp_path, 100_000)
+    await append_by_two(tmp_path, 100_000)
 
 
 async def test_a_stopped_writer_holds_up_writes_for_the_timeout_and_reads_not_at_all(tmp_path: Path) -> None:
     async with open_domain(tmp_path, None, IMPATIENT) as hub:
-        kept = await said(hub, "kept")
-        with writing(tmp_path, "holder", "hold") as holder:
-            assert await asyncio.to_thread(told_by, holder) == "held"
+        kept = await save(hub, "kept")
+        with start_writer(tmp_path, "holder", "hold") as holder:
+            assert await asyncio.to_thread(read_answer, holder) == "held"
             holder.send_signal(signal.SIGSTOP)
             began = time.monotonic()
 
             with pytest.raises(Unavailable, match="another process"):
-                await said(hub, "refused")
+                await save(hub, "refused")
             waited = time.monotonic() - began
             read = await hub.knowledge.records.get(local(), kept)
             with pytest.raises(NotFound):
@@ -104,20 +104,20 @@ async def test_a_stopped_writer_holds_up_writes_for_the_timeout_and_reads_not_at
             holder.send_signal(signal.SIGKILL)
             holder.wait(10)
 
-        after = await said(hub, "after")
+        after = await save(hub, "after")
 
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
 
 
 async def test_a_killed_owner_leaves_no_lock_behind(tmp_path: Path) -> None:
-    with writing(tmp_path, "victim", 100_000) as victim:
-        told = [await asyncio.to_thread(told_by, victim) for _ in range(50)]
+    with start_writer(tmp_path, "victim", 100_000) as victim:
+        told = [await asyncio.to_thread(read_answer, victim) for _ in range(50)]
         victim.send_signal(signal.SIGKILL)
         victim.wait(10)
     began = time.monotonic()
 
     async with open_domain(tmp_path) as hub:
-        after = await said(hub, "after")
+        after = await save(hub, "after")
 
         assert time.monotonic() - began < 2
         assert set(told) < set(rows_of(hub.store))
@@ -125,7 +125,7 @@ async def test_a_killed_owner_leaves_no_lock_behind(tmp_path: Path) -> None:
 
 
 @contextmanager
-def words_of_lock(folder: Path) -> Iterator[memoryview]:
+def map_lock(folder: Path) -> Iterator[memoryview]:
     with (folder / "LOCK").open("r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped:
         words = memoryview(mapped).cast("Q")
         yield words
@@ -135,11 +135,11 @@ def words_of_lock(folder: Path) -> Iterator[memoryview]:
 @pytest.mark.parametrize("torn", [b"", b'{"seq":3,"half'], ids=["whole", "torn"])
 async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(tmp_path: Path, torn: bytes) -> None:
     async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
-        first = await said(writer, "first")
+        first = await save(writer, "first")
         await reader.store.refresh()
-        with words_of_lock(tmp_path) as words:
+        with map_lock(tmp_path) as words:
             durable = words[4]
-            second = await said(writer, "second")
+            second = await save(writer, "second")
             # The line is on the disk and the stamp is odd: this is where the writer died.
             words[4] = durable
             words[1] -= 1
@@ -150,7 +150,7 @@ async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(
             first: await reader.knowledge.records.get(local(), first),
             second: await reader.knowledge.records.get(local(), second),
         }
-        third = await said(reader, "third")
+        third = await save(reader, "third")
 
         assert [row.version for row in rows.values()] == [1, 1]
         assert (await writer.knowledge.records.get(local(), third)).version == 1
@@ -162,14 +162,14 @@ async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(
 
 async def test_a_writer_settles_what_another_left_that_died_while_it_published(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as survivor, open_domain(tmp_path) as dead:
-        first = await said(dead, "first")
-        with words_of_lock(tmp_path) as words:
+        first = await save(dead, "first")
+        with map_lock(tmp_path) as words:
             words[1] -= 1
 
-        second = await said(survivor, "second")
+        second = await save(survivor, "second")
 
         assert sorted(rows_of(survivor.store)) == sorted([first, second])
-        with words_of_lock(tmp_path) as words:
+        with map_lock(tmp_path) as words:
             assert words[1] % 2 == 0
     async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([first, second])
@@ -180,8 +180,8 @@ async def test_two_processes_that_rotate_segments_follow_each_other(tmp_path: Pa
     async with open_domain(tmp_path, None, options) as first, open_domain(tmp_path, None, options) as other:
         ids = []
         for number in range(10):
-            ids.append(await said(first, f"one {number}"))
-            ids.append(await said(other, f"other {number}"))
+            ids.append(await save(first, f"one {number}"))
+            ids.append(await save(other, f"other {number}"))
         await first.store.refresh()
 
         assert list(rows_of(first.store)) == list(rows_of(other.store)) == ids
@@ -189,11 +189,11 @@ async def test_two_processes_that_rotate_segments_follow_each_other(tmp_path: Pa
 
 async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
-        first = await said(writer, "first")
+        first = await save(writer, "first")
         await reader.store.refresh()
-        second = await said(writer, "second")
-        with writing(tmp_path, "holder", "hold") as holder, words_of_lock(tmp_path) as words:
-            assert await asyncio.to_thread(told_by, holder) == "held"
+        second = await save(writer, "second")
+        with start_writer(tmp_path, "holder", "hold") as holder, map_lock(tmp_path) as words:
+            assert await asyncio.to_thread(read_answer, holder) == "held"
             words[1] += 1
             began = time.monotonic()
 
@@ -205,7 +205,7 @@ async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing
             holder.wait(10)
 
         # The writer has died by now: whoever comes next finds the end of the log.
-        third = await said(reader, "third")
+        third = await save(reader, "third")
 
         assert [row.version for row in rows] == [1] * 21
         assert 0.2 <= waited < 1
@@ -217,11 +217,11 @@ async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing
 async def test_a_publication_that_stands_still_in_another_segment_holds_up_no_read(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
     async with open_domain(tmp_path, None, options) as reader, open_domain(tmp_path, None, options) as writer:
-        first = await said(writer, "first")
+        first = await save(writer, "first")
         await reader.store.refresh()
-        second = await said(writer, "second")
-        with writing(tmp_path, "holder", "hold") as holder, words_of_lock(tmp_path) as words:
-            assert await asyncio.to_thread(told_by, holder) == "held"
+        second = await save(writer, "second")
+        with start_writer(tmp_path, "holder", "hold") as holder, map_lock(tmp_path) as words:
+            assert await asyncio.to_thread(read_answer, holder) == "held"
             words[1] += 1
 
             read = await reader.knowledge.records.get(local(), first)

@@ -13,7 +13,7 @@ from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, local, new_knowledge, open_domain, open_files, rows_of
-from tests.crash.compacting import names_in
+from tests.crash.compaction_store import list_log_files
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ APPEND = ("write_at", "sync_data")
 SMALL_SEGMENTS = StoreOptions(segment_bytes=1)
 
 
-async def said(hub: Domain, content: str) -> str:
+async def save(hub: Domain, content: str) -> str:
     saved = await hub.knowledge.records.save(local(), new_knowledge(content))
     return str(saved.record["id"])
 
@@ -38,11 +38,11 @@ async def test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_rest
 ) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files) as hub:
-        kept = await said(hub, "kept")
+        kept = await save(hub, "kept")
         files.begin(Plan(fail_at=call, kinds=APPEND, half_written=half_written))
         for content in ("first", "second", "third"):
             with pytest.raises(ReadOnly):
-                await said(hub, content)
+                await save(hub, content)
 
         assert await is_read(hub, kept)
         assert not hub.store.status().writable
@@ -51,11 +51,11 @@ async def test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_rest
     async with open_domain(tmp_path) as hub:
         assert rows_of(hub.store) == acknowledged
         assert hub.store.status().damage == []
-        after = await said(hub, "after")
+        after = await save(hub, "after")
     async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
     # What a failed write may have left is never written over: it stays behind the end of its segment.
-    assert len(names_in(tmp_path)) == 2
+    assert len(list_log_files(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("half_written", [False, True])
@@ -65,19 +65,19 @@ async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
 ) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files) as hub:
-        kept = await said(hub, "kept")
+        kept = await save(hub, "kept")
         files.begin(Plan(fail_at=call, kinds=CHANGES, error=errno.ENOSPC, lasting=True, half_written=half_written))
         for content in ("first", "second"):
             with pytest.raises(StorageFull):
-                await said(hub, content)
+                await save(hub, content)
         readable = await is_read(hub, kept)
         files.begin(Plan())
 
-        after = await said(hub, "after")
+        after = await save(hub, "after")
 
         assert readable
         assert hub.store.status().writable
-        assert len(names_in(tmp_path)) == 2
+        assert len(list_log_files(tmp_path)) == 2
     async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
         assert hub.store.status().damage == []
@@ -88,20 +88,20 @@ async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
 async def test_a_fault_while_a_fresh_segment_begins_loses_nothing(tmp_path: Path, call: int, error: int) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files, SMALL_SEGMENTS) as hub:
-        kept = [await said(hub, "one"), await said(hub, "two")]
+        kept = [await save(hub, "one"), await save(hub, "two")]
         files.begin(Plan(fail_at=call, error=error))
         expected: type[KnowHubError] = ReadOnly if error == errno.EIO else StorageFull
         with pytest.raises(expected):
-            await said(hub, "three")
+            await save(hub, "three")
         acknowledged = rows_of(hub.store)
         if hub.store.status().writable:
-            kept.append(await said(hub, "four"))
+            kept.append(await save(hub, "four"))
             acknowledged = rows_of(hub.store)
 
     async with open_domain(tmp_path, None, SMALL_SEGMENTS) as hub:
         assert sorted(acknowledged) == sorted(kept)
         assert rows_of(hub.store) == acknowledged
-        kept.append(await said(hub, "five"))
+        kept.append(await save(hub, "five"))
     async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted(kept)
 
@@ -111,7 +111,7 @@ async def test_all_that_waited_for_a_failed_sync_hear_of_it(tmp_path: Path) -> N
     async with open_domain(tmp_path, files) as hub:
         files.begin(Plan(fail_at=1, kinds=("sync_data",)))
         refused = 0
-        for answer in await gathered(hub, 20):
+        for answer in await save_together(hub, 20):
             refused += isinstance(answer, ReadOnly)
 
         assert refused == 20
@@ -121,7 +121,7 @@ async def test_all_that_waited_for_a_failed_sync_hear_of_it(tmp_path: Path) -> N
 async def test_short_writes_are_gone_on_with(tmp_path: Path) -> None:
     files = FaultyFileSystem(Plan(short_writes=True))
     async with open_domain(tmp_path, files) as hub:
-        kept = await said(hub, "a line that is much longer than what the file system takes at once")
+        kept = await save(hub, "a line that is much longer than what the file system takes at once")
         acknowledged = rows_of(hub.store)
 
     async with open_domain(tmp_path) as hub:
@@ -133,12 +133,12 @@ async def test_short_writes_are_gone_on_with(tmp_path: Path) -> None:
 async def test_what_one_process_spoilt_another_writes_behind(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files) as spoilt, open_domain(tmp_path) as healthy:
-        kept = await said(spoilt, "kept")
+        kept = await save(spoilt, "kept")
         files.begin(Plan(fail_at=2, kinds=APPEND))
         with pytest.raises(ReadOnly):
-            await said(spoilt, "lost")
+            await save(spoilt, "lost")
 
-        after = await said(healthy, "after")
+        after = await save(healthy, "after")
 
         assert await is_read(spoilt, after)
         assert sorted(rows_of(healthy.store)) == sorted([kept, after])
@@ -148,7 +148,7 @@ async def test_what_one_process_spoilt_another_writes_behind(tmp_path: Path) -> 
 
 async def test_a_directory_with_a_torn_end_opens_on_a_full_disk(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
-        kept = await said(hub, "kept")
+        kept = await save(hub, "kept")
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"
     segment.write_bytes(segment.read_bytes() + b'{"seq":2,"torn')
     files = FaultyFileSystem(Plan(fail_at=1, error=errno.ENOSPC, lasting=True, kinds=("write_at",)))
@@ -156,16 +156,16 @@ async def test_a_directory_with_a_torn_end_opens_on_a_full_disk(tmp_path: Path) 
     async with open_domain(tmp_path, files) as hub:
         readable = await is_read(hub, kept)
         with pytest.raises(StorageFull):
-            await said(hub, "refused")
+            await save(hub, "refused")
         files.begin(Plan())
-        after = await said(hub, "after")
+        after = await save(hub, "after")
 
     assert readable
     async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
 
 
-async def gathered(hub: Domain, count: int) -> list[object]:
+async def save_together(hub: Domain, count: int) -> list[object]:
     items: list[NewKnowledge] = [new_knowledge(f"number {number}") for number in range(count)]
     return list(
         await asyncio.gather(*(hub.knowledge.records.save(local(), item) for item in items), return_exceptions=True)
@@ -175,7 +175,7 @@ async def gathered(hub: Domain, count: int) -> list[object]:
 async def fill(hub: Domain, kept: list[str]) -> None:
     try:
         for number in range(1000):
-            kept.append(await said(hub, f"{number} {'x' * 1000}"))  # noqa: PERF401 -- those before the failure count
+            kept.append(await save(hub, f"{number} {'x' * 1000}"))  # noqa: PERF401 -- those before the failure count
     except StorageFull:
         return
     pytest.fail("a thousand records fitted on the small disk")
@@ -200,10 +200,10 @@ async def test_a_disk_that_is_really_full_loses_nothing_and_writing_resumes(smal
     async with open_domain(small_disk / "data") as hub:
         await fill(hub, kept)
         with pytest.raises(StorageFull):
-            await said(hub, "x" * 100_000)
+            await save(hub, "x" * 100_000)
         ballast.unlink()
 
-        kept.append(await said(hub, "after"))
+        kept.append(await save(hub, "after"))
 
         assert all([await is_read(hub, knowledge_id) for knowledge_id in kept])
     async with open_domain(small_disk / "data") as hub:
@@ -215,7 +215,7 @@ async def test_a_full_disk_is_told_until_there_is_room_and_writing_then_resumes_
     async with open_domain(tmp_path, files) as hub:
         files.begin(Plan(fail_at=1, kinds=CHANGES, error=errno.ENOSPC, lasting=True))
         with pytest.raises(StorageFull):
-            await said(hub, "no room")
+            await save(hub, "no room")
         told = hub.store.status()
         with pytest.raises(StorageFull):
             await hub.store.resume()
@@ -226,10 +226,10 @@ async def test_a_full_disk_is_told_until_there_is_room_and_writing_then_resumes_
         assert not told.writable
         assert "full" in str(told.reason)
         assert hub.store.status().writable
-        assert await said(hub, "room again")
+        assert await save(hub, "room again")
 
 
-class Stuck(FaultyFileSystem):
+class StuckFiles(FaultyFileSystem):
     """A file system that takes nothing, and names no reason."""
 
     is_stuck = False
@@ -239,13 +239,13 @@ class Stuck(FaultyFileSystem):
 
 
 async def test_a_write_that_takes_nothing_and_names_no_reason_is_a_failed_one(tmp_path: Path) -> None:
-    files = Stuck()
+    files = StuckFiles()
     async with open_domain(tmp_path, files) as hub:
-        kept = await said(hub, "kept")
+        kept = await save(hub, "kept")
         files.is_stuck = True
 
         with pytest.raises(ReadOnly, match="wrote nothing and named no reason"):
-            await said(hub, "lost")
+            await save(hub, "lost")
 
         assert await is_read(hub, kept)
     async with open_domain(tmp_path) as hub:
@@ -255,16 +255,16 @@ async def test_a_write_that_takes_nothing_and_names_no_reason_is_a_failed_one(tm
 async def test_a_fresh_segment_that_does_not_open_ends_writing_and_loses_nothing(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files, SMALL_SEGMENTS) as hub:
-        kept = [await said(hub, "one")]
+        kept = [await save(hub, "one")]
         files.begin(Plan(fail_at=1, kinds=("open_existing",), error=errno.EMFILE))
 
         with pytest.raises(ReadOnly, match="Too many open files"):
-            await said(hub, "two")
+            await save(hub, "two")
 
         assert await is_read(hub, kept[0])
         assert not hub.store.status().writable
     async with open_domain(tmp_path, None, SMALL_SEGMENTS) as hub:
-        kept.append(await said(hub, "three"))
+        kept.append(await save(hub, "three"))
     async with open_domain(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted(kept)
         assert hub.store.status().damage == []
@@ -272,7 +272,7 @@ async def test_a_fresh_segment_that_does_not_open_ends_writing_and_loses_nothing
 
 async def test_a_torn_end_that_cannot_be_kept_is_not_cut(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
-        kept = await said(hub, "kept")
+        kept = await save(hub, "kept")
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"
     torn = segment.read_bytes() + b'{"seq":2,"torn'
     segment.write_bytes(torn)

@@ -20,14 +20,14 @@ from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, open_files
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.fakes.placed_log import SEGMENT, PlacedLog
+from tests.fakes.memory_segment import SEGMENT, MemorySegment
 from tests.keyword_rows import info_row
 
 SEGMENT_FILE = "change_log/segment-00000001.jsonl"
 
 
 def test_the_text_of_each_row_is_read_back() -> None:
-    log = PlacedLog()
+    log = MemorySegment()
     rows = DiskRows(log.read)
     contents = ["a", "", '中文 "quoted" \\ \n', "x" * 5_000]
 
@@ -45,7 +45,7 @@ def test_an_offset_beyond_four_gigabytes_and_a_high_segment_are_kept_exactly() -
         return b"{}"
 
     rows = DiskRows(read)
-    placed = replace(PlacedLog().place({}), segment=70_000, offsets=[(1 << 40) - 5])
+    placed = replace(MemorySegment().place({}), segment=70_000, offsets=[(1 << 40) - 5])
     rows.extend(placed)
 
     assert rows.text(0) == b"{}"
@@ -53,7 +53,7 @@ def test_an_offset_beyond_four_gigabytes_and_a_high_segment_are_kept_exactly() -
 
 
 def test_every_flipped_byte_of_a_row_is_named_and_nothing_is_returned() -> None:
-    log = PlacedLog()
+    log = MemorySegment()
     rows = DiskRows(log.read)
     placed = log.place({"content": "acknowledged"}, {"content": "its neighbour"})
     rows.extend(placed)
@@ -69,7 +69,7 @@ def test_every_flipped_byte_of_a_row_is_named_and_nothing_is_returned() -> None:
 
 
 def test_a_row_that_its_line_spells_in_another_way_keeps_its_text() -> None:
-    log = PlacedLog()
+    log = MemorySegment()
     rows = DiskRows(log.read)
     placed = log.place({"n": 0}, {"n": 1}, {"n": 2})
     rows.extend(replace(placed, offsets=[placed.offsets[0], -1, placed.offsets[2]]))
@@ -79,7 +79,7 @@ def test_a_row_that_its_line_spells_in_another_way_keeps_its_text() -> None:
 
 
 def test_a_kept_text_gives_way_to_a_newer_one_on_the_disk_and_the_other_way_round() -> None:
-    log = PlacedLog()
+    log = MemorySegment()
     rows = DiskRows(log.read)
     first = log.place({"n": "kept"})
     rows.extend(replace(first, offsets=[-1]))
@@ -167,7 +167,7 @@ def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_the
 
 
 def test_a_row_that_is_newer_than_the_one_elsewhere_is_read_where_it_was() -> None:
-    log = PlacedLog()
+    log = MemorySegment()
     rows = DiskRows(log.read)
     older, newer, longer = (log.place({"n": number}) for number in (1, 2, 300))
     rows.extend(newer)

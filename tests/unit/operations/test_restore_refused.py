@@ -23,7 +23,7 @@ from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS
 from tests.archives import Archive, ArchiveMember
 from tests.builders import OWNER, FakeClock, import_line, local, new_knowledge
-from tests.fakes.crowded_snapshots import CrowdedSnapshots
+from tests.fakes.concurrent_snapshots import ConcurrentSnapshots
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.hubs import make_snapshot_folder, open_hub_at
 from tests.whole_state import state_of
@@ -185,7 +185,7 @@ async def test_a_restore_takes_in_so_much_and_gives_up_after_ten_attempts(
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await hub.knowledge.records.save(local(), new_knowledge("written since"))
         now = state_of(hub.store)
-        snapshots = snapshots_of(hub, CrowdedSnapshots(make_snapshot_folder(hub, tmp_path), rows))
+        snapshots = snapshots_of(hub, ConcurrentSnapshots(make_snapshot_folder(hub, tmp_path), rows))
 
         outcome = (await asyncio.gather(snapshots.restore(local(), entry.ts), return_exceptions=True))[0]
 
@@ -204,7 +204,7 @@ async def test_rows_that_come_to_stand_by_themselves_while_a_restore_waits_are_n
             for operation_id in undone.operation_ids:
                 await hub.operations.history.undo(local(), operation_id)
 
-        snapshots = snapshots_of(hub, CrowdedSnapshots(make_snapshot_folder(hub, tmp_path), meanwhile=redo))
+        snapshots = snapshots_of(hub, ConcurrentSnapshots(make_snapshot_folder(hub, tmp_path), meanwhile=redo))
         seq = hub.store.last_seq
         done = await snapshots.restore(local(), entry.ts)
 
@@ -228,7 +228,7 @@ async def test_rows_that_are_written_by_hand_at_the_last_moment_are_left_alone(t
             committing = hub.store.commit("default", OWNER, lambda _view: Draft("import_knowledge", writes))
             writing.append(asyncio.create_task(committing))
 
-        snapshots = snapshots_of(hub, CrowdedSnapshots(make_snapshot_folder(hub, tmp_path), at_last=write_by_hand))
+        snapshots = snapshots_of(hub, ConcurrentSnapshots(make_snapshot_folder(hub, tmp_path), at_last=write_by_hand))
         done = await snapshots.restore(local(), entry.ts)
 
         await asyncio.gather(*writing)
@@ -239,5 +239,5 @@ async def test_rows_that_are_written_by_hand_at_the_last_moment_are_left_alone(t
             assert all(operation.changes for operation in group)
 
 
-def snapshots_of(hub: Hub, folder: CrowdedSnapshots) -> Snapshots:
+def snapshots_of(hub: Hub, folder: ConcurrentSnapshots) -> Snapshots:
     return Snapshots(folder, hub.store, hub.ids, COLLECTIONS, hub.keywords.tree.make_root)

@@ -5,7 +5,7 @@ import pytest
 from knowhub.keywords.curate import rules
 from knowhub.keywords.model import Link, RelationType
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
-from tests.unit.keywords.curation.curated import ANN, describe_found, find_merges, find_moves, snapshot_tree
+from tests.unit.keywords.curation.curation_steps import ANN, describe_found, find_merges, find_moves, snapshot_tree
 
 
 def test_a_bare_name_is_merged_into_the_only_keyword_that_has_it_as_name_or_alias() -> None:

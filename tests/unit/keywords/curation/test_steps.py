@@ -17,7 +17,7 @@ from knowhub.keywords.tree import (
 )
 from tests.builders import caller
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
-from tests.unit.keywords.curation.curated import (
+from tests.unit.keywords.curation.curation_steps import (
     ANN,
     ANN_OF_WEB,
     HIDDEN,

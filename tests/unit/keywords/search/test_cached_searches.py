@@ -1,4 +1,4 @@
-"""What is kept of a search, and until when it holds."""
+"""What a search caches, and until when it is valid."""
 
 import random
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,12 +1,12 @@
-"""What lies around a log from which nothing is derived, and of which there is no snapshot."""
+"""A follow-up of an erasure with no derived files and no snapshots."""
 
 from collections.abc import Sequence
 
 from knowhub.core.operation import Operation
 
 
-class NothingAround:
-    """Has nothing to follow an erasing with."""
+class NoFollowUp:
+    """Does nothing after an erasure, and finds no snapshot."""
 
     async def follow(self, operation: Operation) -> Sequence[str]:
         return ()

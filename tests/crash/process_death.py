@@ -1,4 +1,4 @@
-"""A process that dies in one of its file-system calls: which one, in which log, and waiting for it."""
+"""A process that dies in one of its file-system calls."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -26,7 +26,7 @@ def open_or_die(folder: Path, plan: Plan) -> FileStore | None:
         return None
 
 
-async def dies(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
+async def wait_for_death(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
     """Wait until `doing` is done, False, or its process is dead, True."""
     task = asyncio.ensure_future(doing)
     while not task.done() and not files.crashed:  # noqa: ASYNC110 -- the file system runs in a thread and sets no event

@@ -1,4 +1,4 @@
-"""A segment of a log in memory: rows as operations place them there, and what a catalog reads of them again."""
+"""A log segment in memory: operations write rows to it, and a catalog reads them back."""
 
 import zlib
 from collections.abc import Callable, Mapping
@@ -11,14 +11,14 @@ from knowhub.engine.disk_rows import PlacedRows
 SEGMENT = 3
 
 
-class PlacedLog:
-    """Texts stand one behind another, with something between them; `data` may be spoilt."""
+class MemorySegment:
+    """Holds texts one after another, with other bytes between them. Tests may damage `data`."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def place(self, *rows: Mapping[str, Any], read: Callable[[bytes], Any] = orjson.loads) -> PlacedRows[Any]:
-        """Write the rows of one operation; `read` makes of a text what a catalog takes in."""
+        """Write the rows of one operation; `read` parses a text into what a catalog takes."""
         texts = [orjson.dumps(row) for row in rows]
         offsets = []
         for text in texts:

@@ -1,4 +1,4 @@
-"""Trees that are surveyed and changed by steps, and steps as they read: by the names of their keywords."""
+"""Snapshots of a tree, steps that change it, and steps described by the names of their keywords."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

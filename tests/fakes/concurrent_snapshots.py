@@ -1,4 +1,4 @@
-"""A folder of snapshots beside which others write while one is being restored."""
+"""A snapshot folder in which other processes write during a restore."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -16,11 +16,11 @@ _AFTER_KEEPING = 2
 
 
 @dataclass(slots=True)
-class CrowdedPrepared:
-    """A snapshot to be restored, with more going on.
+class ConcurrentPrepared:
+    """A snapshot to be restored while others write.
 
-    Within each decision `rows` more were touched; `meanwhile` runs after what stands was kept, `at_last` while the rest
-    is parted for the first time after that.
+    Each decision finds `rows` more rows changed. `meanwhile` runs after the current rows were saved; `at_last` runs
+    while the other rows are compared for the first time after that.
     """
 
     real: PreparedSnapshot
@@ -52,7 +52,7 @@ class CrowdedPrepared:
 
 
 @dataclass(frozen=True, slots=True)
-class CrowdedSnapshots:
+class ConcurrentSnapshots:
     """The real folder, with more going on around it."""
 
     real: SnapshotFolder
@@ -70,6 +70,6 @@ class CrowdedSnapshots:
         await self.real.delete(ts)
 
     @asynccontextmanager
-    async def prepare(self, ts: str, account: str) -> AsyncIterator[CrowdedPrepared]:
+    async def prepare(self, ts: str, account: str) -> AsyncIterator[ConcurrentPrepared]:
         async with self.real.prepare(ts, account) as prepared:
-            yield CrowdedPrepared(prepared, self.rows, self.meanwhile, self.at_last)
+            yield ConcurrentPrepared(prepared, self.rows, self.meanwhile, self.at_last)

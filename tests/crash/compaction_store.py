@@ -1,4 +1,4 @@
-"""A store with some of everything in many small segments, for tests of what compaction leaves."""
+"""A store with rows of every kind in many small segments, for tests of compaction."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ State = Mapping[Key, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class FilledFolder:
     """What is known of a folder with some of everything: its keys, and one operation of each."""
 
     keys: list[Key]
@@ -38,7 +38,7 @@ class Filled:
 
 
 @asynccontextmanager
-async def opened(
+async def open_store(
     folder: Path, clock: FakeClock | None = None, files: FileSystem | None = None
 ) -> AsyncIterator[FileStore]:
     store = open_files(folder, files, SMALL_SEGMENTS, clock=clock)
@@ -48,7 +48,7 @@ async def opened(
         await store.close()
 
 
-async def fill(store: FileStore, count: int = 30) -> Filled:
+async def fill(store: FileStore, count: int = 30) -> FilledFolder:
     """Save records, keywords and infos; change, delete and undo some."""
     ctx, ids, text, options = local(), RandomIds(), PlainText(), TreeOptions()
     hub, agent = domain_on(store), KeywordAgent(None, RecentMatchesByReader(), options)
@@ -68,24 +68,24 @@ async def fill(store: FileStore, count: int = 30) -> Filled:
     keys: dict[Key, None] = {}
     async for operation in store.operations("default"):
         keys |= {(change.collection, change.id): None for change in operation.changes}
-    return Filled(list(keys), patched.operation_id or "", saved[0].record["id"])
+    return FilledFolder(list(keys), patched.operation_id or "", saved[0].record["id"])
 
 
-def state_of(store: FileStore, known: Filled) -> State:
+def state_of(store: FileStore, known: FilledFolder) -> State:
     state = store.state("default")
     return {key: state.table(key[0]).text(key[1]) for key in known.keys}
 
 
-async def compacted(store: FileStore, retention_s: float = 0.0, files: FileSystem | None = None) -> CompactionResult:
+async def compact(store: FileStore, retention_s: float = 0.0, files: FileSystem | None = None) -> CompactionResult:
     return await store.compact(retention_s, run_in_process(files or RealFileSystem()))
 
 
-def names_in(folder: Path) -> list[str]:
+def list_log_files(folder: Path) -> list[str]:
     """Return the names of the files of the log but the manifest."""
     return sorted(path.name for path in (folder / "change_log").iterdir() if path.name != MANIFEST)
 
 
-def unpublished(folder: Path) -> list[str]:
+def list_unpublished(folder: Path) -> list[str]:
     """Return the files that a rewrite has made and that no manifest names yet."""
     active = ChangeLog(RealFileSystem(), folder / "change_log").active
     return [str(name) for name in active.list_unused() if name.generation > active.generation]

@@ -1,7 +1,7 @@
-"""A program that does every mutating verb once and tells of each when it is acknowledged; something may happen to it.
+"""A program that runs every mutating verb once and reports each one. Tests kill it or inject faults.
 
-`python -m tests.crash.told_writer FOLDER SEGMENT_BYTES` prints one line of JSON for each verb: the rows that it was
-answered, or the error that it was refused with and whether reading went on.
+`python -m tests.crash.reporting_writer FOLDER SEGMENT_BYTES` prints one line of JSON for each verb: the rows of the
+answer, or the error and whether reading still worked.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def work(folder: Path, segment_bytes: int) -> None:
             told += [row["id"] for row in rows if row["id"] not in told]
             tell({"rows": [{"id": row["id"], "version": row["version"]} for row in rows]})
         except KnowHubError as problem:
-            tell({"refused": type(problem).__name__, "read": len([await reads(hub, row_id) for row_id in told])})
+            tell({"refused": type(problem).__name__, "read": len([await read_version(hub, row_id) for row_id in told])})
     await store.close()
 
 
@@ -48,7 +48,7 @@ def tell(record: dict[str, Any]) -> None:
     sys.stdout.buffer.flush()
 
 
-async def reads(hub: Domain, knowledge_id: str) -> int:
+async def read_version(hub: Domain, knowledge_id: str) -> int:
     return (await hub.knowledge.records.get(local(), knowledge_id)).version
 
 
@@ -62,13 +62,13 @@ async def save_batch(hub: Domain, told: list[str], number: int) -> Sequence[Row]
 
 
 async def patch(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
-    knowledge_id = await any_of(hub, told)
+    knowledge_id = await first_id(hub, told)
     return [(await hub.knowledge.records.patch(local(), knowledge_id, {"content": f"patched {number}"})).record]
 
 
 async def vote(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
     case = Feedback(helpful_case={"task": f"vote {number}"})
-    return [(await hub.knowledge.records.give_feedback(local(), await any_of(hub, told), case)).record]
+    return [(await hub.knowledge.records.give_feedback(local(), await first_id(hub, told), case)).record]
 
 
 async def import_group(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
@@ -79,12 +79,12 @@ async def import_group(hub: Domain, told: list[str], number: int) -> Sequence[Ro
 
 
 async def undo(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
-    row = await hub.knowledge.records.patch(local(), await any_of(hub, told), {"content": f"to be undone {number}"})
+    row = await hub.knowledge.records.patch(local(), await first_id(hub, told), {"content": f"to be undone {number}"})
     undone = await hub.operations.history.undo(local(), row.operation_id or "")
     return [change.after for change in undone.changes]
 
 
-async def any_of(hub: Domain, told: list[str]) -> str:
+async def first_id(hub: Domain, told: list[str]) -> str:
     if not told:
         # The first save was refused: this one is an answer like any other, or a refusal.
         return str((await save(hub, told, -1))[0]["id"])
