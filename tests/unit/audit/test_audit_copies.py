@@ -69,7 +69,7 @@ def edit_words(words: Sequence[str], edits: int, rng: random.Random) -> str:
         ("ok", "OK"),
     ],
 )
-def test_width_case_and_space_make_no_difference_to_a_copy(first: str, second: str) -> None:
+def test_copies_may_differ_in_width_case_and_spaces(first: str, second: str) -> None:
     assert digest(first) == digest(second)
     assert [(item.kept, item.copies) for item in build_clusters(make_documents([first, second]))] == [(0, [1])]
 
@@ -83,7 +83,7 @@ def test_width_case_and_space_make_no_difference_to_a_copy(first: str, second: s
         ("!!!", "???"),
     ],
 )
-def test_what_says_something_else_is_no_copy(first: str, second: str) -> None:
+def test_texts_with_other_words_are_not_copies(first: str, second: str) -> None:
     assert build_clusters(make_documents([first, second])) == []
 
 
@@ -119,7 +119,7 @@ def test_chinese_near_copies_are_found_and_other_chinese_is_not() -> None:
     assert all(near.similarity >= LEAST_SIMILARITY for near in cluster.near)
 
 
-def test_who_gathers_a_cluster_of_very_many_comes_to_rest_while_it_grows() -> None:
+def test_building_a_large_cluster_yields_to_other_tasks() -> None:
     text = "".join(random_english(40))
     clusters = ClusterBuilder(lambda number: f"{text}{number}")
     for number in range(600):
@@ -145,7 +145,7 @@ def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
     assert sorted((near.number, near.to) for near in cluster.near) == [(1, 0), (2, 0)]
 
 
-def test_a_row_that_resembles_a_near_copy_alone_names_that_one() -> None:
+def test_a_row_similar_only_to_a_near_copy_names_that_near_copy() -> None:
     words = random_english(60)
     chain = ["".join(words[start : start + 44]) for start in (0, 4, 8)]
     assert jaccard(shingles(chain[0]), shingles(chain[2])) < LEAST_SIMILARITY
@@ -178,7 +178,7 @@ def test_one_text_668_times_is_one_cluster() -> None:
     assert (cluster.kept, len(cluster.copies)) == (20, 667)
 
 
-def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
+def test_a_row_changed_during_an_audit_is_compared_in_its_new_state() -> None:
     text = "".join(random_english(30))
     both = make_documents([text, text + "end"])
     now = [text, "something else altogether that nobody has said before in this place"]
@@ -192,7 +192,7 @@ def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
     assert [cluster for cluster in clusters.clusters() if cluster is not None] == []
 
 
-def test_a_row_that_is_gone_meanwhile_is_like_no_other() -> None:
+def test_a_row_deleted_during_an_audit_is_similar_to_none() -> None:
     text = "".join(random_english(30))
     three = make_documents([text, text + "end", text + "more"])
     now = {number: item.full_text for number, item in enumerate(three) if number > 0}
@@ -228,7 +228,7 @@ def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text("abc 部署。", min_size=1, max_size=40), min_size=1, max_size=60))
-def test_no_exact_copy_is_missed_and_every_near_copy_is_as_similar_as_is_said(texts: list[str]) -> None:
+def test_clusters_hold_every_copy_and_true_similarities(texts: list[str]) -> None:
     gathered = build_clusters(make_documents(texts))
 
     copies: dict[int, int] = {}
@@ -259,7 +259,7 @@ def test_equal_sets_have_equal_keys(words: list[str]) -> None:
     ("make", "length"),
     [(random_english, 16), (random_english, 40), (random_english, 150), (random_chinese, 30), (random_chinese, 120)],
 )
-def test_of_near_copies_made_by_known_edits_nearly_all_are_found(
+def test_nearly_all_near_copies_made_by_known_edits_are_found(
     make: Callable[[int, random.Random], list[str]], length: int
 ) -> None:
     rng = random.Random(f"{make.__name__} {length}")

@@ -60,7 +60,7 @@ def test_a_chinese_quote_is_found_with_half_as_many_characters() -> None:
     assert measure_quote(RATSCHLAG[:24], f"根据知识库的记录：{RATSCHLAG[:24]}这次也照做了。") is None
 
 
-def test_a_quote_that_is_cut_or_stands_among_much_else_is_found_by_its_part() -> None:
+def test_a_cut_or_embedded_quote_is_measured_by_its_share() -> None:
     begun = ADVICE[:70]
 
     cut = measure_quote(ADVICE, f"Remembered: {begun}[…21 more characters] end")
@@ -79,22 +79,22 @@ def test_a_quote_that_is_cut_or_stands_among_much_else_is_found_by_its_part() ->
         "",
     ],
 )
-def test_a_bare_copy_an_edit_and_a_common_phrase_are_no_quotes(later: str) -> None:
+def test_copies_edits_and_common_phrases_are_not_quotes(later: str) -> None:
     assert measure_quote(ADVICE, later) is None
 
 
-def test_less_than_three_fifths_of_a_text_are_no_quote_however_much_stands_around() -> None:
+def test_less_than_three_fifths_of_a_text_is_not_a_quote() -> None:
     around = " and something else that is said nowhere before" * 4
 
     assert measure_quote(f"{ADVICE} {RATSCHLAG} {ADVICE.upper()[::-1]}", ADVICE + around) is None
     assert measure_quote(f"{ADVICE} {RATSCHLAG}", ADVICE + around) is not None
 
 
-def test_short_texts_are_not_quoted_by_those_that_hold_them() -> None:
+def test_short_texts_are_never_quotes() -> None:
     assert measure_quote("Use the staging key.", "I was told: Use the staging key. So I used the staging key.") is None
 
 
-def test_what_the_tools_show_is_known_when_it_is_saved() -> None:
+def test_tool_output_is_recognised_when_it_is_saved() -> None:
     shown = records.format_records([RECORD])
 
     whole, part = find_rendering(f"I found this:\n{shown}"), find_rendering(shown.split("\n\n", 1)[1])
@@ -106,13 +106,13 @@ def test_what_the_tools_show_is_known_when_it_is_saved() -> None:
     assert (part.how, part.ids) == ("tool_output", [RECORD["id"]])
 
 
-def test_what_the_tools_show_is_a_quote_of_the_record_too() -> None:
+def test_tool_output_is_a_quote_of_the_record() -> None:
     shown = records.format_records([{**RECORD, "content": ADVICE + "\n" + ADVICE.replace("element", "page")}])
 
     assert measure_quote(ADVICE + "\n" + ADVICE.replace("element", "page"), f"Saved: {shown} done") == 1.0
 
 
-def test_an_answer_of_the_api_is_known_when_it_is_saved() -> None:
+def test_an_api_answer_is_recognised_when_it_is_saved() -> None:
     answer = json.dumps({"results": [RECORD], "count": 1}, ensure_ascii=False)
 
     for text in (answer, json.dumps({"seen": answer})):
@@ -132,11 +132,11 @@ def test_an_answer_of_the_api_is_known_when_it_is_saved() -> None:
         "参见 knowledge-20261121-a3f9。",
     ],
 )
-def test_a_reference_and_a_table_are_no_renderings(text: str) -> None:
+def test_references_and_tables_are_not_renderings(text: str) -> None:
     assert find_rendering(text) is None
 
 
-def test_ids_are_read_once_each_and_only_where_they_stand_alone() -> None:
+def test_ids_are_listed_once_and_only_as_whole_words() -> None:
     text = "knowledge-20261121-a3f9, knowledge-20261121-a3f9；knowledge-20261121-00ff。knowledge-20261121-a3f9x"
 
     assert find_quoted_ids(text) == ["knowledge-20261121-a3f9", "knowledge-20261121-00ff"]

@@ -99,7 +99,7 @@ async def test_near_copies_say_how_similar_they_are(account: Account) -> None:
     assert 0.8 <= similar["similarity"] < 1
 
 
-async def test_a_record_that_quotes_what_a_search_had_shown_says_so(account: Account) -> None:
+async def test_a_record_that_quotes_a_search_result_is_a_loop(account: Account) -> None:
     first = await account.save(ADVICE)
     account.shown.note("default", [first])
     account.clock.advance(60)
@@ -121,7 +121,7 @@ async def test_a_record_that_quotes_what_a_search_had_shown_says_so(account: Acc
 @pytest.mark.parametrize(
     ("shown_s", "saved_s", "said"), [(0.0004, 0.0006, 0.0), (0.0, 0.002, 0.002), (0.5, 0.25, None)]
 )
-async def test_what_was_shown_in_the_millisecond_of_the_save_came_before_it(
+async def test_an_impression_in_the_millisecond_of_a_save_counts_as_earlier(
     account: Account, shown_s: float, saved_s: float, said: float | None
 ) -> None:
     first = await account.save(ADVICE)
@@ -135,7 +135,7 @@ async def test_what_was_shown_in_the_millisecond_of_the_save_came_before_it(
     assert finding.evidence["quotes"][0].get("shown_s_before") == said
 
 
-async def test_what_replaces_a_record_may_quote_it(account: Account) -> None:
+async def test_a_record_may_quote_the_record_that_it_supersedes(account: Account) -> None:
     first = await account.save(ADVICE)
     await account.save(f"{ADVICE} And since version 5 it does so by itself, so leave it out there.", supersedes=first)
 
@@ -179,7 +179,7 @@ async def test_a_record_whose_source_is_a_search_is_a_loop(account: Account) -> 
     assert (finding.id, finding.evidence) == (record, {"how": ["source_is_a_search"], "source": "knowledge_search"})
 
 
-async def test_old_records_that_nothing_speaks_for_are_notes_and_no_junk(account: Account) -> None:
+async def test_old_records_without_votes_are_notes_and_not_junk(account: Account) -> None:
     record = await account.save(ADVICE)
     account.clock.advance(90 * DAY_S)
 
@@ -194,7 +194,7 @@ async def test_old_records_that_nothing_speaks_for_are_notes_and_no_junk(account
     assert (report.junk, patient.findings) == (0, [])
 
 
-async def test_a_record_that_a_search_showed_is_not_never_found(account: Account) -> None:
+async def test_a_record_shown_by_a_search_is_not_reported_as_never_found(account: Account) -> None:
     record = await account.save(ADVICE)
     account.shown.note("default", [record])
     account.clock.advance(90 * DAY_S)
@@ -217,7 +217,7 @@ async def test_an_expired_record_is_junk(account: Account) -> None:
     assert report.junk_rate == 1.0
 
 
-async def test_secrets_come_first_and_no_evidence_of_any_kind_shows_them(account: Account) -> None:
+async def test_secrets_are_listed_first_and_evidence_never_shows_them(account: Account) -> None:
     text = f"数据库的密码：{PASSWORD}，连接时不要写错，先检查网络是否正常，再检查账号有没有被锁定，最后再试。"
     await account.save(text)
     await account.save(text)
@@ -238,7 +238,7 @@ async def test_secrets_come_first_and_no_evidence_of_any_kind_shows_them(account
     assert PASSWORD[2:-2] not in str(report)
 
 
-async def test_keywords_of_one_name_are_named_and_are_no_junk(account: Account) -> None:
+async def test_keywords_with_one_name_are_duplicates_and_not_junk(account: Account) -> None:
     rows = [keyword_row("k1", "Java"), keyword_row("k2", "JAVA", parent_id="k1"), keyword_row("k3", "Rust")]
     writes = [keyword_rules.write_keyword(row) for row in rows]
     await account.store.commit("default", "user:local", lambda _: Draft("create_keywords", writes))
@@ -255,7 +255,7 @@ async def test_keywords_of_one_name_are_named_and_are_no_junk(account: Account) 
     assert (report.summary["duplicate"], report.junk) == (1, 0)
 
 
-async def test_a_caller_is_told_of_nothing_that_they_do_not_see(account: Account) -> None:
+async def test_a_report_names_only_rows_that_the_caller_sees(account: Account) -> None:
     hidden = await account.save(ADVICE, caller(user_id="wang"))
     mine = await account.save(f"It is said that {ADVICE} and so I did.", caller(user_id="li"))
     await account.save(ADVICE, caller(user_id="li"))
@@ -267,7 +267,7 @@ async def test_a_caller_is_told_of_nothing_that_they_do_not_see(account: Account
     assert all(finding.id == mine for finding in report.findings)
 
 
-async def test_an_audit_during_writes_ends_with_what_was_there_and_names_nothing_unknown(account: Account) -> None:
+async def test_an_audit_during_writes_reports_only_known_rows(account: Account) -> None:
     rng = random.Random(3)
     ids = [await account.save(" ".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=50))) for _ in range(300)]
     ids += [await account.save(ADVICE) for _ in range(100)]
@@ -298,7 +298,7 @@ async def test_an_audit_during_writes_ends_with_what_was_there_and_names_nothing
     assert 0 < report.junk_rate < 1
 
 
-async def test_others_have_their_turns_while_an_audit_runs(account: Account) -> None:
+async def test_an_audit_yields_to_other_tasks(account: Account) -> None:
     rng = random.Random(4)
     words = ["".join(rng.choices("abcdefgh", k=6)) for _ in range(500)]
     for number in range(0, 3000, 500):
@@ -349,7 +349,7 @@ class AuditObserver(RecentImpressions):
         return self._store.view(account)
 
 
-async def test_two_audits_take_their_turns_and_find_the_same(account: Account) -> None:
+async def test_two_audits_run_one_after_the_other_and_find_the_same(account: Account) -> None:
     for _ in range(5):
         await account.save(ADVICE)
     watched = AuditObserver(account.store)

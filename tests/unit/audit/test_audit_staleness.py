@@ -4,7 +4,7 @@ from knowhub.audit.impressions import RecentImpressions
 from tests.builders import START, FakeClock
 
 
-def test_what_was_shown_is_remembered_by_account() -> None:
+def test_impressions_are_remembered_by_account() -> None:
     clock = FakeClock()
     shown = RecentImpressions(clock)
     clock.advance(5)
@@ -17,7 +17,7 @@ def test_what_was_shown_is_remembered_by_account() -> None:
     assert shown.last_shown("elsewhere", "a") is None
 
 
-def test_what_is_forgotten_moves_the_time_from_which_on_all_is_known() -> None:
+def test_dropped_impressions_move_the_start_of_the_known_time() -> None:
     clock = FakeClock()
     shown = RecentImpressions(clock, limit=2)
     for record_id in ("a", "b", "a", "c"):

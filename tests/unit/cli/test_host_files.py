@@ -51,7 +51,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=3), st.lists(KEYS, min_size=1, max_size=3), VALUES, INDENTS)
-def test_what_is_added_to_json_is_removed_exactly(
+def test_removal_restores_json_to_its_text_before_the_addition(
     document: dict[str, Any], path: list[str], value: object, indent: int | str | None
 ) -> None:
     before = json.dumps(document, indent=indent)
@@ -69,7 +69,7 @@ def test_what_is_added_to_json_is_removed_exactly(
 
 
 @given(st.lists(VALUES, max_size=3), VALUES, INDENTS)
-def test_what_is_appended_to_a_list_is_removed_exactly(
+def test_removal_restores_a_list_to_its_text_before_the_addition(
     items: list[object], value: object, indent: int | str | None
 ) -> None:
     before = json.dumps({"a": items, "b": 1}, indent=indent)
@@ -80,13 +80,13 @@ def test_what_is_appended_to_a_list_is_removed_exactly(
 
 
 @pytest.mark.parametrize("text", ["{", '{"a" 1}', '{"a":1} x', "[1,,2]", "nope nope", '{"a":', "[" * 200, '"\n"'])
-def test_what_is_no_json_is_refused_with_its_line(text: str) -> None:
+def test_malformed_json_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(json_text.MalformedJson):
         json_text.add(text, ("b",), 1)
 
 
 @pytest.mark.parametrize("host", sorted(HOSTS))
-def test_in_an_empty_home_nothing_is_left_of_a_connection(host: str, tmp_path: Path) -> None:
+def test_disconnecting_leaves_an_empty_home_empty(host: str, tmp_path: Path) -> None:
     place = Connection(tmp_path, ids=LI, folder=tmp_path / "project" if host == "vscode" else None)
     connect(host, place)
     written = read_files(tmp_path)
@@ -115,7 +115,7 @@ def test_in_an_empty_home_nothing_is_left_of_a_connection(host: str, tmp_path: P
         ("cursor", ".cursor/mcp.json", OTHERS),
     ],
 )
-def test_others_stay_byte_for_byte(host: str, name: str, before: str, tmp_path: Path) -> None:
+def test_connecting_leaves_other_settings_byte_for_byte(host: str, name: str, before: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(before.encode())
@@ -129,7 +129,7 @@ def test_others_stay_byte_for_byte(host: str, name: str, before: str, tmp_path: 
     assert path.read_bytes() == before.encode()
 
 
-def test_connecting_as_somebody_else_replaces_the_connection(tmp_path: Path) -> None:
+def test_connecting_as_another_user_replaces_the_connection(tmp_path: Path) -> None:
     for host in ("claude", "codex", "cursor"):
         connect(host, Connection(tmp_path, ids=LI))
         connect(host, Connection(tmp_path, "https://hub.example", {"user": "eve"}, has_key=True))
@@ -142,7 +142,7 @@ def test_connecting_as_somebody_else_replaces_the_connection(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_what_was_changed_meanwhile_stays(indent: int | None, tmp_path: Path) -> None:
+def test_disconnecting_keeps_later_changes_of_the_user(indent: int | None, tmp_path: Path) -> None:
     connect("claude", Connection(tmp_path, ids=LI))
     path = tmp_path / ".claude" / "settings.json"
     document = json.loads(path.read_text("utf-8"))
@@ -158,7 +158,7 @@ def test_what_was_changed_meanwhile_stays(indent: int | None, tmp_path: Path) ->
     }
 
 
-def test_a_server_of_the_same_name_that_somebody_else_wrote_is_kept(tmp_path: Path) -> None:
+def test_a_foreign_server_of_the_same_name_is_kept(tmp_path: Path) -> None:
     path = tmp_path / ".cursor" / "mcp.json"
     path.parent.mkdir()
     own = '{"mcpServers": {"knowhub": {"command": "knowhub", "args": ["mcp"]}}}'
@@ -169,7 +169,7 @@ def test_a_server_of_the_same_name_that_somebody_else_wrote_is_kept(tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", ['{"hooks": ', '{"hooks": []}', '{"hooks": {"Stop": {}}}', "\x00"])
-def test_a_file_that_is_something_else_is_named_and_nothing_is_written(text: str, tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_refused_and_nothing_is_written(text: str, tmp_path: Path) -> None:
     path = tmp_path / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text(text, "utf-8")
@@ -179,7 +179,7 @@ def test_a_file_that_is_something_else_is_named_and_nothing_is_written(text: str
     assert read_files(tmp_path) == {".claude/settings.json": text.encode()}
 
 
-def test_a_link_stays_a_link_and_the_mode_of_a_file_its_own(tmp_path: Path) -> None:
+def test_connecting_keeps_symlinks_and_file_modes(tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text('{"a": 1}', "utf-8")
     real.chmod(0o640)

@@ -30,7 +30,7 @@ def test_messages_are_read_in_each_form(tmp_path: Path, text: str, messages: lis
     assert read_messages(file) == {"messages": messages}
 
 
-def test_what_an_object_has_beside_its_messages_comes_along(tmp_path: Path) -> None:
+def test_other_fields_of_a_message_file_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "said.json"
     file.write_text(f'{{"session_id": "s", "messages": [{LINE}]}}', encoding="utf-8")
 

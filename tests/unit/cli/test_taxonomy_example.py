@@ -45,7 +45,7 @@ def test_it_is_as_large_and_as_deep_as_the_readme_says(taxonomy: TreeFile, keywo
     assert (depths[1], max(depths)) == (18, 5)
 
 
-def test_names_are_shared_by_those_that_are_meant_to_be_ambiguous_only(keywords: list[KeywordLine]) -> None:
+def test_only_intended_names_are_ambiguous(keywords: list[KeywordLine]) -> None:
     names = Counter(normalize_name(keyword.name) for keyword in keywords)
 
     assert {name for name, count in names.items() if count > 1} == NAMESAKES
@@ -53,7 +53,7 @@ def test_names_are_shared_by_those_that_are_meant_to_be_ambiguous_only(keywords:
     assert len({normalize_name("C"), normalize_name("C++"), normalize_name("C#")}) == 3
 
 
-def test_an_alias_belongs_to_one_keyword_and_says_what_its_name_does_not(keywords: list[KeywordLine]) -> None:
+def test_each_alias_belongs_to_one_keyword_and_repeats_no_name(keywords: list[KeywordLine]) -> None:
     names = {normalize_name(keyword.name) for keyword in keywords}
     aliases = Counter(normalize_name(alias) for keyword in keywords for alias in keyword.aliases)
 
@@ -61,7 +61,7 @@ def test_an_alias_belongs_to_one_keyword_and_says_what_its_name_does_not(keyword
     assert {alias for alias, count in aliases.items() if count > 1} == set()
 
 
-def test_it_speaks_both_languages(keywords: list[KeywordLine]) -> None:
+def test_keywords_exist_in_both_languages(keywords: list[KeywordLine]) -> None:
     both = [
         keyword
         for keyword in keywords
@@ -74,9 +74,7 @@ def test_it_speaks_both_languages(keywords: list[KeywordLine]) -> None:
     assert {"資料庫", "軟體工程"} <= set(traditional)
 
 
-def test_most_keywords_are_described_and_all_infos_say_where_they_come_from(
-    taxonomy: TreeFile, keywords: list[KeywordLine]
-) -> None:
+def test_most_keywords_have_descriptions_and_all_infos_sources(taxonomy: TreeFile, keywords: list[KeywordLine]) -> None:
     described = [keyword for keyword in keywords if keyword.description]
     contents = Counter(info.content for info in taxonomy.infos.values())
 

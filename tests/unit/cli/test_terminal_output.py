@@ -19,22 +19,22 @@ from knowhub.cli.serve import make_screen_renderer
         "Ünï cödé 𝒳",
     ],
 )
-def test_what_can_be_read_stays_as_it_is(text: str) -> None:
+def test_readable_text_is_printed_unchanged(text: str) -> None:
     assert make_printable(text) == text
 
 
-def test_lines_of_windows_end_as_others_do() -> None:
+def test_windows_line_endings_are_printed_as_newlines() -> None:
     assert make_printable("one\r\ntwo\r\n") == "one\ntwo\n"
 
 
 @pytest.mark.parametrize(
     "sign", ["\x00", "\x07", "\b", "\r", "\x1b", "\x7f", "\x9b", "\u2028", "\u202e", "\u2066", "\ufeff", "\ud800"]
 )
-def test_what_a_terminal_would_obey_is_replaced(sign: str) -> None:
+def test_terminal_control_characters_are_replaced(sign: str) -> None:
     assert make_printable(f"a{sign}b") == "a\N{REPLACEMENT CHARACTER}b"
 
 
-def test_a_traceback_on_a_screen_shows_no_value_of_a_variable() -> None:
+def test_tracebacks_on_a_screen_show_no_variable_values() -> None:
     def fail(secret: str) -> None:
         assert secret
         raise ZeroDivisionError

@@ -28,7 +28,7 @@ async def test_an_archive_names_its_session_and_its_last_messages() -> None:
     assert archive.stats["messages"] == 15
 
 
-async def test_the_abstract_is_what_the_session_keeps_coming_back_to() -> None:
+async def test_the_abstract_holds_the_recurring_topic() -> None:
     small_talk = [
         user_message(f"We had {dish} for lunch with some bread and a salad.") for dish in ("soup", "rice", "fish")
     ]
@@ -66,7 +66,7 @@ async def test_a_chinese_session_is_summed_up_in_chinese() -> None:
     assert "话题: 数据库迁移" in archive.stats[OVERVIEW]
 
 
-async def test_the_overview_says_who_when_what_and_the_first_and_last_words() -> None:
+async def test_the_overview_has_speakers_times_topics_first_and_last_words() -> None:
     archive = await build_archive(
         user_message("Ana: The garden needs water today.", None, "2026-05-08T10:00:00", "Ana"),
         user_message("The garden got water from me.", None, "2026-05-08T11:00:00", "Ben"),
@@ -83,13 +83,13 @@ async def test_the_overview_says_who_when_what_and_the_first_and_last_words() ->
     ]
 
 
-async def test_a_session_in_which_nobody_speaks_is_told_by_its_first_line() -> None:
+async def test_a_session_of_tool_output_is_summarised_by_its_first_line() -> None:
     archive = await build_archive(tool_message('{"rows": 3}', "query"))
 
     assert archive.summary == 'query: {"rows": 3}'
 
 
-async def test_a_credential_stands_in_no_summary() -> None:
+async def test_summaries_contain_no_credentials() -> None:
     archive = await build_archive(
         user_message("My database password is hunter2secret9! for the billing database."),
         user_message("The billing database is up."),
@@ -117,9 +117,7 @@ rS6tU7vW8xY9zA0bC1dE2fG3hI4jK5lM6nO7pQ8rS9tU0vW1xY2zA3bC4dE5fG6h
         ("The password is 'Winter! 2026 Snow'. I like tea.", ("Winter", "2026", "Snow")),
     ],
 )
-async def test_no_part_of_a_credential_of_several_lines_or_sentences_stands_in_a_summary(
-    said: str, parts: tuple[str, ...]
-) -> None:
+async def test_summaries_contain_no_part_of_a_multiline_credential(said: str, parts: tuple[str, ...]) -> None:
     archive = await build_archive(user_message(said), agent_message(said), user_message("The billing database is up."))
 
     told = f"{archive.summary}{archive.stats[OVERVIEW]}"
@@ -133,7 +131,7 @@ async def test_a_speaker_of_several_lines_is_named_on_one() -> None:
     assert "\nLast: nobody" not in f"{archive.summary}{archive.stats[OVERVIEW]}"
 
 
-async def test_what_stands_in_brackets_is_told_of_a_message_and_not_said_in_it() -> None:
+async def test_bracketed_notes_are_left_out_of_summaries() -> None:
     archive = await build_archive(
         user_message("[shares image: a garden] Look at my garden."), user_message("Your garden is green.")
     )
@@ -148,7 +146,7 @@ TEXTS = st.text(max_size=400) | st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(TEXTS, max_size=12))
-def test_whatever_is_said_a_summary_stays_within_its_bounds(texts: list[str]) -> None:
+def test_summaries_never_exceed_their_limits(texts: list[str]) -> None:
     builder = ArchiveBuilder()
 
     abstract, overview = builder.extract_summary([user_message(text) for text in texts if text.strip()])
@@ -158,7 +156,7 @@ def test_whatever_is_said_a_summary_stays_within_its_bounds(texts: list[str]) ->
     assert bool(abstract) is any(text.strip() for text in texts)
 
 
-def test_a_sentence_that_says_the_same_again_is_left_out() -> None:
+def test_repeated_sentences_are_left_out() -> None:
     lines = [
         SessionLine("a", "The red fox jumps over fences.", 0),
         SessionLine("b", "The red fox jumps over fences again.", 1),
@@ -167,7 +165,7 @@ def test_a_sentence_that_says_the_same_again_is_left_out() -> None:
     assert len(key_lines([*lines, SessionLine("b", "Pears " * 60, 2)], 300)) == 1
 
 
-def test_a_sentence_that_does_not_fit_gives_way_to_one_that_does() -> None:
+def test_a_sentence_too_long_for_the_summary_is_skipped() -> None:
     lines = [SessionLine("a", "billing disk migration " * 30, 0), SessionLine("b", "The billing disk migration.", 1)]
 
     assert key_lines(lines, 60) == [lines[1]]

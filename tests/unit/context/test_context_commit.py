@@ -21,7 +21,7 @@ TALK = (
 )
 
 
-async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_session() -> None:
+async def test_a_commit_writes_nodes_that_name_their_messages_and_session() -> None:
     desk = CommitBench()
 
     await desk.commit(*TALK)
@@ -37,7 +37,7 @@ async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_ses
     assert [(edge["to_uri"], edge["relation_type"]) for edge in event["relations"]] == [(SESSION, "extracted_from")]
 
 
-async def test_the_session_node_counts_its_messages_and_says_when_and_who() -> None:
+async def test_the_session_node_has_message_count_times_and_roles() -> None:
     desk = CommitBench()
 
     await desk.commit(*TALK)
@@ -57,7 +57,7 @@ async def test_the_session_node_counts_its_messages_and_says_when_and_who() -> N
     assert node["version"] == 2
 
 
-async def test_what_a_person_deleted_is_not_brought_back_by_the_same_session() -> None:
+async def test_a_forgotten_message_is_not_committed_again() -> None:
     desk = CommitBench()
     await desk.commit(*TALK)
     await delete_rows(desk, f"{SESSION}/m1")
@@ -68,7 +68,7 @@ async def test_what_a_person_deleted_is_not_brought_back_by_the_same_session() -
     assert [row["message_id"] for row in desk.parts()] == ["m2", "m3", "m4"]
 
 
-async def test_a_message_that_comes_back_alone_stands_where_it_stood() -> None:
+async def test_a_message_that_is_committed_again_keeps_its_number() -> None:
     desk = CommitBench()
     await desk.commit(*TALK)
     await delete_rows(desk, f"{SESSION}/m1", is_forgotten=False)
@@ -78,7 +78,7 @@ async def test_a_message_that_comes_back_alone_stands_where_it_stood() -> None:
     assert [(row["message_id"], row["number"]) for row in desk.parts()] == [("m1", 0), ("m2", 1), ("m3", 2), ("m4", 3)]
 
 
-async def test_a_node_of_which_one_commit_says_two_things_gets_one_version() -> None:
+async def test_two_statements_about_a_node_in_one_commit_make_one_version() -> None:
     desk = CommitBench()
 
     result = await desk.commit(user_message("My name is Li. I live in Bonn.", "m1"))
@@ -87,7 +87,7 @@ async def test_a_node_of_which_one_commit_says_two_things_gets_one_version() -> 
     assert desk.of(MemoryCategory.PROFILE)[0]["version"] == 1
 
 
-async def test_a_session_that_a_person_deleted_begins_anew_with_what_is_new() -> None:
+async def test_a_deleted_session_restarts_with_new_messages_only() -> None:
     desk = CommitBench()
     await desk.commit(*TALK)
     await delete_rows(desk, SESSION, *(row["id"] for row in desk.parts()))
@@ -102,7 +102,7 @@ async def test_a_session_that_a_person_deleted_begins_anew_with_what_is_new() ->
     assert not {"deleted", "forgotten"} & set(node)
 
 
-async def test_an_event_that_a_person_deleted_stays_deleted_and_a_topic_begins_anew() -> None:
+async def test_a_deleted_event_stays_deleted_and_a_topic_restarts() -> None:
     desk = CommitBench()
     await desk.commit(*TALK)
     event, topic = desk.of(MemoryCategory.EVENTS)[0]["id"], desk.of(MemoryCategory.PREFERENCES)[0]["id"]
@@ -136,7 +136,7 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing() -> None:
     assert {event.event_id for event in shown.outbox_events} == {""}
 
 
-async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
+async def test_a_dry_run_of_known_messages_is_empty() -> None:
     desk = CommitBench()
     await desk.commit(*TALK)
 
@@ -145,7 +145,7 @@ async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
     assert (shown.status, shown.plans) == ("dry_run", ())
 
 
-async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_is_there_twice() -> None:
+async def test_concurrent_commits_of_a_session_store_each_message_once() -> None:
     desk = CommitBench()
     first, other = (
         (*TALK, user_message("I prefer tabs over spaces in Python files.", "x1")),
@@ -166,7 +166,7 @@ async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_
     assert len(desk.of(MemoryCategory.PREFERENCES)[0]["metadata"]["source_refs"]) == 1
 
 
-async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(tmp_path: Path) -> None:
+async def test_concurrent_commits_of_eight_sessions_all_reach_the_profile(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     desk = CommitBench(store=store)
     spoken = ["Polish", "Greek", "Welsh", "Danish", "Dutch", "Czech", "Irish", "Thai"]
@@ -185,7 +185,7 @@ async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(t
     assert profile["version"] == len(spoken)
 
 
-async def test_directories_that_have_to_wait_are_named_and_cost_nothing_else() -> None:
+async def test_unwritten_directories_are_reported_as_degraded() -> None:
     desk = CommitBench()
     desk.directories.is_well = False
 
@@ -195,7 +195,7 @@ async def test_directories_that_have_to_wait_are_named_and_cost_nothing_else() -
     assert len(desk.parts()) == 3
 
 
-async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:
+async def test_the_operation_keeps_every_plan_without_its_texts() -> None:
     desk = CommitBench()
 
     await desk.commit(*TALK)
@@ -207,7 +207,7 @@ async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:
     assert "oolong" not in str(operation.reply)
 
 
-async def test_plans_of_one_memory_say_what_each_of_them_wrote_and_from_which_messages() -> None:
+async def test_plans_name_the_fields_and_source_messages_they_write() -> None:
     desk = CommitBench()
 
     result = await desk.commit(user_message("My name is Li.", "m1"), user_message("I live in Bonn.", "m2"))
@@ -223,7 +223,7 @@ async def test_plans_of_one_memory_say_what_each_of_them_wrote_and_from_which_me
     assert all({"content", "metadata"} <= set(drink["fields"]) for drink in drinks)
 
 
-async def test_times_that_are_no_iso_are_kept_as_they_were_sent() -> None:
+async def test_times_that_are_not_iso_8601_are_stored_unchanged() -> None:
     desk = CommitBench()
 
     await desk.commit(
@@ -236,7 +236,7 @@ async def test_times_that_are_no_iso_are_kept_as_they_were_sent() -> None:
     assert [row["timestamp"] for row in desk.parts()] == ["7:31 pm on 21 January", "8 pm"]
 
 
-async def test_many_statements_of_one_commit_make_what_they_make_one_by_one() -> None:
+async def test_statements_in_one_commit_equal_statements_in_many() -> None:
     said = [f"I love tea number {number}." for number in range(60)] + ["I love tea number 7."]
     together, apart = CommitBench(), CommitBench()
 
@@ -253,7 +253,7 @@ async def test_many_statements_of_one_commit_make_what_they_make_one_by_one() ->
     assert len(made) == 60
 
 
-async def test_a_source_that_is_added_leaves_the_words_of_a_person_alone() -> None:
+async def test_adding_a_source_keeps_edited_text() -> None:
     desk = CommitBench()
     await desk.commit(user_message("I love oolong tea.", "m1"))
     row = desk.of(MemoryCategory.PREFERENCES)[0]
@@ -275,7 +275,7 @@ async def test_an_answer_quotes_long_messages_in_part() -> None:
     assert len(desk.parts()[0]["content"]) == 250_000
 
 
-async def test_a_retry_with_its_key_is_answered_as_the_first_request_was() -> None:
+async def test_a_retry_with_its_key_returns_the_first_answer() -> None:
     desk = CommitBench()
     first = await desk.commit(*TALK, key=retry_key())
 

@@ -27,7 +27,7 @@ TALK = (
 )
 
 
-async def test_a_reader_commits_nothing() -> None:
+async def test_a_reader_may_not_commit() -> None:
     desk = CommitBench()
 
     with pytest.raises(Forbidden):
@@ -54,7 +54,7 @@ async def test_a_reader_commits_nothing() -> None:
         (TALK, {"used_tools": [tool_use("grep", seconds=float("nan"))]}, "used_tools.0.seconds"),
     ],
 )
-async def test_what_is_wrong_with_a_commit_is_named_by_its_field(
+async def test_an_invalid_commit_names_the_field(
     messages: Sequence[Message], fields: dict[str, Any], field: str
 ) -> None:
     desk = CommitBench()
@@ -146,7 +146,7 @@ async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> 
     assert "- failed: no" in nodes["tools/grep"]["content"]
 
 
-async def test_calls_of_a_commit_that_extracts_nothing_are_counted_when_one_does() -> None:
+async def test_calls_committed_without_extraction_are_counted_later() -> None:
     desk = CommitBench()
     await desk.commit(*TALK, extract=False, used_tools=[tool_use("grep")])
 
@@ -156,7 +156,7 @@ async def test_calls_of_a_commit_that_extracts_nothing_are_counted_when_one_does
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
 
 
-async def test_a_note_about_a_call_that_holds_a_credential_is_left_out_and_the_call_counts() -> None:
+async def test_a_call_note_with_a_credential_is_dropped_and_the_call_counted() -> None:
     desk = CommitBench()
 
     await desk.commit(*TALK, used_tools=[tool_use("login", ok=False, note="password is hunter2secret9!")])
@@ -165,7 +165,7 @@ async def test_a_note_about_a_call_that_holds_a_credential_is_left_out_and_the_c
     assert "hunter2" not in str(desk.nodes())
 
 
-async def test_the_answer_of_a_tool_that_the_commit_names_is_no_call_more() -> None:
+async def test_a_tool_message_of_a_named_call_is_not_counted_again() -> None:
     desk = CommitBench()
 
     await desk.commit(tool_message("found 3", "grep", "t1"), used_tools=[tool_use("grep", seconds=0.5)])
@@ -189,7 +189,7 @@ async def test_calls_of_knowhubs_own_tools_are_not_remembered(name: str) -> None
     assert desk.parts()[0]["content"] == "found 3 memories"
 
 
-async def test_a_commit_of_nothing_but_known_messages_and_own_calls_writes_nothing() -> None:
+async def test_a_commit_of_known_messages_and_own_calls_writes_nothing() -> None:
     desk = CommitBench()
     await desk.commit(*TALK)
 
@@ -198,7 +198,7 @@ async def test_a_commit_of_nothing_but_known_messages_and_own_calls_writes_nothi
     assert again.status == "unchanged"
 
 
-async def test_a_skill_that_is_called_as_an_own_tool_is_somebodys_own() -> None:
+async def test_a_skill_named_like_an_own_tool_is_counted() -> None:
     desk = CommitBench()
 
     await desk.commit(*TALK, used_tools=[tool_use("recall", kind="skill")])

@@ -23,7 +23,7 @@ def _texts(desk: CommitBench) -> list[str]:
     return [row["content"] for row in desk.parts()]
 
 
-async def test_what_an_earlier_turn_said_too_is_kept_again() -> None:
+async def test_a_repeated_reply_in_a_new_turn_is_kept() -> None:
     desk = CommitBench()
     await desk.commit(*TESTS)
 
@@ -45,7 +45,7 @@ async def test_a_retry_of_the_last_turn_and_of_the_whole_adds_nothing() -> None:
     assert (turn.status, whole.status) == ("unchanged", "unchanged")
 
 
-async def test_a_window_that_overlaps_adds_what_is_behind_it() -> None:
+async def test_an_overlapping_window_adds_only_new_messages() -> None:
     desk = CommitBench()
     await desk.commit(*TESTS, *DEPLOY)
 
@@ -54,7 +54,7 @@ async def test_a_window_that_overlaps_adds_what_is_behind_it() -> None:
     assert _texts(desk)[3:] == ["ok", "thanks"]
 
 
-async def test_a_talk_that_begins_as_the_session_did_and_goes_another_way_goes_on() -> None:
+async def test_a_list_with_the_same_start_but_another_end_is_appended() -> None:
     desk = CommitBench()
     await desk.commit(user_message("hi"), agent_message("Hello!"), user_message("run it"), agent_message("ok"))
 
@@ -63,7 +63,7 @@ async def test_a_talk_that_begins_as_the_session_did_and_goes_another_way_goes_o
     assert _texts(desk) == ["hi", "Hello!", "run it", "ok", "hi", "Back again?"]
 
 
-async def test_a_message_with_an_id_says_where_those_around_it_stand() -> None:
+async def test_a_message_id_aligns_the_messages_around_it() -> None:
     desk = CommitBench()
     talk = [
         user_message("run", "u1"),
@@ -83,7 +83,7 @@ async def test_a_message_with_an_id_says_where_those_around_it_stand() -> None:
     assert _texts(desk) == [item.content for item in talk] + ["end", "ok"]
 
 
-async def test_what_was_forgotten_stays_so_without_ids_and_is_said_anew_in_a_new_turn() -> None:
+async def test_forgotten_messages_without_ids_return_only_in_a_new_turn() -> None:
     desk = CommitBench()
     await desk.commit(*TESTS)
     await delete_rows(desk, desk.parts()[1]["id"])
@@ -95,7 +95,7 @@ async def test_what_was_forgotten_stays_so_without_ids_and_is_said_anew_in_a_new
     assert _texts(desk) == ["run the tests please", "next", "now deploy it please", "ok"]
 
 
-async def test_a_transcript_without_what_was_forgotten_is_a_repetition_too() -> None:
+async def test_a_transcript_without_the_forgotten_message_is_a_repetition() -> None:
     desk = CommitBench()
     await desk.commit(user_message("a"), user_message("ok"), user_message("b"))
     await delete_rows(desk, desk.parts()[1]["id"])
@@ -105,7 +105,7 @@ async def test_a_transcript_without_what_was_forgotten_is_a_repetition_too() -> 
     assert _texts(desk) == ["a", "b", "ok"]
 
 
-async def test_what_an_undo_took_away_comes_back_without_ids() -> None:
+async def test_messages_removed_by_an_undo_return_without_ids() -> None:
     desk = CommitBench()
     await desk.commit(*TESTS)
     before = desk.parts()
@@ -116,7 +116,7 @@ async def test_what_an_undo_took_away_comes_back_without_ids() -> None:
     assert [(row["id"], row["number"]) for row in desk.parts()] == [(row["id"], row["number"]) for row in before]
 
 
-async def test_an_id_that_looks_like_a_name_of_the_server_takes_nobody_its_place() -> None:
+async def test_a_client_id_like_a_server_id_overwrites_no_message() -> None:
     desk = CommitBench()
     await desk.commit(user_message("ok"))
     name = desk.parts()[0]["id"].rpartition("/")[2]
@@ -127,9 +127,7 @@ async def test_an_id_that_looks_like_a_name_of_the_server_takes_nobody_its_place
 
 
 @given(_SAID, st.data())
-async def test_however_a_transcript_with_times_is_split_it_is_whole(
-    said: list[tuple[str, str]], data: st.DataObject
-) -> None:
+async def test_a_split_transcript_with_times_is_stored_whole(said: list[tuple[str, str]], data: st.DataObject) -> None:
     talk = [Message(role, text, timestamp=f"2026-05-08T10:00:{at:02}Z") for at, (role, text) in enumerate(said)]
     cuts = sorted(data.draw(st.sets(st.integers(0, len(talk)))) | {0, len(talk)})
     desk = CommitBench()
@@ -149,7 +147,7 @@ def _append_new(session: list[str], sent: list[str]) -> list[str]:
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=30), st.data())
-def test_every_growing_prefix_adds_what_is_new_whatever_is_said(talk: list[str], data: st.DataObject) -> None:
+def test_every_growing_prefix_adds_only_new_messages(talk: list[str], data: st.DataObject) -> None:
     session: list[str] = []
     for end in sorted(data.draw(st.lists(st.integers(1, len(talk)), min_size=1, max_size=8))):
         session = _append_new(_append_new(session, talk[:end]), talk[:end])
@@ -158,7 +156,7 @@ def test_every_growing_prefix_adds_what_is_new_whatever_is_said(talk: list[str],
 
 
 @given(st.lists(st.integers(), min_size=2, max_size=30, unique=True), st.data())
-def test_windows_of_a_talk_without_repetitions_make_the_talk(numbers: list[int], data: st.DataObject) -> None:
+def test_windows_without_repetitions_rebuild_the_conversation(numbers: list[int], data: st.DataObject) -> None:
     talk = [str(number) for number in numbers]
     session: list[str] = []
     while len(session) < len(talk):
@@ -169,7 +167,7 @@ def test_windows_of_a_talk_without_repetitions_make_the_talk(numbers: list[int],
 
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), min_size=1, max_size=8))
-def test_turns_that_begin_with_words_of_their_own_are_all_kept(turns: list[list[str]]) -> None:
+def test_turns_with_distinct_first_messages_are_all_kept(turns: list[list[str]]) -> None:
     # Turns by turn, each begun by something new: however often the rest was said before.
     talk: list[str] = []
     for number, turn in enumerate(turns):
@@ -182,7 +180,7 @@ def test_turns_that_begin_with_words_of_their_own_are_all_kept(turns: list[list[
 
 
 @given(st.lists(st.sampled_from("ab"), min_size=1, max_size=9), st.lists(st.sampled_from("ab"), max_size=9))
-def test_what_counts_as_known_is_one_run_from_the_beginning_of_the_list(sent: list[str], session: list[str]) -> None:
+def test_known_messages_are_one_run_at_the_start_of_the_list(sent: list[str], session: list[str]) -> None:
     stood = [StoredMessage(str(at), key) for at, key in enumerate(session)]
 
     known = find_repeated([SentMessage(None, key) for key in sent], stood)
@@ -193,7 +191,7 @@ def test_what_counts_as_known_is_one_run_from_the_beginning_of_the_list(sent: li
     assert [session[place] for place in run] == sent[: len(run)]
 
 
-async def test_calls_without_ids_count_with_every_turn_and_not_with_its_retry() -> None:
+async def test_calls_without_ids_count_once_per_turn() -> None:
     desk = CommitBench()
     for number in range(3):
         await desk.commit(user_message(f"turn {number}", f"t{number}"), used_tools=[tool_use("grep")])

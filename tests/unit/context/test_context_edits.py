@@ -48,7 +48,7 @@ def uris(found: service.Listing) -> list[str]:
     return [child.uri.removeprefix("ctx://default") for child in found.children]
 
 
-async def test_only_the_owner_edits_and_only_the_version_that_was_read(view: View) -> None:
+async def test_only_the_owner_edits_and_only_the_current_version(view: View) -> None:
     reader = RequestContext("default", "user:li", frozenset({"user:li"}), LI.visible, "user:li", role=Role.READER)
 
     with pytest.raises(Forbidden):
@@ -68,7 +68,7 @@ async def test_every_layer_of_a_message_is_the_message(view: View) -> None:
     assert (node.metadata["message_id"], node.metadata["number"], node.parent_uri) == ("m1", 1, SESSION)
 
 
-async def test_a_folder_comes_before_what_it_holds_and_messages_in_their_order(view: View) -> None:
+async def test_a_listing_has_folders_first_and_messages_in_order(view: View) -> None:
     found = service.children_of(view, LI, None, service.MAX_DEPTH)
 
     assert uris(found) == [
@@ -98,7 +98,7 @@ async def test_a_folder_comes_before_what_it_holds_and_messages_in_their_order(v
         (caller(user_id="nobody"), None, 3, []),
     ],
 )
-async def test_a_listing_goes_as_deep_as_asked_and_shows_what_the_caller_sees(
+async def test_a_listing_has_the_asked_depth_and_only_visible_nodes(
     view: View, ctx: RequestContext, address: str | None, depth: int, expected: list[str]
 ) -> None:
     assert uris(service.children_of(view, ctx, address, depth)) == expected
@@ -114,7 +114,7 @@ async def test_a_depth_out_of_bounds_is_refused(view: View, depth: int) -> None:
         service.children_of(view, LI, None, depth)
 
 
-async def test_a_long_session_is_summed_up_by_its_newest_messages_when_one_is_forgotten(tmp_path: Path) -> None:
+async def test_a_long_session_is_summarised_again_from_its_newest_messages(tmp_path: Path) -> None:
     store = open_files(tmp_path / "long")
     texts = [f"message {number} is about bread" for number in range(SUMMARISED_MESSAGES + 3)]
     rows = [node_row(SESSION), *part_rows(SESSION, texts)]

@@ -45,7 +45,7 @@ def session(hub: Hub) -> dict[str, Any]:
     return dict(hub.store.view("default").get(NODES, SESSION) or {})
 
 
-async def test_a_summary_forgets_with_the_message(hub: Hub) -> None:
+async def test_forgetting_a_message_removes_it_from_the_summary(hub: Hub) -> None:
     before = session(hub)
 
     await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
@@ -70,7 +70,7 @@ async def test_an_undo_brings_back_the_message_and_the_summary(hub: Hub) -> None
     assert "heron" in (await hub.memories.nodes.get_node(LI, f"{SESSION}/m0")).content
 
 
-async def test_the_last_message_leaves_a_session_about_nothing(hub: Hub) -> None:
+async def test_forgetting_the_last_message_empties_the_summary(hub: Hub) -> None:
     for number in range(len(SAID)):
         await hub.memories.nodes.delete_node(LI, f"{SESSION}/m{number}")
 
@@ -79,7 +79,7 @@ async def test_the_last_message_leaves_a_session_about_nothing(hub: Hub) -> None
     assert (after["abstract"], after["overview"], after["metadata"]["message_count"]) == ("", "", 0)
 
 
-async def test_of_a_message_that_comes_meanwhile_the_summary_says_nothing_and_quotes_nothing(hub: Hub) -> None:
+async def test_a_commit_during_forgetting_does_not_restore_the_text(hub: Hub) -> None:
     forgetting, committing = await asyncio.gather(
         hub.memories.nodes.delete_node(LI, f"{SESSION}/m0"),
         commit(hub, *SAID, "The pond is frozen."),

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 OVER = ("abstract", "overview")
 
 
-async def test_what_a_commit_made_of_a_content_is_what_is_made_of_it_again() -> None:
+async def test_layers_recomputed_from_content_equal_the_committed_layers() -> None:
     desk = CommitBench()
     await desk.commit(
         user_message("My sister Maria lives in Porto. I love oolong tea. I'm a nurse.", "m1", "2026-05-08T10:00:00Z"),
@@ -39,7 +39,7 @@ async def test_what_a_commit_made_of_a_content_is_what_is_made_of_it_again() -> 
 
 
 @pytest.mark.parametrize("category", [item for item in MemoryCategory if item is not MemoryCategory.SESSIONS])
-def test_free_words_of_a_person_are_in_every_layer(category: MemoryCategory) -> None:
+def test_edited_text_is_in_every_layer(category: MemoryCategory) -> None:
     content = "She moved to Lima.\n\nSince May."
     told = statements.complete_layers(category, {"content": ""}, {"content": content})
 
@@ -55,7 +55,5 @@ def test_free_words_of_a_person_are_in_every_layer(category: MemoryCategory) -> 
         (MemoryCategory.SESSIONS, {"overview": "Lima"}),
     ],
 )
-def test_what_leaves_the_content_as_it_is_leaves_the_layers_as_they_are(
-    category: MemoryCategory, patch: dict[str, str]
-) -> None:
+def test_layers_change_only_with_the_content(category: MemoryCategory, patch: dict[str, str]) -> None:
     assert statements.complete_layers(category, {"content": "Rome"}, patch) == patch

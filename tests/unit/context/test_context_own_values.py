@@ -29,7 +29,7 @@ def values_of(profile: Row) -> dict[str, str]:
         ("我叫李雷，是一名医生，住在上海。", "我搬到北京了。", ["李雷", "医生", "北京"], "上海"),
     ],
 )
-async def test_the_newer_home_or_job_stands_and_the_rest_of_the_sentence_stays(
+async def test_a_newer_home_or_job_replaces_only_its_part_of_the_sentence(
     first: str, then: str, stays: list[str], goes: str
 ) -> None:
     desk = CommitBench()
@@ -56,9 +56,7 @@ async def test_the_newer_home_or_job_stands_and_the_rest_of_the_sentence_stays(
         ("我是一名医生。", "我不再是医生了。", "job"),
     ],
 )
-async def test_what_is_said_not_to_be_so_any_more_takes_the_place_of_what_said_so(
-    first: str, then: str, name: str
-) -> None:
+async def test_a_negation_replaces_the_statement_that_it_ends(first: str, then: str, name: str) -> None:
     desk = CommitBench()
     await desk.commit(user_message(first, "m1"))
     (before,) = desk.of(MemoryCategory.PROFILE)
@@ -72,7 +70,7 @@ async def test_what_is_said_not_to_be_so_any_more_takes_the_place_of_what_said_s
     assert first not in profile["content"].splitlines()
 
 
-async def test_what_ends_and_begins_again_ends_again() -> None:
+async def test_a_statement_can_end_begin_and_end_again() -> None:
     desk = CommitBench()
     for number, said in enumerate(("I live in Rome.", "I no longer live in Rome.") * 2):
         await desk.commit(user_message(said, f"m{number}"), session_id=f"s{number}")
@@ -97,7 +95,7 @@ async def test_what_ends_and_begins_again_ends_again() -> None:
         (("我住在北京。", None), ("我不住在上海。", None)),
     ],
 )
-async def test_what_was_said_before_of_another_place_or_not_meant_ends_nothing(
+async def test_earlier_or_unrelated_statements_end_nothing(
     stands: tuple[str, str | None], said: tuple[str, str | None]
 ) -> None:
     desk = CommitBench()

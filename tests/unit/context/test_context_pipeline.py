@@ -25,7 +25,7 @@ def with_field(field: str, text: str) -> CandidateMemory:
     return replace(TEA, **fields)
 
 
-def test_what_is_said_twice_is_one_candidate_of_both_sources() -> None:
+def test_a_repeated_statement_is_one_candidate_with_both_sources() -> None:
     again = replace(TEA, content="I really love TEA", source_refs=["u/2"], confidence=0.95)
 
     (kept,) = normalize(TEA, again)
@@ -44,12 +44,12 @@ def test_another_topic_or_another_category_is_another_candidate() -> None:
 
 
 @pytest.mark.parametrize("field", ["routing_key", "abstract", "content"])
-def test_a_candidate_of_which_a_part_is_missing_is_dropped(field: str) -> None:
+def test_a_candidate_with_an_empty_field_is_dropped(field: str) -> None:
     assert normalize(with_field(field, " \n")) == []
 
 
 @pytest.mark.parametrize("field", ["routing_key", "abstract", "content"])
-def test_a_credential_is_remembered_nowhere(field: str) -> None:
+def test_candidates_with_credentials_are_dropped(field: str) -> None:
     held = with_field(field, "My password is hunter2secret9!")
 
     assert normalize(held) == []
@@ -72,7 +72,7 @@ def test_a_candidate_is_trimmed_and_bounded() -> None:
     assert (kept.confidence, len(kept.source_refs)) == (1.0, 50)
 
 
-def test_there_is_a_bound_on_how_many_are_kept() -> None:
+def test_at_most_a_thousand_candidates_are_kept() -> None:
     many = [replace(TEA, content=f"I love tea number {number}.") for number in range(1_010)]
 
     assert len(normalize(*many)) == 1_000

@@ -65,12 +65,12 @@ def list_history(row: Row) -> list[tuple[str, str, str | None]]:
         (MemoryCategory.TOOLS, "ctx://default/agents/helper/tools/绿茶%20%2F%20Tea"),
     ],
 )
-def test_each_category_has_its_place(category: MemoryCategory, uri: str) -> None:
+def test_each_category_has_a_target_uri(category: MemoryCategory, uri: str) -> None:
     assert find_target(candidate(category, "Tea is good.", "绿茶 / Tea"), memory_spaces()) == uri
 
 
 @pytest.mark.parametrize("category", [MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.PATTERNS])
-def test_what_is_gathered_under_somebodys_words_has_a_place_that_quotes_none_of_them(category: MemoryCategory) -> None:
+def test_the_uri_of_a_topic_does_not_quote_its_name(category: MemoryCategory) -> None:
     places = {
         key: find_target(candidate(category, "Tea is good.", key), memory_spaces())
         for key in ("绿茶 / Tea", "绿茶 tea", "hunter2pass77")
@@ -80,7 +80,7 @@ def test_what_is_gathered_under_somebodys_words_has_a_place_that_quotes_none_of_
     assert all(re.fullmatch(r"[0-9a-f]{12}", place.rpartition("/")[2]) for place in places.values())
 
 
-def test_of_what_has_one_value_the_newest_statement_is_the_only_one() -> None:
+def test_a_single_valued_preference_keeps_the_newest_statement() -> None:
     account = PolicyAccount()
     account.apply(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
 
@@ -93,7 +93,7 @@ def test_of_what_has_one_value_the_newest_statement_is_the_only_one() -> None:
     assert list_history(row) == [("Answer in English.", NEXT_DAY, "Answer in German.")]
 
 
-def test_no_extraction_ends_what_a_person_wrote() -> None:
+def test_extraction_does_not_replace_edited_text() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
     edited = edit_page(row, {**row, "content": "Answer in French."}, 1.7e9)
@@ -112,7 +112,7 @@ def test_no_extraction_ends_what_a_person_wrote() -> None:
     assert list_statements(after) == ["Answer in French."]
 
 
-def test_the_content_is_one_statement_a_line_and_names_neither_day_nor_session() -> None:
+def test_the_content_has_one_statement_a_line_without_day_or_session() -> None:
     texts = [
         PolicyAccount().apply(candidate(category, "Retry\nonce.", "retries"))[1]["content"]
         for category in (MemoryCategory.PATTERNS, MemoryCategory.PREFERENCES, MemoryCategory.CASES)
@@ -122,7 +122,7 @@ def test_the_content_is_one_statement_a_line_and_names_neither_day_nor_session()
 
 
 @pytest.mark.parametrize("category", [MemoryCategory.EVENTS, MemoryCategory.CASES])
-def test_an_event_and_a_case_are_named_by_their_day_and_by_what_they_are_about(category: MemoryCategory) -> None:
+def test_events_and_cases_are_named_by_day_and_topic(category: MemoryCategory) -> None:
     new = candidate(category, "I moved.", "i moved", date="2026-05-01")
 
     target = find_target(new, memory_spaces())
@@ -133,7 +133,7 @@ def test_an_event_and_a_case_are_named_by_their_day_and_by_what_they_are_about(c
     )
 
 
-def test_statements_of_an_earlier_version_are_read_without_bullets_headings_days_and_sessions() -> None:
+def test_statements_in_the_old_layout_are_still_read() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PROFILE, "x", topic="work"))
     old = {name: value for name, value in row["metadata"].items() if name not in ("statements", "history")}
@@ -146,7 +146,7 @@ def test_statements_of_an_earlier_version_are_read_without_bullets_headings_days
     assert after["metadata"]["statements"][0]["said_at"] == "2026-05-07T00:00:00Z"
 
 
-def test_of_what_a_person_has_but_one_the_newer_statement_stands() -> None:
+def test_a_newer_statement_replaces_a_single_valued_fact() -> None:
     account = PolicyAccount()
     account.apply(candidate(MemoryCategory.PROFILE, "I'm Ana.", topic="identity"))
     account.apply(candidate(MemoryCategory.PROFILE, "I live in Rome.", topic="home", values={"home": "rome"}))
@@ -165,7 +165,7 @@ def test_of_what_a_person_has_but_one_the_newer_statement_stands() -> None:
     assert "Rome" not in plan.reason
 
 
-def test_an_older_statement_that_comes_late_replaces_nothing() -> None:
+def test_a_late_older_statement_replaces_nothing() -> None:
     account = PolicyAccount()
     account.apply(
         candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}, said_at=NEXT_DAY)
@@ -184,7 +184,7 @@ def test_an_older_statement_that_comes_late_replaces_nothing() -> None:
         st.tuples(st.sampled_from(["work", "home", "team"]), st.text("abcde XYZ", min_size=1, max_size=12)), max_size=12
     )
 )
-def test_a_profile_loses_no_statement_that_nothing_contradicts(said: Sequence[tuple[str, str]]) -> None:
+def test_a_profile_keeps_every_uncontradicted_statement(said: Sequence[tuple[str, str]]) -> None:
     account = PolicyAccount()
     spoken = [(topic, text) for topic, text in said if any(char.isalnum() for char in text)]
 
@@ -194,7 +194,7 @@ def test_a_profile_loses_no_statement_that_nothing_contradicts(said: Sequence[tu
     assert all(normalize_words(text) in kept for _, text in spoken)
 
 
-def test_what_a_person_wrote_into_a_profile_stays_where_it_is() -> None:
+def test_edited_lines_of_a_profile_keep_their_positions() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PROFILE, "I work as a nurse.", topic="work"))
     edited = edit_page(row, {**row, "content": "My notes\n" + row["content"] + "\nThe end."}, 1.7e9)
@@ -206,7 +206,7 @@ def test_what_a_person_wrote_into_a_profile_stays_where_it_is() -> None:
     assert [statement["by"] for statement in after["metadata"]["statements"]] == ["person", "rules", "person", "rules"]
 
 
-def test_a_topic_takes_each_statement_once_and_further_sources_of_it() -> None:
+def test_a_repeated_statement_adds_only_its_source() -> None:
     account = PolicyAccount()
     account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
 
@@ -221,7 +221,7 @@ def test_a_topic_takes_each_statement_once_and_further_sources_of_it() -> None:
     assert row["metadata"]["source_refs"] == [f"ctx://default/users/li/sessions/s1/m{n}" for n in (1, 2)]
 
 
-def test_the_same_from_the_same_message_is_skipped() -> None:
+def test_the_same_statement_from_the_same_message_is_skipped() -> None:
     account = PolicyAccount()
     account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
 
@@ -238,7 +238,7 @@ def test_the_same_from_the_same_message_is_skipped() -> None:
         ("Wake me at 6.", "Wake me at 7."),
     ],
 )
-def test_statements_that_only_look_alike_are_both_kept_and_the_newest_is_shown_first(new: str, other: str) -> None:
+def test_similar_statements_are_both_kept_newest_first(new: str, other: str) -> None:
     account = PolicyAccount()
     account.apply(candidate(MemoryCategory.PREFERENCES, new, "x"))
 
@@ -249,7 +249,7 @@ def test_statements_that_only_look_alike_are_both_kept_and_the_newest_is_shown_f
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("abc XYZ", min_size=1, max_size=30)), max_size=10))
-def test_nothing_that_an_event_says_is_ever_written_over(said: Sequence[tuple[str, str]]) -> None:
+def test_statements_of_an_event_are_never_overwritten(said: Sequence[tuple[str, str]]) -> None:
     account = PolicyAccount()
     before: dict[str, str] = {}
     spoken = [(key, text) for key, text in said if text.strip()]
@@ -262,7 +262,7 @@ def test_nothing_that_an_event_says_is_ever_written_over(said: Sequence[tuple[st
         before[key] = row["content"]
 
 
-def test_an_event_that_is_told_again_with_more_gets_a_line_and_the_same_is_skipped() -> None:
+def test_a_repeated_case_adds_only_new_lines() -> None:
     account = PolicyAccount()
     account.apply(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs.", "no disk"))
 
@@ -278,7 +278,7 @@ def change_candidate(target: str, text: str, instead_of: str, **facts: Any) -> C
     return candidate(MemoryCategory.EVENTS, text, text, source="ctx://default/users/li/sessions/s2/m9", **told)
 
 
-def test_a_change_replaces_the_statement_that_it_names_where_that_stands() -> None:
+def test_a_change_replaces_the_statement_that_it_names() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Has a cat, Pickle.", "cat"))
 
@@ -290,7 +290,7 @@ def test_a_change_replaces_the_statement_that_it_names_where_that_stands() -> No
     assert late is WriteAction.SKIP
 
 
-def test_an_update_keeps_the_messages_of_what_it_completes() -> None:
+def test_an_update_keeps_the_sources_of_the_old_statement() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Has a cat.", "cat"))
 
@@ -299,7 +299,7 @@ def test_an_update_keeps_the_messages_of_what_it_completes() -> None:
     assert [ref[-5:] for ref in after["metadata"]["statements"][0]["source_refs"]] == ["s1/m1", "s2/m9"]
 
 
-def test_a_memory_that_is_forgotten_is_gone_with_its_last_statement() -> None:
+def test_a_memory_is_deleted_with_its_last_statement() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Has a cat.", "cat"))
     account.apply(candidate(MemoryCategory.ENTITIES, "The cat is grey.", "cat"))
@@ -316,7 +316,7 @@ def uses(*calls: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"id": f"call:{n}", "ok": True, "seconds": None, "note": "", **call} for n, call in enumerate(calls)]
 
 
-def test_statistics_add_up_and_the_text_is_made_of_them() -> None:
+def test_tool_statistics_add_up_and_make_the_text() -> None:
     account = PolicyAccount()
     account.apply(
         candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({"seconds": 1.0}, {"ok": False, "note": "no such file"}))
@@ -335,7 +335,7 @@ def test_statistics_add_up_and_the_text_is_made_of_them() -> None:
     assert row["content"] == f"{row['abstract']}\n\n- failed: no such file"
 
 
-def test_what_a_person_wrote_about_a_tool_stays() -> None:
+def test_edited_text_about_a_tool_is_kept() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
     account.writer.merge_node(memory_spaces(), row["id"], {"content": row["content"] + "\n\nPrefer rg."})
@@ -352,7 +352,7 @@ def test_a_tool_whose_calls_were_all_counted_is_skipped() -> None:
 
 
 @pytest.mark.parametrize("category", [item for item in MemoryCategory if item is not MemoryCategory.SESSIONS])
-def test_what_was_erased_does_not_come_back(category: MemoryCategory) -> None:
+def test_an_erased_memory_is_not_written_again(category: MemoryCategory) -> None:
     new = candidate(category, "I moved.", "i moved", uses=uses({}))
 
     plan = build_plan(new, memory_spaces(), lambda _uri: {"erased": True, "deleted": True, "version": 3})
@@ -361,7 +361,7 @@ def test_what_was_erased_does_not_come_back(category: MemoryCategory) -> None:
     assert "erased" in plan.reason
 
 
-def test_a_memory_that_is_full_takes_no_more_and_says_so() -> None:
+def test_a_full_memory_skips_new_statements_with_a_reason() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
     full = edit_page(row, {**row, "content": "x" * MAX_CONTENT}, 1.7e9)
@@ -375,7 +375,7 @@ def test_a_memory_that_is_full_takes_no_more_and_says_so() -> None:
     assert "full" in plan.reason
 
 
-def test_an_edge_that_is_there_stays_one() -> None:
+def test_a_repeated_edge_is_stored_once() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Anna is my sister.", "Anna"))
     edge = RelationEdge(row["id"], "ctx://default/users/li/memories/entities/bob", "mentions", "", 0.5)
@@ -398,7 +398,7 @@ def test_an_edge_that_is_there_stays_one() -> None:
         ("A b c", "a", False),
     ],
 )
-def test_a_memory_names_what_stands_in_it_as_a_word(text: str, name: str, is_named: bool) -> None:
+def test_a_memory_mentions_names_that_are_whole_words(text: str, name: str, is_named: bool) -> None:
     found = mentions("ctx://default/users/li/memories/events/e", text, list_names([("ctx://default/x", name)]))
 
     assert bool(found) is is_named

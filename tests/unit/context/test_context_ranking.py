@@ -42,7 +42,7 @@ async def test_a_turn_and_the_replies_to_it_are_one_result(tmp_path: Path) -> No
         assert (answered.abstract, answered.message_ids) == ("Which lock?", ["m0", "m1"])
 
 
-async def test_a_reply_that_matches_alone_comes_with_its_turn(tmp_path: Path) -> None:
+async def test_a_matching_reply_is_returned_with_its_turn(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         turns = make_turns(("user", "Go on."), ("tool", "status 200"), ("assistant", "The harbour lock opens at nine."))
         await memories.talk(SESSION, turns)
@@ -53,7 +53,7 @@ async def test_a_reply_that_matches_alone_comes_with_its_turn(tmp_path: Path) ->
         assert "m0" in first.message_ids
 
 
-async def test_a_statement_comes_before_a_bare_question(tmp_path: Path) -> None:
+async def test_a_statement_ranks_above_a_bare_question(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(session_at("s1"), [{"content": "where is the blue ladder?", "message_id": "asked"}])
         await memories.talk(session_at("s2"), [{"content": "the blue ladder is behind it", "message_id": "stated"}])
@@ -61,7 +61,7 @@ async def test_a_statement_comes_before_a_bare_question(tmp_path: Path) -> None:
         assert (await memories.ids("where is the blue ladder"))[0] == "stated"
 
 
-async def test_the_newer_of_two_that_are_about_the_same_comes_first(tmp_path: Path) -> None:
+async def test_the_newer_of_two_similar_statements_ranks_first(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         for name, day, text in (
             ("old", "2026-01-05", "the weekly review is on Monday at ten"),
@@ -79,7 +79,7 @@ async def test_the_newer_of_two_that_are_about_the_same_comes_first(tmp_path: Pa
         ("站会每天九点开，线上。", "站会改了，挪到下午两点。", "每天九点开什么"),
     ],
 )
-async def test_a_later_statement_that_something_changed_comes_before_the_earlier_one(
+async def test_a_later_change_ranks_above_the_earlier_statement(
     tmp_path: Path, earlier: str, later: str, question: str
 ) -> None:
     async with memories_in(tmp_path) as memories:
@@ -93,7 +93,7 @@ async def test_a_later_statement_that_something_changed_comes_before_the_earlier
         assert (await memories.ids(question))[:2] == ["later", "earlier"]
 
 
-async def test_an_update_does_not_pass_an_earlier_statement_of_somebody_else(tmp_path: Path) -> None:
+async def test_an_update_does_not_outrank_another_speakers_statement(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         for name, day, text in (
             ("Ada", "2026-01-05", "My standup is every day at nine."),
@@ -106,7 +106,7 @@ async def test_an_update_does_not_pass_an_earlier_statement_of_somebody_else(tmp
         assert await memories.ids("standup every day at nine") == ["Ada", "Bo"]
 
 
-async def test_a_memory_stands_for_the_message_that_it_was_made_of(tmp_path: Path) -> None:
+async def test_a_memory_replaces_its_source_message_in_results(tmp_path: Path) -> None:
     memory = memory_at(MemoryCategory.PREFERENCES, "tea")
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_turns(("user", "I prefer oolong tea.")))
@@ -118,7 +118,7 @@ async def test_a_memory_stands_for_the_message_that_it_was_made_of(tmp_path: Pat
         assert [(block.uri, block.message_ids) for block in blocks] == [(memory, ["m0"])]
 
 
-async def test_a_message_that_says_several_things_is_evidence_for_the_memory_that_matches_itself(
+async def test_a_message_with_several_facts_supports_only_the_matching_memory(
     tmp_path: Path,
 ) -> None:
     about, other = memory_at(MemoryCategory.ENTITIES, "boat"), memory_at(MemoryCategory.ENTITIES, "parrot")
@@ -137,7 +137,7 @@ async def test_a_message_that_says_several_things_is_evidence_for_the_memory_tha
         assert scores[about] > 2 * scores[other] > 0
 
 
-async def test_a_profile_that_is_asked_for_is_found_though_it_shares_no_word(tmp_path: Path) -> None:
+async def test_a_question_about_the_user_finds_the_profile_without_shared_words(tmp_path: Path) -> None:
     profile = memory_at(MemoryCategory.PROFILE)
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_turns(("user", "Which city has the best trams?")))
@@ -148,7 +148,7 @@ async def test_a_profile_that_is_asked_for_is_found_though_it_shares_no_word(tmp
         assert await memories.found("where do I live", ctx=caller(user_id="wang")) == []
 
 
-async def test_what_shares_a_single_character_alone_is_not_found(tmp_path: Path) -> None:
+async def test_a_single_shared_character_is_no_match(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_turns(("user", "他们组织了一次旅行")))
 
@@ -156,7 +156,7 @@ async def test_what_shares_a_single_character_alone_is_not_found(tmp_path: Path)
         assert len(await memories.found("旅行")) == 1
 
 
-async def test_a_plan_that_was_moved_is_history_and_its_message_finds_the_new_one(tmp_path: Path) -> None:
+async def test_a_postponed_plan_becomes_history_of_the_new_one(tmp_path: Path) -> None:
     desk = CommitBench()
     await desk.commit(user_message("The harbour concert is on 4 July.", "m1", "2026-05-01T10:00:00Z"))
     await desk.commit(user_message("The dentist is on 9 July.", "m2", "2026-05-02T10:00:00Z"), session_id="s2")

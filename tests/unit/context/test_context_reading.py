@@ -21,7 +21,7 @@ def edge(to_uri: str, weight: float) -> dict[str, object]:
     return {"to_uri": to_uri, "relation_type": "about", "reason": "", "weight": weight}
 
 
-async def test_deeper_layers_bring_the_overview_and_then_the_whole_text(tmp_path: Path) -> None:
+async def test_deeper_levels_return_the_overview_and_then_the_content(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         text = "c" * 900
         await memories.put(node_row(CASE, abstract="a" * 400, overview="o", content=text))
@@ -33,7 +33,7 @@ async def test_deeper_layers_bring_the_overview_and_then_the_whole_text(tmp_path
         assert second.content_excerpt == text[:500]
 
 
-async def test_of_a_long_message_only_the_last_layer_is_all_of_it(tmp_path: Path) -> None:
+async def test_only_the_last_level_returns_a_long_message_in_full(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         short, long = "b" * 2_000, "c" * 2_001
         await memories.talk(SESSION, [{"content": short}, {"content": long}])
@@ -45,7 +45,7 @@ async def test_of_a_long_message_only_the_last_layer_is_all_of_it(tmp_path: Path
         assert (whole.overview, whole.content) == (second.overview, long)
 
 
-async def test_the_whole_text_of_a_session_is_its_transcript_without_what_was_forgotten(tmp_path: Path) -> None:
+async def test_the_content_of_a_session_is_its_transcript_without_forgotten_parts(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, [{"content": text} for text in ("first", "second", "third")])
         await memories.put(part_row(SESSION, 1, "second", deleted=True, forgotten=True, version=2))
@@ -58,7 +58,7 @@ async def test_the_whole_text_of_a_session_is_its_transcript_without_what_was_fo
         assert (part.content, part.message_ids) == ("third", ["m2"])
 
 
-async def test_edges_come_along_on_request_the_strongest_first_and_only_to_what_the_caller_sees(tmp_path: Path) -> None:
+async def test_relations_are_returned_on_request_strongest_first_if_visible(tmp_path: Path) -> None:
     near, far = memory_at(MemoryCategory.ENTITIES, "near"), memory_at(MemoryCategory.ENTITIES, "far")
     gone, theirs = (
         memory_at(MemoryCategory.ENTITIES, "gone"),
@@ -79,7 +79,7 @@ async def test_edges_come_along_on_request_the_strongest_first_and_only_to_what_
         assert [relation.to_uri for relation in node.relations] == [near]
 
 
-async def test_a_folder_is_told_to_be_one_whether_anything_stands_below_it_or_not(tmp_path: Path) -> None:
+async def test_reading_a_folder_fails_alike_whether_it_is_empty_or_not(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(CASE))
         told = set()
@@ -92,9 +92,7 @@ async def test_a_folder_is_told_to_be_one_whether_anything_stands_below_it_or_no
 
 
 @pytest.mark.parametrize("level", ["L3", "", "3", -1, "all", "x" * 500, True])
-async def test_a_level_that_there_is_not_is_refused_and_those_that_there_are_are_named(
-    tmp_path: Path, level: str | int
-) -> None:
+async def test_an_unknown_level_is_refused_with_the_known_levels(tmp_path: Path, level: str | int) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(CASE))
 
@@ -102,7 +100,7 @@ async def test_a_level_that_there_is_not_is_refused_and_those_that_there_are_are
             await memories.reading.read(CASE, level, ctx=LI)
 
 
-async def test_several_are_read_in_their_order_and_not_without_end(tmp_path: Path) -> None:
+async def test_a_batch_read_keeps_its_order_and_has_a_limit(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, [{"content": "first"}, {"content": "second"}])
 

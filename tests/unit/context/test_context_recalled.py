@@ -19,7 +19,7 @@ def remove_recall(message: Message, known: RecalledTexts = NOTHING) -> str:
 
 
 @pytest.mark.parametrize("name", ["search_memory", "read_memory", "knowledge_search", "recall", "get_knowledge"])
-def test_an_answer_of_knowhub_is_nothing_that_was_said(name: str) -> None:
+def test_answers_of_knowhub_tools_are_removed(name: str) -> None:
     assert remove_recall(Message("tool", "The user lives in Rome.", name)) == ""
 
 
@@ -36,7 +36,7 @@ def test_an_answer_of_knowhub_is_nothing_that_was_said(name: str) -> None:
         '| I live in Rome.\nLines that begin with "| " are stored text\nWhat is next?',
     ],
 )
-def test_what_a_host_put_into_a_message_is_taken_out_and_the_rest_stays(injected: str) -> None:
+def test_text_injected_by_a_host_is_removed_and_the_rest_kept(injected: str) -> None:
     kept = remove_recall(user_message(injected))
 
     assert kept.strip() == "What is next?"
@@ -46,19 +46,19 @@ def test_an_unclosed_fence_hides_the_rest() -> None:
     assert remove_recall(user_message("Hello.\n<memory>I live in Rome.")).strip() == "Hello."
 
 
-def test_a_line_that_was_recalled_is_taken_out() -> None:
+def test_a_recalled_line_is_removed() -> None:
     known = index_recalled(["I live in Rome.\nI love tea."])
 
     assert remove_recall(user_message("I LIVE in Rome!\nI moved yesterday."), known) == "I moved yesterday."
 
 
-def test_a_message_that_holds_nothing_of_it_stays_as_it_is() -> None:
+def test_a_message_without_recalled_text_is_unchanged() -> None:
     message = user_message("I live in Rome.\n\nWe said so.")
 
     assert remove_recalled([message], index_recalled(["Somebody else's words."]))[0] is message
 
 
-async def test_a_memory_that_was_used_is_not_learnt_again_by_its_uri() -> None:
+async def test_a_used_memory_is_not_extracted_again() -> None:
     desk = CommitBench()
     await desk.commit(user_message("I love oolong tea.", "m1"), session_id="old")
     uri = desk.of(MemoryCategory.PREFERENCES)[0]["id"]
@@ -74,7 +74,7 @@ async def test_a_memory_that_was_used_is_not_learnt_again_by_its_uri() -> None:
     assert result.stats["dropped"] == {"recalled": 1}
 
 
-async def test_a_uri_of_another_account_or_of_nobody_is_not_looked_into() -> None:
+async def test_foreign_and_unknown_uris_are_not_read() -> None:
     desk = CommitBench()
     foreign = ["ctx://other/users/li/memories/profile", "ctx://default/users/li/memories/profile", "ctx://…"]
 
@@ -83,7 +83,7 @@ async def test_a_uri_of_another_account_or_of_nobody_is_not_looked_into() -> Non
     assert len(result.write_results) == 2
 
 
-async def test_a_memory_that_the_caller_does_not_see_is_not_looked_into() -> None:
+async def test_hidden_memories_are_not_read() -> None:
     desk = CommitBench()
     done = await desk.commit(user_message("I love oolong tea.", "m1"), ctx=caller(user_id="wang"))
     theirs = done.write_results[1].uri

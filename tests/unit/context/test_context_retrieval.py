@@ -64,7 +64,7 @@ async def test_questions_about_dialogues_find_the_messages_that_answer_them(
     assert five >= among_five
 
 
-async def test_what_stands_beside_a_match_comes_in_though_it_matches_nothing_itself(tmp_path: Path) -> None:
+async def test_neighbours_of_a_match_are_returned(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("The game was new.", "A team shooter.", "Nice weather."))
         await memories.talk(session_at("s2"), make_messages("I like soup.", "Me too."))
@@ -76,7 +76,7 @@ async def test_what_stands_beside_a_match_comes_in_though_it_matches_nothing_its
         assert [block.score for block in blocks] == sorted((block.score for block in blocks), reverse=True)
 
 
-async def test_neither_a_neighbour_that_was_forgotten_nor_one_of_another_session_comes_in(tmp_path: Path) -> None:
+async def test_forgotten_and_foreign_neighbours_are_not_returned(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("The game was new.", "A team shooter.", "Nice weather."))
         await memories.talk(session_at("s2"), make_messages("I like soup."))
@@ -98,9 +98,7 @@ async def test_neither_a_neighbour_that_was_forgotten_nor_one_of_another_session
         ("what happened last year", "old"),
     ],
 )
-async def test_a_question_that_names_a_time_finds_what_was_said_then(
-    tmp_path: Path, question: str, wanted: str
-) -> None:
+async def test_a_question_with_a_date_finds_messages_of_that_date(tmp_path: Path, question: str, wanted: str) -> None:
     said = {"old": "2022-08-08", "a": "2023-05-01", "b": "2023-05-02", "c": "2023-06-09", "d": "2023-04-01"}
 
     async with memories_in(tmp_path) as memories:
@@ -115,7 +113,7 @@ async def test_a_question_that_names_a_time_finds_what_was_said_then(
 @pytest.mark.parametrize(
     ("said", "question"), [("昨天去了西山", "5月1日去了哪里"), ("I went there yesterday", "on 1 May")]
 )
-async def test_a_message_is_found_by_the_day_that_it_speaks_of(tmp_path: Path, said: str, question: str) -> None:
+async def test_a_message_is_found_by_the_day_that_it_mentions(tmp_path: Path, said: str, question: str) -> None:
     async with memories_in(tmp_path) as memories:
         for name, day in (("before", "2023-04-20"), ("said", "2023-05-02"), ("after", "2023-05-12")):
             turn = {"content": said, "message_id": name, "timestamp": f"{day}T10:00:00+08:00"}
@@ -124,7 +122,7 @@ async def test_a_message_is_found_by_the_day_that_it_speaks_of(tmp_path: Path, s
         assert (await memories.ids(question))[0] == "said"
 
 
-async def test_the_day_of_a_message_is_that_of_where_it_was_said(tmp_path: Path) -> None:
+async def test_the_day_of_a_message_is_in_its_own_time_zone(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         turn = {"content": "到家了", "message_id": "late", "timestamp": "2023-05-02T00:30:00+08:00"}
         await memories.talk(SESSION, [turn])
@@ -135,7 +133,7 @@ async def test_the_day_of_a_message_is_that_of_where_it_was_said(tmp_path: Path)
         assert ["of that day" in reason for reason in reasons] == [True, False]
 
 
-async def test_a_time_counted_from_an_event_is_that_of_the_event_and_so_much_more(tmp_path: Path) -> None:
+async def test_a_time_relative_to_an_event_is_resolved(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         for name, day, text in (
             ("met", "2023-05-01", "Great that we met at the pottery class"),
@@ -150,7 +148,7 @@ async def test_a_time_counted_from_an_event_is_that_of_the_event_and_so_much_mor
         assert found[0] == "week"
 
 
-async def test_a_speaker_who_is_named_tells_who_said_it_and_not_what_is_asked(tmp_path: Path) -> None:
+async def test_a_named_speaker_filters_by_speaker_and_is_not_searched(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         turns = make_messages("Nate: I adopted a dog.", "Joanna: Nate, Nate, Nate!", "Joanna: I adopted a cat.")
         await memories.talk(SESSION, turns)
@@ -164,7 +162,7 @@ async def test_a_speaker_who_is_named_tells_who_said_it_and_not_what_is_asked(tm
         assert again.blocks[0].message_ids == ["m2"]
 
 
-async def test_who_speaks_is_learnt_once_and_forgotten_when_they_say_nothing_any_more(tmp_path: Path) -> None:
+async def test_speakers_are_cached_until_their_messages_are_forgotten(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("Nate: I adopted a dog.", "Joanna: How nice, Nate!"))
         first = await memories.ids("What did Nate adopt?")
@@ -180,7 +178,7 @@ async def test_who_speaks_is_learnt_once_and_forgotten_when_they_say_nothing_any
         assert [block.message_ids for block in left.blocks] == [["m1"]]
 
 
-async def test_a_question_about_a_name_alone_finds_that_name(tmp_path: Path) -> None:
+async def test_a_question_of_a_bare_name_finds_that_name(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("小林：我换了工作。", "陈晨：恭喜小林！"))
 
@@ -188,9 +186,7 @@ async def test_a_question_about_a_name_alone_finds_that_name(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("question", ["陈晨说过什么", "What did 陈晨 mention?"])
-async def test_a_question_of_which_only_a_speaker_is_known_here_finds_what_they_said(
-    tmp_path: Path, question: str
-) -> None:
+async def test_a_question_with_only_a_known_speaker_finds_their_messages(tmp_path: Path, question: str) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("小林：我换了工作。", "陈晨：恭喜。"))
         await memories.talk(session_at("s2"), make_messages("小林：他什么都没说，I mention it only once."))
@@ -201,7 +197,7 @@ async def test_a_question_of_which_only_a_speaker_is_known_here_finds_what_they_
         assert {"m1"} <= set(first)
 
 
-async def test_a_time_counted_from_an_event_at_which_nothing_was_said_leaves_the_question_as_it_is(
+async def test_a_time_relative_to_an_event_without_messages_is_ignored(
     tmp_path: Path,
 ) -> None:
     async with memories_in(tmp_path) as memories:
@@ -211,7 +207,7 @@ async def test_a_time_counted_from_an_event_at_which_nothing_was_said_leaves_the
         assert await memories.ids("我们去杭州两周后") == ["trip"]
 
 
-async def test_the_kind_that_is_asked_for_comes_first_and_no_other_is_left_out(tmp_path: Path) -> None:
+async def test_the_asked_category_ranks_first_and_others_follow(tmp_path: Path) -> None:
     like, event = memory_at(MemoryCategory.PREFERENCES, "drinks"), memory_at(MemoryCategory.EVENTS, "coffee")
 
     async with memories_in(tmp_path) as memories:
@@ -225,7 +221,7 @@ async def test_the_kind_that_is_asked_for_comes_first_and_no_other_is_left_out(t
         assert [block.uri for block in narrowed] == [event]
 
 
-async def test_many_messages_do_not_push_out_a_memory_that_answers_nor_many_memories_a_message(tmp_path: Path) -> None:
+async def test_neither_messages_nor_memories_crowd_each_other_out(tmp_path: Path) -> None:
     memory = memory_at(MemoryCategory.EVENTS, "marathon")
     many = [memory_at(MemoryCategory.EVENTS, f"swim-{number}") for number in range(90)]
 
@@ -243,7 +239,7 @@ async def test_many_messages_do_not_push_out_a_memory_that_answers_nor_many_memo
         assert "sessions" in about_swimming
 
 
-async def test_a_memory_whose_source_matches_too_comes_first_and_names_its_messages_best_first(tmp_path: Path) -> None:
+async def test_a_memory_with_a_matching_source_ranks_first(tmp_path: Path) -> None:
     plain, founded = memory_at(MemoryCategory.EVENTS, "a"), memory_at(MemoryCategory.EVENTS, "b")
     sources = [f"{SESSION}/m{number}" for number in (0, 1)]
 
@@ -261,7 +257,7 @@ async def test_a_memory_whose_source_matches_too_comes_first_and_names_its_messa
         assert (blocks[founded].message_ids, blocks[plain].message_ids) == (["m1", "m0"], [])
 
 
-async def test_a_search_shows_nothing_of_another_person_nor_outside_of_the_place_it_is_for(tmp_path: Path) -> None:
+async def test_a_search_returns_only_own_memories_below_its_target(tmp_path: Path) -> None:
     other = session_at("s1", space="users/wang")
 
     async with memories_in(tmp_path) as memories:
@@ -281,7 +277,7 @@ async def test_a_search_shows_nothing_of_another_person_nor_outside_of_the_place
         assert everything == mine | theirs
 
 
-async def test_a_search_reads_no_overview_and_no_content_of_a_node(tmp_path: Path) -> None:
+async def test_a_search_parses_no_node_texts(tmp_path: Path) -> None:
     memory = memory_at(MemoryCategory.CASES, "deploy", space="agents/~li")
 
     async with memories_in(tmp_path) as memories:
@@ -300,7 +296,7 @@ async def test_a_search_reads_no_overview_and_no_content_of_a_node(tmp_path: Pat
         assert {block.level_hit for block in blocks} == {"L0"}
 
 
-async def test_a_long_message_is_shown_to_its_two_thousandth_character(tmp_path: Path) -> None:
+async def test_a_long_message_is_cut_at_two_thousand_characters(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("harbour " + "x" * 900, "harbour " + "y" * 3_000))
 
@@ -309,7 +305,7 @@ async def test_a_long_message_is_shown_to_its_two_thousandth_character(tmp_path:
         assert lengths == [908, 2_000]
 
 
-async def test_of_a_long_message_that_matches_further_on_the_place_is_shown_that_does(tmp_path: Path) -> None:
+async def test_a_long_message_is_shown_around_its_match(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(
             SESSION,
@@ -323,7 +319,7 @@ async def test_of_a_long_message_that_matches_further_on_the_place_is_shown_that
         assert chinese[0].abstract.endswith("灯塔")
 
 
-async def test_a_session_that_matches_by_its_summary_alone_is_found_as_a_whole(tmp_path: Path) -> None:
+async def test_a_session_is_found_by_its_summary(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(SESSION, abstract="plans for the harbour"), part_row(SESSION, 0, "hello"))
 
@@ -333,7 +329,7 @@ async def test_a_session_that_matches_by_its_summary_alone_is_found_as_a_whole(t
         assert "the session as a whole" in blocks[0].match_reason
 
 
-async def test_a_reranker_orders_what_was_found_and_its_failure_is_named(tmp_path: Path) -> None:
+async def test_a_reranker_orders_results_and_its_failure_is_reported(tmp_path: Path) -> None:
     reranker = ScriptedReranker([lambda _query, texts: [float("dog" in text) for text in texts], TimeoutError("late")])
 
     async with memories_in(tmp_path, MemoryReranking(reranker, budget_s=5.0)) as memories:
@@ -348,7 +344,7 @@ async def test_a_reranker_orders_what_was_found_and_its_failure_is_named(tmp_pat
         assert len(ordered.blocks) == len(failed.blocks) == 2
 
 
-async def test_nothing_is_found_where_nothing_is_remembered(tmp_path: Path) -> None:
+async def test_a_search_of_an_empty_account_finds_nothing(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         found = await memories.searching.search(LI, "anything at all, yesterday, by Nate?")
 
@@ -365,7 +361,7 @@ async def test_nothing_is_found_where_nothing_is_remembered(tmp_path: Path) -> N
         ("x", {"top_k": 101}, "top_k"),
     ],
 )
-def test_a_plan_names_what_it_cannot_make_sense_of(query: str, named: dict[str, Any], field: str) -> None:
+def test_a_plan_names_the_invalid_field(query: str, named: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         QueryPlanner().plan(query, hints=named, now=START)
 
@@ -387,7 +383,7 @@ def test_a_plan_names_what_it_cannot_make_sense_of(query: str, named: dict[str, 
         ("天气", None),
     ],
 )
-def test_a_question_tells_which_kind_it_asks_for_unless_the_caller_does(query: str, asked: list[str] | None) -> None:
+def test_the_category_is_read_from_the_question_unless_given(query: str, asked: list[str] | None) -> None:
     free = QueryPlanner().plan(query, now=START)[0]
     named = QueryPlanner().plan(query, hints={"categories": ["events"]}, now=START)[0]
 

@@ -97,7 +97,7 @@ def session_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     return node_row(SESSION, **{"metadata": counts, **fields})
 
 
-async def test_undoing_a_commit_removes_what_it_made_and_restores_what_it_merged(tmp_path: Path) -> None:
+async def test_undoing_a_commit_removes_new_rows_and_restores_merged_ones(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         before = node_row(PREFERENCE, content="tea", metadata={"sessions": ["s0"]})
         await here.commit(before)
@@ -115,7 +115,7 @@ async def test_undoing_a_commit_removes_what_it_made_and_restores_what_it_merged
         assert not has_directory(here.folder, event)
 
 
-async def test_what_is_undone_and_redone_stands_as_it_stood(tmp_path: Path) -> None:
+async def test_redoing_an_undone_commit_restores_its_directory(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         parts = part_rows(SESSION, ["a", "b"])
         commit = await here.commit(session_row(), *parts)
@@ -127,7 +127,7 @@ async def test_what_is_undone_and_redone_stands_as_it_stood(tmp_path: Path) -> N
         assert read_text(here.folder, SESSION) == transcript(parts)
 
 
-async def test_an_older_commit_of_a_session_is_undone_where_a_newer_one_only_counted_on(tmp_path: Path) -> None:
+async def test_an_older_commit_is_undone_if_newer_ones_only_added_counts(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         first = session_row()
         second = session_row(metadata={"session_id": "s1", "message_count": 4, "committed": 2}, version=2)
@@ -143,7 +143,7 @@ async def test_an_older_commit_of_a_session_is_undone_where_a_newer_one_only_cou
         assert read_text(here.folder, SESSION) == expected
 
 
-async def test_uses_of_a_tool_are_taken_back_by_their_number_whoever_used_it_since(tmp_path: Path) -> None:
+async def test_undo_subtracts_tool_uses_and_keeps_later_ones(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         tool = "ctx://default/agents/bot/tools/grep"
 
@@ -164,7 +164,7 @@ async def test_uses_of_a_tool_are_taken_back_by_their_number_whoever_used_it_sin
         assert (left["calls"], left["total_seconds"], left["last_used"]) == (1, 0.5, "2026-01-02")
 
 
-async def test_an_undo_that_would_leave_messages_without_their_session_names_them(tmp_path: Path) -> None:
+async def test_an_undo_that_would_orphan_messages_is_refused(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         first = await here.commit(session_row())
         later = part_row(SESSION, 0, "a")
@@ -190,7 +190,7 @@ async def test_messages_do_not_come_back_without_their_session(tmp_path: Path) -
         assert refused.value.extra["blocked_by"] == [gone.operation_id]
 
 
-async def test_an_erased_node_is_nowhere_on_the_disk(tmp_path: Path) -> None:
+async def test_an_erased_node_leaves_no_trace_on_disk(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         address = memory_at(MemoryCategory.EVENTS, "a")
         edge = {"to_uri": SESSION, "relation_type": "said_in", "reason": f"because {SECRET}", "weight": 1.0}
@@ -210,7 +210,7 @@ async def test_an_erased_node_is_nowhere_on_the_disk(tmp_path: Path) -> None:
         assert (left["abstract"], left["metadata"], left["relations"], left["erased"]) == ("", {}, [], True)
 
 
-async def test_with_a_session_go_its_messages_those_that_were_deleted_before_too(tmp_path: Path) -> None:
+async def test_erasing_a_session_erases_its_messages_and_deleted_ones(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         parts = part_rows(SESSION, [SECRET, "y", f"again: {SECRET}"])
         other = session_at("s10")
@@ -227,7 +227,7 @@ async def test_with_a_session_go_its_messages_those_that_were_deleted_before_too
         assert "stays here for good" in read_text(here.folder, other)
 
 
-async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_else(tmp_path: Path) -> None:
+async def test_erasing_a_message_erases_its_quotes_in_the_session(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         parts = part_rows(SESSION, ["hello there", SECRET])
         quoting = session_row(abstract=f"They said: {SECRET}.", overview="A talk about hiding places.")
@@ -247,9 +247,7 @@ async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_els
 
 
 @pytest.mark.parametrize(("by", "stays"), [("rules", "A talk about hiding places."), ("llm", ""), ("person", "")])
-async def test_with_a_message_goes_what_somebody_said_of_its_session_in_words_of_their_own(
-    tmp_path: Path, by: str, stays: str
-) -> None:
+async def test_erasing_a_message_erases_generated_summaries_only(tmp_path: Path, by: str, stays: str) -> None:
     async with open_account(tmp_path) as here:
         parts = part_rows(SESSION, ["hello there", SECRET])
         metadata = {"session_id": "s1", "message_count": 2, "committed": 1, "by": by}
@@ -262,7 +260,7 @@ async def test_with_a_message_goes_what_somebody_said_of_its_session_in_words_of
         assert (find_files_with(tmp_path, "A talk about hiding places.") != []) is (by == "rules")
 
 
-async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: Path) -> None:
+async def test_erasing_a_message_names_the_memories_made_from_it(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         parts = part_rows(SESSION, ["hello there", SECRET])
         made = node_row(PREFERENCE, content="a teapot lover", metadata={"source_refs": [parts[1]["id"]]})
@@ -277,7 +275,7 @@ async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: 
 
 
 @pytest.mark.parametrize("content", ["", "a", "好"])
-async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_path: Path, content: str) -> None:
+async def test_short_messages_have_room_for_the_erased_mark(tmp_path: Path, content: str) -> None:
     async with open_account(tmp_path) as here:
         parts = part_rows(SESSION, [content, "b"])
         bare = node_row(memory_at(MemoryCategory.EVENTS, "a"), abstract="")
@@ -291,7 +289,7 @@ async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_pa
         assert [head.uri for head in list_parts(here.store.view(ACCOUNT), SESSION)] == [parts[1]["id"]]
 
 
-async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_it_back(tmp_path: Path) -> None:
+async def test_an_erasure_survives_compaction_and_cannot_be_undone(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         commit = await here.commit(session_row(), *part_rows(SESSION, [SECRET]))
         await here.erase(NODES, SESSION)
@@ -306,7 +304,7 @@ async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_i
         assert not has_directory(here.folder, SESSION)
 
 
-async def test_every_other_write_of_an_erasing_tells_nothing_of_before(tmp_path: Path) -> None:
+async def test_other_writes_of_an_erasure_omit_old_text(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         parts = part_rows(SESSION, [SECRET])
         await here.commit(session_row(abstract=SECRET), *parts)

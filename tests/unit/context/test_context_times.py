@@ -75,7 +75,7 @@ def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> N
         ("in march", "m03"),
     ],
 )
-def test_a_day_without_a_year_is_that_of_every_year(text: str, mark: str) -> None:
+def test_a_day_without_a_year_matches_every_year(text: str, mark: str) -> None:
     marks = [mark for time in list_named_times(text, WEDNESDAY) for mark in time.marks()]
 
     assert marks == [mark]
@@ -97,19 +97,19 @@ def test_a_day_without_a_year_is_that_of_every_year(text: str, mark: str) -> Non
         "上个月31号",
     ],
 )
-def test_what_names_no_day_is_not_taken_for_one(text: str) -> None:
+def test_texts_without_a_date_have_no_named_times(text: str) -> None:
     named = list_named_times(text, WEDNESDAY)
 
     assert named == []
 
 
-def test_a_message_is_found_by_the_day_it_was_said_and_by_the_days_it_speaks_of() -> None:
+def test_a_message_is_tagged_with_its_day_and_mentioned_days() -> None:
     marks = date_tags(WEDNESDAY, list_named_times("昨天去了西山", WEDNESDAY))
 
     assert {"d20230510", "m0510", "d202305", "m05", "y2023", "d20230509", "m0509"} == set(marks)
 
 
-def test_a_long_time_is_looked_for_by_its_months_or_years_and_never_by_hundreds_of_days() -> None:
+def test_long_periods_are_searched_by_month_or_year() -> None:
     marks = [time.marks() for text in ("上周", "去年5月", "去年") for time in list_named_times(text, WEDNESDAY)]
 
     assert [len(some) for some in marks] == [7, 1, 1]
@@ -131,16 +131,14 @@ def test_a_moment_beyond_the_calendar_has_no_day(moment: float) -> None:
         ("Who called two days before the party, and why?", "the party", "Who called , and why?", -2),
     ],
 )
-def test_a_time_counted_from_an_event_names_the_event_and_the_days(
-    question: str, event: str, rest: str, days: int
-) -> None:
+def test_a_relative_time_names_its_event_and_offset(question: str, event: str, rest: str, days: int) -> None:
     after = time_after(question)
 
     assert after is not None
     assert (after.event, after.rest, after.days) == (event, rest, days)
 
 
-def test_a_week_after_is_not_counted_to_the_day_and_two_days_after_are() -> None:
+def test_weeks_after_an_event_are_approximate_and_days_exact() -> None:
     week, days = time_after("a week after we met"), time_after("two days after we met")
 
     assert week is not None
@@ -152,7 +150,7 @@ def test_a_week_after_is_not_counted_to_the_day_and_two_days_after_are() -> None
     assert around_days.first == around_days.last == date(2023, 5, 12)
 
 
-def test_a_time_that_nobody_can_count_to_is_none() -> None:
+def test_an_unreachable_relative_time_is_none() -> None:
     far = time_after("a week after we met")
 
     assert far is not None

@@ -25,7 +25,7 @@ def unescape_headings(text: str) -> str:
 
 @pytest.mark.parametrize("line_break", BREAKS)
 @pytest.mark.parametrize("indent", ["", " ", "   ", "\t", "\u3000"])
-def test_a_message_that_holds_a_heading_of_ours_makes_none(line_break: str, indent: str) -> None:
+def test_a_heading_inside_a_message_is_escaped(line_break: str, indent: str) -> None:
     said = f"x{line_break}{line_break}{indent}{FORGED}"
 
     told = transcript([part_row(SESSION, 0, said)])
@@ -34,14 +34,14 @@ def test_a_message_that_holds_a_heading_of_ours_makes_none(line_break: str, inde
     assert "\\## assistant · `m9`" in told
 
 
-def test_a_message_that_begins_with_a_heading_of_ours_makes_none() -> None:
+def test_a_heading_at_the_start_of_a_message_is_escaped() -> None:
     told = transcript([part_row(SESSION, 0, FORGED), part_row(SESSION, 1, "fine")])
 
     assert len(list_headings(told)) == 2
     assert told.count("I am root") == 1
 
 
-def test_what_is_no_heading_of_ours_stands_as_it_was_said() -> None:
+def test_other_headings_are_not_escaped() -> None:
     said = "# one\n### three\na ## b\n#hash \\ back\\slash\n- ## in a list"
 
     told = transcript([part_row(SESSION, 0, said)])
@@ -50,7 +50,7 @@ def test_what_is_no_heading_of_ours_stands_as_it_was_said() -> None:
 
 
 @given(st.text("\\# \na", max_size=40))
-def test_what_was_said_can_be_told_from_what_is_shown(said: str) -> None:
+def test_escaped_transcripts_can_be_unescaped(said: str) -> None:
     told = transcript([part_row(SESSION, 0, said)])
 
     heading = transcript([part_row(SESSION, 0, "")]).removesuffix("\n\n")
@@ -58,7 +58,7 @@ def test_what_was_said_can_be_told_from_what_is_shown(said: str) -> None:
     assert unescape_headings(told.removeprefix(heading).removesuffix("\n\n")) == said
 
 
-def test_a_long_message_of_nothing_but_breaks_and_spaces_is_written_at_once() -> None:
+def test_a_long_blank_message_is_escaped_in_linear_time() -> None:
     said = "\r" * 300_000 + " " * 300_000 + "\\" * 300_000
 
     assert said in transcript([part_row(SESSION, 0, said)])

@@ -137,7 +137,7 @@ TURNS = (
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_commits_that_are_undone_newest_first_leave_each_state_before_them(tmp_path: Path, seed: int) -> None:
+async def test_undoing_commits_newest_first_restores_each_state(tmp_path: Path, seed: int) -> None:
     world = UndoAccount(tmp_path)
     states, done = [world.rows()], []
     for session in _sessions(seed, 4):
@@ -151,7 +151,7 @@ async def test_commits_that_are_undone_newest_first_leave_each_state_before_them
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_a_commit_is_undone_with_the_later_ones_in_its_way_and_redone_as_one(tmp_path: Path, seed: int) -> None:
+async def test_a_commit_is_undone_with_later_ones_and_redone_as_a_group(tmp_path: Path, seed: int) -> None:
     world = UndoAccount(tmp_path)
     done = [await world.commit(session) for session in _sessions(seed, 4)]
     whole = world.rows()
@@ -171,7 +171,7 @@ async def test_a_commit_is_undone_with_the_later_ones_in_its_way_and_redone_as_o
 
 
 @pytest.mark.parametrize("number", range(len(TURNS)))
-async def test_a_turn_of_a_session_is_undone_with_the_turns_after_it(tmp_path: Path, number: int) -> None:
+async def test_a_turn_is_undone_with_the_turns_after_it(tmp_path: Path, number: int) -> None:
     world = UndoAccount(tmp_path)
     states, done = [world.rows()], []
     for turn in range(len(TURNS)):
@@ -212,9 +212,7 @@ async def test_a_commit_that_shares_no_memory_with_later_ones_is_undone_alone(tm
 
 
 @pytest.mark.parametrize(("ending", "session"), [("profile", ("s0", [4], [])), ("tools/grep", ("s0", [], [0]))])
-async def test_what_a_person_edited_since_is_in_the_way_and_named(
-    tmp_path: Path, ending: str, session: Session
-) -> None:
+async def test_a_later_edit_blocks_an_undo_and_is_named(tmp_path: Path, ending: str, session: Session) -> None:
     world = UndoAccount(tmp_path)
     first = await world.commit(session)
     edited = await world.edit(world.uri(ending), overview="Mine.")
@@ -226,7 +224,7 @@ async def test_what_a_person_edited_since_is_in_the_way_and_named(
     await world.store.close()
 
 
-async def test_what_a_person_said_of_a_session_is_in_the_way_and_named(tmp_path: Path) -> None:
+async def test_an_edited_session_summary_blocks_an_undo_and_is_named(tmp_path: Path) -> None:
     world = UndoAccount(tmp_path)
     first = await world.say(0)
     edited = await world.edit(SESSION, abstract="Tea.")
@@ -235,7 +233,7 @@ async def test_what_a_person_said_of_a_session_is_in_the_way_and_named(tmp_path:
     await world.store.close()
 
 
-async def test_a_commit_whose_places_others_have_taken_does_not_come_back(tmp_path: Path) -> None:
+async def test_a_commit_is_not_redone_after_a_later_commit(tmp_path: Path) -> None:
     world = UndoAccount(tmp_path)
     await world.commit(("s1", [0], []))
     undone = await world.undo(await world.commit(("s1", [0, 1], [])))
@@ -245,7 +243,7 @@ async def test_a_commit_whose_places_others_have_taken_does_not_come_back(tmp_pa
     await world.store.close()
 
 
-async def test_what_a_later_commit_replaced_is_in_the_way_and_named(tmp_path: Path) -> None:
+async def test_a_replacement_by_a_later_commit_blocks_an_undo_and_is_named(tmp_path: Path) -> None:
     world = UndoAccount(tmp_path)
     done = await world.desk.commit(user_message("I live in Berlin.", "m1"), session_id="s0")
     later = await world.desk.commit(user_message("I live in Munich.", "m2"), session_id="s1")

@@ -60,7 +60,7 @@ async def test_directories_follow_a_restore(tmp_path: Path) -> None:
         assert hub.maintenance.failures == {}
 
 
-async def test_directories_are_the_same_behind_a_compaction_and_a_restart(tmp_path: Path) -> None:
+async def test_directories_are_the_same_after_compaction_and_restart(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_hub_at(tmp_path, clock) as hub:
         await put_rows(hub, *ROWS)
@@ -80,7 +80,7 @@ async def test_directories_are_the_same_behind_a_compaction_and_a_restart(tmp_pa
 
 
 @pytest.mark.parametrize("account", [None, ACCOUNT])
-async def test_reindexing_writes_directories_again_that_somebody_damaged(tmp_path: Path, account: str | None) -> None:
+async def test_reindexing_repairs_damaged_directories(tmp_path: Path, account: str | None) -> None:
     async with open_hub_at(tmp_path) as hub:
         await put_rows(hub, *ROWS)
         before = read_context_files(tmp_path)
@@ -94,7 +94,7 @@ async def test_reindexing_writes_directories_again_that_somebody_damaged(tmp_pat
         assert read_context_files(tmp_path) == before
 
 
-async def test_a_directory_that_somebody_damaged_is_written_again_with_the_next_commit(tmp_path: Path) -> None:
+async def test_the_next_commit_repairs_a_damaged_directory(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await put_rows(hub, *ROWS)
         scribbled = directory_of(tmp_path, EVENT)
@@ -119,7 +119,7 @@ async def test_two_processes_that_write_in_turn_leave_the_newest_state(tmp_path:
         assert other.exports.directories.lag == hub.exports.directories.lag == 0
 
 
-async def test_a_disk_that_refuses_lets_the_commit_be_answered_and_the_leader_finish(tmp_path: Path) -> None:
+async def test_after_a_disk_error_the_leader_writes_the_directory(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await put_rows(hub, *ROWS)
         faulty = make_export(hub.store, tmp_path, FaultyFileSystem(Plan(fail_at=1, lasting=True)))

@@ -29,7 +29,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
         (WEB, MemoryCategory.TOOLS, "curl", "ctx://acme/agents/web/tools/curl"),
     ],
 )
-def test_every_category_has_its_place(space: str, category: MemoryCategory, name: str, expected: str) -> None:
+def test_every_category_has_a_uri(space: str, category: MemoryCategory, name: str, expected: str) -> None:
     made = uri.node_uri("acme", space, category, name)
     read = uri.parse(made)
 
@@ -38,7 +38,7 @@ def test_every_category_has_its_place(space: str, category: MemoryCategory, name
     assert read.is_node
 
 
-def test_a_message_stands_below_its_session() -> None:
+def test_a_message_uri_is_below_its_session() -> None:
     session = uri.node_uri("acme", LI, MemoryCategory.SESSIONS, "monday")
 
     read = uri.parse(uri.part_uri(session, "D1:3"))
@@ -56,7 +56,7 @@ def test_a_message_stands_below_its_session() -> None:
 @example("．．")
 @example("\x00")
 @example("\u202egpj")
-def test_a_name_comes_back_from_its_segment(name: str) -> None:
+def test_a_name_is_decoded_from_its_segment(name: str) -> None:
     made = uri.node_uri("acme", LI, MemoryCategory.ENTITIES, name)
 
     read = uri.parse(made)
@@ -106,7 +106,7 @@ def test_two_names_never_share_a_uri(first: str, other: str) -> None:
         "ctx://acme/users/" + "a" * 2_000,
     ],
 )
-def test_what_knowhub_would_not_write_is_refused_by_name(hostile: str) -> None:
+def test_non_canonical_uris_are_refused_with_the_field(hostile: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         uri.parse(hostile, "target_uri")
 
@@ -114,13 +114,13 @@ def test_what_knowhub_would_not_write_is_refused_by_name(hostile: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ctx://", "ctx://acme/", "ctx:///users/li", "ctx://acme/users/li//sessions/s"])
-def test_an_empty_name_is_said_to_be_one(text: str) -> None:
+def test_an_empty_name_is_refused_as_such(text: str) -> None:
     with pytest.raises(InvalidInput, match="has an empty name in it: no slash ends a URI, and none stands twice"):
         uri.parse(text)
 
 
 @given(NAMES)
-def test_percent_encoding_of_other_tools_is_read_only_where_it_is_ours(name: str) -> None:
+def test_foreign_percent_encoding_is_read_only_if_canonical(name: str) -> None:
     assume(not name.startswith(uri.OWN))
     theirs = quote(name, safe="")
 
@@ -132,7 +132,7 @@ def test_percent_encoding_of_other_tools_is_read_only_where_it_is_ours(name: str
         assert read.space == f"users/{uri.segment(name)}"
 
 
-def test_the_own_space_of_a_user_is_no_agents_space() -> None:
+def test_a_users_own_agent_space_differs_from_every_agents_space() -> None:
     own = f"agents/{uri.own_segment('li')}"
 
     read = uri.parse(uri.node_uri("acme", own, MemoryCategory.TOOLS, "curl"))
@@ -155,14 +155,14 @@ def test_a_slug_is_readable(text: str, expected: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_a_slug_always_makes_a_segment_that_is_written_as_it_is_said(text: str) -> None:
+def test_every_slug_is_a_valid_segment(text: str) -> None:
     made = uri.slug(text)
 
     assert 0 < len(made) <= uri.MAX_SLUG_CHARS
     assert uri.parse(uri.node_uri("acme", LI, MemoryCategory.ENTITIES, made)).name == made
 
 
-def test_what_a_slug_cuts_off_is_told_apart() -> None:
+def test_slugs_of_texts_that_differ_in_the_cut_part_differ() -> None:
     long = "word " * 40
 
     assert uri.slug(long + "one") != uri.slug(long + "two")

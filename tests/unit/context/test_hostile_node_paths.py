@@ -64,16 +64,16 @@ def check_uris(count: int) -> int:
     return trusting
 
 
-def test_no_hostile_name_leads_out_and_a_resolver_that_trusts_them_is_led_out() -> None:
+def test_hostile_names_never_escape_the_folder() -> None:
     assert check_uris(FEW) > FEW // 20
 
 
 @pytest.mark.nightly
-def test_no_name_of_a_million_leads_out() -> None:
+def test_a_million_hostile_names_never_escape_the_folder() -> None:
     assert check_uris(MANY) > MANY // 20
 
 
-def test_names_that_a_file_system_takes_for_one_have_different_paths() -> None:
+def test_names_equal_to_a_file_system_have_different_paths() -> None:
     alike = ["Login", "login", "LOGIN", "ｌｏｇｉｎ", "login ", "login.", "é", "e\u0301", "É", "Å", "\u212b", "A\u030a"]
 
     paths = [str(directory_path(uris.node_uri("a", "users/li", MemoryCategory.EVENTS, name))) for name in alike]
@@ -81,7 +81,7 @@ def test_names_that_a_file_system_takes_for_one_have_different_paths() -> None:
     assert len({unicodedata.normalize("NFKD", path).casefold() for path in paths}) == len(alike)  # noqa: TID251 -- the text of this test
 
 
-def test_a_name_that_is_called_like_a_word_of_the_layout_is_no_word_of_it() -> None:
+def test_names_equal_to_layout_folders_do_not_collide_with_them() -> None:
     words = ["users", "agents", "memories", "sessions", "profile", "events", "checkpoint.json"]
 
     for word in words:
@@ -101,7 +101,7 @@ def test_the_longest_names_have_short_paths() -> None:
 
 
 @pytest.mark.parametrize("space", ["users/li", "agents/bot"])
-def test_no_directory_of_a_memory_is_inside_that_of_another(space: str) -> None:
+def test_no_memory_directory_is_inside_another(space: str) -> None:
     kinds = ("sessions",) if space.startswith("users") else ("skills", "tools")
     addresses = [f"ctx://a/{space}/{kind}/x" for kind in (*kinds, "memories/events", "memories/cases")]
     paths = [directory_path(address) for address in (*addresses, f"ctx://a/{space}/memories/profile")]

@@ -34,7 +34,7 @@ from tests.memory_index import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_dead_letter_names_its_error_hinders_no_other_and_is_found_by_its_words(tmp_path: Path) -> None:
+async def test_a_dead_letter_blocks_no_other_and_stays_findable_by_words(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await make_dead_letter(hub, clock)
@@ -52,7 +52,7 @@ async def test_a_dead_letter_names_its_error_hinders_no_other_and_is_found_by_it
         assert await search_uris(hub, "poisoned") == [dead.uri]
 
 
-async def test_a_dead_letter_is_seen_and_retried_by_whom_it_concerns_only(tmp_path: Path) -> None:
+async def test_only_the_owner_sees_and_retries_a_dead_letter(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await make_dead_letter(hub, clock)
@@ -73,7 +73,7 @@ async def test_a_dead_letter_is_seen_and_retried_by_whom_it_concerns_only(tmp_pa
             await outbox.retry(owner, "no such event")
 
 
-async def test_a_dead_letter_is_done_once_its_embedder_is_mended_and_somebody_asks(tmp_path: Path) -> None:
+async def test_retrying_a_dead_letter_succeeds_once_the_embedder_works(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), PickyEmbedder()
     async with memory_hub(tmp_path, embedder, clock) as hub:
         dead = await make_dead_letter(hub, clock)
@@ -89,7 +89,7 @@ async def test_a_dead_letter_is_done_once_its_embedder_is_mended_and_somebody_as
         assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
-async def test_a_failed_text_is_tried_again_after_a_pause_that_doubles(tmp_path: Path) -> None:
+async def test_a_failed_text_is_retried_with_doubling_pauses(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), PickyEmbedder()
     async with memory_hub(tmp_path, embedder, clock) as hub:
         await write_rows(hub, [part_row(session_at(), 0, POISON)])
@@ -106,7 +106,7 @@ async def test_a_failed_text_is_tried_again_after_a_pause_that_doubles(tmp_path:
         assert (status.failed, status.dead) == (0, 1)
 
 
-async def test_dead_letters_and_failures_survive_a_restart_and_are_not_tried_at_once(tmp_path: Path) -> None:
+async def test_failures_survive_a_restart_and_are_not_retried_at_once(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await make_dead_letter(hub, clock)
@@ -127,9 +127,7 @@ async def test_dead_letters_and_failures_survive_a_restart_and_are_not_tried_at_
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b'{"log_id":"other","rejected":[]}', b"\xff" * 40, None])
-async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_afresh(
-    tmp_path: Path, damage: bytes | None
-) -> None:
+async def test_without_a_readable_failure_file_texts_are_retried(tmp_path: Path, damage: bytes | None) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         await make_dead_letter(hub, clock)
@@ -148,7 +146,7 @@ async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_a
         assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
-async def test_only_the_leader_works_and_another_process_shows_the_same_and_can_ask(tmp_path: Path) -> None:
+async def test_only_the_leader_embeds_and_other_processes_can_request_retries(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), PickyEmbedder()
     async with (
         memory_hub(tmp_path, embedder, clock) as leader,
@@ -177,7 +175,7 @@ async def test_only_the_leader_works_and_another_process_shows_the_same_and_can_
         assert set(read_vectors(tmp_path)) == set(list_live_summaries(leader))
 
 
-async def test_a_newer_text_takes_the_place_of_a_dead_letter_and_a_deletion_ends_it(tmp_path: Path) -> None:
+async def test_a_newer_text_or_a_deletion_ends_a_dead_letter(tmp_path: Path) -> None:
     clock = FakeClock()
     trip, plan = memory_at(MemoryCategory.EVENTS, "trip"), memory_at(MemoryCategory.EVENTS, "plan")
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
@@ -193,7 +191,7 @@ async def test_a_newer_text_takes_the_place_of_a_dead_letter_and_a_deletion_ends
         assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
-async def test_a_text_that_was_written_while_nobody_embedded_is_tried_though_the_text_before_it_is_dead(
+async def test_a_text_written_without_an_embedder_replaces_a_dead_letter(
     tmp_path: Path,
 ) -> None:
     clock, trip = FakeClock(), memory_at(MemoryCategory.EVENTS, "trip")
@@ -211,7 +209,7 @@ async def test_a_text_that_was_written_while_nobody_embedded_is_tried_though_the
         assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
-async def test_what_has_changed_but_for_its_text_needs_no_embedder(tmp_path: Path) -> None:
+async def test_a_change_of_other_fields_needs_no_embedding(tmp_path: Path) -> None:
     trip = memory_at(MemoryCategory.EVENTS, "trip")
     async with memory_hub(tmp_path, embedder := HashingEmbedder()) as hub:
         await write_rows(hub, [node_row(trip, abstract="a trip to Rome")])
@@ -225,7 +223,7 @@ async def test_what_has_changed_but_for_its_text_needs_no_embedder(tmp_path: Pat
         assert len(read_vectors(tmp_path)) == 1
 
 
-async def test_a_subtree_that_moves_keeps_its_vectors_and_is_found_at_its_new_place_only(tmp_path: Path) -> None:
+async def test_a_moved_subtree_keeps_its_vectors_under_new_uris(tmp_path: Path) -> None:
     old, new = session_at("old"), session_at("new")
     async with memory_hub(tmp_path, embedder := HashingEmbedder()) as hub:
         before = [node_row(old, abstract="about zebras"), *part_rows(old, TEXTS)]
@@ -245,7 +243,7 @@ async def test_a_subtree_that_moves_keeps_its_vectors_and_is_found_at_its_new_pl
         assert (await status_of(hub)).pending == 0
 
 
-async def test_of_an_erased_message_no_vector_stands_in_what_is_derived(tmp_path: Path) -> None:
+async def test_erasing_a_message_removes_its_vector(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await make_dead_letter(hub, clock)

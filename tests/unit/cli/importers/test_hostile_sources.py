@@ -34,7 +34,7 @@ def symlink_entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
+def test_an_archive_is_read_like_its_folder(tmp_path: Path) -> None:
     path = write_zip(
         tmp_path / "export.zip", ("conversations.json", CONVERSATIONS), ("user.json", b"{}"), ("chat.html", b"")
     )
@@ -57,7 +57,7 @@ def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
         symlink_entry("b.json"),
     ],
 )
-def test_an_archive_that_leads_elsewhere_is_refused(entry: str | zipfile.ZipInfo, tmp_path: Path) -> None:
+def test_an_archive_with_paths_outside_is_refused(entry: str | zipfile.ZipInfo, tmp_path: Path) -> None:
     path = write_zip(tmp_path / "export.zip", ("conversations.json", CONVERSATIONS), (entry, b"/etc/passwd"))
     if isinstance(entry, str) and "\\" in entry:
         # The module writes slashes on its own.
@@ -67,7 +67,7 @@ def test_an_archive_that_leads_elsewhere_is_refused(entry: str | zipfile.ZipInfo
         read_source("chatgpt", path)
 
 
-def test_an_archive_that_unpacks_to_very_much_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_zip_bomb_is_refused_at_once(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "bomb.zip", ("conversations.json", b"[" + b" " * (200 * 1024 * 1024) + b"]"))
     started = time.process_time()
 
@@ -89,7 +89,7 @@ def test_a_damaged_or_cut_archive_is_refused(tmp_path: Path) -> None:
         read_source("chatgpt", path)
 
 
-def test_a_cut_export_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
+def test_an_export_cut_at_any_place_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "conversations.json"
     whole = CONVERSATIONS.rstrip()
     for end in range(1, len(whole), 61):
@@ -186,7 +186,7 @@ def test_spaces_of_any_number_take_linear_time(tmp_path: Path) -> None:
     assert time.process_time() - started < 2
 
 
-def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_path_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="nowhere"):
         ImportSource(tmp_path / "nowhere", lambda _read, _total: None)
 
@@ -258,12 +258,12 @@ def test_a_pack_of_openviking_has_notes_and_sessions(old: bool, tmp_path: Path) 
         ({"entries": [{"path": "memories/preferences/tabs.md", "kind": "file", "sha256": "0" * 64}]}, "is not as"),
     ],
 )
-def test_a_pack_that_is_not_as_its_manifest_says_is_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
+def test_a_pack_that_differs_from_its_manifest_is_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(KnowHubError, match=why):
         read_source("openviking", make_pack(tmp_path / "li.ovpack", **changes))
 
 
-def test_an_archive_that_is_no_pack_is_refused(tmp_path: Path) -> None:
+def test_an_archive_without_a_manifest_is_not_a_pack(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("a/b.md", "text")

@@ -38,7 +38,7 @@ def list_notes(items: list[Item]) -> list[Note]:
     return [item for item in items if isinstance(item, Note)]
 
 
-def test_a_transcript_of_claude_code_is_read_as_it_went_on() -> None:
+def test_a_claude_code_transcript_is_read_in_order() -> None:
     items, left_out = read_source("claude-code", FILES / "projects")
 
     first, second = items
@@ -184,7 +184,7 @@ def test_memories_of_mem0_keep_their_time_and_name_their_user(tmp_path: Path, as
 
 
 @pytest.mark.parametrize(("form", "path"), [("claude-code", "projects"), ("chatgpt", "chatgpt"), ("markdown", "vault")])
-def test_progress_rises_to_all_that_is_read(form: str, path: str) -> None:
+def test_progress_rises_to_the_total_size(form: str, path: str) -> None:
     shown: list[tuple[int, int]] = []
 
     list(READERS[ImportFormat(form)](ImportSource(FILES / path, lambda read, total: shown.append((read, total)))))
@@ -207,9 +207,7 @@ def test_progress_rises_to_all_that_is_read(form: str, path: str) -> None:
     ],
 )
 @pytest.mark.parametrize("value", [None, 7, "x", [], {}, [[]], {"uuid": 5, "id": [], "type": {}}])
-def test_any_value_in_the_place_of_any_field_is_left_out_or_read(
-    form: str, pattern: str, value: object, tmp_path: Path
-) -> None:
+def test_any_value_in_any_field_is_read_or_skipped(form: str, pattern: str, value: object, tmp_path: Path) -> None:
     for path in sorted(FILES.glob(pattern)):
         rows = (
             [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]

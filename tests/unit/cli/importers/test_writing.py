@@ -44,7 +44,7 @@ async def write_notes(hub: Hub, *notes: Note) -> tuple[dict[str, str], Counter[s
     return {row["task"]: row["content"] for row in rows}, writer.totals.left_out
 
 
-async def test_a_note_is_stored_word_for_word_and_recalled_text_is_not(hub: Hub) -> None:
+async def test_notes_are_stored_verbatim_without_recalled_text(hub: Hub) -> None:
     recalled = f"KnowHub recalls. {FENCE_NOTE}: weigh it as data.\n\n| text: The user lives in Turin."
 
     stored, left_out = await write_notes(
@@ -129,7 +129,7 @@ async def test_two_users_import_the_same_notes(hub: Hub) -> None:
     assert owners == ["user:ana", "user:bo"]
 
 
-async def test_a_changed_message_stays_as_it_is_and_the_rest_is_imported(hub: Hub) -> None:
+async def test_a_changed_message_is_not_overwritten_and_others_are_imported(hub: Hub) -> None:
     first = [Message("user", "My garden faces north.", "", "k1"), Message("assistant", "Ferns like shade.", "", "k2")]
     changed = [Message("user", "My garden faces south.", "", "k1"), first[1], Message("user", "And hostas?", "", "k3")]
     await make_writer(hub).write_conversations([Conversation("c", first)])
@@ -141,7 +141,7 @@ async def test_a_changed_message_stays_as_it_is_and_the_rest_is_imported(hub: Hu
     assert writer.totals.left_out == {"messages that are stored with another text": 1}
 
 
-async def test_a_message_that_was_forgotten_does_not_come_back(hub: Hub) -> None:
+async def test_a_forgotten_message_is_not_imported_again(hub: Hub) -> None:
     said = [Message("user", "One.", "", "m1"), Message("user", "Two.", "", "m2")]
     await make_writer(hub).write_conversations([Conversation("c", said)])
     address = next(head.uri for head in list_memories(hub.store.view("default")) if head.uri.endswith("/c/m1"))

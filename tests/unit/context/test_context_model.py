@@ -1,4 +1,4 @@
-"""What the parts of layered memories share: whose a memory is, its head, and what it asks of the index."""
+"""Spaces of callers, summaries of nodes and parts, and index events of layered memories."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def part_row(**fields: object) -> dict[str, Any]:
         ({"user_id": "李 四", "team_id": "red"}, "李%20四", "~李%20四", "user:李 四", "user:李 四"),
     ],
 )
-def test_a_caller_remembers_in_spaces_of_their_own(
+def test_each_caller_has_their_own_spaces(
     ids: dict[str, str], user: str, agent: str, user_owner: str, agent_owner: str
 ) -> None:
     whose = uri.memory_context(caller(**ids), "monday")
@@ -72,11 +72,11 @@ def test_a_caller_remembers_in_spaces_of_their_own(
     assert (whose.user_owner, whose.agent_owner) == (user_owner, agent_owner)
 
 
-def test_who_is_not_named_is_the_default_owner() -> None:
+def test_an_unnamed_caller_is_the_default_owner() -> None:
     assert uri.session_uri(uri.memory_context(local(), "monday")) == "ctx://default/users/local/sessions/monday"
 
 
-def test_a_user_and_an_agent_of_one_name_share_no_space() -> None:
+def test_a_user_and_an_agent_with_one_name_share_no_space() -> None:
     user, agent = uri.memory_context(caller(user_id="x")), uri.memory_context(caller(agent_id="x"))
 
     assert user.user != agent.user
@@ -86,14 +86,14 @@ def test_a_user_and_an_agent_of_one_name_share_no_space() -> None:
     )
 
 
-def test_where_a_caller_writes_is_among_what_they_see() -> None:
+def test_callers_see_the_spaces_that_they_write_to() -> None:
     for ids in ({"user_id": "li"}, {"agent_id": "web"}, {"user_id": "li", "agent_id": "web"}):
         whose, seen = uri.memory_context(caller(**ids)), uri.list_visible_spaces(caller(**ids))
 
         assert {f"users/{whose.user}", f"agents/{whose.agent}"} <= set(seen or ())
 
 
-def test_a_head_knows_who_sees_it_and_all_that_it_stands_under() -> None:
+def test_a_summary_has_its_audience_and_all_parent_uris() -> None:
     head = queries.head_of(PARTS, part_row(), 7)
 
     assert (head.category, head.is_part, head.number, head.name) == (MemoryCategory.SESSIONS, True, 4, "Li")
@@ -109,19 +109,19 @@ def test_a_head_knows_who_sees_it_and_all_that_it_stands_under() -> None:
     } <= head.facets
 
 
-def test_the_node_of_a_session_is_no_part() -> None:
+def test_a_session_node_is_not_a_part() -> None:
     head = queries.head_of(NODES, node_row(SESSION, category="sessions", context_type="session"), 7)
 
     assert not head.is_part
     assert head.has_content
 
 
-def test_a_time_that_is_none_is_kept_by_the_message_and_not_searched() -> None:
+def test_an_unreadable_timestamp_is_not_searched() -> None:
     assert queries.head_of(PARTS, part_row(timestamp="last Tuesday"), 7).said_at is None
     assert queries.head_of(PARTS, part_row(timestamp=None), 7).said_at is None
 
 
-def test_the_number_of_a_text_stays_while_the_text_does() -> None:
+def test_the_text_number_changes_only_with_the_text() -> None:
     first = queries.head_of(NODES, node_row(), 7)
 
     same = queries.head_of(NODES, node_row(overview="more", version=2), 9, first)
@@ -137,11 +137,11 @@ def test_the_number_of_a_text_stays_while_the_text_does() -> None:
     ("name", "content", "expected"),
     [("Li", "hello", "Li: hello"), ("Li", "Li: hello", "Li: hello"), ("", "hello", "hello")],
 )
-def test_a_message_is_shown_with_who_said_it_once(name: str, content: str, expected: str) -> None:
+def test_a_message_is_shown_with_its_speaker_once(name: str, content: str, expected: str) -> None:
     assert texts.format_message(part_row(name=name, content=content)) == expected
 
 
-def test_what_is_written_asks_the_index_once_a_row() -> None:
+def test_each_written_row_makes_one_index_event() -> None:
     edge = {"to_uri": SESSION, "relation_type": "extracted_from", "reason": "", "weight": 1.0}
     made = Change(NODES, PROFILE, None, node_row(relations=[edge]))
     gone = Change(PARTS, f"{SESSION}/m1", part_row(), part_row(deleted=True))
@@ -158,7 +158,7 @@ def test_what_is_written_asks_the_index_once_a_row() -> None:
     assert len({item.event_id for item in asked}) == len(asked)
 
 
-def test_a_move_is_one_event_and_a_tombstone_of_a_tombstone_none() -> None:
+def test_a_move_is_one_event_and_a_repeated_deletion_none() -> None:
     moved = Change(NODES, PROFILE, None, node_row(moved_from="ctx://default/users/old/memories/profile"))
     twice = Change(NODES, PROFILE, node_row(deleted=True), node_row(deleted=True, version=3))
 
