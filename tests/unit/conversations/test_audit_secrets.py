@@ -238,7 +238,7 @@ INNOCENT = (
 
 
 @pytest.mark.parametrize("pattern", PASTED)
-def test_each_form_is_found_under_its_name(pattern: str) -> None:
+def test_each_kind_of_secret_is_found_under_its_name(pattern: str) -> None:
     text, secret = PASTED[pattern]
 
     found = find_secrets(text)
@@ -255,14 +255,14 @@ def test_a_password_is_found_as_people_write_it(text: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "secret"), [*SPOKEN, *TOLD, *PASTED.values(), *MORE_PASSWORDS])
-def test_what_somebody_says_is_searched_for_more(text: str, secret: str) -> None:
+def test_conversations_are_searched_for_more_kinds(text: str, secret: str) -> None:
     (found,) = find_possible_secrets(text)
 
     assert secret in text[found.start : found.end]
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_who_speaks_about_passwords_tells_none(text: str) -> None:
+def test_talk_about_passwords_is_not_a_secret(text: str) -> None:
     assert find_possible_secrets(text) == []
 
 
@@ -301,7 +301,7 @@ def test_the_first_20_are_shown_and_all_are_withheld() -> None:
         "a1b2c3当",
     ],
 )
-def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
+def test_no_pattern_backtracks_on_repetitions(unit: str) -> None:
     started = time.process_time()
 
     find_possible_secrets((unit * 20_800)[:20_800])
@@ -310,12 +310,12 @@ def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
 
 
 @pytest.mark.parametrize("text", INNOCENT, ids=lambda text: text[:30])
-def test_what_is_no_secret_is_left_alone(text: str) -> None:
+def test_harmless_text_has_no_secrets(text: str) -> None:
     assert find_secrets(text) == []
 
 
 @pytest.mark.parametrize(("text", "secret"), [*PASTED.values(), *MORE_PASSWORDS])
-def test_what_is_shown_never_holds_the_secret(text: str, secret: str) -> None:
+def test_excerpts_never_hold_the_secret(text: str, secret: str) -> None:
     (found,) = find_secrets(text)
 
     shown = (found.redacted, redacted(text), excerpt(text, 1000))
@@ -325,13 +325,13 @@ def test_what_is_shown_never_holds_the_secret(text: str, secret: str) -> None:
     assert f"({len(secret)} characters)" in found.redacted
 
 
-def test_a_short_secret_shows_none_of_its_characters() -> None:
+def test_a_short_secret_is_redacted_completely() -> None:
     (short,), (long,) = find_secrets("密码：abc12X"), find_secrets("密码：abc12Xdef34Y")
 
     assert (short.redacted, long.redacted) == ("… (6 characters)", "ab…4Y (12 characters)")
 
 
-def test_a_secret_is_found_wherever_a_long_text_is_cut() -> None:
+def test_a_secret_is_found_across_pieces_of_a_long_text() -> None:
     token = make_credential("ghp_", 36)
     for start in range(PIECE_CHARS - 41, PIECE_CHARS + 2):
         text = "x" * (start - 1) + " " + token + " " + "y" * 40_000
@@ -342,7 +342,7 @@ def test_a_secret_is_found_wherever_a_long_text_is_cut() -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300))
-def test_redaction_leaves_no_secret_behind_and_other_text_as_it_is(text: str) -> None:
+def test_redaction_removes_every_secret_and_nothing_else(text: str) -> None:
     shown = redacted(text)
 
     assert shown == text if not find_secrets(text) else find_secrets(shown) == []

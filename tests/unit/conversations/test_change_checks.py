@@ -39,7 +39,7 @@ def check_change(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any J
         ("Ghent is where the mail of https://a.example/x goes.", {}),
     ],
 )
-def test_what_the_conversation_says_in_other_words_is_believed(statement: str, fields: dict[str, Any]) -> None:
+def test_a_paraphrase_of_the_conversation_is_accepted(statement: str, fields: dict[str, Any]) -> None:
     assert check_change(statement, **fields) == ""
 
 
@@ -59,12 +59,12 @@ def test_what_the_conversation_says_in_other_words_is_believed(statement: str, f
         (" ", {}, "empty"),
     ],
 )
-def test_what_it_does_not_say_is_refused_with_the_reason(statement: str, fields: dict[str, Any], reason: str) -> None:
+def test_an_unsupported_change_is_refused_with_a_reason(statement: str, fields: dict[str, Any], reason: str) -> None:
     assert check_change(statement, **fields) == reason
 
 
 @pytest.mark.parametrize("unit", ["7", "一", "百", "1,234,", "< ", "'"])
-def test_long_runs_in_a_conversation_are_no_figures_and_stop_nothing(unit: str) -> None:
+def test_long_digit_runs_are_checked_in_linear_time(unit: str) -> None:
     prompt = ChangePrompt((Message("user", f"I moved to Ghent. {unit * 6_000}", "", "m-1", None),))
     change = {
         "action": "add",

@@ -11,7 +11,7 @@ from knowhub.conversations.messages import (
 )
 
 
-def test_a_conversation_of_ordinary_messages_is_read_whole() -> None:
+def test_ordinary_messages_are_read_completely() -> None:
     messages = [Message("user", f"I prefer tabs. Number {number}!") for number in range(1_000)]
 
     readable = list_readable(messages)
@@ -30,7 +30,7 @@ def test_short_sentences_are_read_up_to_their_limit_the_newest_messages_first(se
     assert count_unread(messages, readable) == 25
 
 
-def test_a_message_of_many_sentences_is_read_from_its_beginning() -> None:
+def test_a_message_with_many_sentences_is_read_from_its_start() -> None:
     message = Message("user", "yes\n" * 20_000)
 
     readable = list_readable([message])

@@ -36,14 +36,14 @@ def redact_reveals(content: str, role: str = "tool") -> str:
     ],
 )
 @pytest.mark.parametrize("role", ["tool", "assistant", "function"])
-def test_a_sealed_body_is_withheld_however_it_was_shown(content: str, role: str) -> None:
+def test_a_revealed_body_is_redacted_in_every_format(content: str, role: str) -> None:
     told = redact_reveals(content, role)
 
     assert [piece for piece in PIECES if piece in told] == []
     assert WITHHELD in told
 
 
-def test_what_stands_around_it_stays_as_it_was() -> None:
+def test_text_around_a_revealed_body_is_unchanged() -> None:
     assert json.loads(redact_reveals(json.dumps(SEALED))) == {**SEALED, "secure_body": WITHHELD}
     assert json.loads(json.loads(redact_reveals(json.dumps({"a": json.dumps(SEALED), "b": 1})))["a"])["title"] == "Shop"
     assert redact_reveals(FENCED) == FENCED.replace("horse\n|   staple\n|   battery", WITHHELD)
@@ -59,9 +59,9 @@ def test_what_stands_around_it_stays_as_it_was() -> None:
         "Put it into `secure_body`, not into body: it is sealed.",
     ],
 )
-def test_what_shows_none_stays_word_for_word(content: str) -> None:
+def test_messages_without_a_revealed_body_are_unchanged(content: str) -> None:
     assert redact_reveals(content) == content
 
 
-def test_what_a_person_says_stays_word_for_word() -> None:
+def test_user_messages_are_unchanged() -> None:
     assert redact_reveals(json.dumps(SEALED), "user") == json.dumps(SEALED)

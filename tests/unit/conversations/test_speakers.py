@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
         (["assistant", "AI", "助手", "system", "系统", "narrator", "users"], False, False),
     ],
 )
-def test_a_role_is_heard_in_any_case_and_in_either_language(
+def test_roles_are_recognised_in_any_case_and_both_languages(
     kind: type[Said] | type[Message], roles: list[str], is_user: bool, is_tool: bool
 ) -> None:
     for role in roles:
@@ -29,13 +29,13 @@ def test_a_role_is_heard_in_any_case_and_in_either_language(
 
 
 @pytest.mark.parametrize("role", ["assistant", "Assistant", "AI", "model", "助手"])
-def test_an_agent_is_heard_as_one(role: str) -> None:
+def test_agent_roles_are_recognised(role: str) -> None:
     assert Message(role, "x").is_agent
     assert not Message("用户", "x").is_agent
 
 
 @pytest.mark.parametrize("role", ["User", "USER", "用户"])
-async def test_what_a_person_says_is_learnt_and_their_role_kept_as_it_was_sent(role: str) -> None:
+async def test_user_messages_are_extracted_and_their_role_is_stored_unchanged(role: str) -> None:
     desk = CommitBench()
 
     await desk.commit(Said(role, "I love oolong tea.", "", "m1"))
@@ -44,7 +44,7 @@ async def test_what_a_person_says_is_learnt_and_their_role_kept_as_it_was_sent(r
     assert desk.parts()[0]["role"] == role
 
 
-async def test_the_answer_of_a_tool_is_its_call_in_chinese_too() -> None:
+async def test_a_chinese_tool_role_counts_as_a_tool_call() -> None:
     desk = CommitBench()
 
     await desk.commit(Said("工具", "18 degrees", "weather", "t1"))
@@ -53,7 +53,7 @@ async def test_the_answer_of_a_tool_is_its_call_in_chinese_too() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "System", "developer", "系统"])
-def test_an_applications_words_are_in_no_summary(role: str) -> None:
+def test_system_messages_are_left_out_of_summaries(role: str) -> None:
     messages = [Said(role, "Answer like a pirate captain would."), user_message("I planted forty tomatoes in April.")]
 
     abstract, overview = ArchiveBuilder().extract_summary(messages)

@@ -86,24 +86,24 @@ def test_a_statement_is_found(said: str, kind: str) -> None:
         "The tree catches the Christmas mood.",
     ],
 )
-def test_what_is_asked_supposed_quoted_or_past_states_nothing(said: str) -> None:
+def test_questions_suppositions_quotes_and_past_are_not_statements(said: str) -> None:
     assert read_texts(said) == []
 
 
-def test_a_preference_in_a_question_is_kept_without_the_question() -> None:
+def test_a_preference_before_a_question_is_read_without_it() -> None:
     (found,) = read_texts("I prefer aisle seats over window seats, can you find me a flight?")
 
     assert found.text == "I prefer aisle seats over window seats"
 
 
-def test_what_is_pointed_at_is_remembered() -> None:
+def test_remember_this_refers_to_the_neighbouring_sentence() -> None:
     assert [item.text for item in read_texts("Remember this. The spare key hangs behind the clock.")] == [
         "The spare key hangs behind the clock."
     ]
     assert [item.text for item in read_texts("备用钥匙在花盆下面。记住了。")] == ["备用钥匙在花盆下面。"]
 
 
-def test_a_plan_has_its_day_and_what_is_long_gone_is_none() -> None:
+def test_a_plan_has_a_day_and_the_distant_past_has_no_plan() -> None:
     assert [str(item.day) for item in read_texts("the review is on 3 June")] == ["2026-06-03"]
     assert [str(item.day) for item in read_texts("Vacation starts on 10 January.")] == ["2027-01-10"]
     assert [str(item.day) for item in read_texts("下个月20号搬办公室")] == ["2026-06-20"]
@@ -137,11 +137,11 @@ def test_single_values_are_read(said: str, values: dict[str, str]) -> None:
         ("我不再是医生了。", "job", "医生"),
     ],
 )
-def test_what_is_not_so_any_more_ends_a_value(said: str, slot: str, value: str) -> None:
+def test_a_negated_fact_ends_its_value(said: str, slot: str, value: str) -> None:
     assert read_values(said) == ((), ((slot, value),))
 
 
-def test_a_sentence_with_several_values_comes_in_pieces() -> None:
+def test_a_sentence_with_several_values_is_split() -> None:
     assert [
         (item.text, dict(item.values)) for item in read_texts("My name is Bo, I work as a nurse and I live in Rome.")
     ] == [
@@ -202,7 +202,7 @@ def read_lessons(*messages: tuple[str, str]) -> list[Statement]:
     return [item for item in read_statements(made) if item.kind is StatementKind.LESSON]
 
 
-def test_a_failure_with_what_worked_then_is_a_lesson() -> None:
+def test_a_failure_followed_by_a_fix_is_a_lesson() -> None:
     (lesson,) = read_lessons(
         ("tool", "$ npm ci\nnpm error code EACCES: permission denied"),
         ("assistant", "The cache belongs to root. Switching the cache folder to my own."),

@@ -9,7 +9,7 @@ from knowhub.core.clock import normalize_iso, parse_iso
     ("text", "seconds"),
     [("1970-01-02", 86_400.0), ("1970-01-01T00:00:01Z", 1.0), ("1970-01-01T08:00:00.5+08:00", 0.5)],
 )
-def test_a_time_without_a_zone_is_utc_and_a_date_its_first_second(text: str, seconds: float) -> None:
+def test_a_time_without_a_zone_is_utc_and_a_date_is_midnight(text: str, seconds: float) -> None:
     assert parse_iso(text) == seconds
 
 
@@ -21,10 +21,10 @@ def test_a_time_without_a_zone_is_utc_and_a_date_its_first_second(text: str, sec
         ("2026-03-03T00:00:00.123456Z", "2026-03-03T00:00:00.123Z"),
     ],
 )
-def test_every_form_is_brought_to_one(text: str, normal: str) -> None:
+def test_every_format_is_normalised(text: str, normal: str) -> None:
     assert normalize_iso(text) == normal
 
 
-def test_what_is_no_time_is_refused() -> None:
+def test_text_that_is_not_a_time_is_refused() -> None:
     with pytest.raises(ValueError, match="tomorrow"):
         normalize_iso("tomorrow")

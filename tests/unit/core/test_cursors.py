@@ -19,14 +19,14 @@ def encode_cursor(place: int, secret: str = SECRET) -> str:
 
 
 @pytest.mark.parametrize("place", [0, 1, 9_999_999, 2**63])
-def test_a_cursor_is_read_by_whoever_shares_the_secret(place: int) -> None:
+def test_a_cursor_is_decoded_with_the_same_secret(place: int) -> None:
     other = Cursors(SECRET)
 
     assert other.decode("default", "knowledge", encode_cursor(place)) == place
     assert (other.encode("default", "knowledge", None), other.decode("default", "knowledge", None)) == (None, None)
 
 
-def test_cursors_show_neither_order_nor_distance() -> None:
+def test_cursors_reveal_neither_order_nor_distance() -> None:
     texts = [encode_cursor(place) for place in PLACES]
 
     rising = sum(item < other for item, other in pairwise(texts))
@@ -35,7 +35,7 @@ def test_cursors_show_neither_order_nor_distance() -> None:
     assert 0.45 < rising / len(texts) < 0.55
 
 
-def test_what_is_changed_in_a_cursor_makes_it_none() -> None:
+def test_a_changed_cursor_is_refused() -> None:
     text = encode_cursor(7)
     others = [
         text[:at] + letter + text[at + 1 :]
@@ -53,6 +53,6 @@ def test_what_is_changed_in_a_cursor_makes_it_none() -> None:
     ("secret", "account", "collection"),
     [(SECRET, "other", "knowledge"), (SECRET, "default", "infos"), ("6a" * 16, "default", "knowledge")],
 )
-def test_a_cursor_is_good_for_one_list_of_one_account_of_one_log(secret: str, account: str, collection: str) -> None:
+def test_a_cursor_is_valid_for_one_list_account_and_log(secret: str, account: str, collection: str) -> None:
     with pytest.raises(InvalidInput, match="next_cursor"):
         Cursors(secret).decode(account, collection, encode_cursor(7))

@@ -31,11 +31,11 @@ def test_an_operation_is_found_by_its_id(seq: int) -> None:
         "x" * 8 + "-0000" * 3 + "-" + "0" * 12,
     ],
 )
-def test_anything_else_is_no_operation_id(text: str) -> None:
+def test_other_text_is_not_an_operation_id(text: str) -> None:
     assert seq_of(text) is None
 
 
-def test_a_knowledge_id_bears_its_day_and_four_digits() -> None:
+def test_a_knowledge_id_has_its_day_and_four_digits() -> None:
     assert re.fullmatch(r"knowledge-20260305-[0-9a-f]{4}", knowledge_id(START, RandomIds(), lambda _: False))
 
 

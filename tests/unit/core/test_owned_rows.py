@@ -57,7 +57,7 @@ async def test_a_new_row_has_an_owner_scopes_a_version_and_times(bookmarks: Book
     assert saved.record["created_at"] == saved.record["updated_at"]
 
 
-async def test_a_row_exists_for_those_who_see_it_and_changes_for_its_owner(bookmarks: Bookmarks) -> None:
+async def test_only_readers_see_a_row_and_only_its_owner_changes_it(bookmarks: Bookmarks) -> None:
     await bookmarks.create(ANN, "private")
     await bookmarks.create(ANN, "open", ["public"])
 
@@ -72,7 +72,7 @@ async def test_a_row_exists_for_those_who_see_it_and_changes_for_its_owner(bookm
         await bookmarks.delete(BOB, "open")
 
 
-async def test_a_patch_names_the_version_that_was_read_and_an_equal_one_writes_nothing(bookmarks: Bookmarks) -> None:
+async def test_a_patch_checks_the_version_and_an_equal_patch_writes_nothing(bookmarks: Bookmarks) -> None:
     await bookmarks.create(ANN, "b-1", content="old")
 
     changed = await bookmarks.patch(ANN, "b-1", {"content": "new"}, expected=1)
@@ -84,7 +84,9 @@ async def test_a_patch_names_the_version_that_was_read_and_an_equal_one_writes_n
         await bookmarks.patch(ANN, "b-1", {"content": "newer"}, expected=1)
 
 
-async def test_a_list_has_the_newest_visible_rows_from_a_place_on(store: MemoryStore, bookmarks: Bookmarks) -> None:
+async def test_a_list_returns_the_newest_visible_rows_before_a_position(
+    store: MemoryStore, bookmarks: Bookmarks
+) -> None:
     for row_id, scopes in (("a", ["public"]), ("b", None), ("c", ["public"]), ("d", ["public"])):
         await bookmarks.create(ANN, row_id, scopes)
 
@@ -93,9 +95,7 @@ async def test_a_list_has_the_newest_visible_rows_from_a_place_on(store: MemoryS
     assert await list_ids(store, BOB, before=2) == ["a"]
 
 
-async def test_a_deleted_row_comes_back_by_undo_and_its_history_says_so(
-    store: MemoryStore, bookmarks: Bookmarks
-) -> None:
+async def test_undo_restores_a_deleted_row_and_history_shows_it(store: MemoryStore, bookmarks: Bookmarks) -> None:
     await bookmarks.create(ANN, "b-1", content="old")
     await bookmarks.patch(ANN, "b-1", {"content": "new"})
     operation_id = await bookmarks.delete(ANN, "b-1")
@@ -112,7 +112,7 @@ async def test_a_deleted_row_comes_back_by_undo_and_its_history_says_so(
     assert ([entry.op for entry in last.entries], last.next_before) == (["save_bookmark"], None)
 
 
-async def test_versions_that_were_hidden_are_left_out_of_the_history(bookmarks: Bookmarks) -> None:
+async def test_history_leaves_out_hidden_versions(bookmarks: Bookmarks) -> None:
     await bookmarks.create(ANN, "b-1")
     await bookmarks.patch(ANN, "b-1", {"scopes": ["public"]})
     await bookmarks.patch(ANN, "b-1", {"content": "seen"})
@@ -128,7 +128,7 @@ async def test_versions_that_were_hidden_are_left_out_of_the_history(bookmarks: 
     ("row", "text"),
     [({"url": "u", "content": "t"}, "u"), ({"url": " ", "content": "t"}, "t"), ({"url": "", "content": None}, "")],
 )
-def test_the_text_of_a_row_is_its_first_text_that_is_not_blank(row: Mapping[str, Any], text: str) -> None:
+def test_the_text_of_a_row_is_its_first_non_blank_text(row: Mapping[str, Any], text: str) -> None:
     assert BOOKMARK.erase_rules.main_text(row) == text
 
 
@@ -139,7 +139,7 @@ def test_unique_keys_need_a_table(store: MemoryStore) -> None:
         check_rows(collections, store.view(local().account), {(LABELS, "a"): {"id": "a", "version": 1, "text": "red"}})
 
 
-def test_a_rule_looks_up_other_rows_as_they_will_be(store: MemoryStore) -> None:
+def test_a_rule_sees_other_rows_of_the_same_write(store: MemoryStore) -> None:
     def validate(lookup: Lookup, rows: Sequence[Row]) -> None:
         for row in rows:
             if lookup(NOTES, row["note"]) is None:

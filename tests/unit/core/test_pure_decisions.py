@@ -44,7 +44,7 @@ def make_remembering_decision() -> Decide[AccountView]:
 
 
 @pytest.mark.parametrize("made", [make_counting_decision, make_remembering_decision])
-def test_a_decision_that_keeps_a_tally_is_found(view: AccountView, made: Any) -> None:  # noqa: ANN401 -- what makes one
+def test_a_decision_with_a_counter_is_detected(view: AccountView, made: Any) -> None:  # noqa: ANN401 -- what makes one
     with pytest.raises(AssertionError, match="not pure"):
         run_twice(made(), view)
 
@@ -57,7 +57,7 @@ def test_a_decision_that_makes_an_id_each_time_is_pure(view: AccountView) -> Non
     assert isinstance(draft, Draft)
 
 
-def test_ids_that_are_mixed_up_are_found(view: AccountView) -> None:
+def test_mixed_up_ids_are_detected(view: AccountView) -> None:
     turns = iter(
         [("aaaa1111", "aaaa1111"), ("bbbb1111", "bbbb1111"), ("bbbb1111", "bbbb1111"), ("cccc1111", "dddd1111")]
     )
@@ -70,7 +70,7 @@ def test_ids_that_are_mixed_up_are_found(view: AccountView) -> None:
         run_twice(decide, view)
 
 
-def test_what_a_decision_raises_is_raised(view: AccountView) -> None:
+def test_errors_of_a_decision_are_raised(view: AccountView) -> None:
     def decide(_view: AccountView) -> Draft:
         raise ValueError("no")
 

@@ -16,7 +16,7 @@ def test_a_scope_names_a_kind_and_an_id(scope: str) -> None:
     "scope",
     ["", "user", "user:", "user: ", "public:x", "group:x", "USER:x", "user:a\nb", "user:a\0", "org:" + "x" * 201],
 )
-def test_anything_else_is_no_scope_and_says_why(scope: str) -> None:
+def test_an_invalid_scope_is_refused_with_a_reason(scope: str) -> None:
     assert scopes.scope_problem(scope)
 
 
@@ -28,12 +28,12 @@ def test_an_owner_is_a_user_or_an_agent(owner: str, is_owner: bool) -> None:
     assert (scopes.owner_problem(owner) is None) == is_owner
 
 
-def test_the_owner_sees_their_own_row_and_user_owner_names_nobody_else() -> None:
+def test_user_owner_means_the_owner_only() -> None:
     assert scopes.audience(["user:owner"], "user:li") == {"user:li"}
     assert scopes.audience(["team:web"], "user:li") == {"team:web", "user:li"}
 
 
-def test_the_nearest_scope_counts_of_those_that_the_caller_shares() -> None:
+def test_the_narrowest_shared_scope_counts() -> None:
     row_scopes = ["public", "org:acme", "team:web"]
 
     assert scopes.best(row_scopes, "user:li", {"public", "team:web"}) == "team:web"

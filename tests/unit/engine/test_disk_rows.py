@@ -37,7 +37,7 @@ def test_the_text_of_each_row_is_read_back() -> None:
     assert [orjson.loads(rows.text(number))["content"] for number in range(len(rows))] == contents
 
 
-def test_an_offset_beyond_four_gigabytes_and_a_high_segment_are_kept_exactly() -> None:
+def test_large_offsets_and_segment_numbers_are_stored_exactly() -> None:
     asked = []
 
     def read(segment: int, start: int, end: int) -> bytes:
@@ -52,7 +52,7 @@ def test_an_offset_beyond_four_gigabytes_and_a_high_segment_are_kept_exactly() -
     assert asked == [(70_000, (1 << 40) - 5, (1 << 40) - 3)]
 
 
-def test_every_flipped_byte_of_a_row_is_named_and_nothing_is_returned() -> None:
+def test_every_flipped_byte_of_a_row_is_detected() -> None:
     log = MemorySegment()
     rows = DiskRows(log.read)
     placed = log.place({"content": "acknowledged"}, {"content": "its neighbour"})
@@ -68,7 +68,7 @@ def test_every_flipped_byte_of_a_row_is_named_and_nothing_is_returned() -> None:
     assert rows.text(1) == placed.texts[1]
 
 
-def test_a_row_that_its_line_spells_in_another_way_keeps_its_text() -> None:
+def test_a_row_with_another_json_spelling_keeps_its_text() -> None:
     log = MemorySegment()
     rows = DiskRows(log.read)
     placed = log.place({"n": 0}, {"n": 1}, {"n": 2})
@@ -78,7 +78,7 @@ def test_a_row_that_its_line_spells_in_another_way_keeps_its_text() -> None:
     assert rows.text(1) == placed.texts[1]
 
 
-def test_a_kept_text_gives_way_to_a_newer_one_on_the_disk_and_the_other_way_round() -> None:
+def test_texts_in_memory_and_on_disk_replace_each_other() -> None:
     log = MemorySegment()
     rows = DiskRows(log.read)
     first = log.place({"n": "kept"})
@@ -111,7 +111,7 @@ def reformat_line(change: Mapping[str, Any]) -> bytes:
 
 
 @pytest.mark.anyio
-async def test_a_flipped_byte_on_the_disk_is_unavailable_and_the_other_rows_are_there(tmp_path: Path) -> None:
+async def test_a_flipped_byte_makes_only_its_row_unavailable(tmp_path: Path) -> None:
     store = open_files(tmp_path, ids=CountedIds())
     for row_id in ("i-1", "i-2"):
         await save(store, row_id, f"content of {row_id}")
@@ -130,7 +130,7 @@ async def test_a_flipped_byte_on_the_disk_is_unavailable_and_the_other_rows_are_
 
 
 @pytest.mark.anyio
-async def test_a_row_that_a_disk_refuses_to_read_is_unavailable_and_there_when_it_reads_again(tmp_path: Path) -> None:
+async def test_a_row_is_unavailable_only_during_a_read_error(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     store = open_files(tmp_path, files, ids=CountedIds())
     await save(store, "i-1", "content")
@@ -151,7 +151,7 @@ async def save(store: FileStore, row_id: str, content: str) -> None:
 
 
 @pytest.mark.parametrize("spelt", [base_line, reformat_line], ids=["as we do", "otherwise"])
-def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_there_as_it_is(
+def test_a_row_is_read_from_a_base_only_if_its_text_is_identical(
     spelt: Callable[[Mapping[str, Any]], bytes],
 ) -> None:
     change = {"collection": INFOS, "id": "i-1", "before": None, "after": info_row("i-1", content="中文 / a")}
@@ -166,7 +166,7 @@ def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_the
     assert orjson.loads(state.table(INFOS).text("i-1") or b"") == change["after"]
 
 
-def test_a_row_that_is_newer_than_the_one_elsewhere_is_read_where_it_was() -> None:
+def test_a_newer_row_is_not_moved_to_an_older_copy() -> None:
     log = MemorySegment()
     rows = DiskRows(log.read)
     older, newer, longer = (log.place({"n": number}) for number in (1, 2, 300))

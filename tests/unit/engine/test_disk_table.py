@@ -57,7 +57,7 @@ def overlay_rows(linked: LinkedAccount, *rows: dict[str, Any]) -> View:
     return AccountView(overlay, now=0.0)
 
 
-def test_a_link_made_again_takes_its_place_by_the_age_of_its_info() -> None:
+def test_a_recreated_link_is_ordered_by_the_age_of_its_info() -> None:
     linked = LinkedAccount("a", "b", "c")
     linked.links(*(link_row(info_id, "k") for info_id in "abc"))
     linked.links(link_row("b", "k", version=2, deleted=True))
@@ -68,7 +68,7 @@ def test_a_link_made_again_takes_its_place_by_the_age_of_its_info() -> None:
     assert linked.of_info("b") == {"k": "EXAMPLE"}
 
 
-def test_rows_of_one_pair_in_one_operation_leave_the_last_of_them() -> None:
+def test_the_last_row_of_a_pair_in_an_operation_wins() -> None:
     linked = LinkedAccount("a")
     last = link_row("a", "k", "SOURCE", version=3)
 
@@ -80,7 +80,7 @@ def test_rows_of_one_pair_in_one_operation_leave_the_last_of_them() -> None:
     assert orjson.loads(linked.view.raw(LINKS, "a:other") or b"") == link_row("a", "other")
 
 
-def test_a_deleted_info_keeps_its_number_and_comes_back_under_it() -> None:
+def test_a_restored_info_keeps_its_number() -> None:
     linked = LinkedAccount("a", "b", "c")
     linked.infos(info_row("b", version=2, deleted=True))
     without = [head.id for head in list_newest_infos(linked.view, None)]
@@ -93,7 +93,7 @@ def test_a_deleted_info_keeps_its_number_and_comes_back_under_it() -> None:
     assert orjson.loads(linked.view.raw(INFOS, "b") or b"")["content"] == "back"
 
 
-def test_one_operation_may_hold_new_infos_beside_known_ones_and_one_of_them_twice() -> None:
+def test_an_operation_may_hold_new_known_and_repeated_infos() -> None:
     linked = LinkedAccount("a")
 
     linked.infos(
@@ -107,7 +107,7 @@ def test_one_operation_may_hold_new_infos_beside_known_ones_and_one_of_them_twic
     assert head.audience == {OWNER, "team:web"}
 
 
-def test_a_link_to_an_info_whose_line_is_lost_is_read_and_the_info_is_none() -> None:
+def test_a_link_to_a_lost_info_is_still_read() -> None:
     linked = LinkedAccount()
 
     linked.links(link_row("lost", "k"))
@@ -164,7 +164,7 @@ def test_the_rows_that_refer_to_an_info_and_to_a_keyword_are_named() -> None:
     assert linked.view.referrers("keywords", "k") == [(LINKS, "a:k"), (LINKS, "b:k")]
 
 
-def test_decided_rows_are_seen_over_acknowledged_rows_and_leave_them_alone() -> None:
+def test_decided_rows_overlay_acknowledged_rows() -> None:
     linked = LinkedAccount("a", "b", "c")
     linked.links(link_row("a", "k"), link_row("b", "k"), link_row("a", "other"))
 

@@ -22,7 +22,7 @@ HOUR = 3600.0
 
 
 # ── what a key is ─────────────────────────────────────────────────────────────────────────────────────────────────
-async def test_a_key_says_whose_it_is_and_the_log_has_its_hash_only(hub: Hub, tmp_path: Path) -> None:
+async def test_a_key_identifies_its_holder_and_only_its_hash_is_stored(hub: Hub, tmp_path: Path) -> None:
     key = await issue_key(hub, LI, account="acme")
     text = text_of(key)
 
@@ -61,13 +61,13 @@ async def test_a_key_is_its_name_and_256_random_bits_that_fit_a_header_and_a_url
         "\ud800",
     ],
 )
-async def test_what_is_no_key_is_nobody(hub: Hub, forged: str) -> None:
+async def test_a_malformed_key_identifies_nobody(hub: Hub, forged: str) -> None:
     await issue_key(hub, LI)
 
     assert await hub.identity.caller(forged) is None
 
 
-async def test_a_key_with_another_secret_or_another_name_is_nobody(hub: Hub) -> None:
+async def test_a_key_with_a_wrong_secret_or_name_identifies_nobody(hub: Hub) -> None:
     text, other = text_of(await issue_key(hub, LI)), text_of(await issue_key(hub, LI))
     prefix, named, secret = text.split("_", 2)
     changed = ("A" if secret[0] != "A" else "B") + secret[1:]
@@ -79,7 +79,7 @@ async def test_a_key_with_another_secret_or_another_name_is_nobody(hub: Hub) -> 
     assert await hub.identity.caller(text) is not None
 
 
-async def test_of_ten_thousand_keys_that_are_nearly_right_none_opens_anything(hub: Hub) -> None:
+async def test_ten_thousand_altered_keys_are_all_refused(hub: Hub) -> None:
     texts = [text_of(await issue_key(hub, LI)), text_of(await issue_key(hub, LI)), ROOT_KEY]
     rng = random.Random(5)
 
@@ -91,7 +91,7 @@ async def test_of_ten_thousand_keys_that_are_nearly_right_none_opens_anything(hu
         assert text in texts or await hub.identity.caller(text) is None, text
 
 
-async def test_the_hash_of_a_key_opens_nothing(hub: Hub) -> None:
+async def test_the_hash_of_a_key_is_not_a_key(hub: Hub) -> None:
     key = await issue_key(hub, LI)
 
     assert await hub.identity.caller(key.key.digest) is None
@@ -99,7 +99,7 @@ async def test_the_hash_of_a_key_opens_nothing(hub: Hub) -> None:
 
 
 # ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────────
-async def test_a_key_opens_until_the_second_in_which_it_expires(hub: Hub, clock: FakeClock) -> None:
+async def test_a_key_is_valid_until_the_second_it_expires(hub: Hub, clock: FakeClock) -> None:
     text = text_of(await issue_key(hub, LI, expires_at="2026-03-05T13:00:00Z"))
 
     clock.seconds = START + HOUR - 0.001
@@ -108,7 +108,7 @@ async def test_a_key_opens_until_the_second_in_which_it_expires(hub: Hub, clock:
     assert await hub.identity.caller(text) is None
 
 
-async def test_a_key_that_has_ended_is_not_rotated(hub: Hub, clock: FakeClock) -> None:
+async def test_an_expired_or_revoked_key_is_not_rotated(hub: Hub, clock: FakeClock) -> None:
     revoked, expired = await issue_key(hub, LI), await issue_key(hub, LI, expires_at="2026-03-06")
     await hub.identity.revoke(root_caller(), revoked.key.key_id)
     clock.advance(24 * HOUR)
@@ -118,7 +118,7 @@ async def test_a_key_that_has_ended_is_not_rotated(hub: Hub, clock: FakeClock) -
             await hub.identity.rotate(root_caller(), key.key.key_id)
 
 
-async def test_keys_are_there_again_when_the_hub_is_opened_again_ended_ones_as_ended(tmp_path: Path) -> None:
+async def test_keys_and_revocations_survive_a_restart(tmp_path: Path) -> None:
     settings = make_keyed_settings(tmp_path / "again")
     async with open_hub(settings, maintain=False) as hub:
         kept, ended = await issue_key(hub, LI, account="acme"), await issue_key(hub, LI)
@@ -138,7 +138,7 @@ def _read_all_bytes(folder: Path) -> bytes:
 
 
 # ── keys in the log ───────────────────────────────────────────────────────────────────────────────────────────────
-async def test_an_admin_who_is_none_any_more_is_not_told_of_the_keys_that_they_made(hub: Hub) -> None:
+async def test_a_former_admin_does_not_see_the_keys_they_issued(hub: Hub) -> None:
     admin = (await issue_key(hub, KeyHolder("boss"), Role.ADMIN)).key.caller.context
     made = await hub.identity.mint(admin, NewKey(LI, Role.READER))
     writer = (await issue_key(hub, KeyHolder("boss"))).key.caller.context
@@ -148,7 +148,7 @@ async def test_an_admin_who_is_none_any_more_is_not_told_of_the_keys_that_they_m
     assert list(told.operation.changes) == []
 
 
-async def test_a_restore_brings_no_revoked_key_back(tmp_path: Path) -> None:
+async def test_a_restore_does_not_revive_revoked_keys(tmp_path: Path) -> None:
     async with open_hub(make_keyed_settings(tmp_path / "kept"), maintain=False) as hub:
         key = await issue_key(hub, LI)
         snapshot = await hub.operations.snapshots.create()
@@ -178,7 +178,7 @@ async def test_the_last_use_is_known_at_once_and_written_once_an_hour(hub: Hub, 
     assert (hub.store.view("default").get(API_KEYS, key.key.key_id) or {})["version"] == 1
 
 
-async def test_the_last_use_outlives_the_process_and_is_no_entry_of_the_list(tmp_path: Path, clock: FakeClock) -> None:
+async def test_the_last_use_survives_a_restart_and_is_not_listed(tmp_path: Path, clock: FakeClock) -> None:
     settings = make_keyed_settings(tmp_path / "again")
     async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
         key = await issue_key(hub, LI)

@@ -21,7 +21,7 @@ def make_context(caller: AuthenticatedCaller, account: str | None = None, **ids:
     return context_for(caller, ids, account)
 
 
-async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(hub: Hub) -> None:
+async def test_a_writer_sees_and_grants_the_scopes_of_its_key_and_public(hub: Hub) -> None:
     caller = await caller_of(hub, text_of(await issue_key(hub, LI, account="acme")))
 
     ctx = make_context(caller)
@@ -35,7 +35,7 @@ async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(
     assert ctx.key_id == caller.key_id
 
 
-async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
+async def test_a_reader_sees_the_same_and_grants_nothing(hub: Hub) -> None:
     ctx = make_context(await caller_of(hub, text_of(await issue_key(hub, LI, Role.READER))))
 
     assert ctx.visible is not None
@@ -44,7 +44,7 @@ async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
     assert not ctx.can_write
 
 
-async def test_an_admin_sees_and_gives_everything_in_the_account_and_keeps_nothing_up(hub: Hub) -> None:
+async def test_an_admin_sees_and_grants_everything_but_is_not_root(hub: Hub) -> None:
     ctx = make_context(await caller_of(hub, text_of(await issue_key(hub, LI, Role.ADMIN))))
 
     assert (ctx.visible, ctx.grantable) == (None, None)
@@ -76,7 +76,7 @@ async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub
         {"account": "acme"},
     ],
 )
-async def test_ids_that_are_not_the_keys_are_refused(hub: Hub, role: Role, ids: dict[str, Any]) -> None:
+async def test_ids_outside_the_key_are_refused(hub: Hub, role: Role, ids: dict[str, Any]) -> None:
     caller = await caller_of(hub, text_of(await issue_key(hub, LI, role)))
 
     with pytest.raises(Forbidden):
@@ -94,7 +94,7 @@ async def test_without_a_root_key_nobody_is_root(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["short", "r" * 31, "r" * 513, "密" * 40, "r " * 20, "r" * 40 + "\n"])
-def test_a_root_key_that_is_short_or_fits_no_header_is_refused_without_being_told(wrong: str) -> None:
+def test_a_weak_or_malformed_root_key_is_refused_and_not_shown(wrong: str) -> None:
     with pytest.raises(ValueError, match="root_key") as refused:
         Settings(root_key=wrong)
 
@@ -102,7 +102,7 @@ def test_a_root_key_that_is_short_or_fits_no_header_is_refused_without_being_tol
     assert ROOT_KEY not in repr(Settings(root_key=ROOT_KEY))
 
 
-async def test_whatever_a_request_names_it_sees_and_gives_no_more_than_its_key(hub: Hub) -> None:
+async def test_a_request_never_exceeds_the_scopes_of_its_key(hub: Hub) -> None:
     rng = random.Random(5)
     names = ("li", "chen", "web", "ops")
     callers = []

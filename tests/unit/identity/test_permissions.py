@@ -36,7 +36,7 @@ EVERYBODY = {
         (permissions.check_can_maintain, {"root", "local"}),
     ],
 )
-def test_a_role_may_do_what_it_is_for_and_no_more(check: object, may: set[str]) -> None:
+def test_each_role_passes_exactly_its_checks(check: object, may: set[str]) -> None:
     assert callable(check)
 
     for who, ctx in EVERYBODY.items():
@@ -55,7 +55,7 @@ def test_a_role_may_do_what_it_is_for_and_no_more(check: object, may: set[str]) 
         (Role.ADMIN, None),
     ],
 )
-def test_a_key_gives_the_scopes_that_are_its_own_and_a_writers_public_too(role: Role, given: set[str] | None) -> None:
+def test_a_key_grants_its_own_scopes_and_a_writer_also_public(role: Role, given: set[str] | None) -> None:
     wanted = ["user:owner", "public", "user:li", "agent:coder", "project:atlas", "team:web", "user:coder", "org:web"]
     ctx = context_of_role(role)
 
@@ -68,19 +68,19 @@ def test_a_key_gives_the_scopes_that_are_its_own_and_a_writers_public_too(role: 
                 permissions.check_scopes(ctx, ["user:owner", scope])
 
 
-def test_a_scope_that_stands_already_may_stay() -> None:
+def test_an_existing_scope_may_stay() -> None:
     permissions.check_scopes(context_of_role(Role.WRITER), ["org:acme", "team:web"], current=["org:acme"])
 
     with pytest.raises(Forbidden, match="org:other"):
         permissions.check_scopes(context_of_role(Role.WRITER), ["org:acme", "org:other"], current=["org:acme"])
 
 
-def test_without_keys_any_scope_may_be_given() -> None:
+def test_without_keys_any_scope_may_be_granted() -> None:
     for ctx in (local(), caller(user_id="li")):
         permissions.check_scopes(ctx, ["org:anything"])
 
 
-def test_a_reader_edits_nothing_not_even_what_its_holder_owns() -> None:
+def test_a_reader_may_not_edit_even_own_rows() -> None:
     owned = {who: ctx.can_edit("user:li") for who, ctx in EVERYBODY.items()}
 
     assert owned == {"reader": False, "writer": True, "admin": True, "root": True, "named": True, "local": True}

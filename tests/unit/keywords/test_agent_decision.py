@@ -32,7 +32,7 @@ def test_an_idx_or_an_id_that_was_shown_is_understood(choices: NumberedChoices, 
     assert choices.pick(pointed) == meant
 
 
-def test_anything_else_points_at_nothing(choices: NumberedChoices) -> None:
+def test_other_values_select_no_candidate(choices: NumberedChoices) -> None:
     # In one test: pytest cannot name an int of 5,000 digits.
     numbers = [0, -1, 4, 10**5000, True, False, 1.0, math.nan, math.inf]
     texts = ["", "0", "-1", "4", "1.0", "1e0", "²", "9" * 5000, "A1", "d4", "1, 2", "\ud800", "a1\x00"]
@@ -41,7 +41,7 @@ def test_anything_else_points_at_nothing(choices: NumberedChoices) -> None:
     assert [choices.pick(pointed) for pointed in (*numbers, *texts, *others)] == [None] * 31
 
 
-def test_numbers_count_from_one_anew_for_each_list_that_is_shown() -> None:
+def test_each_list_is_numbered_from_one() -> None:
     first, second = NumberedChoices(["a1", "b2"]), NumberedChoices(["c3"])
 
     assert (first.pick(1), second.pick(1)) == ("a1", "c3")
@@ -68,7 +68,7 @@ def test_several_targets_come_before_a_single_one(choices: NumberedChoices) -> N
     assert (none.targets, none.strays) == ((), False)
 
 
-def test_one_target_where_a_list_is_due_and_a_list_where_one_is_due_are_understood(choices: NumberedChoices) -> None:
+def test_a_scalar_for_a_list_and_a_list_for_a_scalar_are_read(choices: NumberedChoices) -> None:
     scalar = parse_decision({"action": "jump", "node_ids": 2}, choices)
     listed = parse_decision({"action": "jump", "node_id": [3]}, choices)
 
@@ -97,7 +97,7 @@ def test_all_fields_of_an_answer_are_read(choices: NumberedChoices) -> None:
     assert (decision.jump_depth, decision.suggest_name, decision.reason) == (2, "R", "why")
 
 
-def test_a_list_of_any_length_is_cut_and_so_is_text(choices: NumberedChoices) -> None:
+def test_long_lists_and_texts_are_cut(choices: NumberedChoices) -> None:
     many = NumberedChoices([f"k{number}" for number in range(200)])
 
     long = parse_decision({"action": "match", "node_ids": list(range(10_000)), "reason": "x" * 10_000}, many)
@@ -129,11 +129,11 @@ def test_a_list_of_any_length_is_cut_and_so_is_text(choices: NumberedChoices) ->
         {"acti": 1},
     ],
 )
-def test_what_is_no_decision_is_none(choices: NumberedChoices, answer: object) -> None:
+def test_an_invalid_decision_is_none(choices: NumberedChoices, answer: object) -> None:
     assert parse_decision(answer, choices) is None
 
 
-def test_lists_in_lists_without_end_are_no_action(choices: NumberedChoices) -> None:
+def test_deeply_nested_lists_are_no_action(choices: NumberedChoices) -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]

@@ -50,7 +50,7 @@ def find_apples(view: FakeKeywordView) -> Sequence[Node]:
     return find_by_token(view, "苹果")
 
 
-async def test_one_of_several_keywords_of_a_name_is_chosen_by_its_idx(view: FakeKeywordView) -> None:
+async def test_a_namesake_is_chosen_by_its_idx(view: FakeKeywordView) -> None:
     agent, chat = make_agent({"node_id": 2, "reason": "they make phones"})
 
     chosen = await agent.disambiguate(local(), view, "苹果", find_apples(view), BUDGET_S)
@@ -64,7 +64,7 @@ async def test_one_of_several_keywords_of_a_name_is_chosen_by_its_idx(view: Fake
 
 
 @pytest.mark.parametrize("answer", [{"node_id": None}, {"node_id": 3}, {"node_id": "root"}, {"node_id": True}, {}])
-async def test_what_chooses_none_of_them_is_undecided(view: FakeKeywordView, answer: object) -> None:
+async def test_an_answer_without_a_choice_is_undecided(view: FakeKeywordView, answer: object) -> None:
     agent, _ = make_agent(answer)
 
     chosen = await agent.disambiguate(local(), view, "苹果", find_apples(view), BUDGET_S)
@@ -72,7 +72,7 @@ async def test_what_chooses_none_of_them_is_undecided(view: FakeKeywordView, ans
     assert (chosen.node_id, chosen.failure) == (None, None)
 
 
-async def test_every_function_has_a_default_where_the_model_fails(view: FakeKeywordView) -> None:
+async def test_every_function_has_a_default_if_the_model_fails(view: FakeKeywordView) -> None:
     for answer, failure in ((FAILED, "agent_failure"), (TimeoutError(), "agent_timeout"), ([1], "agent_failure")):
         agent, _ = make_agent(*[answer] * 4)
         nodes = find_apples(view)
@@ -111,7 +111,7 @@ async def test_without_a_model_every_function_has_its_default(view: FakeKeywordV
         ({"action": ["merge"], "node_id": 1}, DedupAction.CREATE_NEW, None),
     ],
 )
-async def test_a_new_keyword_is_one_that_was_shown_or_it_is_new(
+async def test_dedup_returns_a_shown_keyword_or_a_new_one(
     view: FakeKeywordView, answer: object, action: DedupAction, index: int | None
 ) -> None:
     agent, chat = make_agent(answer)
@@ -153,7 +153,7 @@ async def test_an_info_is_linked_to_shown_keywords_once_each_and_weakly_in_doubt
     assert chat.read_prompt()["info"].endswith("xend")
 
 
-async def test_an_answer_without_links_is_a_failure_and_one_with_none_is_not(view: FakeKeywordView) -> None:
+async def test_a_missing_link_list_is_a_failure_and_an_empty_one_is_not(view: FakeKeywordView) -> None:
     agent, _ = make_agent({"suggested_names": ["Zig"]}, {"links": []})
 
     failed = await agent.link_info(local(), view, "x", find_apples(view), BUDGET_S)
@@ -163,7 +163,7 @@ async def test_an_answer_without_links_is_a_failure_and_one_with_none_is_not(vie
     assert (none.links, none.failure) == ([], None)
 
 
-async def test_no_function_shows_what_the_caller_does_not_see_or_more_than_fits(view: FakeKeywordView) -> None:
+async def test_prompts_show_only_visible_keywords_up_to_the_limit(view: FakeKeywordView) -> None:
     view.edit(find_apples(view)[0].id, owner="user:bob", scopes=("user:bob",))
     agent, chat = make_agent({"node_id": 1}, {"links": []}, max_candidates=2)
 
@@ -174,7 +174,7 @@ async def test_no_function_shows_what_the_caller_does_not_see_or_more_than_fits(
     assert [len(read_fenced(question)["candidates"]) for question in chat.questions] == [1, 2]
 
 
-async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) -> None:
+async def test_only_possible_changes_are_proposed(view: FakeKeywordView) -> None:
     nodes = [ROOT_NODE, *list_keywords(view)]
     idx = {node.id: number for number, node in enumerate(nodes, 1)}
     fruit, company, languages, python, go, rust = (
@@ -265,7 +265,7 @@ async def test_stored_and_typed_text_stays_inside_the_fence(attack: str) -> None
         assert not {"\u2028", "\x85", "\x00", "\ud800"} & set(question.messages[1]["content"])
 
 
-async def test_a_long_query_a_long_list_and_a_deep_path_do_not_grow_a_prompt_without_bound() -> None:
+async def test_prompts_have_a_bounded_size() -> None:
     view = FakeKeywordView()
     above = ROOT_ID
     for _ in range(300):
@@ -291,7 +291,7 @@ async def test_a_long_query_a_long_list_and_a_deep_path_do_not_grow_a_prompt_wit
         ("reorganize", {"moves": [{"node_id": 1, "new_parent_id": 2}], "splits": []}),
     ],
 )
-def test_an_answer_in_the_form_that_is_asked_for_fits_its_schema(function: str, answer: dict[str, object]) -> None:
+def test_a_well_formed_answer_matches_its_schema(function: str, answer: dict[str, object]) -> None:
     assert not mismatch(answer, prompts.SCHEMAS[function])
     assert mismatch({"action": "fly", "links": 1, "moves": 1}, prompts.SCHEMAS[function])
 
@@ -311,7 +311,7 @@ def test_every_schema_is_that_of_a_question() -> None:
     assert all(question.schema is prompts.SCHEMAS[question.function] for question in questions)
 
 
-def test_what_is_recorded_of_an_answer_is_json_of_bounded_size() -> None:
+def test_recorded_answers_are_json_of_bounded_size() -> None:
     deep: list[Any] = []
     for _ in range(10_000):
         deep = [deep]

@@ -80,7 +80,7 @@ class TreeServices:
             await task
 
 
-async def test_a_keyword_that_is_refused_after_the_model_was_asked() -> None:
+async def test_calls_of_a_refused_keyword_are_logged() -> None:
     tree = TreeServices({"action": "create_new"}, point_to("top"))
     await tree.create_keyword("top")
     tree.chat.happens = lambda: tree.create_keyword("taken")
@@ -91,7 +91,7 @@ async def test_a_keyword_that_is_refused_after_the_model_was_asked() -> None:
     assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["dedup_check", "pick_branch"])]
 
 
-async def test_an_info_that_is_refused_after_the_model_was_asked() -> None:
+async def test_calls_of_a_refused_info_are_logged() -> None:
     tree = TreeServices({"links": []})
     keyword_id = await tree.create_keyword("top")
     tree.chat.happens = lambda: tree.keywords.delete(ANN, keyword_id, Deletion())
@@ -102,7 +102,7 @@ async def test_an_info_that_is_refused_after_the_model_was_asked() -> None:
     assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["link_info"])]
 
 
-async def test_a_retry_that_asked_while_the_first_request_was_under_way() -> None:
+async def test_calls_of_a_concurrent_retry_are_logged() -> None:
     tree = TreeServices(point_to("top"))
     await tree.create_keyword("top")
     tree.chat.happens = lambda: tree.keywords.create(ANN, NewKeyword("one"), KEY, auto_place=False)
@@ -113,7 +113,7 @@ async def test_a_retry_that_asked_while_the_first_request_was_under_way() -> Non
     assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 
 
-async def test_what_is_written_is_kept_once() -> None:
+async def test_calls_of_a_write_are_logged_once() -> None:
     tree = TreeServices(point_to("top"), {"links": []})
     await tree.create_keyword("top")
 
@@ -131,7 +131,7 @@ def tree() -> TreeServices:
     return TreeServices(point_to("top", "jump"), NEVER)
 
 
-async def test_the_rounds_of_a_search_that_is_broken_off(tree: TreeServices) -> None:
+async def test_calls_of_a_cancelled_search_are_logged(tree: TreeServices) -> None:
     await tree.create_keyword("below", parent_id=await tree.create_keyword("top"))
 
     await tree.cancel_while_asked(tree.search.search(ANN, "what nobody named"), asked=2)
@@ -139,7 +139,7 @@ async def test_the_rounds_of_a_search_that_is_broken_off(tree: TreeServices) -> 
     assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 
 
-async def test_the_rounds_of_a_placing_that_is_broken_off(tree: TreeServices) -> None:
+async def test_calls_of_a_cancelled_placement_are_logged(tree: TreeServices) -> None:
     await tree.create_keyword("below", parent_id=await tree.create_keyword("top"))
 
     await tree.cancel_while_asked(tree.keywords.create(ANN, NewKeyword("new")), asked=2)
@@ -147,7 +147,7 @@ async def test_the_rounds_of_a_placing_that_is_broken_off(tree: TreeServices) ->
     assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 
 
-async def test_the_questions_of_a_plan_that_is_broken_off() -> None:
+async def test_calls_of_a_cancelled_plan_are_logged() -> None:
     tree = TreeServices({"moves": []}, NEVER)
     for number in range(SHOWN_A_CALL + 1):
         await tree.create_keyword(f"keyword {number}")

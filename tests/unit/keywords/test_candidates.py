@@ -55,7 +55,7 @@ def test_recent_matches_come_first_and_are_not_shown_twice() -> None:
     assert names_of(shown) == ["Go", "编程语言", "技术", "生活", "网络", "菜谱", "Python"]
 
 
-def test_what_is_near_the_query_comes_before_recent_matches_and_both_leave_most_places_to_the_tree() -> None:
+def test_near_and_recent_keywords_leave_most_slots_to_the_tree() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
     leaves = [view.id_of(f"leaf {number}") for number in range(40)]
 
@@ -67,7 +67,7 @@ def test_what_is_near_the_query_comes_before_recent_matches_and_both_leave_most_
     assert (page.has_more, page.next_offset) == (True, 30)
 
 
-def test_pages_show_every_keyword_of_a_wide_tree_whatever_was_recent() -> None:
+def test_pages_show_every_keyword_of_a_wide_tree() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(1_500)})
     visible_tree = VisibleTree(view, local())
     first = visible_tree.list_first_page([], [view.id_of("leaf 7")], 50)
@@ -83,7 +83,7 @@ def test_pages_show_every_keyword_of_a_wide_tree_whatever_was_recent() -> None:
     assert first.upper == visible_tree.list_first_page([], [], 50).upper
 
 
-def test_an_outline_names_what_is_above_each_keyword_before_it() -> None:
+def test_an_outline_lists_ancestors_before_each_keyword() -> None:
     view = tree_of(SHAPE)
     nodes = [node for node in (find_keyword(view, view.id_of(name)) for name in ("Go", "菜谱", "Python")) if node]
 
@@ -99,7 +99,7 @@ def test_an_outline_names_what_is_above_each_keyword_before_it() -> None:
     ]
 
 
-def test_a_recent_match_that_is_gone_hidden_or_the_root_is_skipped() -> None:
+def test_deleted_hidden_and_root_recent_matches_are_skipped() -> None:
     view = tree_of(SHAPE)
     secret = view.put("secret", view.id_of("技术"), owner="user:bob", scopes=("user:bob",))
     go = view.id_of("Go")
@@ -111,7 +111,7 @@ def test_a_recent_match_that_is_gone_hidden_or_the_root_is_skipped() -> None:
     assert shown == ["菜谱", "技术", "生活", "编程语言", "网络", "Python"]
 
 
-def test_what_hangs_below_something_hidden_is_shown_without_its_name_in_the_path() -> None:
+def test_hidden_ancestors_are_left_out_of_paths() -> None:
     view = tree_of(SHAPE)
     view.edit(view.id_of("编程语言"), owner="user:bob", scopes=("user:bob",))
     visible_tree = VisibleTree(view, caller(user_id="ann"))
@@ -131,7 +131,7 @@ def test_what_hangs_below_something_hidden_is_shown_without_its_name_in_the_path
     ]
 
 
-def test_the_walk_ends_when_the_places_are_taken() -> None:
+def test_the_walk_ends_at_the_candidate_limit() -> None:
     view = CountingView()
     for number in range(60):
         view.put("below", view.put(f"top {number}").id)
@@ -151,7 +151,7 @@ def test_several_branches_take_turns() -> None:
     assert shown == ["w0", "n0", "w1", "n1", "w2", "w3", "w4", "w5", "w6", "w7"]
 
 
-def test_a_cycle_that_no_verb_makes_ends_the_walk_all_the_same() -> None:
+def test_a_cycle_in_the_tree_ends_the_walk() -> None:
     view = tree_of({"a": {"b": {"c": {}}}})
     view.edit("k0", parent_id="k2")
     visible_tree = VisibleTree(view, local())
@@ -160,7 +160,7 @@ def test_a_cycle_that_no_verb_makes_ends_the_walk_all_the_same() -> None:
     assert visible_tree.list_first_page([], [], 50).nodes == []
 
 
-def test_a_candidate_has_its_description_where_it_is_wanted_and_its_counts() -> None:
+def test_a_candidate_has_counts_and_an_optional_description() -> None:
     view = FakeKeywordView()
     visible_tree = VisibleTree(view, local())
     bare, told = view.put("Go"), view.put("Python", description="一门\n语言" * 200)
@@ -187,7 +187,7 @@ def test_hidden_infos_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 10, 1_000])
-def test_a_path_of_any_depth_keeps_its_two_ends(depth: int) -> None:
+def test_a_long_path_keeps_both_ends(depth: int) -> None:
     path = join_path([f"name {number}" for number in range(depth)])
 
     assert len(path) <= MAX_PATH

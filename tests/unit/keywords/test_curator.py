@@ -87,7 +87,7 @@ def by_name(build: Callable[[dict[str, int]], object]) -> Callable[[ChatRequest]
     return lambda question: build({node["name"]: node["idx"] for node in read_fenced(question)["nodes"]})
 
 
-async def test_a_plan_says_what_to_do_and_why_and_changes_nothing() -> None:
+async def test_a_plan_has_steps_with_reasons_and_changes_nothing() -> None:
     garden = CuratedTree()
     await garden.plant("Python", "Python 装饰器", "Go", "go")
     before, seq = garden.rows(), garden.store.last_seq
@@ -120,7 +120,7 @@ async def test_after_a_plan_the_rules_find_nothing_more() -> None:
     assert garden.parent_of("k8s 1") == garden.ids["K8s"]
 
 
-async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rules() -> None:
+async def test_model_steps_on_shown_keywords_follow_rule_steps() -> None:
     answer = by_name(
         lambda idx: {
             "merges": [{"node_id": idx["蟒蛇"], "into_id": idx["Python"]}, {"node_id": 99, "into_id": 1}],
@@ -153,7 +153,7 @@ async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rul
     assert garden.parent_of("蟒蛇") is None
 
 
-async def test_a_model_has_its_share_of_the_steps_where_the_rules_find_more_than_enough() -> None:
+async def test_model_steps_have_a_share_if_rules_find_too_many() -> None:
     garden = CuratedTree(ACCEPT, by_name(lambda idx: {"moves": [{"node_id": idx["Go"], "new_parent_id": idx["语言"]}]}))
     await garden.plant("Go", "语言", "Python")
     await garden.keywords.create_batch(local(), [NewKeyword(f"Python {number}") for number in range(300)])
@@ -165,7 +165,7 @@ async def test_a_model_has_its_share_of_the_steps_where_the_rules_find_more_than
     assert [step["node"]["name"] for step in plan["steps"] if step["to"]["name"] != "Python"] == ["Go"]
 
 
-async def test_every_call_is_noted_for_replay() -> None:
+async def test_every_call_is_logged_for_replay() -> None:
     garden = CuratedTree(by_name(lambda idx: {"moves": [{"node_id": idx["a"], "new_parent_id": idx["b"]}]}))
     await garden.plant("a", "b")
 
@@ -179,7 +179,7 @@ async def test_every_call_is_noted_for_replay() -> None:
     assert set(call["choices"].values()) == {ROOT_ID, garden.ids["a"], garden.ids["b"]}
 
 
-async def test_a_large_tree_is_shown_in_parts_each_with_the_top_and_not_beyond_ten() -> None:
+async def test_a_large_tree_is_shown_in_at_most_ten_parts() -> None:
     many = MAX_CALLS * (SHOWN_A_CALL - 1) + 5
     garden = CuratedTree(*[{}] * (MAX_CALLS + 5))
     for begin in range(0, many, 1_000):
@@ -209,7 +209,7 @@ async def test_all_calls_share_one_budget() -> None:
     assert garden.chat.budgets[1] <= garden.chat.budgets[0] <= 0.2
 
 
-async def test_a_model_may_refuse_a_step_of_the_rules_and_sees_what_is_known_of_both_ends() -> None:
+async def test_a_model_may_refuse_rule_steps_and_sees_both_keywords() -> None:
     garden = CuratedTree({"refused": [1]}, {})
     await garden.plant("Python", description="A language.")
     await garden.plant("Python 装饰器", "Go 并发")
@@ -223,7 +223,7 @@ async def test_a_model_may_refuse_a_step_of_the_rules_and_sees_what_is_known_of_
     assert [step["node"]["name"] for step in plan["steps"]] == ["Go 并发"]
 
 
-async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then() -> None:
+async def test_a_plan_uses_the_state_after_the_model_calls() -> None:
     garden = CuratedTree()
     await garden.plant("Python", "Python 装饰器", "Go", "语言", "gone")
 
@@ -248,7 +248,7 @@ async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then()
     assert (await curator.apply(local(), plan)).operation_id is not None
 
 
-async def test_what_the_caller_cannot_see_is_no_scope_and_in_no_plan() -> None:
+async def test_hidden_keywords_are_neither_scope_nor_part_of_a_plan() -> None:
     garden = CuratedTree()
     await garden.plant("Go")
     await garden.plant("go", scopes=["user:owner"])
@@ -263,7 +263,7 @@ async def test_what_the_caller_cannot_see_is_no_scope_and_in_no_plan() -> None:
     assert (await garden.curator.metrics(ANN))["nodes"] == 1
 
 
-async def test_what_lies_under_uncategorised_is_unplaced_too() -> None:
+async def test_children_of_uncategorised_are_unplaced() -> None:
     garden = CuratedTree(options=TreeOptions(uncategorized_name="未分类"))
     await garden.plant("Python", "未分类", "工具")
     await garden.plant("Python 装饰器", below="未分类")
@@ -274,7 +274,7 @@ async def test_what_lies_under_uncategorised_is_unplaced_too() -> None:
     assert [step["node"]["name"] for step in plan["steps"]] == ["Python 装饰器"]
 
 
-async def test_an_account_that_nobody_wrote_to_needs_nothing() -> None:
+async def test_an_empty_account_has_an_empty_plan() -> None:
     garden = CuratedTree({"moves": []})
 
     plan = await garden.curator.reorganize(local())
@@ -286,7 +286,7 @@ async def test_an_account_that_nobody_wrote_to_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize("verb", ["metrics", "reorganize"])
-async def test_others_are_served_while_a_large_tree_is_gone_through(verb: str) -> None:
+async def test_planning_a_large_tree_yields_to_other_tasks(verb: str) -> None:
     garden = CuratedTree()
     for begin in range(0, 5_000, 1_000):
         items = [NewKeyword(f"n {number}") for number in range(begin, begin + 1_000)]

@@ -59,7 +59,7 @@ async def test_a_decision_becomes_an_operation_that_changes_nothing() -> None:
     assert (log.dropped, log.failed) == (0, 0)
 
 
-async def test_no_calls_and_a_log_that_is_off_write_nothing() -> None:
+async def test_no_calls_or_a_disabled_log_write_nothing() -> None:
     store = MemoryStore(FakeClock(), CountedIds())
     on, off = DecisionLog(store), DecisionLog(store, enabled=False)
 
@@ -71,7 +71,7 @@ async def test_no_calls_and_a_log_that_is_off_write_nothing() -> None:
     assert await list_operations(store) == []
 
 
-async def test_what_is_noted_later_does_not_change_what_was_noted() -> None:
+async def test_later_changes_do_not_alter_logged_calls() -> None:
     store, calls = MemoryStore(FakeClock(), CountedIds()), list(CALLS)
     log = DecisionLog(store)
 
@@ -82,7 +82,7 @@ async def test_what_is_noted_later_does_not_change_what_was_noted() -> None:
     assert (await list_operations(store))[0].agent_io == tuple(CALLS)
 
 
-async def test_noting_waits_for_nothing_and_what_is_too_much_is_dropped_and_counted() -> None:
+async def test_logging_never_waits_and_counts_dropped_decisions() -> None:
     store = GatedStore()
     log = DecisionLog(store, limit=3)
 
@@ -98,7 +98,7 @@ async def test_noting_waits_for_nothing_and_what_is_too_much_is_dropped_and_coun
 
 
 @pytest.mark.parametrize("problem", [StorageFull("full"), ReadOnly("read-only")])
-async def test_a_log_that_cannot_be_written_is_counted_and_raises_nothing(problem: Exception) -> None:
+async def test_write_failures_of_the_log_are_counted_and_not_raised(problem: Exception) -> None:
     store = GatedStore(problem)
     store.gate.set()
     log = DecisionLog(store)

@@ -176,7 +176,7 @@ FIELDS = ("action", "node_id", "node_ids", "reason", "links", "suggested_names",
         pytest.param(TextlessError(), id="an error without a text"),
     ],
 )
-async def test_an_answer_that_raises_where_it_is_read_is_a_failure(
+async def test_an_answer_that_raises_when_read_is_a_failure(
     ask: Callable[[KeywordAgent, FakeKeywordView], Awaitable[AgentOutcome]], answer: object
 ) -> None:
     view, chat = hostile_tree(), QueuedChat([answer])
@@ -190,7 +190,7 @@ async def test_an_answer_that_raises_where_it_is_read_is_a_failure(
 
 @pytest.mark.parametrize("ask", FUNCTIONS)
 @pytest.mark.parametrize("field", FIELDS)
-async def test_a_field_that_has_no_text_or_no_end_is_answered_like_any_other(
+async def test_unprintable_or_endless_fields_are_handled(
     ask: Callable[[KeywordAgent, FakeKeywordView], Awaitable[AgentOutcome]], field: str
 ) -> None:
     good: dict[str, object] = {"action": "match", "node_id": 1, "links": [{"keyword_id": 1, "relation": "PRIMARY"}]}
@@ -202,7 +202,7 @@ async def test_a_field_that_has_no_text_or_no_end_is_answered_like_any_other(
         check_outcome(ended, chat, view)
 
 
-async def test_a_client_that_returns_no_reply_at_all_has_failed() -> None:
+async def test_a_missing_reply_is_a_failure() -> None:
     class Mute(QueuedChat):
         async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
             await super().chat(question, timeout_s)

@@ -334,7 +334,9 @@ class WaitingChat:
         ("/api/keywords/reorganize", {}),
     ],
 )
-async def test_nobody_waits_for_a_model_that_thinks(tmp_path: Path, path: str, body: dict[str, Any] | None) -> None:
+async def test_a_slow_model_does_not_block_other_requests(
+    tmp_path: Path, path: str, body: dict[str, Any] | None
+) -> None:
     model = WaitingChat()
     async with service_with(model, tmp_path) as service, asyncio.timeout(WAIT_S):
         await service.keyword("Python")
@@ -401,7 +403,7 @@ class ObedientChat:
 
 
 @pytest.mark.parametrize("told", ["outside", "inside"])
-async def test_the_obedient_model_obeys_what_no_fence_holds(told: str) -> None:
+async def test_the_obedient_model_follows_orders_outside_a_fence(told: str) -> None:
     fence = f"<data>\n{{}}\n</data>\n{ORDER}" if told == "outside" else f"<data>\n{ORDER[:2]}{ORDER}\n</data>"
     model = ObedientChat()
 
@@ -411,7 +413,7 @@ async def test_the_obedient_model_obeys_what_no_fence_holds(told: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-async def test_what_somebody_stored_is_data_to_the_model_and_never_an_order(tmp_path: Path, text: str) -> None:
+async def test_stored_text_never_becomes_an_order_to_the_model(tmp_path: Path, text: str) -> None:
     model = ObedientChat()
     async with service_with(model, tmp_path, describe_candidates=True, auto_link_creates=True) as service:
         for number in range(2):

@@ -30,7 +30,7 @@ def keyword_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
 DESCENDED = {"path": ["root", "a"], "reason": "r"}
 
 
-def test_a_value_is_kept_until_its_time_is_over() -> None:
+def test_a_value_is_cached_until_it_expires() -> None:
     clock = FakeClock()
     cache = ResultCache(clock)
     cache.put("exact:x", "found", 3_600, [A])
@@ -43,7 +43,7 @@ def test_a_value_is_kept_until_its_time_is_over() -> None:
     assert cache.get("exact:x") is None
 
 
-def test_what_rests_on_the_touched_goes_and_nothing_else() -> None:
+def test_invalidation_drops_exactly_the_dependent_values() -> None:
     cache = ResultCache(FakeClock())
     cache.put("on a", 1, 60, [A])
     cache.put("on a and b", 2, 60, [A, B])
@@ -56,7 +56,7 @@ def test_what_rests_on_the_touched_goes_and_nothing_else() -> None:
     assert [cache.get(key) for key in ("on b", "on a of another account")] == [3, 4]
 
 
-def test_what_is_older_than_the_touches_that_are_remembered_is_only_asked_again() -> None:
+def test_values_older_than_remembered_invalidations_are_misses() -> None:
     cache = ResultCache(FakeClock(), remembered=2)
     cache.put("older", 1, 60, [A])
     cache.invalidate("default", ["c", "d"])
@@ -72,7 +72,7 @@ def test_what_is_older_than_the_touches_that_are_remembered_is_only_asked_again(
     assert [cache.get(key) for key in ("older", "newer")] == [None, 2]
 
 
-def test_over_capacity_what_was_read_longest_ago_goes() -> None:
+def test_over_capacity_the_least_recently_read_value_is_dropped() -> None:
     cache = ResultCache(FakeClock(), capacity=2)
     cache.put("x", 1, 60, [A])
     cache.put("y", 2, 60, [A])
@@ -83,7 +83,7 @@ def test_over_capacity_what_was_read_longest_ago_goes() -> None:
     assert [cache.get(key) for key in "xyz"] == [1, None, 3]
 
 
-def test_wide_values_take_the_place_of_several() -> None:
+def test_values_with_many_dependencies_use_several_slots() -> None:
     cache = ResultCache(FakeClock(), capacity=4)
     cache.put("x", 1, 60, [A])
     cache.put("y", 2, 60, [A])
@@ -93,7 +93,7 @@ def test_wide_values_take_the_place_of_several() -> None:
     assert [cache.get(key) for key in ("x", "y", "wide")] == [None, 2, 3]
 
 
-def test_a_value_for_which_all_others_would_have_to_go_is_not_kept() -> None:
+def test_a_value_larger_than_the_cache_is_not_cached() -> None:
     cache = ResultCache(FakeClock(), capacity=4)
     cache.put("x", 1, 60, [A])
 
@@ -102,7 +102,7 @@ def test_a_value_for_which_all_others_would_have_to_go_is_not_kept() -> None:
     assert (cache.get("x"), cache.get("too wide")) == (1, None)
 
 
-def test_a_clock_that_is_set_back_makes_nothing_immortal() -> None:
+def test_values_expire_after_the_clock_is_set_back() -> None:
     clock = FakeClock()
     cache = ResultCache(clock)
     cache.put("descend:x", DESCENDED, 3_600, [A])
@@ -157,7 +157,7 @@ def test_a_clock_that_is_set_back_makes_nothing_immortal() -> None:
         pytest.param("knowledge", None, {"id": "x"}, set(), id="something else"),
     ],
 )
-def test_a_change_touches_what_answers_rest_on(
+def test_a_change_invalidates_dependent_answers(
     collection: str, before: dict[str, Any] | None, after: dict[str, Any], expected: set[str]
 ) -> None:
     of_any = {ANY_KEYWORD} if collection == KEYWORDS else set()
@@ -238,7 +238,7 @@ TestCacheAgainstModel = CacheMachine.TestCase
 TestCacheAgainstModel.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
-def test_the_texts_of_all_answers_have_a_bound_and_no_answer_takes_it_all() -> None:
+def test_cached_texts_have_a_total_and_a_single_size_limit() -> None:
     cache = ResultCache(FakeClock(), capacity_bytes=1600)
 
     for number in range(40):

@@ -70,7 +70,7 @@ def retry_key(body: str = "b-1") -> IdempotencyKey:
         ({"action": "match", "node_id": 99}, "agent_failure"),
     ],
 )
-async def test_where_the_model_fails_on_its_way_the_keyword_goes_as_far_as_it_had_come(
+async def test_a_failing_model_places_the_keyword_at_its_last_position(
     store: MemoryStore, answer: object, reason: str
 ) -> None:
     others = service_on(store)
@@ -90,7 +90,7 @@ async def test_where_the_model_fails_on_its_way_the_keyword_goes_as_far_as_it_ha
     assert len((await get_last_operation(store)).agent_io or ()) == 3
 
 
-async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_asked_again(store: MemoryStore) -> None:
+async def test_a_failed_model_is_not_asked_again_if_its_parent_is_deleted(store: MemoryStore) -> None:
     others = service_on(store)
     top = await create_keyword(others, "技术")
     await create_keyword(others, "编程语言", parent_id=top)
@@ -105,7 +105,7 @@ async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_as
     assert (created.degraded, len(agent.chat.questions)) == (["llm"], 2)
 
 
-async def test_a_model_that_fails_at_the_root_leaves_the_keyword_there(store: MemoryStore) -> None:
+async def test_a_model_that_fails_at_the_root_places_below_the_root(store: MemoryStore) -> None:
     await create_keyword(service_on(store), "top")
     options = TreeOptions(uncategorized_name="未分类")
 
@@ -115,7 +115,7 @@ async def test_a_model_that_fails_at_the_root_leaves_the_keyword_there(store: Me
     assert (created.row["level"], created.degraded) == (1, ["llm"])
 
 
-async def test_what_will_be_refused_is_refused_before_the_model_is_asked(store: MemoryStore) -> None:
+async def test_invalid_keywords_are_refused_before_the_model_call(store: MemoryStore) -> None:
     chat = QueuedChat([point_to("top")])
     service = service_on(store, chat)
     await create_keyword(service, "top")
@@ -149,7 +149,7 @@ class InterruptedAgent(KeywordAgent):
         return decision
 
 
-async def test_a_parent_that_goes_while_the_model_thinks_is_asked_for_again(store: MemoryStore) -> None:
+async def test_a_parent_deleted_during_the_call_is_asked_for_again(store: MemoryStore) -> None:
     others = service_on(store)
     first, second = await create_keyword(others, "first"), await create_keyword(others, "second")
 
@@ -164,7 +164,7 @@ async def test_a_parent_that_goes_while_the_model_thinks_is_asked_for_again(stor
     assert len((await get_last_operation(store)).agent_io or ()) == 2
 
 
-async def test_a_keyword_whose_parents_keep_going_ends_below_the_root_and_says_so(store: MemoryStore) -> None:
+async def test_a_keyword_with_repeatedly_deleted_parents_goes_below_the_root(store: MemoryStore) -> None:
     others = service_on(store)
     doomed = [await create_keyword(others, "first"), await create_keyword(others, "second")]
 
@@ -180,7 +180,7 @@ async def test_a_keyword_whose_parents_keep_going_ends_below_the_root_and_says_s
     assert len(agent.chat.questions) == 2
 
 
-async def test_a_namesake_that_goes_while_the_model_thinks_takes_nothing_in(store: MemoryStore) -> None:
+async def test_a_namesake_deleted_during_the_call_is_no_merge_target(store: MemoryStore) -> None:
     others = service_on(store)
     there = await create_keyword(others, "Apple")
     agent = InterruptedAgent([dedup_answer("merge")], lambda: others.delete(ANN, there))
@@ -191,7 +191,7 @@ async def test_a_namesake_that_goes_while_the_model_thinks_takes_nothing_in(stor
     assert len((await get_last_operation(store)).agent_io or ()) == 1
 
 
-async def test_all_questions_of_one_creation_share_its_thirty_seconds(store: MemoryStore) -> None:
+async def test_all_calls_of_a_creation_share_thirty_seconds(store: MemoryStore) -> None:
     await create_keyword(service_on(store), "Node.js")
     chat = QueuedChat([dedup_answer("create_new", node_id=None), point_to("Node.js")])
 
@@ -201,7 +201,7 @@ async def test_all_questions_of_one_creation_share_its_thirty_seconds(store: Mem
     assert 0 < second < first <= 30
 
 
-async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryStore) -> None:
+async def test_uncategorised_is_created_once_for_unplaced_keywords(store: MemoryStore) -> None:
     options = TreeOptions(uncategorized_name="未分类")
     service = service_on(store, QueuedChat([{"action": "missing", "reason": "none"}] * 2), options)
     await create_keyword(service, "top")
@@ -217,7 +217,7 @@ async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryS
     assert await list_child_names(service) == ["top", "未分类"]
 
 
-async def test_a_model_is_told_the_aliases_and_the_description_of_what_it_places(store: MemoryStore) -> None:
+async def test_the_placement_prompt_has_aliases_and_description(store: MemoryStore) -> None:
     await create_keyword(service_on(store), "动物")
     chat = QueuedChat([point_to("动物")])
 
@@ -227,7 +227,7 @@ async def test_a_model_is_told_the_aliases_and_the_description_of_what_it_places
     assert (shown["query"], shown["aliases"], shown["description"]) == ("Crane", ["鹤"], "一种动物")
 
 
-async def test_a_retried_create_asks_no_model_again_and_is_answered_alike(store: MemoryStore) -> None:
+async def test_a_retried_create_repeats_the_answer_without_a_model_call(store: MemoryStore) -> None:
     await create_keyword(service_on(store), "编程语言")
     chat = QueuedChat([point_to("编程语言", reason="a language")] * 2)
     service = service_on(store, chat)
@@ -241,7 +241,7 @@ async def test_a_retried_create_asks_no_model_again_and_is_answered_alike(store:
     assert len(chat.questions) == 1
 
 
-async def test_a_retry_is_answered_though_an_alias_of_it_has_become_somebody_elses_name(store: MemoryStore) -> None:
+async def test_a_retry_is_answered_even_if_its_alias_is_now_taken(store: MemoryStore) -> None:
     service = service_on(store, QueuedChat())
     first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
     await create_keyword(service, "PY", parent_id=ROOT_ID)
@@ -275,7 +275,7 @@ async def test_a_keyword_that_is_another_spelling_becomes_an_alias(store: Memory
     assert [call["function"] for call in (await get_last_operation(store)).agent_io or ()] == ["dedup_check"]
 
 
-async def test_a_keyword_that_is_the_same_one_brings_what_that_lacks(store: MemoryStore) -> None:
+async def test_a_duplicate_adds_missing_fields_to_the_existing_keyword(store: MemoryStore) -> None:
     there = await create_keyword(service_on(store), "Python", aliases=["py"])
 
     new = NewKeyword("python", aliases=["PY", "Python 3"], description="a language", metadata={"a": 1})
@@ -286,7 +286,7 @@ async def test_a_keyword_that_is_the_same_one_brings_what_that_lacks(store: Memo
     assert (row["metadata"], answered.decided) == ({"a": 1}, {"dedup": "merge", "into": there})
 
 
-async def test_what_the_same_keyword_has_already_is_not_written_and_the_question_is_kept(store: MemoryStore) -> None:
+async def test_a_duplicate_without_new_data_logs_only_the_decision(store: MemoryStore) -> None:
     there = await create_keyword(service_on(store), "Python")
 
     answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("Python"))
@@ -296,7 +296,7 @@ async def test_what_the_same_keyword_has_already_is_not_written_and_the_question
     assert (operation.op, operation.changes, len(operation.agent_io or ())) == ("agent_decision", [], 1)
 
 
-async def test_a_failed_judgement_makes_the_keyword_and_says_so(store: MemoryStore) -> None:
+async def test_a_failed_dedup_creates_the_keyword_and_is_reported(store: MemoryStore) -> None:
     await create_keyword(service_on(store), "Apple")
 
     failed = await create_with_dedup(store, FAILED, NewKeyword("apple"))
@@ -307,7 +307,7 @@ async def test_a_failed_judgement_makes_the_keyword_and_says_so(store: MemorySto
         assert answered.operation_id is not None
 
 
-async def test_nothing_flows_into_somebody_elses_keyword(store: MemoryStore) -> None:
+async def test_a_duplicate_is_not_merged_into_a_foreign_keyword(store: MemoryStore) -> None:
     theirs = await create_keyword(service_on(store), "Apple", BOB)
 
     answered = await create_with_dedup(store, dedup_answer("merge"), NewKeyword("apple", description="fruit"))
@@ -316,7 +316,7 @@ async def test_nothing_flows_into_somebody_elses_keyword(store: MemoryStore) -> 
     assert (await read_keyword(service_on(store), theirs))["description"] == ""
 
 
-async def test_no_model_is_asked_where_no_keyword_that_is_seen_has_the_name(store: MemoryStore) -> None:
+async def test_no_dedup_call_without_a_visible_namesake(store: MemoryStore) -> None:
     chat = QueuedChat([dedup_answer("merge")])
     service = service_on(store, chat)
     await create_keyword(service, "Apple", BOB, scopes=["user:owner"])
@@ -326,7 +326,7 @@ async def test_no_model_is_asked_where_no_keyword_that_is_seen_has_the_name(stor
     assert (chat.questions, answered.decided) == ([], {})
 
 
-async def test_more_children_than_are_read_in_a_turn_are_all_shown(service: KeywordService) -> None:
+async def test_children_beyond_one_batch_are_all_shown(service: KeywordService) -> None:
     names = [f"k{number}" for number in range(1_000)]
     top = await create_keyword(service, "top")
     await service.create_batch(ANN, [NewKeyword(name, parent_id=top) for name in names])

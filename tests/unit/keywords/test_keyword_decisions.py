@@ -60,7 +60,7 @@ def test_a_name_that_is_sent_again_is_keyed_by_the_rules_of_today() -> None:
     assert patch_row(old, description="a snake")["normalized"] == ["PYTHON"]
 
 
-def test_aliases_that_say_what_the_name_or_another_one_says_are_left_out() -> None:
+def test_aliases_equal_to_the_name_or_each_other_are_dropped() -> None:
     row = row_of("Python", aliases=["python", "py", "PY", "Python 3", "Python"])
 
     assert row["aliases"] == ["py", "Python 3"]
@@ -81,7 +81,7 @@ def test_aliases_that_say_what_the_name_or_another_one_says_are_left_out() -> No
         ({"description": "d" * 4_097}, "description"),
     ],
 )
-def test_what_could_not_be_found_or_is_over_a_limit_is_refused(fields: dict[str, Any], field: str) -> None:
+def test_unsearchable_names_and_values_over_limits_are_refused(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         row_of(**fields)
     assert [error.field for error in refused.value.errors] == [field]
@@ -90,7 +90,7 @@ def test_what_could_not_be_found_or_is_over_a_limit_is_refused(fields: dict[str,
     assert [error.field for error in refused.value.errors] == [field]
 
 
-def test_a_new_name_brings_new_keys_and_the_others_stay() -> None:
+def test_renaming_replaces_only_the_keys_of_the_name() -> None:
     after = patch_row(row_of("Pyton", aliases=["py"]), name="算法", scopes=["team:web", "team:web"])
 
     assert (after["name"], after["normalized"], after["pinyin"]) == ("算法", ["算法", "py"], ["suanfa", "sf"])
@@ -108,7 +108,7 @@ def test_an_alias_that_a_keyword_has_stays_when_the_list_is_sent_again() -> None
     assert after["normalized"] == ["python", "py"]
 
 
-def test_a_keyword_that_takes_the_name_of_its_alias_loses_that_alias() -> None:
+def test_renaming_to_an_alias_removes_that_alias() -> None:
     after = patch_row(row_of("JS", aliases=["JavaScript"]), name="JavaScript")
 
     assert (after["aliases"], after["normalized"]) == ([], ["javascript"])
@@ -128,7 +128,7 @@ def test_the_root_is_renamed_and_described_and_never_found() -> None:
             apply_patch(root, name=name)
 
 
-def test_an_alias_is_added_once_and_another_spelling_beside_it() -> None:
+def test_another_spelling_is_added_once_as_an_alias() -> None:
     after = keyword_rules.add_alias(row_of("C"), "c", TEXT, LATER)
 
     assert after is not None
@@ -148,7 +148,7 @@ def test_an_alias_without_a_normal_form_or_without_room_is_refused() -> None:
         keyword_rules.add_alias(full, "one more", TEXT, LATER)
 
 
-def test_an_alias_is_removed_by_its_spelling_first_and_else_by_its_normal_form() -> None:
+def test_an_alias_is_removed_by_exact_spelling_or_normal_form() -> None:
     row = keyword_rules.add_alias(row_of("Python", aliases=["py", "snake"]), "PY", TEXT, START)
     assert row is not None
 
@@ -162,7 +162,7 @@ def test_an_alias_is_removed_by_its_spelling_first_and_else_by_its_normal_form()
             keyword_rules.remove_alias(row, unknown, TEXT, LATER)
 
 
-def test_a_keyword_takes_in_what_it_lacks_of_another_one() -> None:
+def test_a_merge_adds_missing_fields_of_the_other_keyword() -> None:
     into = row_of("JavaScript", aliases=["ECMAScript"], metadata={"a": 1})
     other = row_of(
         "JS", aliases=["javascript", "ecma script", "js", "Node"], description="d", metadata={"a": 2, "b": 3}
@@ -177,7 +177,7 @@ def test_a_keyword_takes_in_what_it_lacks_of_another_one() -> None:
     assert keyword_rules.merge_rows(after, other, TEXT, LATER) is None
 
 
-def test_more_aliases_than_there_is_room_for_are_not_taken_in() -> None:
+def test_a_merge_over_the_alias_limit_is_refused() -> None:
     full = row_of("A", aliases=[f"a{number}" for number in range(200)])
 
     with pytest.raises(Conflict) as refused:
@@ -198,7 +198,7 @@ def test_metadata_is_64_levels_deep_at_most() -> None:
 # undo
 
 
-def test_an_undo_leaves_no_keyword_that_could_not_have_been_saved() -> None:
+def test_undone_keywords_are_validated() -> None:
     keyword_rules.validate(lambda _collection, _row_id: None, [row_of(), tree.make_root_row()])
 
     for row in ({**row_of(), "normalized": []}, {**row_of(), "aliases": ["a"] * 201}):

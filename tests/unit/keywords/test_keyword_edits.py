@@ -68,7 +68,7 @@ def rows_by_id(writes: Sequence[Write], collection: str) -> dict[str, Mapping[st
 # merge
 
 
-def test_a_link_that_the_other_once_had_goes_on_with_its_versions(view: FakeKeywordView) -> None:
+def test_a_restored_link_continues_its_versions(view: FakeKeywordView) -> None:
     link(view, "i-1", "Python", EXAMPLE)
     once = make_link_id("i-1", view.id_of("Go"))
     row = info_rules.new_link_row("i-1", view.id_of("Go"), PRIMARY, "user", None, 0.0)
@@ -80,7 +80,7 @@ def test_a_link_that_the_other_once_had_goes_on_with_its_versions(view: FakeKeyw
     assert "deleted" not in links[once]
 
 
-def test_a_merge_that_adds_nothing_writes_the_other_all_the_same_so_that_its_answer_can_be_repeated(
+def test_a_merge_without_additions_still_writes_the_target(
     view: FakeKeywordView,
 ) -> None:
     view.put("go ", view.id_of("算法"))
@@ -95,7 +95,7 @@ def test_a_merge_that_adds_nothing_writes_the_other_all_the_same_so_that_its_ans
 # delete
 
 
-def test_infos_of_what_is_deleted_go_to_what_it_hung_below_without_doubles(view: FakeKeywordView) -> None:
+def test_infos_of_deleted_keywords_move_to_the_parent_once(view: FakeKeywordView) -> None:
     language, python, fast_api = (view.id_of(name) for name in ("语言", "Python", "FastAPI"))
     link(view, "moves", "FastAPI", EXAMPLE)
     link(view, "twice", "Python", RELATED)
@@ -115,14 +115,14 @@ def test_infos_of_what_is_deleted_go_to_what_it_hung_below_without_doubles(view:
     assert (edit.reply["links"], edit.reply["reattached_to"]) == ({"moved": 2, "dropped": 2}, language)
 
 
-def test_infos_of_a_keyword_that_lost_its_parent_go_to_the_root(view: FakeKeywordView) -> None:
+def test_infos_of_a_keyword_without_parent_move_to_the_root(view: FakeKeywordView) -> None:
     link(view, "i-1", "Go")
     view.drop(view.id_of("语言"))
 
     assert delete_subtree(view, "Go").reply["reattached_to"] == ROOT_ID
 
 
-def test_forbidding_names_up_to_twenty_infos_and_lets_go_what_has_none(view: FakeKeywordView) -> None:
+def test_forbid_names_up_to_twenty_infos_and_allows_empty_keywords(view: FakeKeywordView) -> None:
     for number in range(25):
         link(view, f"i-{number}", "FastAPI")
 

@@ -26,7 +26,7 @@ def node_of(view: FakeKeywordView, name: str) -> Node:
     return node
 
 
-def test_a_path_leaves_out_what_is_hidden_from_its_levels_too(view: FakeKeywordView) -> None:
+def test_hidden_keywords_are_left_out_of_a_path_and_its_levels(view: FakeKeywordView) -> None:
     view.edit(view.id_of("Python"), owner="user:bob", scopes=("user:bob",))
     node = node_of(view, "FastAPI")
 

@@ -47,7 +47,7 @@ def split(*groups: object) -> dict[str, object]:
     return {"kind": "split", "node": ref("a"), "groups": list(groups)}
 
 
-def test_the_steps_of_a_plan_are_read_as_they_were_written() -> None:
+def test_a_rendered_plan_parses_to_the_same_steps() -> None:
     undescribed = [NodeRef("a", 1, "A", "root / A")]
     plan = CurationPlan("root", "root", "2026-03-05T12:00:00.000Z", "4", STEPS, undescribed, 1, ["llm"])
 
@@ -62,7 +62,7 @@ def test_a_step_names_every_keyword_that_it_rests_on() -> None:
     assert [[item.id for item in list_refs(step)] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
 
 
-def test_a_plan_needs_no_more_than_what_is_to_be_done() -> None:
+def test_a_plan_needs_only_its_steps() -> None:
     assert parse_steps(plan_of(move())) == [MoveStep(NodeRef("a", 1), NodeRef("b", 1))]
     assert parse_steps(plan_of()) == []
 
@@ -105,7 +105,7 @@ def test_a_plan_needs_no_more_than_what_is_to_be_done() -> None:
         (plan_of(*[split({"name": "G", "children": [ref()] * MAX_CHILDREN})] * 2), "plan.steps"),
     ],
 )
-def test_what_is_no_plan_is_refused_by_the_name_of_its_field(plan: dict[str, Any], field: str) -> None:
+def test_an_invalid_plan_is_refused_with_its_field(plan: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_steps(plan)
 

@@ -9,7 +9,7 @@ from tests.builders import caller, local
 IDS = st.sampled_from("abcdef")
 
 
-def test_a_path_is_touched_so_that_the_match_ends_at_the_head() -> None:
+def test_a_path_is_added_with_the_match_first() -> None:
     recent = RecentMatches()
 
     recent.add_path(["tech", "languages", "python"])
@@ -18,7 +18,7 @@ def test_a_path_is_touched_so_that_the_match_ends_at_the_head() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), IDS)), st.integers(1, 4))
-def test_it_holds_what_a_plain_list_would(steps: list[tuple[bool, str]], capacity: int) -> None:
+def test_recent_matches_equal_a_plain_list(steps: list[tuple[bool, str]], capacity: int) -> None:
     recent = RecentMatches(capacity)
     expected: list[str] = []
 
@@ -33,7 +33,7 @@ def test_it_holds_what_a_plain_list_would(steps: list[tuple[bool, str]], capacit
     assert recent.list_newest() == expected
 
 
-def test_what_one_reader_matched_comes_first_for_nobody_else() -> None:
+def test_recent_matches_are_kept_per_reader() -> None:
     recents = RecentMatchesByReader()
 
     recents.get_for(caller(user_id="li")).add("secret")
@@ -43,7 +43,7 @@ def test_what_one_reader_matched_comes_first_for_nobody_else() -> None:
     assert recents.get_for(local()).list_newest() == []
 
 
-def test_of_too_many_readers_the_one_who_has_not_read_longest_is_forgotten() -> None:
+def test_the_least_recent_reader_is_dropped_over_the_limit() -> None:
     recents = RecentMatchesByReader(readers=2)
     for user in ("li", "wang"):
         recents.get_for(caller(user_id=user)).add("k")
@@ -55,7 +55,7 @@ def test_of_too_many_readers_the_one_who_has_not_read_longest_is_forgotten() -> 
     assert recents.get_for(caller(user_id="wang")).list_newest() == []
 
 
-def test_a_keyword_that_is_gone_is_forgotten_for_everybody_of_its_account() -> None:
+def test_a_deleted_keyword_is_dropped_for_all_readers_of_its_account() -> None:
     recents = RecentMatchesByReader()
     for ctx in (local(), caller(user_id="li")):
         recents.get_for(ctx).add_path(["a", "b"])

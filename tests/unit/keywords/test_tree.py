@@ -28,7 +28,7 @@ def test_the_lowest_common_ancestor_is_the_deepest_that_all_hang_below(view: Fak
     assert tree.lowest_common_ancestor(view, []) == ROOT_ID
 
 
-def test_no_walk_goes_round_in_a_ring(view: FakeKeywordView) -> None:
+def test_walks_end_in_a_cycle(view: FakeKeywordView) -> None:
     language, python = view.id_of("语言"), view.id_of("Python")
     view.edit(language, parent_id=python)
 
@@ -37,7 +37,7 @@ def test_no_walk_goes_round_in_a_ring(view: FakeKeywordView) -> None:
     assert not tree.is_within(view, python, ROOT_ID)
 
 
-def test_what_lost_its_parent_begins_its_own_path(view: FakeKeywordView) -> None:
+def test_a_keyword_without_parent_starts_its_own_path(view: FakeKeywordView) -> None:
     view.drop(view.id_of("语言"))
 
     assert names_of(tree.get_path(view, view.id_of("FastAPI"))) == ["Python", "FastAPI"]

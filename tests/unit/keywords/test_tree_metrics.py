@@ -41,7 +41,7 @@ def test_levels_and_leaves_are_counted_below_the_root() -> None:
     assert figures["deep"] == figures["duplicates"] == []
 
 
-def test_empty_keywords_and_infos_on_no_keyword_are_orphans() -> None:
+def test_empty_keywords_and_unlinked_infos_are_orphans() -> None:
     view = tree_of({"语言": {"Python": {}, "Go": {}}})
     for info_id in ("on Python", "on nothing", "on what is gone"):
         view.put_info(info_id)
@@ -62,7 +62,7 @@ def test_of_many_orphans_the_first_hundred_are_listed() -> None:
     assert (figures["orphan_count"], len(figures["orphans"])) == (101, 100)
 
 
-def test_what_hangs_on_nothing_is_an_orphan_with_all_below_it() -> None:
+def test_a_detached_keyword_and_its_descendants_are_orphans() -> None:
     view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "工具": {}})
     stray = view.put("lost", "never-there")
     ring = view.put("ring", "k6", id="k5")
@@ -82,7 +82,7 @@ def test_an_undescribed_keyword_counts_in_the_rate() -> None:
     assert measure_tree(view)["missing_descriptions"] == {"count": 2, "rate": 0.6667}
 
 
-def test_the_fan_out_is_told_by_mean_percentiles_and_the_widest() -> None:
+def test_the_fan_out_has_mean_percentiles_and_widest_keywords() -> None:
     view = tree_of({"wide": {str(number): {} for number in range(19)}, "narrow": {"one": {}}, "leaf": {}})
 
     figures = measure_tree(view)["fan_out"]
@@ -95,7 +95,7 @@ def test_the_fan_out_is_told_by_mean_percentiles_and_the_widest() -> None:
     ]
 
 
-def test_only_the_ten_widest_are_named_the_oldest_of_equals_first() -> None:
+def test_the_ten_widest_are_named_oldest_first_among_equals() -> None:
     view = tree_of({f"p{number}": {f"c{number}": {}} for number in range(12)})
 
     names = [item["name"] for item in measure_tree(view)["fan_out"]["widest"]]
@@ -103,14 +103,14 @@ def test_only_the_ten_widest_are_named_the_oldest_of_equals_first() -> None:
     assert names == ["root", *(f"p{number}" for number in range(9))]
 
 
-def test_what_is_deeper_than_six_levels_is_named_the_deepest_first() -> None:
+def test_keywords_below_six_levels_are_named_deepest_first() -> None:
     figures = measure_tree(tree_of(make_chain(*"abcdefgh")))
 
     assert [(item["name"], item["level"]) for item in figures["deep"]] == [("h", 8), ("g", 7)]
     assert figures["deep_count"] == 2
 
 
-def test_keywords_of_one_normal_form_are_doubles() -> None:
+def test_keywords_with_one_normal_form_are_duplicates() -> None:
     view = tree_of({"语言": {"Python": {}}, "动物": {"python": {}, "PYTHON": {}}, "Go": {"go": {}}})
 
     figures = measure_tree(view)
@@ -129,7 +129,7 @@ def test_of_many_doubles_the_worst_are_listed_and_all_counted() -> None:
     assert (len(figures["duplicates"]), figures["duplicate_count"]) == (MAX_DUPLICATES, MAX_DUPLICATES + 1)
 
 
-def test_what_the_caller_cannot_see_counts_nowhere_and_makes_no_orphans() -> None:
+def test_hidden_rows_are_neither_counted_nor_orphans() -> None:
     view = tree_of({"语言": {"Python": {"FastAPI": {}}}})
     view.put("python", view.id_of("语言"), **HIDDEN)
     view.edit(view.id_of("Python"), **HIDDEN)
@@ -146,7 +146,7 @@ def test_what_the_caller_cannot_see_counts_nowhere_and_makes_no_orphans() -> Non
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_a_link_counts_where_its_info_is_seen(live: bool) -> None:
+def test_a_link_counts_only_if_its_info_is_visible(live: bool) -> None:
     view = tree_of({"a": {}})
     view.put_info("i-1", live=live)
     view.link(Link("i-1", "k0", RelationType.PRIMARY))
@@ -154,7 +154,7 @@ def test_a_link_counts_where_its_info_is_seen(live: bool) -> None:
     assert measure_tree(view, ANN)["links"] == int(live)
 
 
-def test_each_keyword_is_a_step_with_its_links_as_work_and_each_info_is_one() -> None:
+def test_counting_yields_work_per_keyword_and_info() -> None:
     view = tree_of({"a": {}, "b": {}})
     view.put_info("i-1")
     view.link(Link("i-1", "k0", RelationType.PRIMARY))

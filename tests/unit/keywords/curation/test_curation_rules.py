@@ -8,7 +8,7 @@ from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 from tests.unit.keywords.curation.curation_steps import ANN, describe_found, find_merges, find_moves, snapshot_tree
 
 
-def test_a_bare_name_is_merged_into_the_only_keyword_that_has_it_as_name_or_alias() -> None:
+def test_a_bare_keyword_is_merged_into_the_only_one_with_its_name() -> None:
     view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "网络": {}})
     mail = view.put("电子邮件", "k0", tokens=("电子邮件", "email"), description="信")
     for name in ("python", "Email", "FastAPIs", "Rust"):
@@ -21,7 +21,7 @@ def test_a_bare_name_is_merged_into_the_only_keyword_that_has_it_as_name_or_alia
     ]
 
 
-def test_a_name_that_two_keywords_have_says_nothing() -> None:
+def test_a_bare_keyword_with_two_namesakes_is_not_merged() -> None:
     view = tree_of({"语言": {"Python": {}}, "动物": {"PYTHON": {}}})
     view.put("python")
 
@@ -29,7 +29,7 @@ def test_a_name_that_two_keywords_have_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("own", ["description", "alias", "info", "child"])
-def test_a_keyword_with_something_of_its_own_is_not_merged_for_its_name(own: str) -> None:
+def test_a_keyword_with_own_data_is_not_merged_by_name(own: str) -> None:
     view = tree_of({"语言": {"Go": {}}})
     node = view.put(
         "go",
@@ -46,7 +46,7 @@ def test_a_keyword_with_something_of_its_own_is_not_merged_for_its_name(own: str
 
 
 @pytest.mark.parametrize("shared", ["description", "alias", "info"])
-def test_two_of_one_name_that_share_more_than_it_are_one(shared: str) -> None:
+def test_namesakes_that_share_more_than_the_name_are_merged(shared: str) -> None:
     view = tree_of({"语言": {}, "工具": {}})
     for number in (0, 1):
         description = "A language." if shared == "description" else f"{number}"
@@ -67,7 +67,7 @@ def test_a_bare_twin_under_one_parent_is_merged_into_the_better_described_one() 
     assert describe_found(view, find_merges(snapshot_tree(view))) == [("merge", view.id_of("Rust"), "described")]
 
 
-def test_who_shares_an_alias_only_is_no_double() -> None:
+def test_a_shared_alias_alone_is_no_duplicate() -> None:
     view = tree_of({"语言": {}})
     view.put("Python", "k0", tokens=("python", "py"))
     view.put("PyPy", "k0", tokens=("pypy", "py"))
@@ -75,14 +75,14 @@ def test_who_shares_an_alias_only_is_no_double() -> None:
     assert describe_found(view, find_merges(snapshot_tree(view))) == []
 
 
-def test_names_are_not_brought_before_other_eyes_by_a_merge() -> None:
+def test_a_merge_does_not_show_names_to_new_readers() -> None:
     view = tree_of({"语言": {"Go": {}}})
     view.put("go", scopes=("user:owner",))
 
     assert describe_found(view, find_merges(snapshot_tree(view))) == []
 
 
-def test_a_merge_is_not_planned_where_it_would_move_somebody_elses_children() -> None:
+def test_a_merge_that_would_move_foreign_children_is_not_planned() -> None:
     view = FakeKeywordView()
     view.put("Go", owner="user:ann", description="A language.", tokens=("go", "golang"))
     view.put("go", owner="user:ann", tokens=("go", "golang"))
@@ -95,7 +95,7 @@ def test_a_merge_is_not_planned_where_it_would_move_somebody_elses_children() ->
     assert describe_found(view, find_merges(snapshot_tree(view, ANN))) == [("merge", "k1", "k0")]
 
 
-def test_what_is_not_the_callers_is_not_planned_to_be_changed() -> None:
+def test_changes_of_foreign_keywords_are_not_planned() -> None:
     view = tree_of({"Go": {}, "go": {}, "Go 并发": {}})
 
     survey = snapshot_tree(view, ANN)
@@ -113,7 +113,7 @@ def test_what_is_not_the_callers_is_not_planned_to_be_changed() -> None:
         (("team:web",), ("public",), False),
     ],
 )
-def test_nothing_goes_under_what_one_of_its_readers_does_not_see(
+def test_a_keyword_is_not_moved_below_one_hidden_from_its_readers(
     target: tuple[str, ...], node: tuple[str, ...], is_moved: bool
 ) -> None:
     view = FakeKeywordView()
@@ -125,7 +125,7 @@ def test_nothing_goes_under_what_one_of_its_readers_does_not_see(
     assert steps == ([("move", "Python 装饰器", "Python")] if is_moved else [])
 
 
-def test_a_name_that_begins_with_anothers_goes_under_it() -> None:
+def test_a_keyword_moves_below_the_keyword_its_name_begins_with() -> None:
     view = tree_of({"语言": {"Python": {}, "C": {}, "C++": {}}, "Docker": {}, "机器学习": {}, "中国": {}})
     view.put("SQL 注入", "k0", tokens=("sql注入",))
     names = ("Python 装饰器", "Docker网络", "C++ 模板", "机器学习算法", "SQL 注入绕过 WAF")
@@ -151,9 +151,7 @@ def test_a_name_that_begins_with_anothers_goes_under_it() -> None:
         ("Spring Festival uses Security", True),
     ],
 )
-def test_a_keyword_with_texts_moves_only_where_they_name_the_target_or_what_is_beside_it(
-    text: str, is_moved: bool
-) -> None:
+def test_a_keyword_with_infos_moves_only_if_they_mention_the_target(text: str, is_moved: bool) -> None:
     view = tree_of({"Java": {"Spring": {"Security": {}}}})
     node = view.put("Spring Festival")
     view.put_info("i", text)
@@ -164,7 +162,7 @@ def test_a_keyword_with_texts_moves_only_where_they_name_the_target_or_what_is_b
     assert steps == ([("move", "Spring Festival", "Spring")] if is_moved else [])
 
 
-def test_the_longest_name_counts_and_two_of_one_name_leave_it_open() -> None:
+def test_the_longest_prefix_counts_and_namesakes_are_skipped() -> None:
     view = tree_of({"框架": {"Spring": {}}, "A": {"Go": {}}, "B": {"go": {}}})
     view.put("Spring Boot", "k0", tokens=("springboot",))
     view.put("Spring Boot 安全")
@@ -173,7 +171,7 @@ def test_the_longest_name_counts_and_two_of_one_name_leave_it_open() -> None:
     assert describe_found(view, find_moves(snapshot_tree(view))) == [("move", "Spring Boot 安全", "Spring Boot")]
 
 
-def test_only_what_lies_unplaced_is_moved_and_nobody_loses_the_path_to_it() -> None:
+def test_only_unplaced_keywords_move_and_paths_stay_visible() -> None:
     view = tree_of({"Python": {}, "工具": {"Python 调试": {}}})
     view.put("Secret", scopes=("user:owner",))
     view.put("Secret 二")
@@ -181,7 +179,7 @@ def test_only_what_lies_unplaced_is_moved_and_nobody_loses_the_path_to_it() -> N
     assert describe_found(view, find_moves(snapshot_tree(view))) == []
 
 
-def test_a_wide_keyword_is_split_by_first_words_that_five_share() -> None:
+def test_a_wide_keyword_is_split_by_first_words_shared_by_five() -> None:
     names = [f"Docker {number}" for number in range(6)] + [f"k8s-{number} x" for number in range(4)]
     names += ["docker 6", *(f"独{number}" for number in range(50))]
     view = tree_of({"运维": {name: {} for name in names}})
@@ -198,7 +196,7 @@ def test_fifty_children_are_not_too_many() -> None:
     assert describe_found(view, rules.find_splits(snapshot_tree(view))) == []
 
 
-def test_where_a_child_bears_the_word_as_its_name_the_others_go_under_it() -> None:
+def test_children_move_below_the_child_named_by_their_first_word() -> None:
     names = ["Docker", *(f"Docker {number}" for number in range(5)), *(f"x{number}" for number in range(50))]
     view = tree_of({"运维": {name: {} for name in names}})
 
@@ -207,7 +205,7 @@ def test_where_a_child_bears_the_word_as_its_name_the_others_go_under_it() -> No
     assert steps == [("move", f"Docker {number}", "Docker") for number in range(5)]
 
 
-def test_a_group_is_no_double_of_a_keyword_elsewhere_and_never_holds_all_the_children() -> None:
+def test_a_group_neither_duplicates_a_keyword_nor_holds_all_children() -> None:
     many: Shape = {f"Docker {number}": {} for number in range(60)}
     view, other = tree_of({"运维": many}), tree_of({"运维": {**many, "x": {}}, "工具": {"docker": {}}})
 

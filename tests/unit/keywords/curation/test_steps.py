@@ -30,7 +30,7 @@ from tests.unit.keywords.curation.curation_steps import (
 )
 
 
-def test_steps_see_what_those_before_them_did_and_each_row_is_written_once() -> None:
+def test_steps_see_earlier_steps_and_write_each_row_once() -> None:
     view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "python": {"Flask": {}}, "工具": {}})
     step = step_builder(view)
     flask, python = view.id_of("Flask"), view.id_of("Python")
@@ -57,7 +57,7 @@ def test_steps_see_what_those_before_them_did_and_each_row_is_written_once() -> 
     }
 
 
-def test_links_follow_through_two_merges_and_leave_nothing_between() -> None:
+def test_links_follow_two_merges_without_intermediate_rows() -> None:
     view = tree_of({"a": {}, "b": {}, "c": {}})
     view.put_info("i")
     view.link(Link("i", "k0", RelationType.EXAMPLE))
@@ -70,7 +70,7 @@ def test_links_follow_through_two_merges_and_leave_nothing_between() -> None:
     assert (links["i:k2"]["relation"], links["i:k2"]["version"]) == ("EXAMPLE", 1)
 
 
-def test_a_split_makes_a_keyword_for_each_group_and_hangs_its_children_there() -> None:
+def test_a_split_creates_a_keyword_for_each_group() -> None:
     view = tree_of({"运维": {"Docker 网络": {}, "Docker 卷": {}, "K8s 网络": {}}})
     step = step_builder(view)
 
@@ -82,7 +82,7 @@ def test_a_split_makes_a_keyword_for_each_group_and_hangs_its_children_there() -
     assert (made["name"], made["normalized"], made["scopes"], made["version"]) == ("Docker", ["docker"], ["public"], 1)
 
 
-def test_a_group_is_seen_by_who_sees_its_children_and_by_nobody_else() -> None:
+def test_a_group_has_the_readers_of_its_children() -> None:
     view = FakeKeywordView()
     for name, shown in (("a", ("team:web",)), ("b", ("user:owner", "project:x"))):
         view.put(name, scopes=shown, owner="user:ann")
@@ -103,7 +103,7 @@ def test_a_group_of_private_keywords_is_private() -> None:
     assert group["scopes"] == ["user:owner"]
 
 
-def test_what_comes_to_nothing_is_not_written() -> None:
+def test_steps_without_effect_are_not_written() -> None:
     view = tree_of({"a": {}, "b": {}})
     view.put("told", description="a text")
     step = step_builder(view)
@@ -113,7 +113,7 @@ def test_what_comes_to_nothing_is_not_written() -> None:
     assert done.writes == []
 
 
-def test_every_keyword_that_was_changed_since_is_named() -> None:
+def test_all_keywords_changed_since_the_plan_are_named() -> None:
     view = tree_of({"a": {}, "b": {}, "c": {}})
     view.put("hidden", id="hidden", **HIDDEN)
     step = step_builder(view)
@@ -151,7 +151,7 @@ def test_every_keyword_that_was_changed_since_is_named() -> None:
         [("move", "a1", "b"), ("split", "a", {"G": ["a1"]})],
     ],
 )
-def test_a_step_that_cannot_be_taken_is_refused_by_its_number(steps: list[tuple[str, str, object]]) -> None:
+def test_an_impossible_step_is_refused_with_its_number(steps: list[tuple[str, str, object]]) -> None:
     view = tree_of({"a": {"a1": {}}, "b": {"b1": {}}})
     step = step_builder(view)
 
@@ -161,7 +161,7 @@ def test_a_step_that_cannot_be_taken_is_refused_by_its_number(steps: list[tuple[
     assert refused.value.extra["step"] == len(steps) - 1
 
 
-def test_a_group_that_could_not_be_found_by_its_name_is_refused() -> None:
+def test_a_group_name_without_normal_form_is_refused() -> None:
     view = tree_of({"a": {"a1": {}}})
 
     with pytest.raises(InvalidInput) as refused:
@@ -173,7 +173,7 @@ def test_a_group_that_could_not_be_found_by_its_name_is_refused() -> None:
 @pytest.mark.parametrize(
     "step", [("move", "a1", "b"), ("merge", "a1", "b"), ("describe", "a", "t"), ("split", "a", {"G": ["a1"]})]
 )
-def test_what_is_somebody_elses_is_not_changed(step: tuple[str, str, object]) -> None:
+def test_steps_on_foreign_keywords_are_refused(step: tuple[str, str, object]) -> None:
     view = tree_of({"a": {"a1": {}}, "b": {}})
 
     with pytest.raises(Forbidden) as refused:
@@ -197,7 +197,7 @@ ANY_STEP = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(PARENTS, st.lists(ANY_STEP, max_size=12))
-def test_what_fits_together_can_be_carried_out_and_leaves_a_tree(
+def test_compatible_steps_can_be_applied_and_leave_a_tree(
     above: tuple[int, ...], wanted: list[tuple[str, str, Any]]
 ) -> None:
     view = FakeKeywordView()
@@ -226,7 +226,7 @@ def test_fresh_rows_are_written_first_and_tombstones_last() -> None:
     assert [write.after.get("name") for write in writes] == ["G", "b", "a1", "b1", "a"]
 
 
-def test_of_steps_that_contradict_each_other_the_first_stays() -> None:
+def test_the_first_of_contradicting_steps_is_kept() -> None:
     view = tree_of({"a": {}, "b": {}, "c": {}, "d": {}})
     step = step_builder(view)
 
@@ -246,7 +246,7 @@ def test_of_steps_that_contradict_each_other_the_first_stays() -> None:
     assert steps == [("move", "a", "b"), ("merge", "k2", "k3"), ("describe", "d", "first")]
 
 
-def test_what_gets_a_description_is_not_merged_away_after_it() -> None:
+def test_a_described_keyword_is_not_merged_later() -> None:
     view = tree_of({"a": {}, "b": {}})
     step = step_builder(view)
 
@@ -279,7 +279,7 @@ def test_a_circle_of_moves_and_merges_is_broken() -> None:
         ("split", "a", {"!!": ["a1"]}),
     ],
 )
-def test_a_step_that_cannot_be_taken_is_dropped(kind: str, first: str, second: object) -> None:
+def test_an_impossible_step_is_dropped(kind: str, first: str, second: object) -> None:
     view = tree_of({"a": {"a1": {}}, "b": {}})
     view.put("told", description="a text")
     view.put("gone", id="gone")
@@ -289,7 +289,7 @@ def test_a_step_that_cannot_be_taken_is_dropped(kind: str, first: str, second: o
     assert select_steps(view, step) == []
 
 
-def test_a_step_is_told_with_the_versions_and_paths_of_now() -> None:
+def test_a_step_has_current_versions_and_paths() -> None:
     view = tree_of({"语言": {}, "Python": {}})
     step = step_builder(view)("move", "Python", "语言")
     view.edit("k1")

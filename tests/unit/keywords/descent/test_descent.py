@@ -44,7 +44,7 @@ async def test_a_prompt_shows_idx_name_and_path_of_each_candidate_and_no_id() ->
     assert not [node.id for node in list_keywords(walk.view) if f"'{node.id}'" in text or f'"{node.id}"' in text]
 
 
-async def test_descriptions_are_shown_where_the_options_say_so() -> None:
+async def test_descriptions_are_shown_unless_disabled() -> None:
     view = FakeKeywordView()
     view.put("Go")
     view.put("Python", description="一门语言")
@@ -58,7 +58,7 @@ async def test_descriptions_are_shown_where_the_options_say_so() -> None:
     assert "一门语言" not in str(silent.chat.questions[0].messages)
 
 
-async def test_a_list_that_is_cut_goes_on_with_an_outline_of_the_rest() -> None:
+async def test_a_cut_list_continues_with_an_outline() -> None:
     view = tree_of({f"top {number}": {"leaf": {}} for number in range(200)})
     walk = Descent(
         [{"action": "more"}, lambda question: {"action": "match", "node_id": _find_idx(question, "top 150")}], view
@@ -71,7 +71,7 @@ async def test_a_list_that_is_cut_goes_on_with_an_outline_of_the_rest() -> None:
     assert (found.outcome, found.node_id) == ("matched", view.id_of("top 150"))
 
 
-async def test_more_of_a_list_that_was_not_cut_finds_nothing() -> None:
+async def test_asking_for_more_of_a_full_list_finds_nothing() -> None:
     found = await Descent([{"action": "more"}]).down()
 
     assert (found.outcome, found.failure) == ("missing", None)
@@ -104,7 +104,7 @@ def _find_idx(question: ChatRequest, name: str) -> int:
     return next(int(line.split(".")[0].split('"')[-1]) for line in lines if name in line)
 
 
-async def test_a_jump_shows_next_what_lies_below_and_numbers_it_anew() -> None:
+async def test_after_a_jump_the_children_are_numbered_from_one() -> None:
     walk = Descent([point_to("编程语言", "jump"), point_to("Python")])
 
     found = await walk.down()
@@ -118,7 +118,7 @@ async def test_a_jump_shows_next_what_lies_below_and_numbers_it_anew() -> None:
     assert [call["choices"]["1"] for call in found.calls] == [walk.view.id_of("技术"), walk.view.id_of("Python")]
 
 
-async def test_an_id_that_was_shown_is_as_good_as_its_idx() -> None:
+async def test_an_id_is_accepted_like_its_idx() -> None:
     view = tree_of(SHAPE)
     jump, match = view.id_of("编程语言"), view.id_of("Go")
     walk = Descent([{"action": "jump", "node_id": jump}, {"action": "match", "node_ids": [match]}], view)
@@ -128,7 +128,7 @@ async def test_an_id_that_was_shown_is_as_good_as_its_idx() -> None:
     assert (found.outcome, found.node_id) == ("matched", match)
 
 
-async def test_the_keyword_that_the_model_stands_on_can_be_matched() -> None:
+async def test_the_current_keyword_can_be_matched() -> None:
     by_idx = Descent([point_to("编程语言", "jump"), lambda _: {"action": "match", "node_id": 3}])
     above = tree_of(SHAPE).id_of("技术")
     by_id = Descent([point_to("编程语言", "jump"), {"action": "match", "node_id": above}])
@@ -149,7 +149,7 @@ async def test_a_jump_to_a_leaf_is_a_match() -> None:
     assert len(walk.chat.questions) == 1
 
 
-async def test_a_jump_to_several_shows_what_lies_below_all_of_them_from_where_their_paths_part() -> None:
+async def test_a_jump_to_several_shows_the_children_of_all() -> None:
     walk = Descent([point_to_all(["编程语言", "网络"], "jump"), {"action": "missing", "suggest_name": "蟒"}])
 
     found = await walk.down()
@@ -160,7 +160,7 @@ async def test_a_jump_to_several_shows_what_lies_below_all_of_them_from_where_th
     assert found.suggested_name == "蟒"
 
 
-async def test_a_jump_to_several_leaves_is_ambiguous_and_one_to_leaves_and_others_goes_on() -> None:
+async def test_a_jump_to_leaves_only_is_ambiguous() -> None:
     leaves = Descent([point_to_all(["Go", "TCP"], "jump")])
     mixed = Descent([point_to_all(["Go", "生活"], "jump"), point_to("菜谱")])
 
@@ -182,7 +182,7 @@ async def test_several_matches_and_several_candidates_are_ambiguous() -> None:
         assert found.candidates == [walk.view.id_of("Go"), walk.view.id_of("Python")]
 
 
-async def test_a_missing_keyword_is_suggested_where_the_model_stands() -> None:
+async def test_a_missing_keyword_is_suggested_below_the_current_one() -> None:
     at_once = await Descent([{"action": "missing", "suggest_name": "Rust", "reason": "none"}]).down()
     walk = Descent([point_to("技术", "jump"), {"action": "missing"}])
     later = await walk.down()
@@ -196,7 +196,7 @@ async def test_a_missing_keyword_is_suggested_where_the_model_stands() -> None:
     "answer",
     [{"action": "jump"}, {"action": "match", "node_ids": []}, {"action": "ambiguous", "candidate_ids": None}],
 )
-async def test_an_answer_that_names_nothing_means_missing(answer: Row) -> None:
+async def test_an_answer_without_a_target_means_missing(answer: Row) -> None:
     found = await Descent([answer]).down()
 
     assert (found.outcome, found.suggested_parent_id, found.failure) == ("missing", ROOT_ID, None)
@@ -223,7 +223,7 @@ async def test_an_answer_that_names_nothing_means_missing(answer: Row) -> None:
         (TimeoutError(), "agent_timeout"),
     ],
 )
-async def test_every_failure_has_its_name_and_carries_what_was_shown_last(answer: object, failure: str) -> None:
+async def test_every_failure_has_a_name_and_the_last_candidates(answer: object, failure: str) -> None:
     walk = Descent([point_to("编程语言", "jump"), answer])
 
     found = await walk.down()
@@ -234,7 +234,7 @@ async def test_every_failure_has_its_name_and_carries_what_was_shown_last(answer
     assert len(found.calls) == 2
 
 
-async def test_only_what_is_shown_now_or_stands_on_the_path_can_be_jumped_to() -> None:
+async def test_only_shown_keywords_and_the_path_are_valid_jump_targets() -> None:
     view = tree_of(SHAPE)
     elsewhere, above = view.id_of("菜谱"), view.id_of("技术")
     lost = Descent([point_to("编程语言", "jump"), {"action": "jump", "node_id": elsewhere}], view)
@@ -246,7 +246,7 @@ async def test_only_what_is_shown_now_or_stands_on_the_path_can_be_jumped_to() -
     assert (taken.outcome, taken.node_id) == ("matched", view.id_of("TCP"))
 
 
-async def test_a_jump_to_a_keyword_that_is_gone_beside_one_that_is_there_is_invalid() -> None:
+async def test_a_jump_to_several_with_a_deleted_one_is_invalid() -> None:
     view = tree_of(SHAPE)
 
     def dropping(question: ChatRequest) -> object:
@@ -260,7 +260,7 @@ async def test_a_jump_to_a_keyword_that_is_gone_beside_one_that_is_there_is_inva
 
 
 @pytest.mark.parametrize("action", ["match", "ambiguous"])
-async def test_what_was_not_shown_is_dropped_from_a_match_and_the_rest_decides(action: str) -> None:
+async def test_targets_that_were_not_shown_are_dropped(action: str) -> None:
     view = tree_of(SHAPE)
     field_of = {"match": "node_ids", "ambiguous": "candidate_ids"}
 
@@ -297,7 +297,7 @@ async def test_a_jump_that_leads_nowhere_is_invalid_at_once(names: list[str | li
     assert len(found.candidates) == len(walk.chat.names())
 
 
-async def test_from_where_several_branches_part_all_of_them_can_be_seen() -> None:
+async def test_a_jump_to_a_common_ancestor_shows_all_its_branches() -> None:
     view = tree_of({"技术": {"编程语言": {"Go": {}}, "网络": {"TCP": {}}, "数据": {"SQL": {}}}})
     up = {"action": "jump", "node_id": view.id_of("技术")}
     walk = Descent([point_to_all(["编程语言", "网络"], "jump"), up, point_to("SQL")], view)
@@ -307,7 +307,7 @@ async def test_from_where_several_branches_part_all_of_them_can_be_seen() -> Non
     assert (found.outcome, found.node_id) == ("matched", view.id_of("SQL"))
 
 
-async def test_rounds_that_come_to_no_end_end_at_their_limit() -> None:
+async def test_a_descent_stops_at_the_round_limit() -> None:
     deep: Shape = {"leaf": {}, "other": {}}
     for number in range(9, -1, -1):
         deep = {f"level {number}": deep}
@@ -320,7 +320,7 @@ async def test_rounds_that_come_to_no_end_end_at_their_limit() -> None:
     assert found.candidates == [walk.view.id_of(name) for name in walk.chat.names()]
 
 
-async def test_the_budget_holds_over_all_rounds_together() -> None:
+async def test_the_budget_covers_all_rounds() -> None:
     walk = Descent([point_to("技术", "jump"), point_to("编程语言", "jump"), NEVER, point_to("Go")], budget_s=0.1)
 
     found = await asyncio.wait_for(walk.down(), 5)
@@ -331,7 +331,7 @@ async def test_the_budget_holds_over_all_rounds_together() -> None:
     assert [call["failure"] for call in found.calls] == [None, None, "agent_timeout"]
 
 
-async def test_a_budget_that_is_spent_asks_nobody() -> None:
+async def test_a_spent_budget_makes_no_call() -> None:
     walk = Descent([point_to("Go")], budget_s=0.0)
 
     found = await walk.down()
@@ -339,7 +339,7 @@ async def test_a_budget_that_is_spent_asks_nobody() -> None:
     assert (found.reason, found.calls, walk.chat.questions) == ("agent_timeout", (), [])
 
 
-async def test_without_a_model_nothing_is_asked() -> None:
+async def test_without_a_model_the_keyword_is_missing() -> None:
     agent = KeywordAgent(None, RecentMatchesByReader(), TreeOptions())
 
     found = await agent.descend(local(), lambda: tree_of(SHAPE), Goal("x"), BUDGET_S)
@@ -349,7 +349,7 @@ async def test_without_a_model_nothing_is_asked() -> None:
     assert found.reason == "exact_miss_no_llm"
 
 
-async def test_a_keyword_is_placed_below_what_the_model_matches_and_below_the_root_in_doubt() -> None:
+async def test_a_keyword_is_placed_below_a_match_or_else_below_the_root() -> None:
     async def placed(*answers: object) -> tuple[str, str | None]:
         walk = Descent(answers)
         placement = await walk.agent.suggest_parent(local(), lambda: walk.view, Goal("Rust"), BUDGET_S)
@@ -365,7 +365,7 @@ async def test_a_keyword_is_placed_below_what_the_model_matches_and_below_the_ro
     assert await placed(point_to("技术", "jump"), chat_failure()) == (tech, "agent_failure")
 
 
-async def test_the_wording_turns_on_what_the_descent_is_for() -> None:
+async def test_the_prompt_depends_on_the_intent() -> None:
     walk = Descent([{"action": "missing"}] * 2)
 
     await walk.down(intent=Intent.SEARCH)
@@ -378,7 +378,7 @@ async def test_the_wording_turns_on_what_the_descent_is_for() -> None:
     assert "new keyword's name" in place
 
 
-async def test_each_call_is_recorded_as_it_was_asked_and_answered() -> None:
+async def test_each_call_is_recorded_with_question_and_answer() -> None:
     walk = Descent([point_to("编程语言", "jump"), chat_failure()])
 
     jump, failed = (await walk.down()).calls

@@ -14,7 +14,7 @@ from tests.unit.keywords.descent.descent_walk import SHAPE, Descent, chat_failur
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
+async def test_a_match_and_its_path_come_first_next_time() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
     walk = Descent([point_to("top 49", "jump"), point_to("leaf 49"), point_to("top 7")], view)
 
@@ -41,7 +41,7 @@ async def test_recent_matches_come_first_in_round_one_only() -> None:
     assert walk.chat.names(2) == ["编程语言", "网络", "Python", "Go", "TCP"]
 
 
-async def test_nothing_but_a_match_is_remembered() -> None:
+async def test_only_a_match_is_remembered() -> None:
     walk = Descent([point_to("技术", "jump"), {"action": "missing"}, point_to_all(["Go", "TCP"]), chat_failure()])
 
     for _ in range(3):
@@ -50,7 +50,7 @@ async def test_nothing_but_a_match_is_remembered() -> None:
     assert walk.recents.get_for(local()).list_newest() == []
 
 
-async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() -> None:
+async def test_a_candidate_deleted_during_the_call_is_not_matched() -> None:
     view = tree_of(SHAPE)
     go = view.id_of("Go")
 
@@ -71,7 +71,7 @@ async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() ->
     assert view.id_of("Python") in matched.candidates
 
 
-async def test_what_was_made_while_the_model_thought_is_shown_in_the_next_round() -> None:
+async def test_a_keyword_created_during_the_call_is_shown_in_the_next_round() -> None:
     view = tree_of(SHAPE)
 
     def creating(question: ChatRequest) -> object:
@@ -85,7 +85,7 @@ async def test_what_was_made_while_the_model_thought_is_shown_in_the_next_round(
     assert (found.outcome, found.node_id) == ("matched", view.id_of("Rust"))
 
 
-async def test_nothing_that_the_caller_does_not_see_is_shown_suggested_or_matched() -> None:
+async def test_hidden_keywords_are_never_shown_suggested_or_matched() -> None:
     view = tree_of(SHAPE)
     hidden = view.id_of("编程语言")
     view.edit(hidden, owner="user:bob", scopes=("user:bob",))
@@ -104,7 +104,7 @@ async def test_nothing_that_the_caller_does_not_see_is_shown_suggested_or_matche
     assert hidden not in {*unclear.candidates, *refused.candidates, *below.path}
 
 
-async def test_a_tree_that_is_empty_is_asked_about_all_the_same() -> None:
+async def test_an_empty_tree_is_asked_about_as_well() -> None:
     walk = Descent([{"action": "missing", "suggest_name": "Rust"}], FakeKeywordView())
 
     found = await walk.down("rust")

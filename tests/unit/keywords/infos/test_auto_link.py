@@ -32,7 +32,7 @@ def answer_links(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable
     return answer
 
 
-async def test_auto_link_asks_the_model_about_what_the_content_mentions() -> None:
+async def test_auto_link_asks_the_model_about_mentioned_keywords() -> None:
     hub = hub_with([answer_links(("Python", "PRIMARY"), ("装饰器", "EXAMPLE"))])
     for name in ("Python", "装饰器", "Go", "缓存"):
         await hub.keyword(name)
@@ -55,7 +55,7 @@ async def test_auto_link_asks_the_model_about_what_the_content_mentions() -> Non
     assert [call["function"] for call in calls] == ["link_info"]
 
 
-async def test_auto_link_leaves_explicit_links_as_they_are_and_hidden_keywords_alone(hub: TreeHub) -> None:
+async def test_auto_link_changes_no_explicit_link_and_skips_hidden_keywords(hub: TreeHub) -> None:
     explicit = await hub.keyword("Python")
     await hub.keyword("装饰器", scopes=["user:owner"])
 
@@ -65,7 +65,7 @@ async def test_auto_link_leaves_explicit_links_as_they_are_and_hidden_keywords_a
     assert await hub.names_of(info, local()) == {"Python": ("PRIMARY", "user")}
 
 
-async def test_a_keyword_that_vanished_while_the_model_thought_is_left_out() -> None:
+async def test_a_keyword_deleted_during_the_call_is_not_linked() -> None:
     hub = hub_with()
     gone, stays = await hub.keyword("Python"), await hub.keyword("Go")
     answers = [answer_links(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
@@ -78,7 +78,7 @@ async def test_a_keyword_that_vanished_while_the_model_thought_is_left_out() -> 
     assert [link["keyword_id"] for link in created.decided["linked"]] == [stays]
 
 
-async def test_a_refused_info_asks_no_model() -> None:
+async def test_a_refused_info_makes_no_model_call() -> None:
     hub = hub_with([])
     await hub.keyword("Python")
 
@@ -88,7 +88,7 @@ async def test_a_refused_info_asks_no_model() -> None:
     assert hub.chat.questions == []
 
 
-async def test_where_nothing_is_mentioned_the_model_is_not_asked_unless_it_may_create() -> None:
+async def test_without_mentions_the_model_is_asked_only_if_it_may_create() -> None:
     hub = hub_with([answer_links(names=["Rust", "!!!"])])
 
     plain = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
@@ -96,7 +96,7 @@ async def test_where_nothing_is_mentioned_the_model_is_not_asked_unless_it_may_c
     assert (hub.chat.questions, plain.decided) == ([], {"linked": [], "created": []})
 
 
-async def test_where_the_policy_allows_it_suggested_keywords_are_created_in_the_same_operation() -> None:
+async def test_suggested_keywords_are_created_in_the_same_operation() -> None:
     hub = hub_with([answer_links(names=["Rust", "!!!", "rust", "内存安全"])], auto_link_creates=True)
 
     created = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
@@ -109,7 +109,7 @@ async def test_where_the_policy_allows_it_suggested_keywords_are_created_in_the_
     assert (shown["name"], shown["parent_id"], shown["level"]) == ("Rust", ROOT_ID, 1)
 
 
-async def test_a_suggested_name_that_is_there_already_is_linked_and_not_made_again() -> None:
+async def test_an_existing_suggested_keyword_is_linked_and_not_created() -> None:
     hub = hub_with([answer_links(names=["Rust"])], auto_link_creates=True)
     await hub.keyword("rust")
 
@@ -119,7 +119,7 @@ async def test_a_suggested_name_that_is_there_already_is_linked_and_not_made_aga
     assert await hub.names_of(created.row["id"]) == {"rust": ("PRIMARY", "agent")}
 
 
-async def test_where_something_fits_nothing_is_created() -> None:
+async def test_nothing_is_created_if_a_keyword_fits() -> None:
     hub = hub_with([answer_links(("Python", "PRIMARY"), names=["Rust"])], auto_link_creates=True)
     await hub.keyword("Python")
 
@@ -129,7 +129,7 @@ async def test_where_something_fits_nothing_is_created() -> None:
     assert await hub.names_of(created.row["id"]) == {"Python": ("PRIMARY", "agent")}
 
 
-async def test_a_longer_name_that_the_caller_does_not_see_hides_no_shorter_one(hub: TreeHub) -> None:
+async def test_a_hidden_longer_name_does_not_hide_a_shorter_one(hub: TreeHub) -> None:
     await hub.keyword("Python")
     await hub.keyword("Python 装饰器", scopes=["user:owner"])
 
@@ -153,7 +153,7 @@ async def test_a_retry_of_an_automatic_link_gets_the_first_answer_in_full() -> N
     assert len(hub.chat.questions) == 1
 
 
-async def test_a_batch_links_what_is_mentioned_and_asks_no_model() -> None:
+async def test_a_batch_links_mentions_without_a_model_call() -> None:
     hub = hub_with([])
     await hub.keyword("Python")
 
@@ -178,7 +178,7 @@ async def test_a_batch_links_what_is_mentioned_and_asks_no_model() -> None:
         ("指针是 C 最难的部分。", ["语言"]),
     ],
 )
-async def test_a_doubtful_name_is_linked_only_where_its_neighbours_speak_for_it(text: str, linked: list[str]) -> None:
+async def test_an_ambiguous_name_is_linked_only_with_support_of_neighbours(text: str, linked: list[str]) -> None:
     hub = hub_with()
     branches = {name: await hub.keyword(name) for name in ("水果", "公司", "框架", "安全", "语言")}
     await hub.keyword("苹果", parent_id=branches["水果"], description="一种水果，可以切开。")

@@ -21,14 +21,14 @@ from tests.unit.keywords.tree_hub import ANN, BOB, TreeHub, hub_with
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_item_for_somebody_else_is_refused_by_its_number(hub: TreeHub) -> None:
+async def test_a_batch_item_for_another_owner_is_refused_with_its_number(hub: TreeHub) -> None:
     with pytest.raises(Forbidden, match=r"^items\.1: ") as refused:
         await hub.infos.create_batch(ANN, [NewInfo("mine"), NewInfo("theirs", owner="user:bob")])
 
     assert refused.value.extra["item"] == 1
 
 
-async def test_infos_hang_on_the_root_before_it_has_a_row(hub: TreeHub) -> None:
+async def test_infos_are_linked_to_the_root_before_it_is_stored(hub: TreeHub) -> None:
     info = await hub.info("x", ROOT_ID)
 
     assert hub.store.view("default").raw(KEYWORDS, ROOT_ID) is None
@@ -54,9 +54,7 @@ async def test_a_retry_gets_the_first_answer(hub: TreeHub) -> None:
         ({"created_by": "x" * 201}, "created_by"),
     ],
 )
-async def test_an_info_that_cannot_stand_is_refused_by_the_name_of_its_field(
-    hub: TreeHub, fields: Mapping[str, Any], field: str
-) -> None:
+async def test_an_invalid_info_is_refused_with_its_field(hub: TreeHub, fields: Mapping[str, Any], field: str) -> None:
     new = NewInfo(**{"content": "good"} | dict(fields))
 
     with pytest.raises(InvalidInput) as alone:
@@ -75,7 +73,7 @@ async def test_a_batch_has_between_one_and_a_thousand_infos(hub: TreeHub, count:
         await hub.infos.create_batch(ANN, [NewInfo("x")] * count)
 
 
-async def test_a_patch_and_an_undo_leave_no_info_that_could_not_have_been_saved(hub: TreeHub) -> None:
+async def test_patches_and_undos_are_validated_like_new_infos(hub: TreeHub) -> None:
     info = await hub.info("x")
 
     for patch in ({"owner": "user:bob"}, {"content": " "}, {"source": "s" * 2_049}):
@@ -85,7 +83,7 @@ async def test_a_patch_and_an_undo_leave_no_info_that_could_not_have_been_saved(
         info_rules.validate(lambda _collection, _row_id: None, [{"content": " "}])
 
 
-async def test_a_list_of_infos_goes_on_where_it_ended(hub: TreeHub) -> None:
+async def test_a_list_of_infos_continues_at_its_cursor(hub: TreeHub) -> None:
     keyword = await hub.keyword("k")
     for number in range(5):
         await hub.info(f"{number}", keyword, scopes=["user:owner"] if number == 2 else ["public"])
@@ -107,7 +105,7 @@ async def test_a_list_of_infos_goes_on_where_it_ended(hub: TreeHub) -> None:
         await hub.infos.list_newest(BOB, None, 0, None)
 
 
-async def test_a_list_is_found_behind_any_number_of_infos_that_the_caller_does_not_see(hub: TreeHub) -> None:
+async def test_a_list_skips_any_number_of_hidden_infos(hub: TreeHub) -> None:
     await hub.info("oldest")
     for _ in range(6):
         await hub.infos.create_batch(ANN, [NewInfo("own", scopes=["user:owner"])] * 1_000)
@@ -122,7 +120,7 @@ async def test_a_list_is_found_behind_any_number_of_infos_that_the_caller_does_n
     assert first.next_before is not None
 
 
-async def test_a_kept_page_is_the_one_that_would_be_made_after_any_change() -> None:
+async def test_a_cached_page_is_fresh_after_every_change() -> None:
     hub = hub_with(cached=True)
     keyword, other = await hub.keyword("k"), await hub.keyword("other")
     first, hidden = await hub.info("first", keyword), await hub.info("hidden", keyword, scopes=["user:owner"])
@@ -144,7 +142,7 @@ async def test_a_kept_page_is_the_one_that_would_be_made_after_any_change() -> N
         await hub.contents_of(keyword, BOB)
 
 
-async def test_a_page_is_kept_for_those_only_who_see_the_same() -> None:
+async def test_a_page_is_cached_per_set_of_visible_rows() -> None:
     hub = hub_with(cached=True)
     keyword = await hub.keyword("k")
     await hub.info("own", keyword, scopes=["user:owner"])
@@ -162,7 +160,7 @@ async def test_a_page_is_kept_for_those_only_who_see_the_same() -> None:
     ("query", "field"),
     [(InfoQuery(page=-1), "page"), (InfoQuery(size=0), "size"), (InfoQuery(size=1_001), "size")],
 )
-async def test_a_page_that_no_list_has_is_refused(hub: TreeHub, query: InfoQuery, field: str) -> None:
+async def test_an_invalid_page_is_refused(hub: TreeHub, query: InfoQuery, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         await hub.infos.list_for_keyword(ANN, ROOT_ID, query)
 

@@ -34,7 +34,7 @@ from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_descent_is_kept_for_an_hour_and_asked_again_after_it() -> None:
+async def test_a_descent_is_cached_for_an_hour() -> None:
     hub = hub_with([match("Python", reason="one"), match("Python", reason="two")], cached=True)
     await hub.keyword("Python")
 
@@ -47,7 +47,7 @@ async def test_a_descent_is_kept_for_an_hour_and_asked_again_after_it() -> None:
     assert (first.reason, again, later.reason) == ("one", first, "two")
 
 
-async def test_a_kept_descent_is_no_answer_for_who_wants_no_model_or_sees_something_else() -> None:
+async def test_a_cached_descent_is_not_used_without_model_or_for_others() -> None:
     hub = hub_with([match("Python"), match("Python")], cached=True)
     await hub.keyword("Python")
     await hub.search("the snake language")
@@ -60,7 +60,7 @@ async def test_a_kept_descent_is_no_answer_for_who_wants_no_model_or_sees_someth
     assert len(hub.chat.questions) == 2
 
 
-async def test_a_kept_descent_outlives_what_only_its_infos_changed_by() -> None:
+async def test_a_cached_descent_survives_changes_of_infos() -> None:
     hub = hub_with([match("Python", reason="one")], cached=True)
     python = await hub.keyword("Python")
     info = await hub.info("x", python)
@@ -74,7 +74,7 @@ async def test_a_kept_descent_outlives_what_only_its_infos_changed_by() -> None:
 
 
 @pytest.mark.parametrize("change", ["rename", "move", "child of the top", "namesake"])
-async def test_a_kept_descent_ends_when_the_top_of_the_tree_changes_or_a_keyword_takes_the_name(change: str) -> None:
+async def test_tree_changes_invalidate_a_cached_descent(change: str) -> None:
     hub = hub_with([match("Python"), match("Python")], cached=True)
     language, elsewhere = await hub.keyword("编程语言"), await hub.keyword("elsewhere")
     python = await hub.keyword("Python", language)
@@ -97,7 +97,7 @@ async def test_a_kept_descent_ends_when_the_top_of_the_tree_changes_or_a_keyword
     assert len(hub.chat.questions) == (1 if match_by_name else 2)
 
 
-async def test_what_a_model_missed_is_kept_until_a_keyword_shares_a_word_with_it() -> None:
+async def test_a_cached_miss_is_dropped_when_a_keyword_shares_a_word() -> None:
     hub = hub_with([missing("x"), missing("x"), match("snake charm")], cached=True)
     language = await hub.keyword("编程语言")
     python = await hub.keyword("Python", language)
@@ -112,7 +112,7 @@ async def test_what_a_model_missed_is_kept_until_a_keyword_shares_a_word_with_it
     assert (again.status, asked, len(hub.chat.questions)) == (SearchStatus.NOT_FOUND, 1, 2)
 
 
-async def test_a_choice_among_namesakes_is_kept_until_the_path_of_one_changes() -> None:
+async def test_a_choice_of_namesakes_is_cached_until_one_path_changes() -> None:
     hub = hub_with([{"node_id": 1}, {"node_id": 2}], cached=True)
     firm = await hub.keyword("公司")
     left, other = await hub.keyword("苹果"), await hub.keyword("苹果", firm)
@@ -128,7 +128,7 @@ async def test_a_choice_among_namesakes_is_kept_until_the_path_of_one_changes() 
     assert [orjson.loads(found.node or b"{}")["id"] for found in (first, later)] == [left, other]
 
 
-async def test_an_exact_answer_is_kept() -> None:
+async def test_an_exact_answer_is_cached() -> None:
     hub = hub_with(cached=True)
     await hub.keyword("Python")
 
@@ -139,7 +139,7 @@ async def test_an_exact_answer_is_kept() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_kept_answer_is_always_the_one_that_an_uncached_search_would_give(seed: int) -> None:
+async def test_cached_answers_equal_uncached_answers(seed: int) -> None:
     hub = hub_with(cached=True)
     uncached = KeywordSearch(
         hub.store, NearKeywords(TEXT), KeywordAgent(None, RecentMatchesByReader(), TreeOptions()), TreeOptions()

@@ -19,7 +19,7 @@ def put_keywords(view: FakeKeywordView, *names: str, **fields: Any) -> None:  # 
         view.put(name, tokens=tuple(TEXT.tokens(name)), terms=tuple(TEXT.terms(name)), **fields)
 
 
-def test_what_shares_rarer_words_is_offered_before_what_shares_common_ones() -> None:
+def test_keywords_with_rarer_shared_words_come_first() -> None:
     view = tree_of({})
     put_keywords(view, "web server", "web client", "web page", "nginx server", "cooking")
 
@@ -44,7 +44,7 @@ def test_a_short_latin_name_inside_a_word_is_not_offered() -> None:
     assert list_candidates(view, "javascript") == ["script"]
 
 
-def test_candidates_are_ten_at_most_the_same_every_time_and_only_what_is_seen() -> None:
+def test_candidates_are_at_most_ten_stable_and_visible() -> None:
     view = tree_of({})
     put_keywords(view, *(f"web {number}" for number in range(20)))
     put_keywords(view, "web secret", scopes=("user:owner",), owner="user:bob")

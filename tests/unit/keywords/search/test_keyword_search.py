@@ -41,7 +41,7 @@ async def test_a_name_or_an_alias_in_any_spelling_is_found_with_path_and_newest_
         assert (list(found.candidates), found.suggested_parent_id, found.suggested_name) == ([], None, None)
 
 
-async def test_of_very_many_of_one_name_as_many_are_shown_as_a_model_would_be(hub: TreeHub) -> None:
+async def test_candidates_with_one_name_are_limited(hub: TreeHub) -> None:
     small = hub_with(max_candidates=3)
     for _ in range(5):
         await small.keyword("x")
@@ -49,7 +49,7 @@ async def test_of_very_many_of_one_name_as_many_are_shown_as_a_model_would_be(hu
     assert len((await small.search("x")).candidates) == 3
 
 
-async def test_what_the_caller_does_not_see_is_neither_found_nor_named(hub: TreeHub) -> None:
+async def test_hidden_keywords_are_neither_found_nor_named(hub: TreeHub) -> None:
     top = await hub.keyword("secret top", scopes=["user:owner"])
     await hub.keyword("shown", top)
     await hub.keyword("shown", scopes=["user:owner"])
@@ -65,7 +65,7 @@ async def test_what_the_caller_does_not_see_is_neither_found_nor_named(hub: Tree
         assert (unseen.status, list(unseen.candidates)) == (SearchStatus.NOT_FOUND, [])
 
 
-async def test_pinyin_is_asked_only_where_no_name_is_the_query(hub: TreeHub) -> None:
+async def test_pinyin_is_used_only_without_an_exact_match(hub: TreeHub) -> None:
     await hub.keyword("排序")
     await hub.keyword("树")
     await hub.keyword("数")
@@ -80,7 +80,7 @@ async def test_pinyin_is_asked_only_where_no_name_is_the_query(hub: TreeHub) -> 
     assert (exact.reason, list_names(exact.path)) == ("exact", ["root", "paixu"])
 
 
-async def test_an_exact_hit_notes_no_decision(hub: TreeHub) -> None:
+async def test_an_exact_match_logs_no_decision(hub: TreeHub) -> None:
     await hub.keyword("Python")
 
     await hub.search("python")
@@ -88,7 +88,7 @@ async def test_an_exact_hit_notes_no_decision(hub: TreeHub) -> None:
     assert "agent_decision" not in await hub.op_counts()
 
 
-async def test_what_the_model_misses_comes_with_a_place_and_a_name_for_it() -> None:
+async def test_a_miss_of_the_model_suggests_a_parent_and_a_name() -> None:
     hub = hub_with([jump_to("编程语言"), missing("Rust", "none of these")], max_candidates=1)
     language = await hub.keyword("编程语言")
     await hub.keyword("Python", language)
@@ -103,7 +103,7 @@ async def test_what_the_model_misses_comes_with_a_place_and_a_name_for_it() -> N
 @pytest.mark.parametrize(
     ("failure", "reason"), [(RuntimeError("down"), "agent_failure"), (TimeoutError(), "agent_timeout")]
 )
-async def test_a_model_that_fails_leaves_what_was_shown_last_and_a_place(failure: Exception, reason: str) -> None:
+async def test_a_failing_model_leaves_the_last_candidates_and_parent(failure: Exception, reason: str) -> None:
     hub = hub_with([jump_to("编程语言"), failure], max_candidates=1)
     language = await hub.keyword("编程语言")
     await hub.keyword("Python", language)
@@ -116,7 +116,7 @@ async def test_a_model_that_fails_leaves_what_was_shown_last_and_a_place(failure
     assert (await hub.op_counts())["agent_decision"] == 1
 
 
-async def test_a_model_that_fails_on_an_empty_tree_leaves_nothing_but_the_reason() -> None:
+async def test_a_failing_model_on_an_empty_tree_leaves_only_the_reason() -> None:
     hub = hub_with([RuntimeError("down")])
 
     found = await hub.search("python")
@@ -125,7 +125,7 @@ async def test_a_model_that_fails_on_an_empty_tree_leaves_nothing_but_the_reason
     assert found.suggested_parent_id == ROOT_ID
 
 
-async def test_what_vanishes_while_the_model_thinks_is_not_found() -> None:
+async def test_a_keyword_deleted_during_the_call_is_not_found() -> None:
     hub = hub_with()
     doomed = await hub.keyword("Python")
 
@@ -152,7 +152,7 @@ async def test_what_vanishes_while_the_model_thinks_is_not_found() -> None:
         (RuntimeError("down"), "agent_failure", ("llm",)),
     ],
 )
-async def test_namesakes_stay_ambiguous_where_the_model_does_not_choose(
+async def test_namesakes_stay_ambiguous_without_a_choice_of_the_model(
     answer: Answer, reason: str, degraded: Sequence[str]
 ) -> None:
     hub = hub_with([answer], cached=True)
