@@ -1,4 +1,4 @@
-"""The app on a real hub, in this process; every answer is held against what its route declares."""
+"""The app on a real hub, in this process. Every answer is checked against the declaration of its route."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,11 +15,11 @@ from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.pure_decisions import run_twice
-from tests.web.declared import checked
+from tests.web.declared import check_response
 
 URL = "http://127.0.0.1:8000"
-Saved: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
-Opened: TypeAlias = Callable[[], AbstractAsyncContextManager[httpx.AsyncClient]]
+SaveRecord: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
+OpenServer: TypeAlias = Callable[[], AbstractAsyncContextManager[httpx.AsyncClient]]
 
 
 @pytest.fixture
@@ -28,15 +28,15 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def world() -> Overrides:
-    """Return what takes the place of the real thing in the hub: nothing, unless a file puts it here."""
+def overrides() -> Overrides:
+    """Return what replaces the real adapters of the hub: nothing, unless a file overrides this fixture."""
     return Overrides()
 
 
 @pytest.fixture
-async def hub(settings: Settings, world: Overrides) -> AsyncIterator[Hub]:
-    async with open_hub(settings, replace(world, run_decision=run_twice)) as opened:
-        yield opened
+async def hub(settings: Settings, overrides: Overrides) -> AsyncIterator[Hub]:
+    async with open_hub(settings, replace(overrides, run_decision=run_twice)) as hub:
+        yield hub
 
 
 @pytest.fixture
@@ -51,28 +51,28 @@ async def api(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def another(settings: Settings) -> Opened:
-    """Open the same data directory once more, as a second process or a later one would."""
+def open_second_server(settings: Settings) -> OpenServer:
+    """Return a function that opens a second server on the same data directory, as another process would."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[httpx.AsyncClient]:
+    async def open_server() -> AsyncIterator[httpx.AsyncClient]:
         async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as client:
             yield client
 
-    return opened
+    return open_server
 
 
 @pytest.fixture
-async def beside(api: httpx.AsyncClient, another: Opened) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a second server on the directory, which runs before anything is written."""
+async def second_server(api: httpx.AsyncClient, open_second_server: OpenServer) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a second server on the directory, started before anything is written."""
     del api
-    async with another() as client:
+    async with open_second_server() as client:
         yield client
 
 
 @pytest.fixture
-def saved(api: httpx.AsyncClient) -> Saved:
-    """Save a record and return it as it was answered."""
+def save_record(api: httpx.AsyncClient) -> SaveRecord:
+    """Return a function that saves a record and returns the answer."""
 
     async def save(content: str = "Wait for the element.", **fields: object) -> dict[str, Any]:
         response = await api.post("/api/knowledge", json={"content": content, **fields})
@@ -87,7 +87,7 @@ def saved(api: httpx.AsyncClient) -> Saved:
 async def client_of(app: FastAPI, headers: Mapping[str, str] | None = None) -> AsyncIterator[httpx.AsyncClient]:
     async def check(response: httpx.Response) -> None:
         await response.aread()
-        checked(app, response)
+        check_response(app, response)
 
     transport = httpx.ASGITransport(app)
     hooks = {"response": [check]}

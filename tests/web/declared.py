@@ -1,4 +1,4 @@
-"""What a route declares of its answers, held against every answer that a test gets."""
+"""Check answers against the declarations of their routes."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from knowhub.web.route import Route, TextAnswer
 from knowhub.web.schemas.parts import Problem
 
 
-def checked(app: FastAPI, response: httpx.Response) -> None:
-    """Fail unless `response` has a declared status, the type and the shape that were declared for it."""
+def check_response(app: FastAPI, response: httpx.Response) -> None:
+    """Fail unless the route declares the status, content type and shape of `response`."""
     route = _route(app, response.request)
     if response.status_code >= 400 and response.headers["content-type"] == "application/problem+json":
         problem = Problem.model_validate_json(response.content, strict=True)

@@ -6,19 +6,19 @@ import httpx
 import orjson
 import pytest
 
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 EVERYTHING = ["read", "add_evidence", "edit", "set_score", "evolve", "delete", "erase"]
 
 
-async def profile(api: httpx.AsyncClient, **params: str | int) -> list[str]:
+async def get_profile(api: httpx.AsyncClient, **params: str | int) -> list[str]:
     answer = (await api.get("/api/knowledge/profile", params=params)).json()
     assert (answer["count"], answer["next_cursor"]) == (len(answer["results"]), None)
     return [result["content"] for result in answer["results"]]
 
 
-async def imported(api: httpx.AsyncClient, content: str, **fields: Any) -> None:  # noqa: ANN401 -- any field of a line
+async def import_record(api: httpx.AsyncClient, content: str, **fields: Any) -> None:  # noqa: ANN401 -- any field of a line
     line = {"content": content, "type": "user_profile", "scopes": ["user:li"], "owner": "user:li"} | fields
     answer = await api.post(
         "/api/knowledge/import", content=orjson.dumps(line), headers={"Content-Type": "application/x-ndjson"}
@@ -27,9 +27,9 @@ async def imported(api: httpx.AsyncClient, content: str, **fields: Any) -> None:
 
 
 async def test_access_names_every_reader_with_the_reason_and_the_callers_rights(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    record = await saved(scopes=["org:o", "team:web", "user:owner"], owner="agent:bot")
+    record = await save_record(scopes=["org:o", "team:web", "user:owner"], owner="agent:bot")
 
     owner, reader, local = [
         (await api.get(f"/api/knowledge/{record['id']}/access", params=params)).json()
@@ -57,8 +57,8 @@ async def test_access_names_every_reader_with_the_reason_and_the_callers_rights(
     assert (local["caller"]["seen_by"], local["caller"]["rights"]) == ("local_principal", EVERYTHING)
 
 
-async def test_who_does_not_see_a_record_is_not_told_who_does(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved(scopes=["team:web"])
+async def test_who_does_not_see_a_record_is_not_told_who_does(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record(scopes=["team:web"])
 
     answers = [
         await api.get(f"/api/knowledge/{record['id']}/access", params={"user_id": "li"}),
@@ -71,33 +71,33 @@ async def test_who_does_not_see_a_record_is_not_told_who_does(api: httpx.AsyncCl
 async def test_a_profile_is_shown_the_surest_first_then_the_most_helpful_then_the_newest(
     api: httpx.AsyncClient,
 ) -> None:
-    await imported(api, "older", eval={"confidence": 0.5, "helpful": 1})
-    await imported(api, "newer", eval={"confidence": 0.5, "helpful": 1})
-    await imported(api, "sure", eval={"confidence": 0.9, "helpful": 1})
-    await imported(api, "helpful", eval={"confidence": 0.5, "helpful": 7})
+    await import_record(api, "older", eval={"confidence": 0.5, "helpful": 1})
+    await import_record(api, "newer", eval={"confidence": 0.5, "helpful": 1})
+    await import_record(api, "sure", eval={"confidence": 0.9, "helpful": 1})
+    await import_record(api, "helpful", eval={"confidence": 0.5, "helpful": 7})
 
-    assert await profile(api, user_id="li") == ["sure", "helpful", "newer", "older"]
-    assert await profile(api, user_id="li", limit=2) == ["sure", "helpful"]
+    assert await get_profile(api, user_id="li") == ["sure", "helpful", "newer", "older"]
+    assert await get_profile(api, user_id="li", limit=2) == ["sure", "helpful"]
 
 
 async def test_a_profile_is_about_its_caller_and_stands_now(api: httpx.AsyncClient) -> None:
-    await imported(api, "for me", owner="agent:bot", scopes=["user:li"])
-    await imported(api, "by me", owner="user:li", scopes=["user:owner", "project:p"])
-    await imported(api, "about chen", owner="user:chen", scopes=["user:chen", "project:p"])
-    await imported(api, "of everyone", owner="user:chen", scopes=["public"])
-    await imported(api, "no profile", type="tool")
-    await imported(api, "over", valid_to="2020-01-01")
-    await imported(api, "harmful", eval={"helpful": 0, "harmful": 9})
-    await imported(api, "low", eval={"score": 1})
+    await import_record(api, "for me", owner="agent:bot", scopes=["user:li"])
+    await import_record(api, "by me", owner="user:li", scopes=["user:owner", "project:p"])
+    await import_record(api, "about chen", owner="user:chen", scopes=["user:chen", "project:p"])
+    await import_record(api, "of everyone", owner="user:chen", scopes=["public"])
+    await import_record(api, "no profile", type="tool")
+    await import_record(api, "over", valid_to="2020-01-01")
+    await import_record(api, "harmful", eval={"helpful": 0, "harmful": 9})
+    await import_record(api, "low", eval={"score": 1})
 
-    assert await profile(api, user_id="li", project_id="p") == ["low", "by me", "for me", "harmful"]
-    assert await profile(api, user_id="chen") == ["of everyone", "about chen"]
-    assert await profile(api, project_id="p") == []
-    assert len(await profile(api)) == 6
+    assert await get_profile(api, user_id="li", project_id="p") == ["low", "by me", "for me", "harmful"]
+    assert await get_profile(api, user_id="chen") == ["of everyone", "about chen"]
+    assert await get_profile(api, project_id="p") == []
+    assert len(await get_profile(api)) == 6
 
 
-async def test_a_profile_is_answered_in_whole_records(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("likes tabs", type="user_profile", user_id="li")
+async def test_a_profile_is_answered_in_whole_records(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("likes tabs", type="user_profile", user_id="li")
 
     answer = (await api.get("/api/knowledge/profile", params={"user_id": "li"})).json()
 

@@ -1,4 +1,4 @@
-"""Two servers on one directory: whatever one of them acknowledged, the very next request to the other one knows."""
+"""Two servers on one directory: a write acknowledged by one is visible to the next request to the other."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,22 +6,22 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.sessions import commit
+from tests.web.sessions import commit_session
 
 pytestmark = pytest.mark.anyio
 
 CONTENT = "Close the browser before the session ends."
 
 
-async def made(api: httpx.AsyncClient) -> Mapping[str, str]:
-    """Write one of everything; return what reads need to name it."""
-    keyword = await _made(api, "/api/keywords", {"name": "Selenium", "aliases": ["web driver"]})
-    child = await _made(api, "/api/keywords", {"name": "Waits", "parent_id": keyword["id"]})
-    info = await _made(api, "/api/infos", {"content": CONTENT, "keyword_ids": [keyword["id"]]})
-    record = await _made(api, "/api/knowledge", {"task": "Log in", "content": CONTENT, "types": ["user_profile"]})
+async def create_rows(api: httpx.AsyncClient) -> Mapping[str, str]:
+    """Create a row of each kind, and return the ids that reads need."""
+    keyword = await _create(api, "/api/keywords", {"name": "Selenium", "aliases": ["web driver"]})
+    child = await _create(api, "/api/keywords", {"name": "Waits", "parent_id": keyword["id"]})
+    info = await _create(api, "/api/infos", {"content": CONTENT, "keyword_ids": [keyword["id"]]})
+    record = await _create(api, "/api/knowledge", {"task": "Log in", "content": CONTENT, "types": ["user_profile"]})
     resource = {"id": "team/browser", "title": "Browser", "body": CONTENT, "content_type": "text"}
-    await _made(api, "/api/resource", resource)
-    session = await commit(api, "s-1", CONTENT)
+    await _create(api, "/api/resource", resource)
+    session = await commit_session(api, "s-1", CONTENT)
     ids = {"keyword": keyword["id"], "child": child["id"], "info": info["id"], "record": record["id"]}
     return ids | {"operation": record["operation_id"], "session": session["archive"]["archive_uri"]}
 
@@ -59,62 +59,64 @@ READS = {
 
 @pytest.mark.parametrize("what", READS)
 async def test_a_read_knows_what_the_other_process_wrote(
-    api: httpx.AsyncClient, beside: httpx.AsyncClient, what: str
+    api: httpx.AsyncClient, second_server: httpx.AsyncClient, what: str
 ) -> None:
-    ids = await made(api)
+    ids = await create_rows(api)
     address, told = (text.format(**ids) if "{" in text else text for text in READS[what])
 
-    answer = await beside.get(address)
+    answer = await second_server.get(address)
 
     assert answer.status_code == 200, answer.text
     assert told in answer.text
 
 
 async def test_a_plan_is_made_of_what_the_other_process_wrote(
-    api: httpx.AsyncClient, beside: httpx.AsyncClient
+    api: httpx.AsyncClient, second_server: httpx.AsyncClient
 ) -> None:
-    twins = [await _made(api, "/api/keywords", {"name": "Twin", "allow_duplicate": True}) for _ in range(2)]
+    twins = [await _create(api, "/api/keywords", {"name": "Twin", "allow_duplicate": True}) for _ in range(2)]
 
-    plan = (await beside.post("/api/keywords/reorganize?wait=true", json={})).json()
+    plan = (await second_server.post("/api/keywords/reorganize?wait=true", json={})).json()
 
     assert [step["kind"] for step in plan["steps"]] == ["merge"]
     assert twins[1]["id"] in str(plan["steps"])
 
 
-async def test_what_the_other_process_did_can_be_undone(api: httpx.AsyncClient, beside: httpx.AsyncClient) -> None:
-    record = await _made(api, "/api/knowledge", {"content": CONTENT})
+async def test_what_the_other_process_did_can_be_undone(
+    api: httpx.AsyncClient, second_server: httpx.AsyncClient
+) -> None:
+    record = await _create(api, "/api/knowledge", {"content": CONTENT})
 
-    undone = await beside.post(f"/api/operations/{record['operation_id']}/undo")
+    undone = await second_server.post(f"/api/operations/{record['operation_id']}/undo")
 
     assert undone.status_code == 200
     assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 404
 
 
 async def test_a_session_that_the_other_process_kept_is_distilled(
-    api: httpx.AsyncClient, beside: httpx.AsyncClient
+    api: httpx.AsyncClient, second_server: httpx.AsyncClient
 ) -> None:
-    await commit(api, "s-1", "Remember: I prefer dark mode.")
+    await commit_session(api, "s-1", "Remember: I prefer dark mode.")
 
-    distilled = await beside.post("/api/context/sessions/s-1/distill", json={})
+    distilled = await second_server.post("/api/context/sessions/s-1/distill", json={})
 
     assert distilled.status_code in {200, 201}
 
 
 async def test_infos_are_linked_to_what_the_other_process_named(
-    api: httpx.AsyncClient, beside: httpx.AsyncClient
+    api: httpx.AsyncClient, second_server: httpx.AsyncClient
 ) -> None:
-    keyword = await _made(api, "/api/keywords", {"name": "Selenium"})
-    alone = await _made(beside, "/api/infos", {"content": "Selenium waits.", "auto_link": True})
-    later = await _made(api, "/api/keywords", {"name": "Playwright"})
+    keyword = await _create(api, "/api/keywords", {"name": "Selenium"})
+    alone = await _create(second_server, "/api/infos", {"content": "Selenium waits.", "auto_link": True})
+    later = await _create(api, "/api/keywords", {"name": "Playwright"})
     items = {"items": [{"content": "Playwright waits, too.", "auto_link": True}]}
-    batch = await _made(beside, "/api/infos/batch", items)
+    batch = await _create(second_server, "/api/infos/batch", items)
 
     linked = [(await api.get(f"/api/infos/{info['id']}/keywords")).json() for info in (alone, batch["results"][0])]
 
     assert [[result["id"] for result in answer["results"]] for answer in linked] == [[keyword["id"]], [later["id"]]]
 
 
-async def _made(api: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+async def _create(api: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     response = await api.post(path, json=body)
     assert response.status_code == 201, response.text
     answer: dict[str, Any] = response.json()

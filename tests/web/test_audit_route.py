@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from knowhub.audit.model import FindingKind
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -22,12 +22,14 @@ async def audit(api: httpx.AsyncClient, **params: object) -> dict[str, Any]:
     return told
 
 
-async def test_a_saved_search_result_a_copy_and_a_password_are_reported(api: httpx.AsyncClient, saved: Saved) -> None:
-    first = await saved(ADVICE, user_id="li")
-    copy = await saved(ADVICE, user_id="wang")
+async def test_a_saved_search_result_a_copy_and_a_password_are_reported(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first = await save_record(ADVICE, user_id="li")
+    copy = await save_record(ADVICE, user_id="wang")
     found = (await api.get("/api/knowledge/search", params={"q": "clickable element"})).text
-    looped = await saved(f"Searched the hub: {found}")
-    secret = await saved(f"密码：{PASSWORD}")
+    looped = await save_record(f"Searched the hub: {found}")
+    secret = await save_record(f"密码：{PASSWORD}")
 
     report = await audit(api)
 
@@ -49,9 +51,9 @@ async def test_a_saved_search_result_a_copy_and_a_password_are_reported(api: htt
     assert all(finding["suggestion"] for finding in report["findings"])
 
 
-async def test_the_secret_itself_is_never_answered(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_the_secret_itself_is_never_answered(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     for user in ("li", "wang"):
-        await saved(f"{ADVICE} 密码：{PASSWORD}", user_id=user)
+        await save_record(f"{ADVICE} 密码：{PASSWORD}", user_id=user)
 
     answer = await api.get(PATH)
 
@@ -60,9 +62,11 @@ async def test_the_secret_itself_is_never_answered(api: httpx.AsyncClient, saved
     assert PASSWORD[2:-2] not in answer.text
 
 
-async def test_kinds_and_limit_choose_and_stale_days_moves_what_is_old(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("密码：abc12X!")
-    await saved("口令：abc12Y!", valid_to="2020-01-01")
+async def test_kinds_and_limit_choose_and_stale_days_moves_what_is_old(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record("密码：abc12X!")
+    await save_record("口令：abc12Y!", valid_to="2020-01-01")
 
     secrets = await audit(api, kinds="secret,duplicate", limit=1)
     stale = await audit(api, kinds="stale", stale_days=36_500)
@@ -72,8 +76,8 @@ async def test_kinds_and_limit_choose_and_stale_days_moves_what_is_old(api: http
     assert (secrets["junk_rate"], stale["junk_rate"]) == (0.5, 0.5)
 
 
-async def test_a_named_caller_is_refused_and_told_nothing(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved(f"密码：{PASSWORD}", user_id="li")
+async def test_a_named_caller_is_refused_and_told_nothing(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record(f"密码：{PASSWORD}", user_id="li")
 
     for ids in ({"user_id": "wang"}, {"user_id": "li"}, {"agent_id": "a"}, {"project_id": "atlas"}):
         answer = await api.get(PATH, params=ids)
@@ -83,10 +87,10 @@ async def test_a_named_caller_is_refused_and_told_nothing(api: httpx.AsyncClient
 
 
 async def test_an_audit_stays_within_its_account_and_sees_deleted_rows_nowhere(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    record = await saved("密码：abc12X!", account="elsewhere")
-    gone = await saved("密码：abc12Y!")
+    record = await save_record("密码：abc12X!", account="elsewhere")
+    gone = await save_record("密码：abc12Y!")
     await api.request("DELETE", f"/api/knowledge/{gone['id']}")
 
     here, there = await audit(api), await audit(api, account="elsewhere")

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from knowhub.web.route import Route
 from knowhub.web.schemas.hooks import HookPayload
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -206,9 +206,9 @@ async def test_a_parameter_of_one_value_that_comes_twice_is_refused_by_name(
     assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-async def test_a_list_may_come_in_several_parameters(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_list_may_come_in_several_parameters(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     for kind in ("tool", "plan", "strategy", "definition"):
-        await saved(f"wait for {kind}", types=[kind])
+        await save_record(f"wait for {kind}", types=[kind])
 
     found = await api.get("/api/knowledge?types=tool&types=plan,definition")
 
@@ -255,9 +255,9 @@ async def test_context_ids_belong_into_the_body_where_there_is_one(app: FastAPI,
     ],
 )
 async def test_a_wrong_batch_of_feedback_is_refused_whole(
-    api: httpx.AsyncClient, saved: Saved, votes: list[dict[str, Any]], field: str
+    api: httpx.AsyncClient, save_record: SaveRecord, votes: list[dict[str, Any]], field: str
 ) -> None:
-    record = await saved()
+    record = await save_record()
     good = {"knowledge_id": record["id"], "is_helpful": True}
 
     response = await api.post("/api/knowledge/batch_update", json={"feedback_list": votes and [*votes, good]})
@@ -267,8 +267,8 @@ async def test_a_wrong_batch_of_feedback_is_refused_whole(
     assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
 
 
-async def test_an_undo_of_unknown_shape_is_refused(api: httpx.AsyncClient, saved: Saved) -> None:
-    operation_id = (await saved())["operation_id"]
+async def test_an_undo_of_unknown_shape_is_refused(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    operation_id = (await save_record())["operation_id"]
 
     for body, field in (({"dry_run": "yes"}, "dry_run"), ({"force": True}, "force")):
         response = await api.post(f"/api/operations/{operation_id}/undo", json=body)

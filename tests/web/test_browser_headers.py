@@ -20,13 +20,13 @@ ASKS = {"Origin": PAGE, "Access-Control-Request-Method": "PATCH", "Access-Contro
 ROOT_KEY = "root-key-of-a-test-which-is-long-enough"
 
 
-def raw(app: FastAPI) -> httpx.AsyncClient:
-    """Return a client whose answers are held against no route: a preflight has none."""
+def open_unchecked_client(app: FastAPI) -> httpx.AsyncClient:
+    """Return a client whose answers are not checked: a preflight belongs to no route."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url=URL)
 
 
 @pytest.fixture
-def listed(settings: Settings, hub: Hub) -> FastAPI:
+def app_with_origin(settings: Settings, hub: Hub) -> FastAPI:
     return create_app(settings.model_copy(update={"cors_origins": (PAGE,)}), hub)
 
 
@@ -64,7 +64,7 @@ async def test_a_failure_of_the_server_carries_the_same(settings: Settings, hub:
         raise RuntimeError("a bug")
 
     app.add_api_route("/api/broken", broken, include_in_schema=False)
-    async with raw(app) as client:
+    async with open_unchecked_client(app) as client:
         answer = await client.get("/api/broken")
 
     assert answer.status_code == 500
@@ -106,8 +106,8 @@ async def test_without_a_list_no_page_is_let_in(api: httpx.AsyncClient) -> None:
     assert not any(name.startswith("access-control") for answer in answers for name in answer.headers)
 
 
-async def test_a_listed_page_asks_first_and_then_reads_the_answer(listed: FastAPI) -> None:
-    async with raw(listed) as client:
+async def test_a_listed_page_asks_first_and_then_reads_the_answer(app_with_origin: FastAPI) -> None:
+    async with open_unchecked_client(app_with_origin) as client:
         asked = await client.options("/api/knowledge/x", headers=ASKS)
         read = await client.get("/api/knowledge", headers={"Origin": PAGE})
         failed = await client.get("/api/knowledge/none", headers={"Origin": PAGE})
@@ -125,8 +125,8 @@ async def test_a_listed_page_asks_first_and_then_reads_the_answer(listed: FastAP
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", f"{PAGE}.evil.example", "null", "http://studio.example"])
-async def test_any_other_page_is_refused_beside_a_list(listed: FastAPI, origin: str) -> None:
-    async with raw(listed) as client:
+async def test_any_other_page_is_refused_beside_a_list(app_with_origin: FastAPI, origin: str) -> None:
+    async with open_unchecked_client(app_with_origin) as client:
         answers = [
             await client.get("/api/knowledge", headers={"Origin": origin}),
             await client.options("/api/knowledge", headers=ASKS | {"Origin": origin}),
@@ -138,7 +138,7 @@ async def test_any_other_page_is_refused_beside_a_list(listed: FastAPI, origin: 
 
 async def test_a_listed_page_needs_a_key_where_keys_are_asked_for(settings: Settings, hub: Hub) -> None:
     asking = {"auth": "api-key", "root_key": ROOT_KEY, "cors_origins": (PAGE,)}
-    async with raw(create_app(settings.model_copy(update=asking), hub)) as client:
+    async with open_unchecked_client(create_app(settings.model_copy(update=asking), hub)) as client:
         asked = await client.options("/api/knowledge", headers=ASKS)
         refused = await client.get("/api/knowledge", headers={"Origin": PAGE})
 
@@ -157,7 +157,7 @@ def test_what_is_no_origin_is_refused_at_the_start(origins: str) -> None:
 
 
 async def test_no_caller_makes_labels_of_its_own(app: FastAPI, api: httpx.AsyncClient) -> None:
-    async with raw(app) as client:
+    async with open_unchecked_client(app) as client:
         for number in range(50):
             await client.request(f"VERB{number}", "/api/knowledge")
             await client.request("GET", f"/api/knowledge/secret-{number}", headers={"X-Request-ID": f"secret-{number}"})

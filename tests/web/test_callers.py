@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -21,10 +21,10 @@ SCOPES = {
 }
 
 
-async def one_of_each(saved: Saved) -> None:
+async def save_one_per_scope(save_record: SaveRecord) -> None:
     for name, scopes in SCOPES.items():
         scoped = {} if scopes is None else {"scopes": scopes}
-        await saved(f"wait {name}", owner="user:chen", **scoped)
+        await save_record(f"wait {name}", owner="user:chen", **scoped)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ async def one_of_each(saved: Saved) -> None:
     ],
 )
 async def test_a_caller_sees_its_scopes_its_own_and_what_is_public_on_every_route(
-    api: httpx.AsyncClient, saved: Saved, caller: dict[str, str], seen: set[str]
+    api: httpx.AsyncClient, save_record: SaveRecord, caller: dict[str, str], seen: set[str]
 ) -> None:
-    await one_of_each(saved)
+    await save_one_per_scope(save_record)
     everything = (await api.get("/api/knowledge", params={"limit": 100})).json()["results"]
 
     listed = (await api.get("/api/knowledge", params=caller | {"limit": 100})).json()
@@ -65,9 +65,9 @@ async def test_a_caller_sees_its_scopes_its_own_and_what_is_public_on_every_rout
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "PUT", "DELETE"])
 async def test_what_is_hidden_and_what_is_not_there_answer_the_same_bytes(
-    api: httpx.AsyncClient, saved: Saved, method: str
+    api: httpx.AsyncClient, save_record: SaveRecord, method: str
 ) -> None:
-    record = await saved("hers", user_id="li")
+    record = await save_record("hers", user_id="li")
     unknown = "knowledge-20260101-0000"
     assert len(unknown) == len(record["id"])
 
@@ -86,9 +86,9 @@ async def test_what_is_hidden_and_what_is_not_there_answer_the_same_bytes(
 
 
 async def test_a_caller_who_sees_a_record_adds_evidence_and_only_its_owner_changes_it(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    path = f"/api/knowledge/{(await saved('hers', user_id='li', scopes=['public']))['id']}"
+    path = f"/api/knowledge/{(await save_record('hers', user_id='li', scopes=['public']))['id']}"
 
     async def status(method: str, body: dict[str, Any], user_id: str) -> int:
         if method == "DELETE":
@@ -105,8 +105,10 @@ async def test_a_caller_who_sees_a_record_adds_evidence_and_only_its_owner_chang
     assert [await status(method, body, "li") for method, body in writes] == [200, 200, 200]
 
 
-async def test_an_agent_that_names_its_user_may_change_what_is_that_users(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("hers", user_id="li")
+async def test_an_agent_that_names_its_user_may_change_what_is_that_users(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("hers", user_id="li")
 
     response = await api.patch(
         f"/api/knowledge/{record['id']}", json={"content": "new", "agent_id": "bot", "user_id": "li"}
@@ -129,11 +131,11 @@ async def test_an_agent_that_names_its_user_may_change_what_is_that_users(api: h
     ],
 )
 async def test_a_record_belongs_to_its_caller_or_to_whom_they_may_name(
-    saved: Saved, caller: dict[str, str], owner: str | None, kept: str
+    save_record: SaveRecord, caller: dict[str, str], owner: str | None, kept: str
 ) -> None:
     named = {} if owner is None else {"owner": owner}
 
-    assert (await saved(**caller, **named))["owner"] == kept
+    assert (await save_record(**caller, **named))["owner"] == kept
 
 
 @pytest.mark.parametrize("route", ["/api/knowledge", "/api/knowledge/batch"])
@@ -148,9 +150,9 @@ async def test_a_named_caller_gives_nothing_to_somebody_else(api: httpx.AsyncCli
     assert (await api.get("/api/operations")).json()["count"] == 0
 
 
-async def test_only_the_owner_of_a_record_supersedes_it(api: httpx.AsyncClient, saved: Saved) -> None:
-    public = await saved("hers", user_id="li", scopes=["public"])
-    hidden = await saved("secret", user_id="li")
+async def test_only_the_owner_of_a_record_supersedes_it(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    public = await save_record("hers", user_id="li", scopes=["public"])
+    hidden = await save_record("secret", user_id="li")
 
     async def supersede(knowledge_id: str, user_id: str) -> int:
         body = {"content": f"better, says {user_id}", "supersedes": knowledge_id, "user_id": user_id}
@@ -161,8 +163,8 @@ async def test_only_the_owner_of_a_record_supersedes_it(api: httpx.AsyncClient, 
     assert await supersede(public["id"], "li") == 201
 
 
-async def test_batch_feedback_calls_what_is_hidden_unknown(api: httpx.AsyncClient, saved: Saved) -> None:
-    hidden = await saved("hers", user_id="li")
+async def test_batch_feedback_calls_what_is_hidden_unknown(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    hidden = await save_record("hers", user_id="li")
     votes = [{"knowledge_id": hidden["id"], "is_helpful": False}]
 
     answer = (await api.post("/api/knowledge/batch_update", json={"feedback_list": votes, "user_id": "chen"})).json()
@@ -171,8 +173,8 @@ async def test_batch_feedback_calls_what_is_hidden_unknown(api: httpx.AsyncClien
     assert (await api.get(f"/api/knowledge/{hidden['id']}")).json()["eval"]["harmful"] == 0
 
 
-async def test_accounts_are_walls(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("here", scopes=["public"])
+async def test_accounts_are_walls(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("here", scopes=["public"])
     there = {"account": "other"}
     path = f"/api/knowledge/{record['id']}"
 
@@ -184,8 +186,8 @@ async def test_accounts_are_walls(api: httpx.AsyncClient, saved: Saved) -> None:
     assert (await api.post(f"/api/operations/{record['operation_id']}/undo", json=there)).status_code == 404
 
 
-async def test_a_scope_that_is_taken_away_hides_at_once(api: httpx.AsyncClient, saved: Saved) -> None:
-    path = f"/api/knowledge/{(await saved('wait', scopes=['team:web', 'user:li']))['id']}"
+async def test_a_scope_that_is_taken_away_hides_at_once(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    path = f"/api/knowledge/{(await save_record('wait', scopes=['team:web', 'user:li']))['id']}"
 
     await api.patch(path, json={"scopes": ["user:li"]})
 

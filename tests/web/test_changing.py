@@ -5,13 +5,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("old", task="kept", tags={"a": "1"}, resource_ids=["code/a"])
+async def test_a_patch_changes_what_it_names_and_leaves_the_rest(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("old", task="kept", tags={"a": "1"}, resource_ids=["code/a"])
     assert record.pop("missing_resource_ids") == ["code/a"]
     patch = {
         "content": "new",
@@ -43,8 +45,10 @@ async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.Asyn
     assert changed["updated_at"] >= record["updated_at"]
 
 
-async def test_null_takes_a_time_away_and_leaving_it_out_does_not(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved(valid_from="2026-01-01", valid_to="2030-01-01")
+async def test_null_takes_a_time_away_and_leaving_it_out_does_not(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record(valid_from="2026-01-01", valid_to="2030-01-01")
 
     changed = (await api.patch(f"/api/knowledge/{record['id']}", json={"valid_from": None})).json()
 
@@ -52,10 +56,10 @@ async def test_null_takes_a_time_away_and_leaving_it_out_does_not(api: httpx.Asy
 
 
 async def test_a_source_is_changed_field_by_field_and_null_brings_its_default_back(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     source = {"name": "docs", "category": "paper", "urls": ["https://a"], "timestamp": "2026-01-01", "message_id": "m"}
-    record = await saved(source=source)
+    record = await save_record(source=source)
     path = f"/api/knowledge/{record['id']}"
 
     kept = (await api.patch(path, json={"source": {"message_id": "n"}})).json()
@@ -74,9 +78,9 @@ async def test_a_source_is_changed_field_by_field_and_null_brings_its_default_ba
 
 @pytest.mark.parametrize("patch", [{}, {"content": "same"}, {"tags": {}}, {"scopes": ["user:owner"]}, {"type": "tool"}])
 async def test_a_patch_that_changes_nothing_writes_nothing(
-    api: httpx.AsyncClient, saved: Saved, patch: dict[str, Any]
+    api: httpx.AsyncClient, save_record: SaveRecord, patch: dict[str, Any]
 ) -> None:
-    record = await saved("same", types=["tool"])
+    record = await save_record("same", types=["tool"])
 
     response = await api.patch(f"/api/knowledge/{record['id']}", json=patch)
 
@@ -103,9 +107,9 @@ async def test_a_patch_that_changes_nothing_writes_nothing(
     ],
 )
 async def test_a_patch_that_cannot_stand_is_refused_by_field(
-    api: httpx.AsyncClient, saved: Saved, patch: dict[str, Any], field: str
+    api: httpx.AsyncClient, save_record: SaveRecord, patch: dict[str, Any], field: str
 ) -> None:
-    record = await saved(valid_from="2026-01-01")
+    record = await save_record(valid_from="2026-01-01")
 
     response = await api.patch(f"/api/knowledge/{record['id']}", json=patch)
 
@@ -116,9 +120,9 @@ async def test_a_patch_that_cannot_stand_is_refused_by_field(
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
 async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_stands(
-    api: httpx.AsyncClient, saved: Saved, method: str
+    api: httpx.AsyncClient, save_record: SaveRecord, method: str
 ) -> None:
-    record = await saved()
+    record = await save_record()
     path = f"/api/knowledge/{record['id']}"
     await api.patch(path, json={"content": "newer"})
     body = {"PATCH": {"content": "lost"}, "PUT": {"update_score": 5}, "DELETE": None}[method]
@@ -132,9 +136,9 @@ async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_sta
 
 @pytest.mark.parametrize(("method", "body"), [("PATCH", {"content": "new"}), ("PUT", {"update_score": 5})])
 async def test_the_expected_version_may_stand_in_the_body(
-    api: httpx.AsyncClient, saved: Saved, method: str, body: dict[str, Any]
+    api: httpx.AsyncClient, save_record: SaveRecord, method: str, body: dict[str, Any]
 ) -> None:
-    path = f"/api/knowledge/{(await saved())['id']}"
+    path = f"/api/knowledge/{(await save_record())['id']}"
 
     wrong = await api.request(method, path, json=body | {"version": 2})
     both = await api.request(method, path, json=body | {"version": 1}, headers={"If-Match": '"2"'})
@@ -144,8 +148,10 @@ async def test_the_expected_version_may_stand_in_the_body(
 
 
 @pytest.mark.parametrize("tag", ["1", '"one"', '"-1"', '"1", "2"', "", '"1234567890123456"'])
-async def test_an_if_match_that_is_no_version_is_refused(api: httpx.AsyncClient, saved: Saved, tag: str) -> None:
-    path = f"/api/knowledge/{(await saved())['id']}"
+async def test_an_if_match_that_is_no_version_is_refused(
+    api: httpx.AsyncClient, save_record: SaveRecord, tag: str
+) -> None:
+    path = f"/api/knowledge/{(await save_record())['id']}"
 
     response = await api.patch(path, json={"content": "new"}, headers={"If-Match": tag})
 
@@ -153,8 +159,10 @@ async def test_an_if_match_that_is_no_version_is_refused(api: httpx.AsyncClient,
     assert response.json()["errors"][0]["field"] == "If-Match"
 
 
-async def test_a_deleted_record_is_gone_for_every_reader_and_writer(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait for the table")
+async def test_a_deleted_record_is_gone_for_every_reader_and_writer(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("wait for the table")
     path = f"/api/knowledge/{record['id']}"
 
     deleted = await api.delete(path)
@@ -169,8 +177,8 @@ async def test_a_deleted_record_is_gone_for_every_reader_and_writer(api: httpx.A
     assert (await api.get(f"{path}/history")).json()["count"] == 2
 
 
-async def test_feedback_parts_combine(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved()
+async def test_feedback_parts_combine(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record()
     cases = {
         "add_helpful_case": {"task": "登录", "outcome": "成功", "timestamp": "2026-03-05T12:00:00Z"},
         "add_harmful_case": {"task": "登录", "outcome": "封禁", "reason": "太频繁", "query": "q", "trace_id": "t"},
@@ -189,8 +197,8 @@ async def test_feedback_parts_combine(api: httpx.AsyncClient, saved: Saved) -> N
     assert harmful == cases["add_harmful_case"]
 
 
-async def test_confidence_rises_and_falls_with_the_evidence(api: httpx.AsyncClient, saved: Saved) -> None:
-    path = f"/api/knowledge/{(await saved())['id']}"
+async def test_confidence_rises_and_falls_with_the_evidence(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    path = f"/api/knowledge/{(await save_record())['id']}"
 
     better = [(await api.put(path, json={"add_helpful_case": {}})).json()["eval"]["confidence"] for _ in range(3)]
     worse = [(await api.put(path, json={"add_harmful_case": {}})).json()["eval"]["confidence"] for _ in range(3)]
@@ -200,8 +208,8 @@ async def test_confidence_rises_and_falls_with_the_evidence(api: httpx.AsyncClie
     assert all(0 < confidence < 1 for confidence in better + worse)
 
 
-async def test_a_history_of_cases_shows_the_last_fifty(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved()
+async def test_a_history_of_cases_shows_the_last_fifty(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record()
     votes = [
         {"knowledge_id": record["id"], "is_helpful": True, "case": {"outcome": str(number)}} for number in range(60)
     ]
@@ -215,9 +223,9 @@ async def test_a_history_of_cases_shows_the_last_fifty(api: httpx.AsyncClient, s
 
 @pytest.mark.parametrize("body", [{}, {"update_score": 3}, {"add_helpful_case": None}])
 async def test_feedback_that_says_nothing_writes_nothing(
-    api: httpx.AsyncClient, saved: Saved, body: dict[str, Any]
+    api: httpx.AsyncClient, save_record: SaveRecord, body: dict[str, Any]
 ) -> None:
-    record = await saved()
+    record = await save_record()
 
     response = await api.put(f"/api/knowledge/{record['id']}", json=body)
 
@@ -240,9 +248,9 @@ async def test_feedback_that_says_nothing_writes_nothing(
     ],
 )
 async def test_wrong_feedback_is_refused_by_field(
-    api: httpx.AsyncClient, saved: Saved, body: dict[str, Any], field: str
+    api: httpx.AsyncClient, save_record: SaveRecord, body: dict[str, Any], field: str
 ) -> None:
-    record = await saved()
+    record = await save_record()
 
     response = await api.put(f"/api/knowledge/{record['id']}", json=body)
 
@@ -250,9 +258,11 @@ async def test_wrong_feedback_is_refused_by_field(
     assert response.json()["errors"][0]["field"] == field
 
 
-async def test_batch_feedback_names_unknown_ids_and_applies_the_rest(api: httpx.AsyncClient, saved: Saved) -> None:
-    good, bad = await saved("good"), await saved("bad")
-    deleted = await saved("deleted")
+async def test_batch_feedback_names_unknown_ids_and_applies_the_rest(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    good, bad = await save_record("good"), await save_record("bad")
+    deleted = await save_record("deleted")
     await api.delete(f"/api/knowledge/{deleted['id']}")
     votes = [
         {"knowledge_id": good["id"], "is_helpful": True, "case": {"outcome": "成功"}},

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.sessions import NODES, commit, found, node
+from tests.web.sessions import NODES, commit_session, get_node, search_memories
 
 pytestmark = pytest.mark.anyio
 
@@ -34,13 +34,13 @@ async def test_a_memory_is_created_found_and_undone(api: httpx.AsyncClient) -> N
     created = await create(api, LANGUAGE, "报告一律用中文。", tags={"topic": "reports"})
 
     assert (created["abstract"], created["tags"]) == ("报告一律用中文。", {"topic": "reports"})
-    assert [block["uri"] for block in await found(api, "中文报告", **LI)] == [LANGUAGE]
+    assert [block["uri"] for block in await search_memories(api, "中文报告", **LI)] == [LANGUAGE]
     taken = await api.post(NODES, json={"category": "preferences", "name": "report-language", "content": "x", **LI})
     assert taken.status_code == 409
 
     await undo(api, created["operation_id"])
 
-    assert await found(api, "中文报告", **LI) == []
+    assert await search_memories(api, "中文报告", **LI) == []
 
 
 async def test_a_name_is_made_of_the_text_and_a_profile_has_none(api: httpx.AsyncClient) -> None:
@@ -80,13 +80,13 @@ async def test_a_moved_memory_keeps_its_text_and_the_edges_to_it_and_comes_back(
 
     assert (moved.status_code, moved.json()["uri"], moved.json()["category"]) == (200, to, "patterns")
     assert (await api.get(NODES, params={"uri": LANGUAGE, **LI})).status_code == 404
-    assert [link["to_uri"] for link in (await node(api, FINANCE, **LI))["relations"]] == [to]
-    assert [block["uri"] for block in await found(api, "中文", **LI)] == [to]
+    assert [link["to_uri"] for link in (await get_node(api, FINANCE, **LI))["relations"]] == [to]
+    assert [block["uri"] for block in await search_memories(api, "中文", **LI)] == [to]
 
     await undo(api, moved.json()["operation_id"])
 
-    assert (await node(api, LANGUAGE, **LI))["content"] == "报告一律用中文。"
-    assert [link["to_uri"] for link in (await node(api, FINANCE, **LI))["relations"]] == [LANGUAGE]
+    assert (await get_node(api, LANGUAGE, **LI))["content"] == "报告一律用中文。"
+    assert [link["to_uri"] for link in (await get_node(api, FINANCE, **LI))["relations"]] == [LANGUAGE]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ async def test_a_memory_moves_only_to_a_free_place_of_its_space(api: httpx.Async
     answer = await api.post(f"{NODES}/move", json={"uri": LANGUAGE, "to": to, **LI})
 
     assert answer.status_code == status
-    assert (await node(api, LANGUAGE, **LI))["version"] == 1
+    assert (await get_node(api, LANGUAGE, **LI))["version"] == 1
 
 
 async def test_sessions_and_messages_neither_move_nor_get_edges(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-1", "The deploy failed.", **LI)
+    await commit_session(api, "s-1", "The deploy failed.", **LI)
     session = "ctx://default/users/li/sessions/s-1"
     (message,) = (await api.get("/api/context/children", params={"uri": session, **LI})).json()["results"]
     await create(api, FINANCE, "The finance team.")
@@ -147,7 +147,7 @@ async def test_tags_are_replaced_whole_and_limit_a_search(api: httpx.AsyncClient
     await create(api, LANGUAGE, "报告一律用中文。", tags={"topic": "reports", "team": ["a", "b"]})
 
     async def search(**tags: str) -> int:
-        return len(await found(api, "报告", **LI, **{f"tag.{name}": value for name, value in tags.items()}))
+        return len(await search_memories(api, "报告", **LI, **{f"tag.{name}": value for name, value in tags.items()}))
 
     assert [await search(topic="reports"), await search(team="b"), await search(topic="x")] == [1, 1, 0]
 
@@ -166,7 +166,7 @@ async def test_a_search_is_limited_by_time_and_relevance(api: httpx.AsyncClient)
         assert (await api.post("/api/context/sessions/commit", json=body)).status_code == 201
 
     async def days(**limits: str) -> list[str]:
-        blocks = await found(api, "heron pond", categories="sessions", **LI, **limits)
+        blocks = await search_memories(api, "heron pond", categories="sessions", **LI, **limits)
         assert all(0 < block["relevance"] <= 1 for block in blocks)
         return sorted(block["said_at"][:10] for block in blocks if block["said_at"])
 
@@ -191,7 +191,7 @@ async def test_several_are_read_at_once_and_missing_ones_are_named(api: httpx.As
 
 async def test_grep_reads_memories_and_messages_word_for_word(api: httpx.AsyncClient) -> None:
     await create(api, FINANCE, "Finance:\nuses sap-7 and SAP-7x.")
-    await commit(api, "s-1", "Ask about sap-7.", **LI)
+    await commit_session(api, "s-1", "Ask about sap-7.", **LI)
     await create(api, LANGUAGE, "s.p-7 is not it.")
 
     async def grep(**params: str | int) -> dict[str, Any]:

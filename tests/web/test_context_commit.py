@@ -10,8 +10,8 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.conversations.messages import WITHHELD
 from tests.erasing import find_files_with
-from tests.web.conftest import Opened
-from tests.web.sessions import COMMIT, commit, found, node, said
+from tests.web.conftest import OpenServer
+from tests.web.sessions import COMMIT, commit_session, get_node, search_memories, user_messages
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ LIMIT = 16 * 1024 * 1024
 
 
 async def test_a_commit_answers_what_was_written_and_the_operation_that_wrote_it(api: httpx.AsyncClient) -> None:
-    body = {"session_id": "s-1", "messages": said("请以后都用中文回答我。", "谢谢")}
+    body = {"session_id": "s-1", "messages": user_messages("请以后都用中文回答我。", "谢谢")}
 
     response = await api.post(COMMIT, json=body)
 
@@ -40,7 +40,7 @@ async def test_a_commit_answers_what_was_written_and_the_operation_that_wrote_it
 async def test_a_commit_says_what_it_has_left_out(api: httpx.AsyncClient) -> None:
     body = {
         "session_id": "s-1",
-        "messages": said("I love oolong tea.", "I live in Rome. " + "It rains. " * 10_000),
+        "messages": user_messages("I love oolong tea.", "I live in Rome. " + "It rains. " * 10_000),
         "used_contexts": ["I love oolong tea."],
     }
 
@@ -69,7 +69,7 @@ async def test_what_a_tool_has_revealed_of_a_resource_is_in_no_transcript_and_in
 
     assert secret in revealed.text
     assert (first.status_code, again.json()["status"]) == (201, "unchanged")
-    transcript = (await node(api, SESSION))["content"]
+    transcript = (await get_node(api, SESSION))["content"]
     assert (transcript.count(WITHHELD), "Thanks, I am logged in." in transcript) == (2, True)
     assert secret not in first.text
     assert find_files_with(tmp_path / "data", secret) == []
@@ -77,9 +77,9 @@ async def test_what_a_tool_has_revealed_of_a_resource_is_in_no_transcript_and_in
 
 async def test_the_transcript_is_kept_word_for_word_in_its_order(api: httpx.AsyncClient) -> None:
     texts = ("  indented\n\ttext ", "忽略\u200b以上", "x" * 5_000, "…")
-    await commit(api, "s-1", *texts, options={"extract": False})
+    await commit_session(api, "s-1", *texts, options={"extract": False})
 
-    kept = [await node(api, f"{SESSION}/m-{number}") for number in range(1, len(texts) + 1)]
+    kept = [await get_node(api, f"{SESSION}/m-{number}") for number in range(1, len(texts) + 1)]
 
     assert [item["content"] for item in kept] == list(texts)
     assert [item["metadata"]["number"] for item in kept] == [0, 1, 2, 3]
@@ -101,15 +101,15 @@ async def test_a_time_is_kept_as_it_was_sent(api: httpx.AsyncClient) -> None:
     message = {"role": "user", "content": "x", "message_id": "m-1", "timestamp": "2026-03-05T09:00:00+08:00"}
     await api.post(COMMIT, json={"session_id": "s-1", "messages": [message]})
 
-    assert (await node(api, f"{SESSION}/m-1"))["metadata"]["timestamp"] == "2026-03-05T09:00:00+08:00"
+    assert (await get_node(api, f"{SESSION}/m-1"))["metadata"]["timestamp"] == "2026-03-05T09:00:00+08:00"
 
 
 async def test_everything_can_be_found_and_stands_on_the_disk_when_the_commit_is_answered(
     api: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    await commit(api, "s-1", "我们周三去西湖划船", "好")
+    await commit_session(api, "s-1", "我们周三去西湖划船", "好")
 
-    (first, *_) = await found(api, "划船", categories="sessions")
+    (first, *_) = await search_memories(api, "划船", categories="sessions")
 
     assert first["message_ids"][0] == "m-1"
     contents = [path.read_text(encoding="utf-8") for path in (tmp_path / "data").rglob("content.md")]
@@ -117,10 +117,10 @@ async def test_everything_can_be_found_and_stands_on_the_disk_when_the_commit_is
 
 
 async def test_committing_the_same_again_writes_nothing(api: httpx.AsyncClient, hub: Hub) -> None:
-    await commit(api, "s-1", "I prefer dark themes.", "Thanks")
+    await commit_session(api, "s-1", "I prefer dark themes.", "Thanks")
     before = hub.store.last_seq
 
-    again = await commit(api, "s-1", "I prefer dark themes.", "Thanks", status=200)
+    again = await commit_session(api, "s-1", "I prefer dark themes.", "Thanks", status=200)
 
     assert (again["status"], again["operation_id"]) == ("unchanged", None)
     assert again["stats"]["messages"] == {"received": 2, "blank": 0, "added": 0, "known": 2, "forgotten": 0}
@@ -128,13 +128,13 @@ async def test_committing_the_same_again_writes_nothing(api: httpx.AsyncClient, 
 
 
 async def test_committing_again_adds_what_is_new_and_nothing_else(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-1", "one", "two")
+    await commit_session(api, "s-1", "one", "two")
 
-    await commit(api, "s-1", "one", "two", "three")
+    await commit_session(api, "s-1", "one", "two", "three")
 
     listed = (await api.get("/api/context/children", params={"uri": SESSION})).json()
     assert [result["name"] for result in listed["results"]] == ["m-1", "m-2", "m-3"]
-    assert (await node(api, SESSION))["metadata"]["message_count"] == 3
+    assert (await get_node(api, SESSION))["metadata"]["message_count"] == 3
 
 
 async def test_messages_without_ids_are_known_again_and_the_same_words_twice_are_two(api: httpx.AsyncClient) -> None:
@@ -150,21 +150,21 @@ async def test_messages_without_ids_are_known_again_and_the_same_words_twice_are
 async def test_a_message_that_was_said_otherwise_before_is_a_conflict_and_nothing_is_written(
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
-    await commit(api, "s-1", "one")
+    await commit_session(api, "s-1", "one")
     before = hub.store.last_seq
 
-    response = await api.post(COMMIT, json={"session_id": "s-1", "messages": said("another", "new")})
+    response = await api.post(COMMIT, json={"session_id": "s-1", "messages": user_messages("another", "new")})
 
     assert response.status_code == 409
     assert "m-1" in response.json()["detail"]
     assert hub.store.last_seq == before
-    assert (await node(api, f"{SESSION}/m-1"))["content"] == "one"
+    assert (await get_node(api, f"{SESSION}/m-1"))["content"] == "one"
 
 
 async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: httpx.AsyncClient, hub: Hub) -> None:
     before = hub.store.last_seq
 
-    told = await commit(api, "s-1", "请以后都用中文回答我。", status=200, options={"dry_run": True})
+    told = await commit_session(api, "s-1", "请以后都用中文回答我。", status=200, options={"dry_run": True})
 
     assert (told["status"], told["operation_id"]) == ("dry_run", None)
     assert any("/memories/preferences/" in plan["target_uri"] for plan in told["plans"])
@@ -173,13 +173,13 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: httpx.AsyncClien
 
 
 async def test_without_extraction_the_transcript_alone_is_kept(api: httpx.AsyncClient) -> None:
-    told = await commit(api, "s-1", "请以后都用中文回答我。", options={"extract": False})
+    told = await commit_session(api, "s-1", "请以后都用中文回答我。", options={"extract": False})
 
     assert [result["uri"] for result in told["write_results"]] == [SESSION]
 
 
 async def test_one_undo_takes_a_commit_back_and_committing_again_brings_it_back(api: httpx.AsyncClient) -> None:
-    told = await commit(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
+    told = await commit_session(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
     uris = [result["uri"] for result in told["write_results"]]
 
     undone = await api.post(f"/api/operations/{told['operation_id']}/undo")
@@ -187,20 +187,20 @@ async def test_one_undo_takes_a_commit_back_and_committing_again_brings_it_back(
     assert undone.status_code == 200
     for uri in [*uris, f"{SESSION}/m-1"]:
         assert (await api.get("/api/context/nodes", params={"uri": uri})).status_code == 404
-    assert await found(api, "划船") == []
-    again = await commit(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
+    assert await search_memories(api, "划船") == []
+    again = await commit_session(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
     assert sorted(result["uri"] for result in again["write_results"]) == sorted(uris)
-    assert (await found(api, "划船", categories="sessions"))[0]["message_ids"][0] == "m-2"
+    assert (await search_memories(api, "划船", categories="sessions"))[0]["message_ids"][0] == "m-2"
 
 
-async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient, another: Opened) -> None:
-    body = {"session_id": "s-1", "messages": said("请以后都用中文回答我。")}
+async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
+    body = {"session_id": "s-1", "messages": user_messages("请以后都用中文回答我。")}
     key = {"Idempotency-Key": "k"}
     first = await api.post(COMMIT, json=body, headers=key)
 
     again = await api.post(COMMIT, json=body, headers=key)
     other_body = await api.post(COMMIT, json=body | {"session_id": "s-2"}, headers=key)
-    async with another() as second:
+    async with open_second_server() as second:
         elsewhere = await second.post(COMMIT, json=body, headers=key)
 
     assert (again.status_code, elsewhere.status_code, other_body.status_code) == (201, 201, 422)
@@ -209,7 +209,7 @@ async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient, anot
 
 async def test_two_commits_of_one_session_at_once_lose_nothing(api: httpx.AsyncClient) -> None:
     bodies = [
-        {"session_id": "s-1", "messages": said(f"said by {who}", "请以后都用中文回答我。", prefix=who)}
+        {"session_id": "s-1", "messages": user_messages(f"said by {who}", "请以后都用中文回答我。", prefix=who)}
         for who in ("a", "b", "c", "d")
     ]
 
@@ -218,11 +218,11 @@ async def test_two_commits_of_one_session_at_once_lose_nothing(api: httpx.AsyncC
     assert {answer.status_code for answer in answers} == {201}
     listed = (await api.get("/api/context/children", params={"uri": SESSION})).json()
     assert {result["name"] for result in listed["results"]} == {f"{who}-{n}" for who in "abcd" for n in (1, 2)}
-    assert (await node(api, SESSION))["metadata"]["message_count"] == 8
+    assert (await get_node(api, SESSION))["metadata"]["message_count"] == 8
 
 
 async def test_the_same_commit_twice_at_once_is_kept_once(api: httpx.AsyncClient) -> None:
-    body = {"session_id": "s-1", "messages": said("one", "two")}
+    body = {"session_id": "s-1", "messages": user_messages("one", "two")}
 
     answers = await asyncio.gather(*(api.post(COMMIT, json=body) for _ in range(3)))
 
@@ -237,27 +237,27 @@ async def test_calls_of_tools_feed_their_statistics(api: httpx.AsyncClient) -> N
         {"name": "login", "kind": "skill"},
         "bash",
     ]
-    await commit(api, "s-1", "hello", used_tools=used)
+    await commit_session(api, "s-1", "hello", used_tools=used)
 
-    tool = await node(api, "ctx://default/agents/~local/tools/site_login")
-    await node(api, "ctx://default/agents/~local/skills/login")
-    await node(api, "ctx://default/agents/~local/tools/bash")
+    tool = await get_node(api, "ctx://default/agents/~local/tools/site_login")
+    await get_node(api, "ctx://default/agents/~local/skills/login")
+    await get_node(api, "ctx://default/agents/~local/tools/bash")
 
     stats = tool["metadata"]["stats"]
     assert (stats["calls"], stats["success"], stats["failure"], stats["total_seconds"]) == (2, 1, 1, 4.0)
 
 
 async def test_what_was_recalled_into_the_session_is_not_learnt_again(api: httpx.AsyncClient) -> None:
-    told = await commit(api, "s-1", "请以后都用中文回答我。", used_contexts=["请以后都用中文回答我。"])
+    told = await commit_session(api, "s-1", "请以后都用中文回答我。", used_contexts=["请以后都用中文回答我。"])
 
     assert not any("/preferences/" in result["uri"] for result in told["write_results"])
 
 
 async def test_each_callers_session_is_their_own(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-1", "of li", user_id="li")
-    await commit(api, "s-1", "of zhou", user_id="zhou")
+    await commit_session(api, "s-1", "of li", user_id="li")
+    await commit_session(api, "s-1", "of zhou", user_id="zhou")
 
-    of_li = await node(api, "ctx://default/users/li/sessions/s-1/m-1", user_id="li")
+    of_li = await get_node(api, "ctx://default/users/li/sessions/s-1/m-1", user_id="li")
     hidden = await api.get(
         "/api/context/nodes", params={"uri": "ctx://default/users/li/sessions/s-1/m-1", "user_id": "zhou"}
     )
@@ -267,10 +267,10 @@ async def test_each_callers_session_is_their_own(api: httpx.AsyncClient) -> None
 
 
 async def test_a_name_of_any_script_is_a_session(api: httpx.AsyncClient) -> None:
-    told = await commit(api, "会议/../3月 🙂", "hello")
+    told = await commit_session(api, "会议/../3月 🙂", "hello")
 
     assert told["archive"]["archive_uri"] == "ctx://default/users/local/sessions/会议%2F..%2F3月%20%F0%9F%99%82"
-    assert (await node(api, told["archive"]["archive_uri"]))["metadata"]["session_id"] == "会议/../3月 🙂"
+    assert (await get_node(api, told["archive"]["archive_uri"]))["metadata"]["session_id"] == "会议/../3月 🙂"
 
 
 GOOD = {"session_id": "s-1", "messages": [{"role": "user", "content": "x"}]}
@@ -338,7 +338,7 @@ async def test_the_documented_limits_are_those_that_hold(api: httpx.AsyncClient)
 
 
 async def test_a_session_that_is_too_long_is_told_how_to_come_in(api: httpx.AsyncClient) -> None:
-    refused = await api.post(COMMIT, json={"session_id": "s-1", "messages": said("x") * 2_001})
+    refused = await api.post(COMMIT, json={"session_id": "s-1", "messages": user_messages("x") * 2_001})
 
     assert refused.status_code == 422
     assert "2,000; commit a longer session in several turns" in refused.json()["errors"][0]["message"]
@@ -366,7 +366,7 @@ async def test_a_transcript_of_fifty_megabytes_is_refused_with_the_limit(api: ht
 async def test_a_transcript_that_just_fits_is_kept(api: httpx.AsyncClient) -> None:
     texts = [chr(ord("a") + number) * 1_000_000 for number in range(15)]
 
-    await commit(api, "s-1", *texts, options={"extract": False})
+    await commit_session(api, "s-1", *texts, options={"extract": False})
 
     read = await api.get("/api/context/read", params={"uri": SESSION, "level": "L2"})
     assert all(text in read.json()["content"] for text in texts)

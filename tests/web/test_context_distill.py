@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from tests.web.sessions import commit
+from tests.web.sessions import commit_session
 
 pytestmark = pytest.mark.anyio
 
@@ -16,11 +16,11 @@ USED = [{"name": "site_login", "ok": True, "seconds": 1.0, "call_id": "c-1"}]
 
 
 @pytest.fixture
-async def kept(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-1", "请以后都用中文回答我。", used_tools=USED, **LI)
+async def committed_session(api: httpx.AsyncClient) -> None:
+    await commit_session(api, "s-1", "请以后都用中文回答我。", used_tools=USED, **LI)
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_what_a_session_taught_becomes_records_that_name_it(api: httpx.AsyncClient) -> None:
     response = await api.post(DISTILL, json=LI)
 
@@ -39,7 +39,7 @@ async def test_what_a_session_taught_becomes_records_that_name_it(api: httpx.Asy
     assert preference["id"] in [result["id"] for result in found.json()["results"]]
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_distilling_again_saves_no_duplicates(api: httpx.AsyncClient, hub: Hub) -> None:
     await api.post(DISTILL, json=LI)
     before = hub.store.last_seq
@@ -51,7 +51,7 @@ async def test_distilling_again_saves_no_duplicates(api: httpx.AsyncClient, hub:
     assert hub.store.last_seq == before
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient, hub: Hub) -> None:
     before = hub.store.last_seq
 
@@ -64,7 +64,7 @@ async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient,
     assert hub.store.last_seq == before
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_one_undo_takes_all_of_it_back(api: httpx.AsyncClient) -> None:
     told = (await api.post(DISTILL, json=LI)).json()
 
@@ -75,7 +75,7 @@ async def test_one_undo_takes_all_of_it_back(api: httpx.AsyncClient) -> None:
         assert (await api.get(f"/api/knowledge/{record['id']}", params=LI)).status_code == 404
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_what_was_undone_can_be_distilled_again_and_what_was_deleted_stays_gone(api: httpx.AsyncClient) -> None:
     told = (await api.post(DISTILL, json=LI)).json()
     await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
@@ -89,7 +89,7 @@ async def test_what_was_undone_can_be_distilled_again_and_what_was_deleted_stays
     assert ({result["status"] for result in gone["results"]}, gone["saved"]) == ({"forgotten"}, [])
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 @pytest.mark.parametrize("version", ["1", "0"])
 async def test_nobody_else_suppresses_or_blocks_it_by_a_tag(api: httpx.AsyncClient, version: str) -> None:
     look = (await api.post(DISTILL, json={"dry_run": True, **LI})).json()
@@ -111,7 +111,7 @@ async def test_nobody_else_suppresses_or_blocks_it_by_a_tag(api: httpx.AsyncClie
     assert len(told.json()["saved"]) == len(look["results"])
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "k"}
 
@@ -121,7 +121,7 @@ async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient) -> N
     assert again.json() == first.json()
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_anothers_session_is_not_there(api: httpx.AsyncClient) -> None:
     hidden = await api.post(DISTILL, json={"user_id": "zhou"})
     missing = await api.post(DISTILL.replace("s-1", "s-2"), json={"user_id": "zhou"})
@@ -138,7 +138,7 @@ async def test_a_session_that_no_commit_could_have_made_is_not_there(api: httpx.
 
 
 async def test_a_memory_that_grew_since_supersedes_its_record(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-1", "hello", used_tools=USED, **LI)
+    await commit_session(api, "s-1", "hello", used_tools=USED, **LI)
     (first,) = (await api.post(DISTILL, json=LI)).json()["saved"]
     more = [*USED, {"name": "site_login", "ok": False, "note": "captcha", "call_id": "c-2"}]
     await api.post(

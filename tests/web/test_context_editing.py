@@ -12,7 +12,7 @@ from knowhub.stores.files.doctor.findings import Severity
 from knowhub.web.app import create_app
 from tests.erasing import find_files_with
 from tests.web.conftest import client_of
-from tests.web.sessions import COMMIT, NODES, commit, found, node
+from tests.web.sessions import COMMIT, NODES, commit_session, get_node, search_memories
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ SECRET = "the heron stands in the third pond"
 @pytest.fixture
 async def preference(api: httpx.AsyncClient) -> str:
     """Return the URI of what was learnt from a session of li's."""
-    told = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
+    told = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
     return next(str(result["uri"]) for result in told["write_results"] if "/preferences/" in result["uri"])
 
 
@@ -35,23 +35,23 @@ async def test_a_correction_is_a_new_version_that_search_knows_at_once(api: http
     assert (response.status_code, told["abstract"], told["version"]) == (200, "用粤语回答", 2)
     assert response.headers["ETag"] == '"2"'
     assert told["operation_id"] == response.headers["X-Operation-Id"]
-    assert preference in [item["uri"] for item in await found(api, "粤语", **LI)]
+    assert preference in [item["uri"] for item in await search_memories(api, "粤语", **LI)]
 
 
 async def test_what_is_corrected_away_in_a_content_is_gone_from_every_layer_and_from_what_is_distilled(
     api: httpx.AsyncClient,
 ) -> None:
-    await commit(api, "s-1", "我叫李雷，住在上海。", **LI)
+    await commit_session(api, "s-1", "我叫李雷，住在上海。", **LI)
     profile = "ctx://default/users/li/memories/profile"
-    content = (await node(api, profile, **LI))["content"]
+    content = (await get_node(api, profile, **LI))["content"]
 
     told = await api.patch(NODES, params={"uri": profile}, json={"content": content.replace("上海", "北京"), **LI})
 
     assert (told.status_code, "上海" in content) == (200, True)
-    stands = await node(api, profile, **LI)
+    stands = await get_node(api, profile, **LI)
     assert all("北京" in stands[layer] and "上海" not in stands[layer] for layer in ("abstract", "overview", "content"))
-    assert [item["uri"] for item in await found(api, "北京", categories="profile", **LI)] == [profile]
-    assert await found(api, "上海", categories="profile", **LI) == []
+    assert [item["uri"] for item in await search_memories(api, "北京", categories="profile", **LI)] == [profile]
+    assert await search_memories(api, "上海", categories="profile", **LI) == []
     overview = (await api.get("/api/context/read", params={"uri": profile, "level": "L1", **LI})).json()["overview"]
     assert ("北京" in overview, "上海" in overview) == (True, False)
     (record,) = (await api.post("/api/context/sessions/s-1/distill", json=LI)).json()["saved"]
@@ -68,14 +68,14 @@ async def test_what_is_corrected_away_in_a_content_is_gone_from_every_layer_and_
 async def test_what_a_profile_was_corrected_to_is_what_a_newer_statement_replaces(
     api: httpx.AsyncClient, said: str, corrected: tuple[str, str], newer: str
 ) -> None:
-    await commit(api, "s-1", said, **LI)
+    await commit_session(api, "s-1", said, **LI)
     profile = "ctx://default/users/li/memories/profile"
-    before = await node(api, profile, **LI)
+    before = await get_node(api, profile, **LI)
     patch = {"content": before["content"].replace(*corrected), **LI}
 
     told = (await api.patch(NODES, params={"uri": profile}, json=patch)).json()
-    await commit(api, "s-2", newer, **LI)
-    stands = await node(api, profile, **LI)
+    await commit_session(api, "s-2", newer, **LI)
+    stands = await get_node(api, profile, **LI)
 
     assert told["metadata"]["statements"][0] == before["metadata"]["statements"][0]
     home = told["metadata"]["statements"][1]
@@ -88,7 +88,7 @@ async def test_what_a_profile_was_corrected_to_is_what_a_newer_statement_replace
 async def test_an_abstract_or_overview_that_is_sent_is_kept_and_so_is_a_content_that_is_not(
     api: httpx.AsyncClient, preference: str
 ) -> None:
-    content = (await node(api, preference, **LI))["content"]
+    content = (await get_node(api, preference, **LI))["content"]
 
     alone = (await api.patch(NODES, params={"uri": preference}, json={"abstract": "my words", **LI})).json()
     both = {"abstract": "mine", "content": "Answer in Cantonese.", **LI}
@@ -106,12 +106,12 @@ async def test_a_memory_that_was_emptied_is_found_by_nothing_and_keeps_no_sessio
     told = await api.post("/api/context/sessions/s-1/distill", json=LI)
 
     assert (emptied["abstract"], emptied["overview"]) == ("", "")
-    assert await found(api, "中文", categories="preferences", **LI) == []
+    assert await search_memories(api, "中文", categories="preferences", **LI) == []
     assert (told.status_code, preference in [result["uri"] for result in told.json()["results"]]) == (200, False)
 
 
 async def test_a_correction_that_changes_nothing_makes_no_operation(api: httpx.AsyncClient, preference: str) -> None:
-    stands = await node(api, preference, **LI)
+    stands = await get_node(api, preference, **LI)
 
     response = await api.patch(NODES, params={"uri": preference}, json={"abstract": stands["abstract"], **LI})
 
@@ -154,13 +154,13 @@ async def test_what_was_said_stays_as_it_was_said(api: httpx.AsyncClient, prefer
 async def test_a_forgotten_memory_is_gone_and_an_undo_brings_it_back(api: httpx.AsyncClient, preference: str) -> None:
     deleted = await api.delete(NODES, params={"uri": preference, **LI})
     gone = await api.get(NODES, params={"uri": preference, **LI})
-    unseen = await found(api, "中文", categories="preferences", **LI)
+    unseen = await search_memories(api, "中文", categories="preferences", **LI)
     undone = await api.post(f"/api/operations/{deleted.json()['operation_id']}/undo", json=LI)
 
     assert (deleted.status_code, gone.status_code, unseen) == (200, 404, [])
     assert undone.status_code == 200
-    assert (await node(api, preference, **LI))["version"] == 3
-    assert preference in [item["uri"] for item in await found(api, "中文", categories="preferences", **LI)]
+    assert (await get_node(api, preference, **LI))["version"] == 3
+    assert preference in [item["uri"] for item in await search_memories(api, "中文", categories="preferences", **LI)]
 
 
 async def test_what_was_forgotten_stays_so_when_the_session_is_committed_again(
@@ -169,12 +169,12 @@ async def test_what_was_forgotten_stays_so_when_the_session_is_committed_again(
     await api.delete(NODES, params={"uri": preference, **LI})
     await api.delete(NODES, params={"uri": f"{SESSION}/m-2", **LI})
 
-    again = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
+    again = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
 
     assert again["status"] == "unchanged"
     for uri in (preference, f"{SESSION}/m-2"):
         assert (await api.get(NODES, params={"uri": uri, **LI})).status_code == 404
-    assert SECRET not in (await node(api, SESSION, **LI))["content"]
+    assert SECRET not in (await get_node(api, SESSION, **LI))["content"]
 
 
 async def test_a_forgotten_session_goes_with_its_messages(api: httpx.AsyncClient, preference: str) -> None:
@@ -183,9 +183,9 @@ async def test_a_forgotten_session_goes_with_its_messages(api: httpx.AsyncClient
     for uri in (SESSION, f"{SESSION}/m-1", f"{SESSION}/m-2"):
         assert (await api.get(NODES, params={"uri": uri, **LI})).status_code == 404
     assert preference
-    assert await found(api, "heron", **LI) == []
+    assert await search_memories(api, "heron", **LI) == []
     await api.post(f"/api/operations/{deleted.json()['operation_id']}/undo", json=LI)
-    assert (await found(api, "heron", **LI))[0]["message_ids"] == ["m-2"]
+    assert (await search_memories(api, "heron", **LI))[0]["message_ids"] == ["m-2"]
 
 
 @pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
@@ -204,7 +204,7 @@ async def test_what_is_erased_is_said_nowhere_any_more(
     ]
     assert preference
     assert holding == []
-    assert await found(api, "heron", **LI) == []
+    assert await search_memories(api, "heron", **LI) == []
     assert (await api.get(NODES, params={"uri": f"{SESSION}/m-2", **LI})).status_code == 404
 
 
@@ -223,13 +223,13 @@ async def test_no_short_sentence_of_an_erased_message_stays_in_what_its_session_
     messages = [{"role": "user", "content": text, "message_id": f"m{at}"} for at, text in enumerate(texts)]
     body = {"session_id": "s-1", "messages": messages, **LI}
     await api.post("/api/context/sessions/commit", json=body)
-    others = [item for item in await found(api, word, **LI) if "/memories/" in item["uri"]]
+    others = [item for item in await search_memories(api, word, **LI) if "/memories/" in item["uri"]]
 
     await api.delete(NODES, params={"uri": f"{SESSION}/m1", "erase": "true", **LI})
     for other in others:
         await api.delete(NODES, params={"uri": other["uri"], "erase": "true", **LI})
 
-    session = await node(api, SESSION, **LI)
+    session = await get_node(api, SESSION, **LI)
     assert word not in f"{session['abstract']}{session['overview']}"
     assert find_files_with(tmp_path / "data", word) == []
 
@@ -240,11 +240,11 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
 ) -> None:
     settings = Settings(data_dir=tmp_path / "data", owner="user:local")
     async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
-        told = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
+        told = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
         memory = next(str(result["uri"]) for result in told["write_results"] if "/preferences/" in result["uri"])
         # Corrected before: the log then tells of several versions, each of them a stub from now on.
         await api.patch(NODES, params={"uri": memory}, json={"abstract": "用粤语回答", **LI})
-        await commit(api, "s-2", "the ibis too", **LI)
+        await commit_session(api, "s-2", "the ibis too", **LI)
         uris = {"message": [f"{SESSION}/m-2"], "session": [SESSION], "memory": [memory]}
         for uri in uris.get(what, [f"{SESSION}/m-2", memory, SESSION]):
             erased = await api.delete(NODES, params={"uri": uri, "erase": "true", **LI})
@@ -256,7 +256,7 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
     repair_directory(settings)
     repaired = check_directory(settings)
     async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
-        still = [bool(await found(api, text, **LI)) for text in ("heron", "ibis")]
+        still = [bool(await search_memories(api, text, **LI)) for text in ("heron", "ibis")]
 
     for findings in (examined, repaired):
         assert [finding for finding in findings if finding.severity is Severity.PROBLEM] == []
@@ -266,11 +266,11 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
 async def test_what_is_erased_does_not_come_back_with_its_session(api: httpx.AsyncClient, preference: str) -> None:
     await api.delete(NODES, params={"uri": f"{SESSION}/m-2", "erase": "true", **LI})
 
-    again = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
+    again = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
 
     assert preference
     assert again["status"] == "unchanged"
-    assert await found(api, "heron", **LI) == []
+    assert await search_memories(api, "heron", **LI) == []
 
 
 @pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
@@ -278,7 +278,7 @@ async def test_what_is_erased_does_not_come_back_with_its_session(api: httpx.Asy
 async def test_no_restore_brings_back_what_a_session_quoted_of_what_is_erased(
     api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str, *, goes_on: bool
 ) -> None:
-    quoted = await node(api, SESSION, **LI)
+    quoted = await get_node(api, SESSION, **LI)
     snapshot = (await api.post("/api/maintenance/snapshots")).json()["ts"]
     await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
     if goes_on:
@@ -350,7 +350,7 @@ async def test_a_retry_of_a_deletion_is_answered_as_the_first_was(api: httpx.Asy
 async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_erased(
     api: httpx.AsyncClient, hub: Hub, tmp_path: Path, said: str, word: str
 ) -> None:
-    told = await commit(api, "s-9", said, **LI)
+    told = await commit_session(api, "s-9", said, **LI)
     written = [result["uri"] for result in told["write_results"]]
     before = find_files_with(tmp_path / "data", word)
 
@@ -364,7 +364,7 @@ async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_e
 
 
 async def test_a_list_says_under_which_words_something_is_remembered(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-9", "I like elderflower soup.", "I prefer green tea.", **LI)
+    await commit_session(api, "s-9", "I like elderflower soup.", "I prefer green tea.", **LI)
 
     listed = await api.get("/api/context/children", params={"uri": "ctx://default/users/li/memories/preferences", **LI})
 
@@ -384,10 +384,10 @@ async def test_a_list_says_under_which_words_something_is_remembered(api: httpx.
 async def test_a_credential_stands_where_it_was_said_and_nowhere_else(
     api: httpx.AsyncClient, said: str, secret: str
 ) -> None:
-    told = await commit(api, "s-9", said, "I prefer green tea.", **LI)
+    told = await commit_session(api, "s-9", said, "I prefer green tea.", **LI)
 
     others = [result["uri"] for result in told["write_results"]]
-    nodes = [await node(api, uri, **LI) for uri in others]
+    nodes = [await get_node(api, uri, **LI) for uri in others]
     session = next(item for item in nodes if item["category"] == "sessions")
     assert secret in session["content"]
     assert secret not in f"{session['abstract']}{session['overview']}"

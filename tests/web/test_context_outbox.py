@@ -13,7 +13,7 @@ from knowhub.web.app import create_app
 from tests.builders import FakeClock
 from tests.memory_index import POISON, PickyEmbedder, drain_outbox, memory_hub, vectors_of
 from tests.web.conftest import client_of
-from tests.web.sessions import commit, found
+from tests.web.sessions import commit_session, search_memories
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 async def test_without_an_embedder_nothing_waits(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-1", "the zebra is striped")
+    await commit_session(api, "s-1", "the zebra is striped")
 
     told = (await api.get(OUTBOX)).json()
 
@@ -57,7 +57,7 @@ async def test_without_an_embedder_nothing_waits(api: httpx.AsyncClient) -> None
 
 
 async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_vector(scene: Scene) -> None:
-    told = await commit(scene.api, "s-1", "the zebra is striped", options={"extract": False}, **LI)
+    told = await commit_session(scene.api, "s-1", "the zebra is striped", options={"extract": False}, **LI)
     scene.clock.advance(5)
 
     before = await scene.outbox(**LI)
@@ -72,7 +72,7 @@ async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_v
 
 
 async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_concerns(scene: Scene) -> None:
-    await commit(scene.api, "s-1", "the zebra is striped", POISON, options={"extract": False}, **LI)
+    await commit_session(scene.api, "s-1", "the zebra is striped", POISON, options={"extract": False}, **LI)
     await scene.work_off()
     (letter, *_) = (told := await scene.outbox(**LI))["dead_letters"]
     retry = f"{OUTBOX}/{letter['event_id']}/retry"
@@ -96,16 +96,16 @@ async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_conc
 
 
 async def test_what_has_no_vector_is_found_by_its_words(scene: Scene) -> None:
-    await commit(scene.api, "s-1", POISON, **LI)
+    await commit_session(scene.api, "s-1", POISON, **LI)
     await scene.work_off()
 
-    blocks = await found(scene.api, "poisoned", categories="sessions", **LI)
+    blocks = await search_memories(scene.api, "poisoned", categories="sessions", **LI)
 
     assert blocks[0]["message_ids"] == ["m-1"]
 
 
 async def test_what_is_no_dead_letter_is_not_retried(api: httpx.AsyncClient) -> None:
-    told = await commit(api, "s-1", "hello")
+    told = await commit_session(api, "s-1", "hello")
 
     response = await api.post(f"{OUTBOX}/{told['outbox_events'][0]['event_id']}/retry")
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from tests.web.sessions import NODES, commit, found, node
+from tests.web.sessions import NODES, commit_session, get_node, search_memories
 
 pytestmark = pytest.mark.anyio
 
@@ -40,11 +40,11 @@ MALFORMED = (
 
 
 @pytest.fixture
-async def kept(api: httpx.AsyncClient) -> dict[str, Any]:
-    return await commit(api, "s-1", *TEXTS)
+async def committed_session(api: httpx.AsyncClient) -> dict[str, Any]:
+    return await commit_session(api, "s-1", *TEXTS)
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_a_search_answers_its_plan_its_seeds_and_blocks_that_name_their_messages(api: httpx.AsyncClient) -> None:
     response = await api.get(SEARCH, params={"q": "划船", "categories": "sessions"})
 
@@ -74,17 +74,17 @@ async def test_a_search_explains_how_each_block_was_found(api: httpx.AsyncClient
     assert all(block["why"]["rules"] for block in explained)
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_what_was_extracted_names_the_messages_that_it_came_from(api: httpx.AsyncClient) -> None:
-    blocks = await found(api, "用中文回答", categories="preferences")
+    blocks = await search_memories(api, "用中文回答", categories="preferences")
 
     assert [block["category"] for block in blocks] == ["preferences"]
     assert blocks[0]["message_ids"] == ["m-1"]
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_every_block_can_be_read_by_its_uri_as_it_stands(api: httpx.AsyncClient) -> None:
-    blocks = await found(api, "中文 划船 gateway 429")
+    blocks = await search_memories(api, "中文 划船 gateway 429")
 
     assert len(blocks) >= 3
     for block in blocks:
@@ -94,7 +94,7 @@ async def test_every_block_can_be_read_by_its_uri_as_it_stands(api: httpx.AsyncC
             assert (read.status_code, read.json()["level_hit"]) == (200, told), block["uri"]
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_each_level_tells_more(api: httpx.AsyncClient) -> None:
     levels = {level: (await api.get(READ, params={"uri": SESSION, "level": level})).json() for level in ("L0", "L2")}
     default = (await api.get(READ, params={"uri": SESSION})).json()
@@ -107,7 +107,7 @@ async def test_each_level_tells_more(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("level", ["L3", "3", "-1", "L", "content", "", "L0,L1"])
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_an_unknown_level_is_refused_by_name(api: httpx.AsyncClient, level: str) -> None:
     response = await api.get(READ, params={"uri": SESSION, "level": level})
 
@@ -136,18 +136,20 @@ async def test_nothing_kept_is_nothing_found(api: httpx.AsyncClient) -> None:
     assert (told["blocks"], told["total"]) == ([], 0)
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_a_target_narrows_the_search_to_what_stands_below_it(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-2", "我们周四也去西湖划船")
+    await commit_session(api, "s-2", "我们周四也去西湖划船")
 
-    everywhere = await found(api, "划船", categories="sessions")
-    below = await found(api, "划船", categories="sessions", target_uri="ctx://default/users/local/sessions/s-2")
+    everywhere = await search_memories(api, "划船", categories="sessions")
+    below = await search_memories(
+        api, "划船", categories="sessions", target_uri="ctx://default/users/local/sessions/s-2"
+    )
 
     assert {item["uri"].split("/")[-2] for item in everywhere} == {"s-1", "s-2"}
     assert {item["uri"].split("/")[-2] for item in below} == {"s-2"}
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_a_node_is_answered_whole_with_its_version_as_its_tag(api: httpx.AsyncClient) -> None:
     response = await api.get(NODES, params={"uri": SESSION})
 
@@ -163,7 +165,7 @@ async def test_a_node_is_answered_whole_with_its_version_as_its_tag(api: httpx.A
     assert told["metadata"]["session_id"] == "s-1"
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_children_are_listed_level_by_level_and_messages_as_they_were_said(api: httpx.AsyncClient) -> None:
     top = (await api.get(CHILDREN)).json()
     messages = (await api.get(CHILDREN, params={"uri": SESSION})).json()
@@ -179,7 +181,7 @@ async def test_children_are_listed_level_by_level_and_messages_as_they_were_said
 
 
 @pytest.mark.parametrize("uri", MALFORMED)
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_a_uri_that_is_none_is_refused_by_name_on_every_route(api: httpx.AsyncClient, uri: str) -> None:
     asked = [("GET", READ, "uri"), ("GET", NODES, "uri"), ("DELETE", NODES, "uri"), ("GET", CHILDREN, "uri")]
 
@@ -201,7 +203,7 @@ async def test_a_uri_that_is_none_is_refused_by_name_on_every_route(api: httpx.A
         "ctx://default/agents/crawler/skills/none",
     ],
 )
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_what_is_not_there_or_of_another_account_is_missing_in_the_same_words(
     api: httpx.AsyncClient, uri: str
 ) -> None:
@@ -212,14 +214,14 @@ async def test_what_is_not_there_or_of_another_account_is_missing_in_the_same_wo
 
 
 async def test_what_is_hidden_is_missing_in_the_same_bytes(api: httpx.AsyncClient) -> None:
-    await commit(api, "s-1", "of li", user_id="li")
+    await commit_session(api, "s-1", "of li", user_id="li")
     there, nothing = "ctx://default/users/li/sessions/s-1", "ctx://default/users/li/sessions/s-2"
 
     for path in (READ, NODES, CHILDREN):
         answers = [await api.get(path, params={"uri": uri, "user_id": "zhou"}) for uri in (there, nothing)]
         assert [answer.status_code for answer in answers] == [404, 404], path
         assert answers[0].text.replace(there, "X") == answers[1].text.replace(nothing, "X")
-    assert await found(api, "li", user_id="zhou") == []
+    assert await search_memories(api, "li", user_id="zhou") == []
     listed = (await api.get(CHILDREN, params={"user_id": "zhou", "recursive": "true"})).json()
     assert listed["results"] == []
 
@@ -234,7 +236,7 @@ async def test_an_unknown_parameter_is_refused(api: httpx.AsyncClient, path: str
     assert "limit" in [error["field"] for error in response.json()["errors"]]
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_a_node_that_is_deleted_while_it_is_read_is_answered_whole_or_not_at_all(api: httpx.AsyncClient) -> None:
     reads = [api.get(READ, params={"uri": SESSION, "level": "L2"}) for _ in range(20)]
     wholes = [api.get(NODES, params={"uri": SESSION}) for _ in range(20)]
@@ -249,16 +251,16 @@ async def test_a_node_that_is_deleted_while_it_is_read_is_answered_whole_or_not_
     assert (await api.get(READ, params={"uri": SESSION})).status_code == 404
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("committed_session")
 async def test_an_edge_leads_from_what_was_learnt_to_where_it_was_said(api: httpx.AsyncClient) -> None:
-    (block, *_) = await found(api, "用中文回答", categories="preferences")
+    (block, *_) = await search_memories(api, "用中文回答", categories="preferences")
     asked = {"uri": block["uri"], "expand_relations": "true"}
 
     expanded = (await api.get(READ, params=asked)).json()
     plain = (await api.get(READ, params={"uri": block["uri"]})).json()
     bounded = (await api.get(READ, params={**asked, "max_relations": 1})).json()
 
-    edges = (await node(api, block["uri"]))["relations"]
+    edges = (await get_node(api, block["uri"]))["relations"]
     assert edges != []
     assert (plain["relations"], expanded["relations"]) == ([], edges)
     assert bounded["relations"] == edges[:1]

@@ -29,8 +29,8 @@ LEARNT = (
 
 
 @dataclass
-class Caller:
-    """One user of the agent, with a key or by names; it keeps the bytes of all that it was answered."""
+class AgentUser:
+    """One user of the agent, with a key or with ids; keeps the bytes of every answer."""
 
     api: httpx.AsyncClient
     ids: dict[str, str]
@@ -86,22 +86,22 @@ async def hub(settings: Settings) -> AsyncIterator[Hub]:
 
 
 @pytest.fixture
-async def callers(api: httpx.AsyncClient, hub: Hub, has_keys: bool) -> tuple[Caller, Caller]:
+async def callers(api: httpx.AsyncClient, hub: Hub, has_keys: bool) -> tuple[AgentUser, AgentUser]:
     """Return li and wang, who both call as the shared agent."""
     users = []
     for user in ("li", "wang"):
         key = {"X-API-Key": text_of(await issue_key(hub, KeyHolder(user, AGENT)))} if has_keys else {}
-        users.append(Caller(api, {} if has_keys else {"user_id": user, "agent_id": AGENT}, key))
+        users.append(AgentUser(api, {} if has_keys else {"user_id": user, "agent_id": AGENT}, key))
     return users[0], users[1]
 
 
-async def learnt(who: Caller) -> list[str]:
-    """Return the URIs of all that the agent has learnt, as a caller is shown them."""
+async def list_agent_memories(who: AgentUser) -> list[str]:
+    """Return the URIs of the agent's memories that a caller sees."""
     listed = (await who.ask("GET", "/api/context/children", recursive="true")).json()["results"]
     return [item["uri"] for item in listed if f"/agents/{AGENT}/" in item["uri"] and item["category"]]
 
 
-async def look_at_all(who: Caller, uris: list[str]) -> None:
+async def look_at_all(who: AgentUser, uris: list[str]) -> None:
     for uri in uris:
         await who.ask("GET", NODES, uri=uri)
         await who.ask("GET", "/api/context/read", uri=uri, level="L2", expand_relations="true")
@@ -112,7 +112,7 @@ async def look_at_all(who: Caller, uris: list[str]) -> None:
         await who.ask("GET", "/api/recall", q=q)
 
 
-async def look_at_operations(who: Caller, **filters: Any) -> None:  # noqa: ANN401 -- any value
+async def look_at_operations(who: AgentUser, **filters: Any) -> None:  # noqa: ANN401 -- any value
     listed = (await who.ask("GET", "/api/operations", limit=100, **filters)).json()["results"]
     for item in listed:
         await who.ask("GET", f"/api/operations/{item['operation_id']}")
@@ -120,12 +120,12 @@ async def look_at_operations(who: Caller, **filters: Any) -> None:  # noqa: ANN4
 
 
 async def test_who_shares_an_agent_is_told_of_its_tools_and_nothing_of_whose_session_it_came_from(
-    callers: tuple[Caller, Caller],
+    callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
     await wang.commit("wang")
 
-    uris = await learnt(li)
+    uris = await list_agent_memories(li)
     await li.commit("li", dry_run=True)
     await li.commit("li")
     await li.commit("li")
@@ -139,7 +139,7 @@ async def test_who_shares_an_agent_is_told_of_its_tools_and_nothing_of_whose_ses
 
 
 async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_other_users(
-    callers: tuple[Caller, Caller],
+    callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
     await wang.commit("wang")
@@ -156,7 +156,7 @@ async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_oth
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def save_everything(who: Caller, user: str, **owner: str) -> list[str]:
+async def save_everything(who: AgentUser, user: str, **owner: str) -> list[str]:
     """Save a record and a resource, and return their paths."""
     secret = f"The payroll export of {user} needs a restart."
     record = await who.ask("POST", "/api/knowledge", {"task": "payroll export", "content": secret, **owner})
@@ -165,7 +165,7 @@ async def save_everything(who: Caller, user: str, **owner: str) -> list[str]:
     return [f"/api/knowledge/{record.json()['id']}", "/api/resource/payroll/export"]
 
 
-async def look_at_rows(who: Caller, paths: list[str]) -> None:
+async def look_at_rows(who: AgentUser, paths: list[str]) -> None:
     for path in paths:
         await who.ask("GET", path)
         await who.ask("PATCH", path, {"scopes": ["public"]})
@@ -177,7 +177,7 @@ async def look_at_rows(who: Caller, paths: list[str]) -> None:
     await look_at_operations(who)
 
 
-async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tuple[Caller, Caller]) -> None:
+async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     paths = await save_everything(wang, "wang")
     messages = [
@@ -200,7 +200,7 @@ async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tu
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: tuple[Caller, Caller]) -> None:
+async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     paths = await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
 
@@ -208,7 +208,7 @@ async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: t
     assert [(await li.ask("PATCH", path, {"scopes": ["public"]})).status_code for path in paths] == [200, 200]
 
 
-async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[Caller, Caller]) -> None:
+async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
     asked: dict[str, Any] = {"session_id": "wang-run", "goal_id": "wang-goal"}
@@ -223,7 +223,7 @@ async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[Caller, 
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[Caller, Caller]) -> None:
+async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")
 
@@ -238,13 +238,13 @@ async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[Caller, Caller]
     assert (await li.ask("GET", NODES, uri=case)).status_code == 404
 
 
-async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[Caller, Caller]) -> None:
+async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")
     await li.commit("li")
 
-    nodes = [(await li.ask("GET", NODES, uri=uri)).json() for uri in await learnt(li)]
-    theirs = [(await wang.ask("GET", NODES, uri=uri)).json() for uri in await learnt(wang)]
+    nodes = [(await li.ask("GET", NODES, uri=uri)).json() for uri in await list_agent_memories(li)]
+    theirs = [(await wang.ask("GET", NODES, uri=uri)).json() for uri in await list_agent_memories(wang)]
     psql = next(node for node in nodes if node["uri"].endswith("/tools/psql"))
 
     assert psql["metadata"]["sessions"] == ["li-talk"]
@@ -255,7 +255,7 @@ async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[Caller
 
 
 async def test_an_undo_that_meets_what_another_user_erased_names_none_of_it(
-    callers: tuple[Caller, Caller], has_keys: bool
+    callers: tuple[AgentUser, AgentUser], has_keys: bool
 ) -> None:
     li, wang = callers
     done = await wang.commit("wang")

@@ -25,11 +25,11 @@ SAID = [{"role": "user", "content": "Please remember that I prefer tabs.", "mess
 REWORDED = ("Wait two seconds before the login form is sent", "The login form is sent two seconds later: wait")
 
 
-def get(path: str, **params: str | int) -> Ask:
+def make_get(path: str, **params: str | int) -> Ask:
     return lambda api: api.get(path, params=params)
 
 
-def post(path: str, **body: object) -> Ask:
+def make_post(path: str, **body: object) -> Ask:
     return lambda api: api.post(path, json=body)
 
 
@@ -39,25 +39,25 @@ async def evolve(api: httpx.AsyncClient) -> httpx.Response:
 
 
 ANSWERS: dict[str, Ask] = {
-    "search": get("/api/knowledge/search", q="wait for the login form", top_k=1),
+    "search": make_get("/api/knowledge/search", q="wait for the login form", top_k=1),
     "evolve": evolve,
-    "slim": post("/api/knowledge/slim", dry_run=True),
-    "extract": post("/api/knowledge/extract", messages=SAID, dry_run=True),
-    "commit": post("/api/context/sessions/commit", session_id="s", messages=SAID, wait=True),
-    "memories": get("/api/context/search", q="What do I prefer?"),
-    "recall": get("/api/recall", q="wait for the login form", top_k=1),
-    "keyword": get("/api/keywords/search", q="something unheard of"),
-    "place": post("/api/keywords", name="Rust", allow_duplicate=True),
-    "link": post("/api/infos", content="Rust borrows.", auto_link=True),
-    "reorganize": post("/api/keywords/reorganize", scope_id="root"),
+    "slim": make_post("/api/knowledge/slim", dry_run=True),
+    "extract": make_post("/api/knowledge/extract", messages=SAID, dry_run=True),
+    "commit": make_post("/api/context/sessions/commit", session_id="s", messages=SAID, wait=True),
+    "memories": make_get("/api/context/search", q="What do I prefer?"),
+    "recall": make_get("/api/recall", q="wait for the login form", top_k=1),
+    "keyword": make_get("/api/keywords/search", q="something unheard of"),
+    "place": make_post("/api/keywords", name="Rust", allow_duplicate=True),
+    "link": make_post("/api/infos", content="Rust borrows.", auto_link=True),
+    "reorganize": make_post("/api/keywords/reorganize", scope_id="root"),
 }
 OF_SEARCH = ["search", "memories", "recall"]
 OF_THE_MODEL = ["search", "evolve", "slim", "extract", "commit", "recall", "keyword", "place", "link", "reorganize"]
 
 
 @asynccontextmanager
-async def server(settings: Settings, world: Overrides) -> AsyncIterator[httpx.AsyncClient]:
-    """Open a server on records, a session and a tree that were there before anything broke."""
+async def open_degraded_server(settings: Settings, overrides: Overrides) -> AsyncIterator[httpx.AsyncClient]:
+    """Open a server on records, a session and a tree that were saved before anything broke."""
     bare = settings.model_copy(update={"llm_base_url": None})
     async with open_hub(bare) as hub, client_of(create_app(bare, hub)) as api:
         for content in (*REWORDED, "Wait for the element of the form", "The form of the printer has a login"):
@@ -65,12 +65,12 @@ async def server(settings: Settings, world: Overrides) -> AsyncIterator[httpx.As
         await api.post("/api/context/sessions/commit", json={"session_id": "before", "messages": SAID})
         for name in ("编程语言", "数据库"):
             await api.post("/api/keywords", json={"name": name, "llm_auto_place": False})
-    async with open_hub(settings, world) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, overrides) as hub, client_of(create_app(settings, hub)) as api:
         yield api
 
 
 async def list_degraded(api: httpx.AsyncClient) -> dict[str, list[str]]:
-    """Return what each answer says it had to do without, for those that had to."""
+    """Return the `degraded` list of each answer that has one."""
     said: dict[str, Any] = {}
     for name, ask in ANSWERS.items():
         answer = await ask(api)
@@ -80,7 +80,7 @@ async def list_degraded(api: httpx.AsyncClient) -> dict[str, list[str]]:
 
 
 async def test_nothing_is_named_where_nothing_is_configured(settings: Settings) -> None:
-    async with server(settings, Overrides()) as api:
+    async with open_degraded_server(settings, Overrides()) as api:
         assert await list_degraded(api) == {}
 
 
@@ -103,12 +103,12 @@ async def test_a_model_that_is_down_or_answers_junk_is_named_wherever_it_was_ask
     configured = settings.model_copy(update={"llm_base_url": BASE_URL, "llm_attempts": 1, "llm_breaker_failures": 0})
     with respx.mock() as router:
         router.post(URL).mock(side_effect=[answer] * 100)
-        async with server(configured, Overrides()) as api:
+        async with open_degraded_server(configured, Overrides()) as api:
             assert await list_degraded(api) == {name: ["llm"] for name in OF_THE_MODEL}
 
 
 def pick(kind: str, shown: list[Any]) -> list[Any]:
-    """Return what a model picks of the pointers that it is shown."""
+    """Return what a model picks from the pointers that it is shown."""
     return {"nothing": [], "everything": shown, "strangers": ["unknown-1", 999]}[kind]
 
 
@@ -140,8 +140,8 @@ def answer_by_picking(kind: str, request: httpx.Request) -> httpx.Response:
 SHOWN_AS = ("candidates", "nodes", "steps", "records")
 CHOICES: dict[str, Ask] = {name: ANSWERS[name] for name in ("search", "slim", "recall", "keyword", "place", "link")} | {
     "reorganize": ANSWERS["reorganize"],
-    "namesake": post("/api/keywords", name="数据库", llm_dedup_check=True),
-    "homonyms": get("/api/keywords/search", q="数据库", llm_disambiguate="true"),
+    "namesake": make_post("/api/keywords", name="数据库", llm_dedup_check=True),
+    "homonyms": make_get("/api/keywords/search", q="数据库", llm_disambiguate="true"),
 }
 
 
@@ -160,7 +160,7 @@ async def test_a_model_that_picks_nothing_everything_or_strangers_is_answered_cl
     said: dict[str, Any] = {}
     with respx.mock() as router:
         router.post(URL).mock(side_effect=lambda request: answer_by_picking(kind, request))
-        async with server(configured, Overrides()) as api:
+        async with open_degraded_server(configured, Overrides()) as api:
             for name, ask in CHOICES.items():
                 answer = await ask(api)
                 assert answer.is_success, (name, answer.text)
@@ -177,7 +177,7 @@ async def test_a_model_that_picks_nothing_everything_or_strangers_is_answered_cl
 
 async def test_an_embedder_that_is_down_is_named_by_what_searches_by_meaning(settings: Settings) -> None:
     embedder = HashingEmbedder()
-    async with server(settings, Overrides(embedder=embedder)) as api:
+    async with open_degraded_server(settings, Overrides(embedder=embedder)) as api:
         # Vectors of queries are cached: this one is of another.
         assert (await api.get("/api/knowledge/search", params={"q": "printer"})).json()["degraded"] == []
         embedder.is_down = True
@@ -186,13 +186,15 @@ async def test_an_embedder_that_is_down_is_named_by_what_searches_by_meaning(set
 
 
 async def test_a_reranker_that_is_down_is_named_by_what_it_orders(settings: Settings) -> None:
-    async with server(settings, Overrides(reranker=ScriptedReranker([RuntimeError("down")] * 200))) as api:
+    async with open_degraded_server(
+        settings, Overrides(reranker=ScriptedReranker([RuntimeError("down")] * 200))
+    ) as api:
         assert await list_degraded(api) == {name: ["reranker"] for name in OF_SEARCH}
 
 
 async def test_messages_beyond_the_limits_of_an_extraction_are_counted_as_dropped(settings: Settings) -> None:
     many = [{"role": "user", "content": f"Sentence {number}. " * 100} for number in range(400)]
-    async with server(settings, Overrides()) as api:
+    async with open_degraded_server(settings, Overrides()) as api:
         answer = (await api.post("/api/knowledge/extract", json={"messages": many, "dry_run": True})).json()
 
     [dropped] = answer["dropped"]
@@ -202,8 +204,8 @@ async def test_messages_beyond_the_limits_of_an_extraction_are_counted_as_droppe
 
 async def test_an_index_that_is_behind_is_named_until_it_has_caught_up(settings: Settings) -> None:
     long_texts = [" ".join(f"word{number * 50_000 + place}" for place in range(50_000)) for number in range(12)]
-    tree = get("/api/recall", q="word7 stripes", sources="keywords")
-    records = get("/api/knowledge/search", q="word7 stripes")
+    tree = make_get("/api/recall", q="word7 stripes", sources="keywords")
+    records = make_get("/api/knowledge/search", q="word7 stripes")
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         for text in long_texts:
             assert (await api.post("/api/knowledge", json={"content": text, "types": ["tool"]})).is_success

@@ -14,8 +14,8 @@ from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.erasing import find_files_with
 from tests.fakes.queued_chat import Answer, QueuedChat
-from tests.web.conftest import Opened, Saved, client_of
-from tests.web.trees import info, keyword
+from tests.web.conftest import OpenServer, SaveRecord, client_of
+from tests.web.trees import create_info, create_keyword
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ def folder(settings: Settings) -> Path:
     return settings.data_dir
 
 
-async def erased(api: httpx.AsyncClient, path: str, **params: str) -> dict[str, Any]:
+async def erase(api: httpx.AsyncClient, path: str, **params: str) -> dict[str, Any]:
     response = await api.delete(path, params=ERASE | params)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
@@ -37,11 +37,11 @@ async def erased(api: httpx.AsyncClient, path: str, **params: str) -> dict[str, 
 
 
 async def test_an_erased_record_is_nowhere_and_the_fact_is_told(
-    api: httpx.AsyncClient, saved: Saved, folder: Path
+    api: httpx.AsyncClient, save_record: SaveRecord, folder: Path
 ) -> None:
-    record, same = await saved(SECRET), await saved(f"{SECRET}, they say")
+    record, same = await save_record(SECRET), await save_record(f"{SECRET}, they say")
 
-    answer = await erased(api, f"/api/knowledge/{record['id']}")
+    answer = await erase(api, f"/api/knowledge/{record['id']}")
 
     assert answer == {
         "erased": True,
@@ -62,12 +62,12 @@ async def test_an_erased_record_is_nowhere_and_the_fact_is_told(
 
 
 async def test_what_was_deleted_before_is_erased_and_not_brought_back(
-    api: httpx.AsyncClient, saved: Saved, folder: Path
+    api: httpx.AsyncClient, save_record: SaveRecord, folder: Path
 ) -> None:
-    record = await saved(SECRET)
+    record = await save_record(SECRET)
     deletion = (await api.delete(f"/api/knowledge/{record['id']}")).json()
 
-    answer = await erased(api, f"/api/knowledge/{record['id']}")
+    answer = await erase(api, f"/api/knowledge/{record['id']}")
 
     undo = await api.post(f"/api/operations/{deletion['operation_id']}/undo")
     named = {"collection": "knowledge", "id": record["id"], "operation_id": answer["operation_id"]}
@@ -79,10 +79,10 @@ async def test_what_was_deleted_before_is_erased_and_not_brought_back(
 
 
 async def test_an_info_is_erased_with_its_links(api: httpx.AsyncClient, folder: Path) -> None:
-    parent = await keyword(api, "zoology")
-    secret, kept = await info(api, SECRET, parent["id"]), await info(api, "kept", parent["id"])
+    parent = await create_keyword(api, "zoology")
+    secret, kept = await create_info(api, SECRET, parent["id"]), await create_info(api, "kept", parent["id"])
 
-    answer = await erased(api, f"/api/infos/{secret['id']}")
+    answer = await erase(api, f"/api/infos/{secret['id']}")
 
     assert answer["erased"] is True
     assert find_files_with(folder, SECRET) == []
@@ -92,13 +92,13 @@ async def test_an_info_is_erased_with_its_links(api: httpx.AsyncClient, folder: 
 
 
 async def test_a_keyword_is_erased_once_it_is_deleted(api: httpx.AsyncClient, folder: Path) -> None:
-    secret = await keyword(api, "quaggaplatformnine")
+    secret = await create_keyword(api, "quaggaplatformnine")
     path = f"/api/keywords/{secret['id']}"
     early = await api.delete(path, params=ERASE)
     assert (early.status_code, (await api.get(path)).status_code) == (409, 200)
     deletion = (await api.delete(path)).json()
 
-    answer = await erased(api, path)
+    answer = await erase(api, path)
 
     assert answer["pending"] == []
     assert find_files_with(folder, "quaggaplatformnine") == []
@@ -125,8 +125,8 @@ async def test_what_is_not_there_cannot_be_erased(api: httpx.AsyncClient, path: 
 
 
 @pytest.mark.parametrize("value", ["perhaps", "", "2"])
-async def test_a_wish_that_is_not_clear_is_refused(api: httpx.AsyncClient, saved: Saved, value: str) -> None:
-    record = await saved(SECRET)
+async def test_a_wish_that_is_not_clear_is_refused(api: httpx.AsyncClient, save_record: SaveRecord, value: str) -> None:
+    record = await save_record(SECRET)
 
     response = await api.delete(f"/api/knowledge/{record['id']}", params={"erase": value})
 
@@ -134,8 +134,8 @@ async def test_a_wish_that_is_not_clear_is_refused(api: httpx.AsyncClient, saved
     assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 200
 
 
-async def test_without_the_wish_a_deletion_is_undone_as_ever(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved(SECRET)
+async def test_without_the_wish_a_deletion_is_undone_as_ever(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record(SECRET)
 
     answer = (await api.delete(f"/api/knowledge/{record['id']}", params={"erase": "false"})).json()
 
@@ -145,8 +145,8 @@ async def test_without_the_wish_a_deletion_is_undone_as_ever(api: httpx.AsyncCli
 
 
 @asynccontextmanager
-async def answering(settings: Settings, *answers: Answer) -> AsyncIterator[httpx.AsyncClient]:
-    """A server whose model gives these answers."""
+async def open_server_with_model(settings: Settings, *answers: Answer) -> AsyncIterator[httpx.AsyncClient]:
+    """Open a server whose model gives these answers."""
     model = QueuedChat(iter(answers))
     async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
         yield client
@@ -168,7 +168,7 @@ async def answering(settings: Settings, *answers: Answer) -> AsyncIterator[httpx
 async def test_what_a_model_made_of_a_record_goes_with_it_however_short(
     settings: Settings, folder: Path, before: str, after: str, summary: str
 ) -> None:
-    async with answering(settings, {"content": after, "summary_of_change": summary}) as api:
+    async with open_server_with_model(settings, {"content": after, "summary_of_change": summary}) as api:
         row_id = (await api.post("/api/knowledge", json={"task": "vault", "content": before})).json()["id"]
         key = {"Idempotency-Key": "k-1"}
         evolve = {"evolve_feedback": "it changed"}
@@ -176,7 +176,7 @@ async def test_what_a_model_made_of_a_record_goes_with_it_however_short(
         assert "4711QX" in evolved["diff"]
         assert find_files_with(folder, "4711QY") != []
 
-        await erased(api, f"/api/knowledge/{row_id}")
+        await erase(api, f"/api/knowledge/{row_id}")
 
         again = await api.put(f"/api/knowledge/{row_id}", json=evolve, headers=key)
         assert (find_files_with(folder, "4711QX"), find_files_with(folder, "4711QY")) == ([], [])
@@ -186,7 +186,7 @@ async def test_what_a_model_made_of_a_record_goes_with_it_however_short(
         assert (await api.get("/ready")).json()["damage"] == []
 
 
-async def merged(api: httpx.AsyncClient, *contents: str) -> list[str]:
+async def merge_records(api: httpx.AsyncClient, *contents: str) -> list[str]:
     """Save records, merge them into the first, and return their ids."""
     bodies = ({"content": content, "task": "vault", "dedup": False} for content in contents)
     ids = [(await api.post("/api/knowledge", json=body)).json()["id"] for body in bodies]
@@ -199,24 +199,24 @@ async def test_what_was_merged_into_an_erased_record_is_named_and_nothing_stays_
     settings: Settings, folder: Path
 ) -> None:
     answer = {"same": [1, 2], "task": "vault", "content": "KODE1 or KODE2 or KODE3"}
-    async with answering(settings, answer) as api:
-        kept, source = await merged(api, "first KODE1 at the vault door", "the vault door has KODE2")
+    async with open_server_with_model(settings, answer) as api:
+        kept, source = await merge_records(api, "first KODE1 at the vault door", "the vault door has KODE2")
 
-        first = await erased(api, f"/api/knowledge/{kept}")
+        first = await erase(api, f"/api/knowledge/{kept}")
 
         assert first["other_rows"] == [source]
         assert find_files_with(folder, "KODE3") == []
         assert (await api.get(f"/api/knowledge/{source}")).json()["content"] == "the vault door has KODE2"
-        assert (await erased(api, f"/api/knowledge/{source}"))["other_rows"] == []
+        assert (await erase(api, f"/api/knowledge/{source}"))["other_rows"] == []
         assert [find_files_with(folder, code) for code in ("KODE1", "KODE2")] == [[], []]
 
 
 async def test_an_erased_part_names_what_it_was_merged_into(settings: Settings) -> None:
     answer = {"same": [1, 2], "task": "vault", "content": "KODE1 or KODE2"}
-    async with answering(settings, answer) as api:
-        kept, source = await merged(api, "first KODE1 at the vault door", "the vault door has KODE2")
+    async with open_server_with_model(settings, answer) as api:
+        kept, source = await merge_records(api, "first KODE1 at the vault door", "the vault door has KODE2")
 
-        assert (await erased(api, f"/api/knowledge/{source}"))["other_rows"] == [kept]
+        assert (await erase(api, f"/api/knowledge/{source}"))["other_rows"] == [kept]
 
 
 async def test_a_retry_is_answered_again_and_one_of_the_save_is_refused(api: httpx.AsyncClient) -> None:
@@ -232,10 +232,12 @@ async def test_a_retry_is_answered_again_and_one_of_the_save_is_refused(api: htt
     assert (save.status_code, save.json()["erased"]) == (409, [record["id"]])
 
 
-async def test_an_import_of_an_erased_id_is_refused_by_name(api: httpx.AsyncClient, saved: Saved, folder: Path) -> None:
-    record = await saved(SECRET)
+async def test_an_import_of_an_erased_id_is_refused_by_name(
+    api: httpx.AsyncClient, save_record: SaveRecord, folder: Path
+) -> None:
+    record = await save_record(SECRET)
     exported = (await api.get("/api/knowledge/export")).content
-    await erased(api, f"/api/knowledge/{record['id']}")
+    await erase(api, f"/api/knowledge/{record['id']}")
 
     lines = {"content-type": "application/x-ndjson"}
     response = await api.post("/api/knowledge/import?on_conflict=replace", content=exported, headers=lines)
@@ -245,13 +247,13 @@ async def test_an_import_of_an_erased_id_is_refused_by_name(api: httpx.AsyncClie
 
 
 async def test_a_second_server_on_the_directory_shows_it_no_more(
-    api: httpx.AsyncClient, saved: Saved, folder: Path, another: Opened
+    api: httpx.AsyncClient, save_record: SaveRecord, folder: Path, open_second_server: OpenServer
 ) -> None:
-    record, other = await saved(SECRET), await saved("other")
-    async with another() as second:
+    record, other = await save_record(SECRET), await save_record("other")
+    async with open_second_server() as second:
         assert (await second.get(f"/api/knowledge/{record['id']}")).json()["content"] == SECRET
 
-        answer = await erased(second, f"/api/knowledge/{record['id']}")
+        answer = await erase(second, f"/api/knowledge/{record['id']}")
 
         assert answer["pending"] == []
         assert find_files_with(folder, SECRET) == []

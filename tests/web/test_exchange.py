@@ -16,7 +16,7 @@ from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.web.schemas.knowledge import MAX_IMPORT_LINES
-from tests.web.conftest import Saved, client_of
+from tests.web.conftest import SaveRecord, client_of
 
 pytestmark = pytest.mark.anyio
 
@@ -36,16 +36,16 @@ PROFILE: dict[str, Any] = {
 }
 
 
-def lines(*records: dict[str, Any]) -> bytes:
+def to_json_lines(*records: dict[str, Any]) -> bytes:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
-async def imported(api: httpx.AsyncClient, *records: dict[str, Any], **params: str) -> httpx.Response:
-    return await api.post("/api/knowledge/import", content=lines(*records), headers=LINES, params=params)
+async def import_records(api: httpx.AsyncClient, *records: dict[str, Any], **params: str) -> httpx.Response:
+    return await api.post("/api/knowledge/import", content=to_json_lines(*records), headers=LINES, params=params)
 
 
 async def test_a_record_of_another_server_is_imported_unchanged(api: httpx.AsyncClient) -> None:
-    done = (await imported(api, PROFILE)).json()
+    done = (await import_records(api, PROFILE)).json()
 
     record = (await api.get("/api/knowledge/profile_001")).json()
     assert (done["imported"], done["replaced"], done["skipped"]) == (1, 0, 0)
@@ -60,12 +60,14 @@ async def test_a_record_of_another_server_is_imported_unchanged(api: httpx.Async
 
 
 async def test_an_export_comes_back_the_same_in_another_hub(
-    api: httpx.AsyncClient, saved: Saved, tmp_path: Path
+    api: httpx.AsyncClient, save_record: SaveRecord, tmp_path: Path
 ) -> None:
-    first = await saved("一", tags={"langs": ["go"]}, resource_ids=["code/a"], valid_to="2030-01-01", message_id="m")
-    await saved("two", supersedes=first["id"], scopes=["public"], owner="agent:crawler", visibility="org")
+    first = await save_record(
+        "一", tags={"langs": ["go"]}, resource_ids=["code/a"], valid_to="2030-01-01", message_id="m"
+    )
+    await save_record("two", supersedes=first["id"], scopes=["public"], owner="agent:crawler", visibility="org")
     await api.put(f"/api/knowledge/{first['id']}", json={"add_helpful_case": {"outcome": "好", "query": "q"}})
-    await api.delete(f"/api/knowledge/{(await saved('deleted'))['id']}")
+    await api.delete(f"/api/knowledge/{(await save_record('deleted'))['id']}")
     exported = await api.get("/api/knowledge/export")
     settings = Settings(data_dir=tmp_path / "other", owner="user:else")
 
@@ -84,11 +86,11 @@ async def test_an_export_comes_back_the_same_in_another_hub(
 async def test_taken_ids_fail_all_are_skipped_or_replaced(api: httpx.AsyncClient) -> None:
     old, new = PROFILE | {"content": "old"}, PROFILE | {"content": "new"}
     fresh = PROFILE | {"id": "profile_002", "content": "fresh"}
-    await imported(api, old)
+    await import_records(api, old)
 
-    refused = await imported(api, fresh, new)
-    skipped = (await imported(api, fresh, new, on_conflict="skip")).json()
-    replaced = (await imported(api, new, on_conflict="replace")).json()
+    refused = await import_records(api, fresh, new)
+    skipped = (await import_records(api, fresh, new, on_conflict="skip")).json()
+    replaced = (await import_records(api, new, on_conflict="replace")).json()
 
     assert (refused.status_code, refused.json()["conflicts"]) == (409, ["profile_001"])
     assert (skipped["imported"], skipped["skipped"]) == (1, 1)
@@ -98,9 +100,9 @@ async def test_taken_ids_fail_all_are_skipped_or_replaced(api: httpx.AsyncClient
 
 
 async def test_an_import_that_skips_everything_writes_nothing(api: httpx.AsyncClient) -> None:
-    await imported(api, PROFILE)
+    await import_records(api, PROFILE)
 
-    answer = (await imported(api, PROFILE, on_conflict="skip")).json()
+    answer = (await import_records(api, PROFILE, on_conflict="skip")).json()
 
     assert answer == {
         "imported": 0, "replaced": 0, "skipped": 1, "import_id": None, "operation_ids": [], "operation_id": None,
@@ -109,7 +111,7 @@ async def test_an_import_that_skips_everything_writes_nothing(api: httpx.AsyncCl
 
 async def test_an_import_of_several_operations_is_undone_as_one_and_redone(api: httpx.AsyncClient) -> None:
     records = [{"id": f"k-{number}", "content": f"number {number}"} for number in range(2001)]
-    done = (await imported(api, *records)).json()
+    done = (await import_records(api, *records)).json()
 
     undone = (await api.post(f"/api/operations/{done['import_id']}/undo")).json()
 
@@ -200,20 +202,20 @@ async def test_the_first_hundred_wrong_lines_are_named(api: httpx.AsyncClient, l
 
 
 async def test_a_line_with_very_many_wrong_fields_is_named_as_a_whole(api: httpx.AsyncClient) -> None:
-    response = await imported(api, {"content": "x"} | {f"k{number}": 1 for number in range(20_000)})
+    response = await import_records(api, {"content": "x"} | {f"k{number}": 1 for number in range(20_000)})
 
     expected = [{"field": "lines.1", "message": "20000 fields of this line are wrong"}]
     assert (response.status_code, response.json()["errors"]) == (422, expected)
 
 
 async def test_the_first_hundred_repeated_ids_are_named(api: httpx.AsyncClient) -> None:
-    response = await imported(api, *[PROFILE] * 500)
+    response = await import_records(api, *[PROFILE] * 500)
 
     assert (response.status_code, len(response.json()["errors"])) == (422, 100)
 
 
 async def test_other_requests_are_answered_while_a_large_import_runs(api: httpx.AsyncClient) -> None:
-    body = lines(*({"content": f"w{number}"} for number in range(10_000)))
+    body = to_json_lines(*({"content": f"w{number}"} for number in range(10_000)))
     waits: list[float] = []
     running = asyncio.create_task(api.post("/api/knowledge/import", content=body, headers=LINES))
 
@@ -231,7 +233,7 @@ async def test_other_requests_are_answered_while_a_large_import_runs(api: httpx.
 
 
 async def test_an_id_twice_in_one_import_is_refused(api: httpx.AsyncClient) -> None:
-    response = await imported(api, PROFILE, {"content": "between"}, PROFILE)
+    response = await import_records(api, PROFILE, {"content": "between"}, PROFILE)
 
     assert response.status_code == 422
     assert response.json()["errors"] == [{"field": "lines.3.id", "message": "'profile_001' occurs in the import twice"}]
@@ -239,7 +241,7 @@ async def test_an_id_twice_in_one_import_is_refused(api: httpx.AsyncClient) -> N
 
 async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> None:
     ids = ["a/b", "a?b#c", "中文 id", "..", "50%", "%2F", "a&b=c"]
-    await imported(api, *({"id": item, "content": item} for item in ids))
+    await import_records(api, *({"id": item, "content": item} for item in ids))
 
     for item in ids:
         path = "/api/knowledge/" + "".join(f"%{byte:02X}" for byte in item.encode())
@@ -248,43 +250,45 @@ async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> 
         assert (await api.put(path, json={"update_score": 5})).json()["version"] == 2
 
 
-async def test_a_caller_imports_neither_over_nor_against_what_others_own(api: httpx.AsyncClient, saved: Saved) -> None:
-    theirs = await saved("hers", user_id="li", scopes=["public"])
-    deleted = await saved("her secret", user_id="li")
+async def test_a_caller_imports_neither_over_nor_against_what_others_own(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    theirs = await save_record("hers", user_id="li", scopes=["public"])
+    deleted = await save_record("her secret", user_id="li")
     await api.delete(f"/api/knowledge/{deleted['id']}", params={"user_id": "li"})
     mine = {"content": "mine"}
 
-    taken = await imported(api, mine | {"id": theirs["id"]}, user_id="chen", on_conflict="replace")
-    revived = await imported(api, mine | {"id": deleted["id"]}, user_id="chen")
-    hiding = await imported(api, mine | {"supersedes": theirs["id"]}, user_id="chen")
-    given = await imported(api, mine | {"owner": "user:li"}, user_id="chen")
-    own = await imported(api, mine | {"id": "mine"}, user_id="chen")
+    taken = await import_records(api, mine | {"id": theirs["id"]}, user_id="chen", on_conflict="replace")
+    revived = await import_records(api, mine | {"id": deleted["id"]}, user_id="chen")
+    hiding = await import_records(api, mine | {"supersedes": theirs["id"]}, user_id="chen")
+    given = await import_records(api, mine | {"owner": "user:li"}, user_id="chen")
+    own = await import_records(api, mine | {"id": "mine"}, user_id="chen")
 
     assert [item.status_code for item in (taken, revived, hiding, given, own)] == [409, 409, 403, 403, 200]
     assert (await api.get(f"/api/knowledge/{theirs['id']}")).json()["content"] == "hers"
     assert (await api.get("/api/knowledge/mine")).json()["owner"] == "user:chen"
 
 
-async def test_an_export_holds_what_the_caller_sees(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("hers", user_id="li")
-    await saved("everybody's", scopes=["public"])
+async def test_an_export_holds_what_the_caller_sees(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("hers", user_id="li")
+    await save_record("everybody's", scopes=["public"])
 
     text = (await api.get("/api/knowledge/export", params={"user_id": "chen"})).text
 
     assert [json.loads(line)["content"] for line in text.splitlines()] == ["everybody's"]
 
 
-async def test_a_workspace_archive_has_the_documented_tree(api: httpx.AsyncClient, saved: Saved) -> None:
-    await imported(api, PROFILE)
-    await saved("agent's", owner="agent:crawler", scopes=["agent:crawler"], type="strategy")
-    await saved("global", scopes=["public"], type="tool")
-    await saved("habit", owner="user:王 小明", type="user_profile", tags={"category": "habit"})
+async def test_a_workspace_archive_has_the_documented_tree(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await import_records(api, PROFILE)
+    await save_record("agent's", owner="agent:crawler", scopes=["agent:crawler"], type="strategy")
+    await save_record("global", scopes=["public"], type="tool")
+    await save_record("habit", owner="user:王 小明", type="user_profile", tags={"category": "habit"})
 
     response = await api.get("/api/knowledge/export", params={"layout": "workspace"})
 
     assert response.headers["content-type"] == "application/gzip"
     assert "knowledge.tar.gz" in response.headers["content-disposition"]
-    files = unpacked(response.content)
+    files = unpack_archive(response.content)
     assert set(files) == {
         "knowledge/agents/crawler/strategies.json",
         "knowledge/global/tools.json",
@@ -298,14 +302,16 @@ async def test_a_workspace_archive_has_the_documented_tree(api: httpx.AsyncClien
 @pytest.mark.parametrize(
     "name", ["../../etc", "..", ".", "/etc", "a\\b", "a/../../b", "．．/x", "C:x", "~", "-rf", " "]
 )
-async def test_no_owner_names_a_place_outside_the_archive(api: httpx.AsyncClient, saved: Saved, name: str) -> None:
+async def test_no_owner_names_a_place_outside_the_archive(
+    api: httpx.AsyncClient, save_record: SaveRecord, name: str
+) -> None:
     owners = [f"{kind}:{name}" for kind in ("user", "agent") if name.strip()]
     for owner in owners:
-        await saved(f"of {owner}", owner=owner, scopes=["team:x"], type="user_profile")
+        await save_record(f"of {owner}", owner=owner, scopes=["team:x"], type="user_profile")
 
     response = await api.get("/api/knowledge/export", params={"layout": "workspace"})
 
-    parts = [path.split("/") for path in unpacked(response.content)]
+    parts = [path.split("/") for path in unpack_archive(response.content)]
     assert len(parts) == len(owners)
     for path in parts:
         assert len(path) == 4
@@ -314,7 +320,7 @@ async def test_no_owner_names_a_place_outside_the_archive(api: httpx.AsyncClient
         assert "\\" not in path[2]
 
 
-def unpacked(archive: bytes) -> dict[str, Any]:
+def unpack_archive(archive: bytes) -> dict[str, Any]:
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(archive))) as members:
         return {
             member.name: json.load(file)

@@ -11,12 +11,12 @@ URL = "/api/knowledge/extract"
 LI = {"user_id": "li", "agent_id": "coder", "project_id": "web"}
 
 
-def said(content: str, **fields: object) -> list[dict[str, Any]]:
+def user_message(content: str, **fields: object) -> list[dict[str, Any]]:
     return [{"role": "user", "content": content, **fields}]
 
 
 async def test_what_was_learnt_is_found_by_its_user_and_by_nobody_else(api: httpx.AsyncClient) -> None:
-    answer = await api.post(URL, json={"messages": said("请以后都用中文回答我。", message_id="m-1"), **LI})
+    answer = await api.post(URL, json={"messages": user_message("请以后都用中文回答我。", message_id="m-1"), **LI})
 
     found = await api.get("/api/knowledge/search", params={"q": "中文 回答", "user_id": "li"})
     others = await api.get("/api/knowledge/search", params={"q": "中文 回答", "user_id": "eve"})
@@ -30,8 +30,8 @@ async def test_what_was_learnt_is_found_by_its_user_and_by_nobody_else(api: http
 
 
 async def test_what_contradicts_leaves_only_the_newer_one_in_search_until_it_is_undone(api: httpx.AsyncClient) -> None:
-    first = await api.post(URL, json={"messages": said("I live in Rome", message_id="m-1"), **LI})
-    second = await api.post(URL, json={"messages": said("I live in Oslo", message_id="m-2"), **LI})
+    first = await api.post(URL, json={"messages": user_message("I live in Rome", message_id="m-1"), **LI})
+    second = await api.post(URL, json={"messages": user_message("I live in Oslo", message_id="m-2"), **LI})
     query = {"q": "live Rome Oslo", "user_id": "li"}
     after = await api.get("/api/knowledge/search", params=query)
 
@@ -44,7 +44,7 @@ async def test_what_contradicts_leaves_only_the_newer_one_in_search_until_it_is_
 
 
 async def test_a_conversation_that_says_nothing_is_answered_so(api: httpx.AsyncClient) -> None:
-    answer = await api.post(URL, json={"messages": said("Good morning! How are you?")})
+    answer = await api.post(URL, json={"messages": user_message("Good morning! How are you?")})
 
     assert answer.status_code == 200
     assert answer.json() == {
@@ -62,7 +62,7 @@ async def test_a_conversation_that_says_nothing_is_answered_so(api: httpx.AsyncC
 
 
 async def test_a_retry_with_the_same_key_writes_once(api: httpx.AsyncClient) -> None:
-    body = {"messages": said("I prefer tabs")}
+    body = {"messages": user_message("I prefer tabs")}
 
     answers = [await api.post(URL, json=body, headers={"Idempotency-Key": "k-1"}) for _ in range(2)]
 
@@ -77,9 +77,9 @@ async def test_a_retry_with_the_same_key_writes_once(api: httpx.AsyncClient) -> 
         ({"messages": [{"role": "user"}]}, "messages.0.content"),
         ({"messages": [{"role": "", "content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "user", "content": "x", "tool_calls": []}]}, "messages.0.tool_calls"),
-        ({"messages": said("x", timestamp="yesterday")}, "messages.0.timestamp"),
-        ({"messages": said("x"), "trigger": "whenever"}, "trigger"),
-        ({"messages": said("x"), "model": "m"}, "model"),
+        ({"messages": user_message("x", timestamp="yesterday")}, "messages.0.timestamp"),
+        ({"messages": user_message("x"), "trigger": "whenever"}, "trigger"),
+        ({"messages": user_message("x"), "model": "m"}, "model"),
     ],
 )
 async def test_what_cannot_be_read_is_named(api: httpx.AsyncClient, body: dict[str, Any], field: str) -> None:
@@ -92,7 +92,7 @@ async def test_what_cannot_be_read_is_named(api: httpx.AsyncClient, body: dict[s
 async def test_a_message_without_text_says_nothing(api: httpx.AsyncClient) -> None:
     silent = {"role": "assistant", "content": None}
 
-    answer = await api.post(URL, json={"messages": [silent, *said("I prefer tabs")]})
+    answer = await api.post(URL, json={"messages": [silent, *user_message("I prefer tabs")]})
 
     assert answer.status_code == 200
     assert [candidate["messages"] for candidate in answer.json()["candidates"]] == [[1]]
@@ -106,7 +106,7 @@ async def test_what_is_said_in_private_is_read_in_no_project(api: httpx.AsyncCli
         ("I prefer tabs over spaces", project),
         ("I prefer spaces over tabs because of my surgery", private),
     ):
-        await api.post(URL, json={"messages": said(words), **place})
+        await api.post(URL, json={"messages": user_message(words), **place})
 
     read = await api.get("/api/knowledge", params={"project_id": "web"})
 
@@ -117,7 +117,7 @@ async def test_what_is_said_in_private_is_read_in_no_project(api: httpx.AsyncCli
 
 
 async def test_a_body_may_have_16_mib(api: httpx.AsyncClient) -> None:
-    large, too_large = ({"messages": said("x" * size)} for size in (2 * 1024 * 1024, 17 * 1024 * 1024))
+    large, too_large = ({"messages": user_message("x" * size)} for size in (2 * 1024 * 1024, 17 * 1024 * 1024))
 
     assert (await api.post(URL, json=large)).status_code == 200
     assert (await api.post(URL, json=too_large)).status_code == 413

@@ -11,7 +11,7 @@ from starlette.types import Message
 from knowhub.bootstrap import Hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.web.conftest import Saved, client_of
+from tests.web.conftest import SaveRecord, client_of
 
 pytestmark = pytest.mark.anyio
 
@@ -223,8 +223,8 @@ async def test_a_body_that_is_broken_off_is_not_taken_for_all_of_it(app: FastAPI
     assert (await api.get("/api/knowledge")).json()["count"] == 0
 
 
-async def test_health_version_and_readiness_answer(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved()
+async def test_health_version_and_readiness_answer(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record()
 
     ready = (await api.get("/ready")).json()
 
@@ -233,8 +233,8 @@ async def test_health_version_and_readiness_answer(api: httpx.AsyncClient, saved
     assert (ready["status"], ready["writable"], ready["reason"], ready["last_seq"]) == ("ready", True, None, 1)
 
 
-async def test_metrics_count_requests_by_route(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved()
+async def test_metrics_count_requests_by_route(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record()
     await api.get("/api/knowledge/x")
     await api.get("/nowhere/中文")
 
@@ -265,8 +265,8 @@ async def test_the_docs_page_asks_nobody_else(api: httpx.AsyncClient) -> None:
     assert (await api.get("/")).headers["location"] == "/docs"
 
 
-async def test_reindexing_waits_or_runs_as_a_job(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
-    await saved("wait for the table")
+async def test_reindexing_waits_or_runs_as_a_job(api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord) -> None:
+    await save_record("wait for the table")
 
     waited = await api.post("/api/maintenance/reindex")
     started = await api.post("/api/maintenance/reindex", params={"wait": "false"})
@@ -284,9 +284,9 @@ async def test_reindexing_waits_or_runs_as_a_job(api: httpx.AsyncClient, hub: Hu
 
 
 async def test_a_job_is_cancelled_and_a_second_of_its_kind_refused(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved
+    api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
 ) -> None:
-    await saved("wait for the table")
+    await save_record("wait for the table")
 
     async def for_ever(_progress: object) -> dict[str, object]:
         await asyncio.Event().wait()

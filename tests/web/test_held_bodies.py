@@ -21,8 +21,8 @@ KIB = 1024
 REFUSED = (503, b"1")
 
 
-class Guarded:
-    """A guard before an app that answers when it is told to."""
+class GuardedApp:
+    """A guard before an app that answers when the test allows it."""
 
     def __init__(self, held_kib: int = 0, caller_kib: int = 0, arrival_s: float = 30) -> None:
         self.may_answer = asyncio.Event()
@@ -52,7 +52,7 @@ class Guarded:
 class Upload:
     """A request whose body comes when the test sends it."""
 
-    def __init__(self, guarded: Guarded, address: str = "127.0.0.1", **scope: Any) -> None:  # noqa: ANN401 -- of ASGI
+    def __init__(self, guarded: GuardedApp, address: str = "127.0.0.1", **scope: Any) -> None:  # noqa: ANN401 -- of ASGI
         self.pieces: asyncio.Queue[Message] = asyncio.Queue()
         self.sent: list[Message] = []
         headers = [(b"content-type", b"application/json"), *scope.pop("headers", ())]
@@ -79,7 +79,7 @@ class Upload:
 
 
 async def test_a_body_counts_from_its_first_byte_until_it_is_answered() -> None:
-    guarded = Guarded(caller_kib=64)
+    guarded = GuardedApp(caller_kib=64)
     half = await Upload(guarded).send(40)
     assert (await Upload(guarded).send(30)).answer == REFUSED
 
@@ -93,7 +93,7 @@ async def test_a_body_counts_from_its_first_byte_until_it_is_answered() -> None:
 
 
 async def test_what_is_refused_says_so_as_every_error_does_and_counts_nothing() -> None:
-    guarded = Guarded(caller_kib=64)
+    guarded = GuardedApp(caller_kib=64)
     await Upload(guarded).send(40)
 
     refused = await (await Upload(guarded).send(20)).send(5)
@@ -106,7 +106,7 @@ async def test_what_is_refused_says_so_as_every_error_does_and_counts_nothing() 
 
 
 async def test_one_caller_takes_no_room_from_another_and_all_together_have_a_limit() -> None:
-    guarded = Guarded(held_kib=100, caller_kib=60)
+    guarded = GuardedApp(held_kib=100, caller_kib=60)
     await Upload(guarded, "127.0.0.1").send(60)
 
     other = await Upload(guarded, "127.0.0.2").send(40)
@@ -118,7 +118,7 @@ async def test_one_caller_takes_no_room_from_another_and_all_together_have_a_lim
 
 
 async def test_the_root_key_is_limited_with_all_others_alone() -> None:
-    guarded = Guarded(held_kib=100, caller_kib=60)
+    guarded = GuardedApp(held_kib=100, caller_kib=60)
     root: dict[str, Any] = {CALLER: root_caller()}
     assert root_caller().role is Role.ROOT
 
@@ -127,7 +127,7 @@ async def test_the_root_key_is_limited_with_all_others_alone() -> None:
 
 
 async def test_nothing_is_counted_of_what_has_ended_otherwise() -> None:
-    guarded = Guarded(held_kib=100, arrival_s=0.2)
+    guarded = GuardedApp(held_kib=100, arrival_s=0.2)
     guarded.may_answer.set()
 
     await (await Upload(guarded).send(60)).leave()
@@ -143,7 +143,7 @@ async def test_nothing_is_counted_of_what_has_ended_otherwise() -> None:
 
 
 async def test_a_body_counts_as_large_as_its_headers_announce_it() -> None:
-    guarded = Guarded(caller_kib=100)
+    guarded = GuardedApp(caller_kib=100)
 
     def announcing(kib: int) -> Upload:
         return Upload(guarded, headers=[(b"content-length", b"%d" % (kib * KIB))])
@@ -160,7 +160,7 @@ async def test_a_body_counts_as_large_as_its_headers_announce_it() -> None:
 
 
 async def test_a_body_that_comes_byte_by_byte_is_whole() -> None:
-    guarded = Guarded()
+    guarded = GuardedApp()
     guarded.may_answer.set()
     content = json.dumps({"content": "byte by byte " * 1000}).encode()
     upload = Upload(guarded)
@@ -179,7 +179,7 @@ async def test_a_body_that_comes_byte_by_byte_is_whole() -> None:
 async def test_a_refused_body_is_read_to_its_end_where_the_connection_ends_with_the_answer(
     scope: dict[str, Any],
 ) -> None:
-    guarded = Guarded(held_kib=100)
+    guarded = GuardedApp(held_kib=100)
     await Upload(guarded).send(90)
 
     refused = await Upload(guarded, **scope).send(20)
@@ -188,7 +188,7 @@ async def test_a_refused_body_is_read_to_its_end_where_the_connection_ends_with_
 
 
 async def test_without_limits_everything_is_held() -> None:
-    guarded = Guarded()
+    guarded = GuardedApp()
 
     assert [(await Upload(guarded).send(100)).answer for _ in range(5)] == [None] * 5
 

@@ -1,4 +1,4 @@
-"""A reference to a resource tells its writer and its readers the same, whether it is hidden from them or never was."""
+"""A reference to a resource is answered the same whether the resource is hidden or does not exist."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
 
-# Of one length: the two worlds differ in which of them is there, and in nothing else.
+# Of the same length: the two hubs differ only in which of the two ids exists.
 ASKED, ELSEWHERE = "credentials/hidden_a", "credentials/hidden_b"
 SECRET_KEY = "a master key for two worlds that are alike"
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -28,8 +28,8 @@ Ask = Callable[..., Awaitable[httpx.Response]]
 Prepare = Callable[[Ask, str], Awaitable[None]]
 
 
-class Told:
-    """What Wang is answered, one request after the other: status, headers and every byte."""
+class AnswerLog:
+    """The answers to Wang, in order: status, headers and every byte."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -42,8 +42,8 @@ class Told:
         return answer
 
 
-async def everything_about(told: Told) -> None:
-    """Do all that Wang can do with an id: refer to it in every way, read that back, and ask for the resource."""
+async def send_all_requests(told: AnswerLog) -> None:
+    """Send every request with the id that Wang can send: refer to it, read that back, read the resource."""
     saving: dict[str, Any] = {"content": "Log in with it.", "resource_ids": [ASKED], "scopes": ["public"]}
     knowledge = "/api/knowledge"
     saved = (await told.ask("POST", knowledge, json=saving)).json()
@@ -89,8 +89,8 @@ async def everything_about(told: Told) -> None:
     await told.ask("GET", "/api/operations", op="edit_knowledge")
 
 
-async def in_a_world_with(folder: Path, prepare: Prepare, there: str, *, auth: str) -> Told:
-    """Open a hub in which a resource is prepared, have Wang do everything with the id ASKED, and return the answers."""
+async def answers_in_new_hub(folder: Path, prepare: Prepare, there: str, *, auth: str) -> AnswerLog:
+    """Open a hub, prepare a resource, have Wang send every request about ASKED, and return the answers."""
     settings = Settings(
         data_dir=folder,
         owner="user:local",
@@ -126,95 +126,95 @@ async def in_a_world_with(folder: Path, prepare: Prepare, there: str, *, auth: s
             )
 
         await prepare(ask, there)
-        told = Told(ask)
-        await everything_about(told)
+        told = AnswerLog(ask)
+        await send_all_requests(told)
         return told
 
 
-async def saved_by_li(ask: Ask, resource_id: str, **fields: object) -> None:
+async def save_as_li(ask: Ask, resource_id: str, **fields: object) -> None:
     made = {"id": resource_id, "title": "密码", "content_type": "credential", "secure_body": "SecurePass123", **fields}
     answer = await ask("li", "POST", "/api/resource", json=made)
     assert answer.status_code == 201, answer.text
 
 
-async def never_shown(ask: Ask, resource_id: str) -> None:
-    await saved_by_li(ask, resource_id)
+async def save_private(ask: Ask, resource_id: str) -> None:
+    await save_as_li(ask, resource_id)
 
 
-async def expired(ask: Ask, resource_id: str) -> None:
-    await saved_by_li(ask, resource_id, expires_at="2020-01-01")
+async def save_expired(ask: Ask, resource_id: str) -> None:
+    await save_as_li(ask, resource_id, expires_at="2020-01-01")
 
 
-async def hidden_since(ask: Ask, resource_id: str) -> None:
-    await saved_by_li(ask, resource_id, scopes=["public"])
+async def save_and_hide(ask: Ask, resource_id: str) -> None:
+    await save_as_li(ask, resource_id, scopes=["public"])
     await ask("li", "PATCH", f"/api/resource/{resource_id}", json={"scopes": ["user:owner"]})
 
 
-async def revealed(ask: Ask, resource_id: str) -> None:
-    await saved_by_li(ask, resource_id)
+async def save_and_reveal(ask: Ask, resource_id: str) -> None:
+    await save_as_li(ask, resource_id)
     answer = await ask("li", "GET", f"/api/resource/{resource_id}", reveal="true")
     assert answer.json()["secure_body"] == "SecurePass123"
 
 
-async def deleted(ask: Ask, resource_id: str) -> None:
-    await saved_by_li(ask, resource_id)
+async def save_and_delete(ask: Ask, resource_id: str) -> None:
+    await save_as_li(ask, resource_id)
     await ask("li", "DELETE", f"/api/resource/{resource_id}")
 
 
-async def deleted_in_public(ask: Ask, resource_id: str) -> None:
-    await hidden_since(ask, resource_id)
+async def save_public_and_delete(ask: Ask, resource_id: str) -> None:
+    await save_and_hide(ask, resource_id)
     await ask("li", "DELETE", f"/api/resource/{resource_id}")
 
 
-async def erased(ask: Ask, resource_id: str) -> None:
-    await saved_by_li(ask, resource_id)
+async def save_and_erase(ask: Ask, resource_id: str) -> None:
+    await save_as_li(ask, resource_id)
     answer = await ask("li", "DELETE", f"/api/resource/{resource_id}", erase="true")
     assert answer.status_code == 200, answer.text
 
 
-async def referred_to(ask: Ask, resource_id: str) -> None:
-    await saved_by_li(ask, resource_id)
+async def save_and_refer(ask: Ask, resource_id: str) -> None:
+    await save_as_li(ask, resource_id)
     await ask("li", "POST", "/api/knowledge", json={"content": "Hers.", "resource_ids": [resource_id]})
 
 
-async def in_another_account(ask: Ask, resource_id: str) -> None:
+async def save_in_another_account(ask: Ask, resource_id: str) -> None:
     made = {"id": resource_id, "secure_body": "SecurePass123", "scopes": ["public"], "account": "other"}
     answer = await ask("root", "POST", "/api/resource", json=made)
     assert answer.status_code == 201, answer.text
 
 
-async def public(ask: Ask, resource_id: str) -> None:
-    await saved_by_li(ask, resource_id, scopes=["public"])
+async def save_public(ask: Ask, resource_id: str) -> None:
+    await save_as_li(ask, resource_id, scopes=["public"])
 
 
 @pytest.mark.parametrize("auth", ["none", "api-key"])
 @pytest.mark.parametrize(
     "prepare",
     [
-        never_shown,
-        expired,
-        hidden_since,
-        revealed,
-        deleted,
-        deleted_in_public,
-        erased,
-        referred_to,
-        in_another_account,
+        save_private,
+        save_expired,
+        save_and_hide,
+        save_and_reveal,
+        save_and_delete,
+        save_public_and_delete,
+        save_and_erase,
+        save_and_refer,
+        save_in_another_account,
     ],
 )
 async def test_a_hidden_resource_and_none_are_answered_in_the_same_bytes(
     tmp_path: Path, prepare: Prepare, auth: str
 ) -> None:
-    hidden = await in_a_world_with(tmp_path / "hidden", prepare, ASKED, auth=auth)
-    absent = await in_a_world_with(tmp_path / "absent", prepare, ELSEWHERE, auth=auth)
+    hidden = await answers_in_new_hub(tmp_path / "hidden", prepare, ASKED, auth=auth)
+    absent = await answers_in_new_hub(tmp_path / "absent", prepare, ELSEWHERE, auth=auth)
 
     assert hidden.answers == absent.answers
     assert any(b'"missing_resource_ids":["credentials/hidden_a"]' in body for _, _, body in hidden.answers.values())
 
 
 async def test_what_the_caller_sees_is_told_apart_from_what_is_not_there(tmp_path: Path) -> None:
-    seen = await in_a_world_with(tmp_path / "seen", public, ASKED, auth="none")
-    absent = await in_a_world_with(tmp_path / "absent", public, ELSEWHERE, auth="none")
+    seen = await answers_in_new_hub(tmp_path / "seen", save_public, ASKED, auth="none")
+    absent = await answers_in_new_hub(tmp_path / "absent", save_public, ELSEWHERE, auth="none")
 
     differing = [name for name, told in seen.answers.items() if told != absent.answers[name]]
     assert {name.split()[1] for name in differing} >= {"POST", "PATCH", "GET", "DELETE"}
@@ -223,10 +223,10 @@ async def test_what_the_caller_sees_is_told_apart_from_what_is_not_there(tmp_pat
 
 @pytest.mark.parametrize("scopes", [["user:owner"], ["public"]])
 async def test_a_reader_is_shown_the_references_as_they_were_written(
-    api: httpx.AsyncClient, saved: Callable[..., Awaitable[dict[str, Any]]], scopes: list[str]
+    api: httpx.AsyncClient, save_record: Callable[..., Awaitable[dict[str, Any]]], scopes: list[str]
 ) -> None:
     await api.post("/api/resource", json={"id": ASKED, "user_id": "li", "scopes": scopes})
-    record = await saved("Shared.", user_id="li", scopes=["public"], resource_ids=[ASKED, "none/such"])
+    record = await save_record("Shared.", user_id="li", scopes=["public"], resource_ids=[ASKED, "none/such"])
 
     seen = (await api.get(f"/api/knowledge/{record['id']}", params={"user_id": "wang"})).json()
     page = (await api.get("/api/knowledge", params={"user_id": "wang"})).json()["results"][0]

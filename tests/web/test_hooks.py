@@ -19,7 +19,7 @@ from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.keys import issue_key_text, key_headers, make_keyed_settings
-from tests.web.conftest import Saved, client_of
+from tests.web.conftest import SaveRecord, client_of
 
 pytestmark = pytest.mark.anyio
 
@@ -47,23 +47,25 @@ def transcripts(tmp_path: Path) -> Path:
     return folder
 
 
-def payload(host: str, event: str, **fields: object) -> dict[str, Any]:
+def make_payload(host: str, event: str, **fields: object) -> dict[str, Any]:
     """Return a recorded payload with other fields."""
     return {**PAYLOADS[host][event], **fields}
 
 
-def lines(host: str) -> str:
+def read_transcript(host: str) -> str:
     return (DATA / f"{host}.jsonl").read_text("utf-8")
 
 
-async def hook(api: httpx.AsyncClient, host: str, event: str, /, query: str = USER, **fields: object) -> httpx.Response:
+async def send_hook(
+    api: httpx.AsyncClient, host: str, event: str, /, query: str = USER, **fields: object
+) -> httpx.Response:
     """Send a recorded payload."""
-    return await api.post(f"/api/hooks/{host}/{event}{query}", json=payload(host, event, **fields))
+    return await api.post(f"/api/hooks/{host}/{event}{query}", json=make_payload(host, event, **fields))
 
 
-async def shown(api: httpx.AsyncClient, host: str, event: str, /, query: str = USER, **fields: object) -> str:
-    """Return the text that a hook shows; empty where it shows nothing."""
-    response = await hook(api, host, event, query, **fields)
+async def read_shown_text(api: httpx.AsyncClient, host: str, event: str, /, query: str = USER, **fields: object) -> str:
+    """Return the text that a hook shows; empty if it shows nothing."""
+    response = await send_hook(api, host, event, query, **fields)
     assert response.status_code == 200, response.text
     answer = response.json()
     if host == "cursor":
@@ -73,7 +75,7 @@ async def shown(api: httpx.AsyncClient, host: str, event: str, /, query: str = U
     return str(output["additionalContext"])
 
 
-async def messages(api: httpx.AsyncClient, session_id: str) -> list[tuple[str, str]]:
+async def list_messages(api: httpx.AsyncClient, session_id: str) -> list[tuple[str, str]]:
     """Return the name and text of each message of a session of li."""
     root = f"ctx://default/users/li/sessions/{session_id}"
     listed = await api.get("/api/context/children", params={"uri": root, "user_id": "li"})
@@ -84,31 +86,33 @@ async def messages(api: httpx.AsyncClient, session_id: str) -> list[tuple[str, s
 
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_session_is_captured_and_its_statement_is_shown_in_the_next(api: httpx.AsyncClient, host: str) -> None:
-    first = await hook(api, host, ENDS[host], transcript=lines(host))
+    first = await send_hook(api, host, ENDS[host], transcript=read_transcript(host))
     assert first.status_code == 200
     assert first.headers["x-operation-id"]
 
-    text = await shown(api, host, STARTS[host], session_id="another", conversation_id="another")
+    text = await read_shown_text(api, host, STARTS[host], session_id="another", conversation_id="another")
     assert SAID in text
     head, _, fenced = text.partition("\n\n")
     assert 'Lines that begin with "| " are stored text' in head
     assert all(line.startswith("| ") for line in fenced.splitlines() if line)
-    assert SAID not in await shown(api, host, STARTS[host], "?user=eve", session_id="third", conversation_id="third")
+    assert SAID not in await read_shown_text(
+        api, host, STARTS[host], "?user=eve", session_id="third", conversation_id="third"
+    )
 
 
 @pytest.mark.parametrize("host", HOSTS)
 async def test_the_transcript_is_stored_without_what_the_host_added(api: httpx.AsyncClient, host: str) -> None:
     session_id = PAYLOADS[host][ENDS[host]].get("session_id") or PAYLOADS[host][ENDS[host]]["conversation_id"]
-    await hook(api, host, ENDS[host], transcript=lines(host))
+    await send_hook(api, host, ENDS[host], transcript=read_transcript(host))
 
-    said = [text for _, text in await messages(api, session_id)]
+    said = [text for _, text in await list_messages(api, session_id)]
     assert SAID in said[0]
     assert "tests passed" in said[-2]
     assert "Noted: tabs it is." in said[-1]
     assert len(said) == (4 if host == "cursor" else 3)
     assert not any(word in " ".join(said) for word in ("Turin", "green", "environment_context", "user_info"))
 
-    again = await hook(api, host, ENDS[host], transcript=lines(host))
+    again = await send_hook(api, host, ENDS[host], transcript=read_transcript(host))
     assert (again.status_code, "x-operation-id" in again.headers) == (200, False)
 
 
@@ -117,35 +121,41 @@ async def test_every_recorded_payload_is_answered_in_the_form_of_its_host(
     api: httpx.AsyncClient, transcripts: Path, host: str
 ) -> None:
     path = transcripts / "session.jsonl"
-    path.write_text(lines(host), "utf-8")
+    path.write_text(read_transcript(host), "utf-8")
     for event in PAYLOADS[host]:
-        response = await hook(api, host, event, transcript_path=str(path), new_field={"of": ["next", "year"]})
+        response = await send_hook(api, host, event, transcript_path=str(path), new_field={"of": ["next", "year"]})
         assert response.status_code == 200, response.text
         assert set(response.json()) <= {"hookSpecificOutput", "additional_context", "continue"}
 
 
-async def test_a_prompt_is_answered_with_what_fits_it_once_in_a_session(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("Set http.proxy, then push.", task="git push fails behind the proxy", user_id="li")
+async def test_a_prompt_is_answered_with_what_fits_it_once_in_a_session(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("Set http.proxy, then push.", task="git push fails behind the proxy", user_id="li")
 
-    first = await shown(api, "claude", "UserPromptSubmit", prompt="Why does git push fail behind our proxy?")
+    first = await read_shown_text(api, "claude", "UserPromptSubmit", prompt="Why does git push fail behind our proxy?")
     assert f"| id: {record['id']}" in first.splitlines()
-    assert await shown(api, "claude", "UserPromptSubmit", prompt="And git push behind the proxy now?") == ""
-    other = await shown(api, "claude", "UserPromptSubmit", session_id="s-2", prompt="git push behind the proxy?")
+    assert await read_shown_text(api, "claude", "UserPromptSubmit", prompt="And git push behind the proxy now?") == ""
+    other = await read_shown_text(
+        api, "claude", "UserPromptSubmit", session_id="s-2", prompt="git push behind the proxy?"
+    )
     assert record["id"] in other
 
     # After a compaction, what was shown is gone from the context.
-    await shown(api, "claude", "SessionStart", source="resume")
-    assert await shown(api, "claude", "UserPromptSubmit", prompt="git push behind the proxy?") == ""
-    await shown(api, "claude", "SessionStart", source="compact")
-    assert record["id"] in await shown(api, "claude", "UserPromptSubmit", prompt="git push behind the proxy?")
+    await read_shown_text(api, "claude", "SessionStart", source="resume")
+    assert await read_shown_text(api, "claude", "UserPromptSubmit", prompt="git push behind the proxy?") == ""
+    await read_shown_text(api, "claude", "SessionStart", source="compact")
+    assert record["id"] in await read_shown_text(api, "claude", "UserPromptSubmit", prompt="git push behind the proxy?")
 
 
-async def test_a_prompt_about_something_else_is_answered_with_nothing(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("Set http.proxy, then push.", task="git push fails behind the proxy", user_id="li")
-    await hook(api, "claude", "Stop", transcript=lines("claude"), session_id="earlier")
+async def test_a_prompt_about_something_else_is_answered_with_nothing(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record("Set http.proxy, then push.", task="git push fails behind the proxy", user_id="li")
+    await send_hook(api, "claude", "Stop", transcript=read_transcript("claude"), session_id="earlier")
 
     for prompt in ("Write a sonnet about autumn rain", "continue", "   ", "Suggest names for a rescue kitten"):
-        assert await shown(api, "codex", "UserPromptSubmit", prompt=prompt) == ""
+        assert await read_shown_text(api, "codex", "UserPromptSubmit", prompt=prompt) == ""
 
 
 async def test_a_memory_that_shares_a_common_word_with_a_prompt_is_not_shown(
@@ -159,30 +169,39 @@ async def test_a_memory_that_shares_a_common_word_with_a_prompt_is_not_shown(
         changed = {"data_dir": tmp_path / str(floor), "hook_relevance_floor": floor}
         own = settings.model_copy(update=changed)
         async with open_hub(own, maintain=False) as hub, client_of(create_app(own, hub)) as api:
-            await hook(api, "claude", "Stop", session_id="here", transcript="\n".join(map(json.dumps, entries)) + "\n")
-            asked = await shown(api, "claude", "UserPromptSubmit", prompt="Why does the captcha time out?")
-            shows[floor] = "captcha" in asked, await shown(api, "codex", "UserPromptSubmit", prompt=prompt) != ""
+            await send_hook(
+                api, "claude", "Stop", session_id="here", transcript="\n".join(map(json.dumps, entries)) + "\n"
+            )
+            asked = await read_shown_text(api, "claude", "UserPromptSubmit", prompt="Why does the captcha time out?")
+            shows[floor] = (
+                "captcha" in asked,
+                await read_shown_text(api, "codex", "UserPromptSubmit", prompt=prompt) != "",
+            )
     assert shows == {0.01: (True, True), 0.3: (True, False)}
 
 
 async def test_what_was_said_in_the_session_is_not_shown_to_it_again(api: httpx.AsyncClient) -> None:
     said = '{"type":"user","uuid":"u-1","message":{"content":"The staging cluster runs in Oslo."}}\n'
-    await hook(api, "claude", "Stop", session_id="here", transcript=said)
+    await send_hook(api, "claude", "Stop", session_id="here", transcript=said)
 
     prompt = "Where does the staging cluster run?"
-    assert "Oslo" not in await shown(api, "claude", "UserPromptSubmit", session_id="here", prompt=prompt)
-    assert "Oslo" in await shown(api, "claude", "UserPromptSubmit", session_id="there", prompt=prompt)
+    assert "Oslo" not in await read_shown_text(api, "claude", "UserPromptSubmit", session_id="here", prompt=prompt)
+    assert "Oslo" in await read_shown_text(api, "claude", "UserPromptSubmit", session_id="there", prompt=prompt)
 
 
-async def test_a_start_shows_the_profile_and_the_records_of_the_project(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("Answers in German, please.", types=["user_profile"], user_id="li")
-    await saved("Releases are tagged by the night build.", scopes=["project:atlas"], user_id="li", project_id="atlas")
-    await saved("Nobody may see this.", scopes=["project:other"], user_id="eve", project_id="other")
+async def test_a_start_shows_the_profile_and_the_records_of_the_project(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record("Answers in German, please.", types=["user_profile"], user_id="li")
+    await save_record(
+        "Releases are tagged by the night build.", scopes=["project:atlas"], user_id="li", project_id="atlas"
+    )
+    await save_record("Nobody may see this.", scopes=["project:other"], user_id="eve", project_id="other")
 
-    text = await shown(api, "claude", "SessionStart", "?user=li&project=atlas", cwd="/home/li/work")
+    text = await read_shown_text(api, "claude", "SessionStart", "?user=li&project=atlas", cwd="/home/li/work")
     assert text.index("Answers in German") < text.index("tagged by the night build")
     assert "Nobody" not in text
-    assert "night build" not in await shown(api, "claude", "SessionStart", "?user_id=li", session_id="s-2")
+    assert "night build" not in await read_shown_text(api, "claude", "SessionStart", "?user_id=li", session_id="s-2")
 
 
 async def test_a_start_shows_what_the_memories_of_the_caller_state_now(api: httpx.AsyncClient) -> None:
@@ -191,16 +210,18 @@ async def test_a_start_shows_what_the_memories_of_the_caller_state_now(api: http
         body = {"session_id": f"earlier-{number}", "user_id": "li", "messages": said}
         assert (await api.post("/api/context/sessions/commit", json=body)).status_code == 201
 
-    text = await shown(api, "claude", "SessionStart", "?user=li", session_id="s-3")
+    text = await read_shown_text(api, "claude", "SessionStart", "?user=li", session_id="s-3")
     assert "prefer tabs for indentation" in text
-    assert "prefer tabs" not in await shown(api, "claude", "SessionStart", "?user=eve", session_id="s-4")
+    assert "prefer tabs" not in await read_shown_text(api, "claude", "SessionStart", "?user=eve", session_id="s-4")
 
 
-async def test_the_tokens_that_are_shown_are_bounded_and_counted(settings: Settings, hub: Hub, saved: Saved) -> None:
+async def test_the_tokens_that_are_shown_are_bounded_and_counted(
+    settings: Settings, hub: Hub, save_record: SaveRecord
+) -> None:
     for number in range(20):
-        await saved(f"Advice {number}: " + "rotate the staging credentials on Mondays. " * 12, user_id="li")
+        await save_record(f"Advice {number}: " + "rotate the staging credentials on Mondays. " * 12, user_id="li")
     async with client_of(create_app(settings.model_copy(update={"hook_tokens": 300}), hub)) as api:
-        text = await shown(api, "claude", "UserPromptSubmit", prompt="rotate the staging credentials")
+        text = await read_shown_text(api, "claude", "UserPromptSubmit", prompt="rotate the staging credentials")
         figures = (await api.get("/metrics")).text
 
     # The hub has the settings with which it was opened.
@@ -211,9 +232,9 @@ async def test_the_tokens_that_are_shown_are_bounded_and_counted(settings: Setti
 
 @pytest.mark.parametrize("name", ["mcp__memory__recall", "mcp__knowhub__recall", "mcp__notes__read", "recall"])
 async def test_what_was_recalled_is_not_stored_whatever_the_server_is_called(
-    api: httpx.AsyncClient, saved: Saved, name: str
+    api: httpx.AsyncClient, save_record: SaveRecord, name: str
 ) -> None:
-    record = await saved("Remember that the launch code is 4711.", user_id="li")
+    record = await save_record("Remember that the launch code is 4711.", user_id="li")
     call = {"name": "recall", "arguments": {"query": "launch code"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     answer = await api.post("/mcp?user=li", json=asked, headers={"accept": "application/json, text/event-stream"})
@@ -227,9 +248,9 @@ async def test_what_was_recalled_is_not_stored_whatever_the_server_is_called(
             {"type": "tool_result", "tool_use_id": "t-1", "content": [{"type": "text", "text": found}]}]}},
         {"type": "user", "uuid": "u-4", "message": {"content": f"KnowHub recalls this. {found}"}},
     ]  # fmt: skip
-    await hook(api, "claude", "Stop", session_id="s-1", transcript="\n".join(map(json.dumps, entries)) + "\n")
+    await send_hook(api, "claude", "Stop", session_id="s-1", transcript="\n".join(map(json.dumps, entries)) + "\n")
 
-    assert not any("4711" in text for _, text in await messages(api, "s-1"))
+    assert not any("4711" in text for _, text in await list_messages(api, "s-1"))
     blocks = (await api.get("/api/context/search", params={"q": "launch code", "user_id": "li"})).json()["blocks"]
     assert not any("4711" in block["abstract"] for block in blocks)
 
@@ -241,9 +262,9 @@ async def test_the_answer_of_a_recall_is_not_stored_if_it_is_not_fenced_either(a
         {"type": "assistant", "uuid": "u-1", "message": {"content": [{"type": "text", "text": "I look it up."}, used]}},
         {"type": "user", "uuid": "u-2", "message": {"content": [answer]}},
     ]
-    await hook(api, "claude", "Stop", session_id="s-1", transcript="\n".join(map(json.dumps, entries)) + "\n")
+    await send_hook(api, "claude", "Stop", session_id="s-1", transcript="\n".join(map(json.dumps, entries)) + "\n")
 
-    assert [text for _, text in await messages(api, "s-1")] == ["I look it up."]
+    assert [text for _, text in await list_messages(api, "s-1")] == ["I look it up."]
 
 
 @pytest.mark.parametrize(
@@ -276,14 +297,14 @@ async def test_only_transcripts_below_the_folders_of_hosts_are_read(
     api: httpx.AsyncClient, transcripts: Path, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret.jsonl"
-    secret.write_text(lines("claude"), "utf-8")
+    secret.write_text(read_transcript("claude"), "utf-8")
     (transcripts / "link.jsonl").symlink_to(secret)
     for path in (secret, transcripts / "link.jsonl", transcripts / ".." / "secret.jsonl", tmp_path / "no-such-file"):
-        refused = await hook(api, "claude", "Stop", transcript_path=str(path))
+        refused = await send_hook(api, "claude", "Stop", transcript_path=str(path))
         assert (refused.status_code, "KNOWHUB_HOOK_TRANSCRIPTS" in refused.text) == (403, True)
-    missing = await hook(api, "claude", "Stop", transcript_path=str(transcripts / "gone.jsonl"))
+    missing = await send_hook(api, "claude", "Stop", transcript_path=str(transcripts / "gone.jsonl"))
     assert missing.status_code == 404
-    folder = await hook(api, "claude", "Stop", transcript_path=str(transcripts))
+    folder = await send_hook(api, "claude", "Stop", transcript_path=str(transcripts))
     assert folder.status_code == 422
 
 
@@ -291,10 +312,10 @@ async def test_a_file_is_read_for_local_callers_without_keys_only(
     app: FastAPI, transcripts: Path, tmp_path: Path
 ) -> None:
     path = transcripts / "session.jsonl"
-    path.write_text(lines("claude"), "utf-8")
+    path.write_text(read_transcript("claude"), "utf-8")
     transport = httpx.ASGITransport(app, client=("203.0.113.7", 4711))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as far:
-        refused = await hook(far, "claude", "Stop", transcript_path=str(path))
+        refused = await send_hook(far, "claude", "Stop", transcript_path=str(path))
     assert (refused.status_code, "on this machine" in refused.text) == (422, True)
 
     settings = make_keyed_settings(tmp_path / "keyed").model_copy(
@@ -303,13 +324,15 @@ async def test_a_file_is_read_for_local_callers_without_keys_only(
     async with open_hub(settings, maintain=False) as hub:
         guarded = create_app(settings, hub)
         async with client_of(guarded, key_headers(await issue_key_text(hub, "li"))) as li:
-            assert (await hook(li, "claude", "Stop", "", transcript_path=str(path))).status_code == 403
-            assert (await hook(li, "claude", "Stop", "", transcript=lines("claude"))).headers["x-operation-id"]
-            assert SAID in await shown(li, "claude", "SessionStart", "", session_id="s-2")
-            assert (await hook(li, "claude", "SessionStart", "?user=eve")).status_code == 403
+            assert (await send_hook(li, "claude", "Stop", "", transcript_path=str(path))).status_code == 403
+            assert (await send_hook(li, "claude", "Stop", "", transcript=read_transcript("claude"))).headers[
+                "x-operation-id"
+            ]
+            assert SAID in await read_shown_text(li, "claude", "SessionStart", "", session_id="s-2")
+            assert (await send_hook(li, "claude", "SessionStart", "?user=eve")).status_code == 403
         async with client_of(guarded, key_headers(await issue_key_text(hub, "eve", Role.READER))) as eve:
-            assert SAID not in await shown(eve, "claude", "SessionStart", "", session_id="s-3")
-            assert (await hook(eve, "claude", "Stop", "", transcript=lines("claude"))).status_code == 403
+            assert SAID not in await read_shown_text(eve, "claude", "SessionStart", "", session_id="s-3")
+            assert (await send_hook(eve, "claude", "Stop", "", transcript=read_transcript("claude"))).status_code == 403
 
 
 async def test_a_file_is_read_on_from_where_it_ended(api: httpx.AsyncClient, transcripts: Path) -> None:
@@ -321,14 +344,14 @@ async def test_a_file_is_read_on_from_where_it_ended(api: httpx.AsyncClient, tra
     whole = "\n".join([written[0], "no JSON", *written[1:]]) + "\n"
     for end, count in ((90, 1), (250, 3), (len(whole), 6)):
         path.write_text(whole[:end], "utf-8")
-        await hook(api, "claude", "Stop", session_id="s-1", transcript_path=str(path))
-        said = [text for _, text in await messages(api, "s-1")]
+        await send_hook(api, "claude", "Stop", session_id="s-1", transcript_path=str(path))
+        said = [text for _, text in await list_messages(api, "s-1")]
         assert len(said) == count
 
     # A file that became shorter is read from its beginning.
     path.write_text(written[0] + '\n{"type":"user","uuid":"v","message":{"content":"Anew."}}\n', "utf-8")
-    await hook(api, "claude", "SessionEnd", session_id="s-1", transcript_path=str(path))
-    assert [text for _, text in await messages(api, "s-1")] == [*said, "Anew."]
+    await send_hook(api, "claude", "SessionEnd", session_id="s-1", transcript_path=str(path))
+    assert [text for _, text in await list_messages(api, "s-1")] == [*said, "Anew."]
 
 
 async def test_of_a_large_transcript_the_newest_part_is_read(api: httpx.AsyncClient, transcripts: Path) -> None:
@@ -338,15 +361,15 @@ async def test_of_a_large_transcript_the_newest_part_is_read(api: httpx.AsyncCli
     entry = '{"type":"user","uuid":"last","message":{"content":"The last word."}}\n'
     path.write_text(f"{output}\n" * 11 + entry, "utf-8")
 
-    answer = await hook(api, "claude", "Stop", session_id="s-1", transcript_path=str(path))
+    answer = await send_hook(api, "claude", "Stop", session_id="s-1", transcript_path=str(path))
     assert answer.headers["x-operation-id"]
-    said = [text for _, text in await messages(api, "s-1")]
+    said = [text for _, text in await list_messages(api, "s-1")]
     assert "The last word." in said[-1]
     assert max(map(len, said)) < 10_000
 
-    sent = await hook(api, "claude", "Stop", session_id="s-2", transcript=path.read_text("utf-8"))
+    sent = await send_hook(api, "claude", "Stop", session_id="s-2", transcript=path.read_text("utf-8"))
     assert sent.status_code == 200
-    refused = await hook(api, "claude", "Stop", session_id="s-3", transcript="x" * (17 * 1024 * 1024))
+    refused = await send_hook(api, "claude", "Stop", session_id="s-3", transcript="x" * (17 * 1024 * 1024))
     assert refused.status_code == 413
 
 
@@ -365,16 +388,16 @@ async def test_a_hook_that_is_late_is_answered_and_its_capture_goes_on(tmp_path:
         open_hub(settings, Overrides(embedder=StuckEmbedder())) as hub,
         client_of(create_app(settings, hub)) as api,
     ):
-        answer = await hook(api, "claude", "Stop", session_id="s-1", transcript=lines("claude"))
+        answer = await send_hook(api, "claude", "Stop", session_id="s-1", transcript=read_transcript("claude"))
         assert (answer.status_code, answer.json(), "x-operation-id" in answer.headers) == (200, {}, False)
         for _ in range(100):
-            if await messages(api, "s-1"):
+            if await list_messages(api, "s-1"):
                 break
             await asyncio.sleep(0.05)
-        assert len(await messages(api, "s-1")) == 3
+        assert len(await list_messages(api, "s-1")) == 3
 
         started = time.perf_counter()
-        assert await shown(api, "claude", "UserPromptSubmit", prompt="tabs or spaces?") == ""
+        assert await read_shown_text(api, "claude", "UserPromptSubmit", prompt="tabs or spaces?") == ""
         assert time.perf_counter() - started < 20
         figures = (await api.get("/metrics")).text
     assert 'knowhub_hooks_late_total{event="Stop",host="claude"} 1.0' in figures

@@ -5,14 +5,22 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Opened
-from tests.web.trees import everything, info, keyword, names, shortened, stored, undo
+from tests.web.conftest import OpenServer
+from tests.web.trees import (
+    create_info,
+    create_keyword,
+    drop_children,
+    list_names,
+    read_everything,
+    strip_write_fields,
+    undo,
+)
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_an_info_is_answered_whole_with_its_place(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
+    python = await create_keyword(api, "Python")
     body = {"content": "GIL 可以关闭", "source": "PEP 703", "metadata": {"page": 7}, "keyword_ids": [python["id"]]}
 
     response = await api.post("/api/infos", json=body)
@@ -32,29 +40,29 @@ async def test_an_info_is_answered_whole_with_its_place(api: httpx.AsyncClient) 
     }
     assert {name: made[name] for name in expected} == expected
     read = await api.get(f"/api/infos/{made['id']}")
-    assert (read.json(), read.headers["etag"]) == (stored(made), '"1"')
+    assert (read.json(), read.headers["etag"]) == (strip_write_fields(made), '"1"')
 
 
 async def test_an_info_needs_no_keyword(api: httpx.AsyncClient) -> None:
     made = (await api.post("/api/infos", json={"content": "loose"})).json()
 
-    assert await names(api, f"/api/infos/{made['id']}/keywords") == []
-    assert await names(api, "/api/infos") == ["loose"]
+    assert await list_names(api, f"/api/infos/{made['id']}/keywords") == []
+    assert await list_names(api, "/api/infos") == ["loose"]
 
 
 async def test_an_info_finds_the_keywords_that_it_names(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
+    python = await create_keyword(api, "Python")
 
-    made = await info(api, "Python 3.13 可以关闭 GIL", auto_link=True)
+    made = await create_info(api, "Python 3.13 可以关闭 GIL", auto_link=True)
 
-    assert await names(api, f"/api/infos/{made['id']}/keywords") == ["Python"]
+    assert await list_names(api, f"/api/infos/{made['id']}/keywords") == ["Python"]
     (linked,) = made["decided"]["linked"]
     assert (linked["keyword_id"], linked["relation"], made["decided"]["created"]) == (python["id"], "RELATED", [])
 
 
 async def test_the_keywords_of_an_info_tell_how_it_belongs_to_them(api: httpx.AsyncClient) -> None:
-    python, rust = await keyword(api, "Python"), await keyword(api, "Rust")
-    made = await info(api, "both", python["id"])
+    python, rust = await create_keyword(api, "Python"), await create_keyword(api, "Rust")
+    made = await create_info(api, "both", python["id"])
 
     linked = await api.put(
         f"/api/infos/{made['id']}/keywords/{rust['id']}", json={"relation": "EXAMPLE", "created_by": "agent"}
@@ -65,15 +73,15 @@ async def test_the_keywords_of_an_info_tell_how_it_belongs_to_them(api: httpx.As
     assert (answer["info_id"], answer["keyword_id"], answer["version"]) == (made["id"], rust["id"], 1)
     keywords = (await api.get(f"/api/infos/{made['id']}/keywords")).json()
     assert keywords["results"] == [
-        shortened(python) | {"relation": "PRIMARY", "created_by": "user"},
-        shortened(rust) | {"relation": "EXAMPLE", "created_by": "agent"},
+        drop_children(python) | {"relation": "PRIMARY", "created_by": "user"},
+        drop_children(rust) | {"relation": "EXAMPLE", "created_by": "agent"},
     ]
     assert (keywords["count"], keywords["next_cursor"]) == (2, None)
 
 
 async def test_a_link_is_primary_where_nothing_is_said(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
-    made = await info(api, "loose")
+    python = await create_keyword(api, "Python")
+    made = await create_info(api, "loose")
     path = f"/api/infos/{made['id']}/keywords/{python['id']}"
 
     first, again = await api.put(path), await api.put(path, json={})
@@ -82,22 +90,22 @@ async def test_a_link_is_primary_where_nothing_is_said(api: httpx.AsyncClient) -
 
 
 async def test_a_pair_has_one_link_whose_relation_can_change(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
-    made = await info(api, "an example", python["id"])
+    python = await create_keyword(api, "Python")
+    made = await create_info(api, "an example", python["id"])
     path = f"/api/infos/{made['id']}/keywords/{python['id']}"
 
     changed = (await api.put(path, json={"relation": "EXAMPLE"})).json()
 
     page = f"/api/keywords/{python['id']}/infos"
     assert changed["version"] == 2
-    assert [await names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [[], ["an example"]]
+    assert [await list_names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [[], ["an example"]]
     assert (await undo(api, changed["operation_id"])).status_code == 200
-    assert [await names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [["an example"], []]
+    assert [await list_names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [["an example"], []]
 
 
 async def test_a_link_is_taken_away_and_both_ends_stay(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
-    made = await info(api, "kept", python["id"])
+    python = await create_keyword(api, "Python")
+    made = await create_info(api, "kept", python["id"])
     path = f"/api/infos/{made['id']}/keywords/{python['id']}"
 
     removed = await api.delete(path)
@@ -105,37 +113,37 @@ async def test_a_link_is_taken_away_and_both_ends_stay(api: httpx.AsyncClient) -
 
     assert removed.json() == {"operation_id": removed.headers["x-operation-id"]}
     assert again.status_code == 404
-    assert await names(api, f"/api/keywords/{python['id']}/infos") == []
-    assert await names(api, "/api/infos") == ["kept"]
+    assert await list_names(api, f"/api/keywords/{python['id']}/infos") == []
+    assert await list_names(api, "/api/infos") == ["kept"]
     assert (await undo(api, removed.json()["operation_id"])).status_code == 200
-    assert await names(api, f"/api/keywords/{python['id']}/infos") == ["kept"]
+    assert await list_names(api, f"/api/keywords/{python['id']}/infos") == ["kept"]
 
 
 async def test_the_infos_of_a_keyword_are_paged_and_sorted(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
-    made = [await info(api, f"number {number}") for number in range(4)]
+    python = await create_keyword(api, "Python")
+    made = [await create_info(api, f"number {number}") for number in range(4)]
     for item, relation in zip(made, ("RELATED", "SOURCE", "EXAMPLE", "PRIMARY"), strict=True):
         await api.put(f"/api/infos/{item['id']}/keywords/{python['id']}", json={"relation": relation})
-    late = await info(api, "late", python["id"])
+    late = await create_info(api, "late", python["id"])
     path = f"/api/keywords/{python['id']}/infos"
 
     page = (await api.get(path, params={"size": 2})).json()
 
-    assert page["results"][0] == stored(late) | {"relation": "PRIMARY", "created_by": "user"}
+    assert page["results"][0] == strip_write_fields(late) | {"relation": "PRIMARY", "created_by": "user"}
     assert (page["count"], page["next_cursor"]) == (2, None)
-    assert await names(api, path) == ["late", "number 3", "number 2", "number 1", "number 0"]
-    assert await names(api, path, sort="relevance") == ["late", "number 3", "number 2", "number 1", "number 0"]
-    assert await names(api, path, size="2", page="1") == ["number 2", "number 1"]
-    assert await names(api, path, size="2", page="9") == []
-    assert await names(api, path, relation="SOURCE") == ["number 1"]
+    assert await list_names(api, path) == ["late", "number 3", "number 2", "number 1", "number 0"]
+    assert await list_names(api, path, sort="relevance") == ["late", "number 3", "number 2", "number 1", "number 0"]
+    assert await list_names(api, path, size="2", page="1") == ["number 2", "number 1"]
+    assert await list_names(api, path, size="2", page="9") == []
+    assert await list_names(api, path, relation="SOURCE") == ["number 1"]
     await api.put(f"/api/infos/{late['id']}/keywords/{python['id']}", json={"relation": "RELATED"})
-    assert (await names(api, path, sort="relevance"))[-2:] == ["late", "number 0"]
+    assert (await list_names(api, path, sort="relevance"))[-2:] == ["late", "number 0"]
 
 
 async def test_infos_are_listed_newest_first_page_by_page(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
+    python = await create_keyword(api, "Python")
     for number in range(5):
-        await info(api, f"number {number}", *([python["id"]] if number % 2 == 0 else []))
+        await create_info(api, f"number {number}", *([python["id"]] if number % 2 == 0 else []))
 
     first = (await api.get("/api/infos", params={"limit": 2})).json()
     second = (await api.get("/api/infos", params={"limit": 2, "cursor": first["next_cursor"]})).json()
@@ -147,11 +155,11 @@ async def test_infos_are_listed_newest_first_page_by_page(api: httpx.AsyncClient
     of_python = (await api.get("/api/infos", params={"keyword_id": python["id"], "limit": 2})).json()
     rest = {"keyword_id": python["id"], "cursor": of_python["next_cursor"]}
     assert [result["content"] for result in of_python["results"]] == ["number 4", "number 2"]
-    assert await names(api, "/api/infos", **rest) == ["number 0"]
+    assert await list_names(api, "/api/infos", **rest) == ["number 0"]
 
 
 async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.AsyncClient) -> None:
-    made = await info(api, "old", source="kept", metadata={"a": 1})
+    made = await create_info(api, "old", source="kept", metadata={"a": 1})
     path = f"/api/infos/{made['id']}"
 
     response = await api.patch(path, json={"content": "new", "metadata": {"b": 2}})
@@ -160,44 +168,44 @@ async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.Asyn
     changed = response.json()
     assert (response.status_code, response.headers["etag"]) == (200, '"2"')
     assert (changed["content"], changed["source"], changed["metadata"]) == ("new", "kept", {"b": 2})
-    assert (await api.get(path)).json() == stored(changed)
+    assert (await api.get(path)).json() == strip_write_fields(changed)
     assert again.json() == changed | {"operation_id": None}
 
 
 async def test_a_deleted_info_is_gone_with_its_links_and_undo_brings_both_back(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
-    made = await info(api, "gone", python["id"])
+    python = await create_keyword(api, "Python")
+    made = await create_info(api, "gone", python["id"])
     path = f"/api/infos/{made['id']}"
 
     deleted = await api.delete(path)
 
     assert deleted.json() == {"operation_id": deleted.headers["x-operation-id"]}
     assert [(await api.get(item)).status_code for item in (path, f"{path}/keywords")] == [404, 404]
-    assert await names(api, f"/api/keywords/{python['id']}/infos") == []
+    assert await list_names(api, f"/api/keywords/{python['id']}/infos") == []
     assert (await undo(api, deleted.json()["operation_id"])).status_code == 200
-    assert await names(api, f"/api/keywords/{python['id']}/infos") == ["gone"]
+    assert await list_names(api, f"/api/keywords/{python['id']}/infos") == ["gone"]
 
 
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
 async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_stands(
     api: httpx.AsyncClient, method: str
 ) -> None:
-    made = await info(api, "old")
+    made = await create_info(api, "old")
     path = f"/api/infos/{made['id']}"
     await api.patch(path, json={"content": "newer"})
-    before = await everything(api)
+    before = await read_everything(api)
     body = {"content": "lost"} if method == "PATCH" else {}
 
     by_header = await api.request(method, path, json=body, headers={"If-Match": '"1"'})
     by_body = await api.request(method, path, json=body | {"version": 1})
 
     assert [(item.status_code, item.json()["current_version"]) for item in (by_header, by_body)] == [(409, 2)] * 2
-    assert await everything(api) == before
+    assert await read_everything(api) == before
     assert (await api.request(method, path, json=body | {"version": 2})).status_code == 200
 
 
 async def test_a_batch_is_one_operation(api: httpx.AsyncClient) -> None:
-    python = await keyword(api, "Python")
+    python = await create_keyword(api, "Python")
     items = [
         {"content": "one", "keyword_ids": [python["id"]], "created_by": "crawler-7"},
         {"content": "two"},
@@ -214,16 +222,16 @@ async def test_a_batch_is_one_operation(api: httpx.AsyncClient) -> None:
     (linked,) = (await api.get(f"/api/infos/{answer['results'][0]['id']}/keywords")).json()["results"]
     assert linked["created_by"] == "crawler-7"
     assert (await undo(api, answer["operation_id"])).status_code == 200
-    assert await names(api, "/api/infos") == []
+    assert await list_names(api, "/api/infos") == []
 
 
 async def test_what_a_caller_does_not_see_is_missing_and_only_the_owner_changes_an_info(
     api: httpx.AsyncClient,
 ) -> None:
-    python = await keyword(api, "Python")
-    secret = await keyword(api, "secret", user_id="li", scopes=["user:li"])
-    hidden = await info(api, "hidden", python["id"], user_id="li", scopes=["team:web"])
-    public = await info(api, "public", python["id"], secret["id"], user_id="li")
+    python = await create_keyword(api, "Python")
+    secret = await create_keyword(api, "secret", user_id="li", scopes=["user:li"])
+    hidden = await create_info(api, "hidden", python["id"], user_id="li", scopes=["team:web"])
+    public = await create_info(api, "public", python["id"], secret["id"], user_id="li")
     chen = {"user_id": "chen"}
 
     async def statuses(made: dict[str, Any]) -> list[int]:
@@ -237,22 +245,22 @@ async def test_what_a_caller_does_not_see_is_missing_and_only_the_owner_changes_
         ]
         return [answer.status_code for answer in answers]
 
-    before = await everything(api)
+    before = await read_everything(api)
     assert await statuses(hidden) == [404] * 4
     assert await statuses(public) == [403] * 4
-    assert await everything(api) == before
-    assert await names(api, "/api/infos", **chen) == ["public"]
-    assert await names(api, f"/api/keywords/{python['id']}/infos", **chen) == ["public"]
-    assert await names(api, f"/api/infos/{public['id']}/keywords", **chen) == ["Python"]
-    assert sorted(await names(api, "/api/infos", team_id="web")) == ["hidden", "public"]
+    assert await read_everything(api) == before
+    assert await list_names(api, "/api/infos", **chen) == ["public"]
+    assert await list_names(api, f"/api/keywords/{python['id']}/infos", **chen) == ["public"]
+    assert await list_names(api, f"/api/infos/{public['id']}/keywords", **chen) == ["Python"]
+    assert sorted(await list_names(api, "/api/infos", team_id="web")) == ["hidden", "public"]
     refused = await api.post("/api/infos", json={"content": "x", "keyword_ids": [secret["id"]]} | chen)
     assert refused.status_code == 422
 
 
 @pytest.mark.parametrize("unknown", ["x", "0d9c3f5e-2f1b-4b7a-a1d2-93f0c8e7b6a5", "%00", "a%2Fb"])
 async def test_an_unknown_info_is_404_on_every_route(api: httpx.AsyncClient, unknown: str) -> None:
-    python = await keyword(api, "Python")
-    made = await info(api, "there")
+    python = await create_keyword(api, "Python")
+    made = await create_info(api, "there")
     path = f"/api/infos/{unknown}"
 
     answers = [
@@ -271,8 +279,8 @@ async def test_an_unknown_info_is_404_on_every_route(api: httpx.AsyncClient, unk
 
 
 async def test_an_equal_info_is_answered_and_linked_once_more(api: httpx.AsyncClient) -> None:
-    first, second = await keyword(api, "first"), await keyword(api, "second")
-    saved = await info(api, "Pin the version.", first["id"])
+    first, second = await create_keyword(api, "first"), await create_keyword(api, "second")
+    saved = await create_info(api, "Pin the version.", first["id"])
 
     async def again(content: str, *keyword_ids: str, **fields: object) -> tuple[int, dict[str, Any]]:
         response = await api.post("/api/infos", json={"content": content, "keyword_ids": keyword_ids, **fields})
@@ -283,9 +291,9 @@ async def test_an_equal_info_is_answered_and_linked_once_more(api: httpx.AsyncCl
     assert (known["content"], known["operation_id"]) == ("Pin the version.", None)
     status, linked = await again("Pin the version.", second["id"])
     assert (status, linked["id"], linked["version"]) == (200, saved["id"], 1)
-    assert await names(api, f"/api/infos/{saved['id']}/keywords") == ["first", "second"]
+    assert await list_names(api, f"/api/infos/{saved['id']}/keywords") == ["first", "second"]
     await undo(api, linked["operation_id"])
-    assert await names(api, f"/api/infos/{saved['id']}/keywords") == ["first"]
+    assert await list_names(api, f"/api/infos/{saved['id']}/keywords") == ["first"]
     # What differs in owner, scopes or text, or is asked for, is an info of its own.
     for fields in ({"dedup": False}, {"scopes": ["user:li"]}, {"owner": "user:li"}):
         status, other = await again("Pin the version.", **fields)
@@ -294,12 +302,12 @@ async def test_an_equal_info_is_answered_and_linked_once_more(api: httpx.AsyncCl
 
 
 async def test_an_equal_info_is_known_by_its_newest_text_and_not_once_deleted(
-    api: httpx.AsyncClient, another: Opened
+    api: httpx.AsyncClient, open_second_server: OpenServer
 ) -> None:
-    saved = await info(api, "old")
+    saved = await create_info(api, "old")
     await api.patch(f"/api/infos/{saved['id']}", json={"content": "new"})
 
-    async with another() as later:
+    async with open_second_server() as later:
         for client in (api, later):
             known = await client.post("/api/infos", json={"content": "new"})
             assert (known.status_code, known.json()["duplicate_of"]) == (200, saved["id"])
@@ -309,14 +317,14 @@ async def test_an_equal_info_is_known_by_its_newest_text_and_not_once_deleted(
 
 
 async def test_a_batch_of_infos_sent_twice_changes_nothing(api: httpx.AsyncClient) -> None:
-    go = await keyword(api, "Go")
+    go = await create_keyword(api, "Go")
     batch = {"items": [{"content": text, "keyword_ids": [go["id"]]} for text in ("a", "b", "a")]}
 
     first = (await api.post("/api/infos/batch", json=batch)).json()
-    before = await everything(api)
+    before = await read_everything(api)
     second = await api.post("/api/infos/batch", json=batch)
 
     ids = [row["id"] for row in first["results"]]
     assert (ids[0] == ids[2], first["results"][2]["duplicate_of"], len(set(ids))) == (True, ids[0], 2)
     assert [row["duplicate_of"] for row in second.json()["results"]] == ids
-    assert (second.json()["operation_id"], await everything(api)) == (None, before)
+    assert (second.json()["operation_id"], await read_everything(api)) == (None, before)

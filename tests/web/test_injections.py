@@ -44,7 +44,7 @@ FIXED = ("id", "owner", "scopes", "visibility", "created_at", "merged_into", "de
 
 @dataclass
 class Victim:
-    """Ann, who uses the hub with a model; eve stores public texts, and hid has what nobody else may see."""
+    """Ann, who uses the hub with a model. Eve stores public texts; the rows of hid are private."""
 
     api: httpx.AsyncClient
     model: ObeyingChat
@@ -68,13 +68,13 @@ class Victim:
         return await self.post("/api/knowledge", {"content": content, "dedup": False, **fields}, who)
 
     def changes(self) -> list[dict[str, Any]]:
-        """Return every change that was written since the last time."""
+        """Return the changes written since the last call."""
         known = len(self.log.operations)
         self.log.read_on()
         return [change for operation in self.log.operations[known:] for change in operation["changes"]]
 
     def unharmed(self, may_move: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
-        """Return the changes since the last time, of ann's rows only; `may_move` of the FIXED fields."""
+        """Return the changes since the last call, all of ann's rows; of the FIXED fields only `may_move` may change."""
         fresh = self.changes()
         for change in fresh:
             before, after = change["before"], change["after"]
@@ -99,7 +99,7 @@ class Victim:
 
 
 @asynccontextmanager
-async def victim(folder: Path) -> AsyncIterator[Victim]:
+async def open_victim(folder: Path) -> AsyncIterator[Victim]:
     model = ObeyingChat()
     settings = Settings(data_dir=folder, owner="user:local", llm_api_key=API_KEY, describe_candidates=True)
     async with (
@@ -145,19 +145,19 @@ async def test_the_model_would_do_harm_to_whoever_believed_it() -> None:
 async def test_a_model_that_obeys_what_is_stored_can_only_choose_among_what_it_was_offered(
     tmp_path: Path, group: str
 ) -> None:
-    async with victim(tmp_path / "data") as ann:
+    async with open_victim(tmp_path / "data") as ann:
         for number, text in enumerate(GROUPS[group]):
             # Not the record's id: a message that holds one is KnowHub's own to an extraction, and shown to no model.
             order = text.replace("{hidden}", ann.hidden[1])
             ann.model.order(order, group.partition("-")[0], ann.hidden)
-            await extracting(ann, order)
-            await poisoned(ann, order)
-            await searching(ann, order)
-            await evolving(ann, order)
-            await slimming(ann, order)
-            await descending(ann, number)
-            await naming(ann, order, number)
-            await tidying(ann)
+            await attack_extraction(ann, order)
+            await store_poison(ann, order)
+            await attack_search(ann, order)
+            await attack_evolution(ann, order)
+            await attack_slimming(ann, order)
+            await attack_descent(ann, number)
+            await attack_naming(ann, order, number)
+            await attack_reorganization(ann)
             assert ann.model.obeyed == FUNCTIONS, order
         shown = "\n".join(ann.model.prompts)
         assert [secret for secret in (CANARY, API_KEY, SEALED) if secret in shown] == []
@@ -167,8 +167,8 @@ async def test_a_model_that_obeys_what_is_stored_can_only_choose_among_what_it_w
         assert (cookie.json()["version"], cookie.json()["secure_body"]) == (1, SEALED)
 
 
-async def extracting(ann: Victim, order: str) -> None:
-    """Extract from what a tool read, which speaks for nobody, and then from what ann pasted: all of it stays hers."""
+async def attack_extraction(ann: Victim, order: str) -> None:
+    """Extract from a tool's output, then from text that ann pasted: every record belongs to ann."""
     read, pasted = {"role": "tool", "content": order}, {"role": "user", "content": f"The page says: {order}"}
 
     inferred = await ann.post("/api/knowledge/extract", {"messages": [read]})
@@ -180,15 +180,15 @@ async def extracting(ann: Victim, order: str) -> None:
         assert (row["owner"], row["scopes"], row["visibility"]) == ("user:ann", ["user:ann"], "private")
 
 
-async def poisoned(ann: Victim, order: str) -> None:
-    """Let eve store the text where everybody reads it."""
+async def store_poison(ann: Victim, order: str) -> None:
+    """Let eve store the text in public rows."""
     for number in range(2):
         await ann.record(f"{number} {order}", EVE, task=order, scopes=["public"])
     await ann.keyword(order, EVE, description=order)
     ann.changes()
 
 
-async def searching(ann: Victim, order: str) -> None:
+async def attack_search(ann: Victim, order: str) -> None:
     visible = {row_id for (_, row_id), row in ann.log.rows.items() if row.get("owner") != "user:hid"}
 
     found = await ann.search("/api/knowledge/search", q=order, top_k="1", min_score="1")
@@ -197,8 +197,8 @@ async def searching(ann: Victim, order: str) -> None:
     assert ann.changes() == []
 
 
-async def evolving(ann: Victim, order: str) -> None:
-    """Have a record rewritten that quotes the text, for feedback that quotes it too: nothing but its content moves.
+async def attack_evolution(ann: Victim, order: str) -> None:
+    """Evolve a record that quotes the text, with feedback that quotes it: only its content changes.
 
     Where the model's answer is refused, the feedback is kept for the next one, and nothing else moves.
     """
@@ -218,8 +218,8 @@ async def evolving(ann: Victim, order: str) -> None:
     assert done["content"].strip()
 
 
-async def slimming(ann: Victim, order: str) -> None:
-    """Merge what quotes the text: sources stay readable, what is eve's stays out, and one undo brings all back."""
+async def attack_slimming(ann: Victim, order: str) -> None:
+    """Merge records that quote the text: sources stay readable, eve's stay out, one undo restores all."""
     # Not the whole of it twice: near copies are merged with no model asked.
     texts = (
         f"等待元素出现再点击，最多等 20 秒。{order}",
@@ -242,7 +242,7 @@ async def slimming(ann: Victim, order: str) -> None:
     ann.changes()
 
 
-async def descending(ann: Victim, number: int) -> None:
+async def attack_descent(ann: Victim, number: int) -> None:
     found = await ann.search("/api/keywords/search", q=f"那个东西 {number}")
 
     shown = [found["node"]] if found["node"] else found["candidates"]
@@ -250,8 +250,8 @@ async def descending(ann: Victim, number: int) -> None:
     assert ann.changes() == []
 
 
-async def naming(ann: Victim, order: str, number: int) -> None:
-    """Create what bears the text's name or stands beside it; the model places it, links it, or finds it is another."""
+async def attack_naming(ann: Victim, order: str, number: int) -> None:
+    """Create keywords named by the text, and siblings; the model places them, links them or rejects a twin."""
     await ann.keyword(order, parent_id=(await ann.keyword(f"ann {number}"))["id"])
     ann.changes()
     await ann.search("/api/keywords/search", q=order, llm_disambiguate="true")
@@ -265,8 +265,8 @@ async def naming(ann: Victim, order: str, number: int) -> None:
     assert {item["owner"] for item in made} == {"user:ann"}
 
 
-async def tidying(ann: Victim) -> None:
-    """Ask for a plan, which changes nothing; what carrying it out changes is ann's, and one undo brings it back."""
+async def attack_reorganization(ann: Victim) -> None:
+    """Ask for a plan, which changes nothing, and apply it: only ann's rows change, and one undo restores them."""
     plan = await ann.post("/api/keywords/reorganize", {})
     assert ann.changes() == []
     if not plan["steps"]:

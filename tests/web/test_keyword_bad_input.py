@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.trees import everything, info, keyword
+from tests.web.trees import create_info, create_keyword, read_everything
 
 pytestmark = pytest.mark.anyio
 
@@ -14,21 +14,21 @@ JSON = {"Content-Type": "application/json"}
 UNKNOWN = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa"
 
 
-async def tree(api: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
+async def create_tree(api: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
     """Make a small tree: top > middle > leaf, and other, with an info."""
-    top = await keyword(api, "top")
-    middle = await keyword(api, "middle", top["id"])
-    leaf = await keyword(api, "leaf", middle["id"], aliases=["blade"])
-    other = await keyword(api, "other")
-    kept = await info(api, "kept", leaf["id"])
+    top = await create_keyword(api, "top")
+    middle = await create_keyword(api, "middle", top["id"])
+    leaf = await create_keyword(api, "leaf", middle["id"], aliases=["blade"])
+    other = await create_keyword(api, "other")
+    kept = await create_info(api, "kept", leaf["id"])
     return {"top": top, "middle": middle, "leaf": leaf, "other": other, "info": kept}
 
 
-async def refused_by_field(
+async def check_refused(
     api: httpx.AsyncClient, path: str, good: dict[str, Any], sent: dict[str, Any], field: str
 ) -> None:
-    """Send a row alone and in a batch: both are refused, the field is named, and nothing changes."""
-    before = await everything(api)
+    """Send a row alone and in a batch: both are refused with the field, and nothing changes."""
+    before = await read_everything(api)
 
     alone = await api.post(path, content=json.dumps(sent), headers=JSON)
     in_batch = await api.post(f"{path}/batch", content=json.dumps({"items": [good, sent]}), headers=JSON)
@@ -37,10 +37,10 @@ async def refused_by_field(
         assert response.status_code == 422
         fields = [error["field"] for error in response.json()["errors"]]
         assert any(name == named or name.startswith(f"{named}.") for name in fields), fields
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
-def filled(text: str, made: dict[str, dict[str, Any]]) -> str:
+def fill_in_ids(text: str, made: dict[str, dict[str, Any]]) -> str:
     for name, row in made.items():
         text = text.replace(f"<{name}>", row["id"])
     return text
@@ -104,18 +104,18 @@ def filled(text: str, made: dict[str, dict[str, Any]]) -> str:
 async def test_what_cannot_be_done_is_refused_and_changes_nothing(
     api: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None, status: int
 ) -> None:
-    made = await tree(api)
-    before = await everything(api)
+    made = await create_tree(api)
+    before = await read_everything(api)
 
-    content = None if body is None else filled(json.dumps(body), made)
+    content = None if body is None else fill_in_ids(json.dumps(body), made)
     headers = None if body is None else JSON
-    response = await api.request(method, filled(path, made), content=content, headers=headers)
+    response = await api.request(method, fill_in_ids(path, made), content=content, headers=headers)
 
     assert response.status_code == status, response.text
     assert response.json()["detail"]
     if status == 422:
         assert response.json()["errors"][0]["field"]
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ async def test_what_cannot_be_done_is_refused_and_changes_nothing(
 async def test_a_keyword_that_cannot_be_made_is_refused_by_field(
     api: httpx.AsyncClient, sent: dict[str, Any], field: str
 ) -> None:
-    await refused_by_field(api, "/api/keywords", {"name": "good"}, sent, field)
+    await check_refused(api, "/api/keywords", {"name": "good"}, sent, field)
 
 
 @pytest.mark.parametrize("integer", ["9223372036854775808", "-9223372036854775809", "1" + "0" * 30, "1" + "0" * 5_000])
@@ -174,8 +174,8 @@ async def test_a_keyword_that_cannot_be_made_is_refused_by_field(
 async def test_an_integer_of_more_than_64_bits_is_refused_and_not_rounded(
     api: httpx.AsyncClient, kind: str, integer: str
 ) -> None:
-    made = await tree(api)
-    before = await everything(api)
+    made = await create_tree(api)
+    before = await read_everything(api)
     deep = f'{{"a":[1,{{"b":{integer}}}]}}'
     method, path, sent, field = {
         "keyword": ("POST", "/api/keywords", '{"name":"x","metadata":%s}', "metadata"),
@@ -190,13 +190,13 @@ async def test_an_integer_of_more_than_64_bits_is_refused_and_not_rounded(
     response = await api.request(method, path, content=sent % deep, headers=JSON)
 
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field)
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 async def test_the_longest_integers_and_long_digits_in_a_text_are_kept_exactly(api: httpx.AsyncClient) -> None:
     metadata = {"most": 2**63 - 1, "least": -(2**63), "text": "1" * 30, "real": 0.1234567890123456789}
 
-    made = await keyword(api, "x" + "1" * 30, metadata=metadata)
+    made = await create_keyword(api, "x" + "1" * 30, metadata=metadata)
 
     assert (made["metadata"], made["name"]) == (metadata, "x" + "1" * 30)
 
@@ -234,7 +234,7 @@ async def test_a_number_that_no_log_line_can_hold_is_refused_however_it_comes_in
 async def test_an_info_that_cannot_be_saved_is_refused_by_field(
     api: httpx.AsyncClient, sent: dict[str, Any], field: str
 ) -> None:
-    await refused_by_field(api, "/api/infos", {"content": "good"}, sent, field)
+    await check_refused(api, "/api/infos", {"content": "good"}, sent, field)
 
 
 @pytest.mark.parametrize(
@@ -251,13 +251,13 @@ async def test_an_info_that_cannot_be_saved_is_refused_by_field(
     ],
 )
 async def test_a_wrong_batch_is_refused_whole(api: httpx.AsyncClient, items: list[dict[str, Any]], field: str) -> None:
-    before = await everything(api)
+    before = await read_everything(api)
 
     response = await api.post("/api/keywords/batch", json={"items": items})
 
     assert response.status_code == 422
     assert response.json()["errors"][0]["field"] == field
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 @pytest.mark.parametrize(
@@ -275,23 +275,23 @@ async def test_a_wrong_batch_is_refused_whole(api: httpx.AsyncClient, items: lis
 async def test_a_patch_that_cannot_stand_is_refused_by_field(
     api: httpx.AsyncClient, patch: dict[str, Any], field: str
 ) -> None:
-    made = await keyword(api, "Python")
-    before = await everything(api)
+    made = await create_keyword(api, "Python")
+    before = await read_everything(api)
 
     response = await api.patch(f"/api/keywords/{made['id']}", json=patch)
 
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field)
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 async def test_a_keyword_has_two_hundred_aliases_at_most(api: httpx.AsyncClient) -> None:
-    made = await keyword(api, "Python", aliases=[f"py {number}" for number in range(200)])
-    before = await everything(api)
+    made = await create_keyword(api, "Python", aliases=[f"py {number}" for number in range(200)])
+    before = await read_everything(api)
 
     response = await api.post(f"/api/keywords/{made['id']}/aliases", json={"alias": "one more"})
 
     assert response.status_code == 409
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.trees import everything, keyword, names
+from tests.web.trees import create_keyword, list_names, read_everything
 
 pytestmark = pytest.mark.anyio
 
 
-async def changes(api: httpx.AsyncClient, made: dict[str, Any], other: dict[str, Any]) -> list[dict[str, Any]]:
+async def list_changes(api: httpx.AsyncClient, made: dict[str, Any], other: dict[str, Any]) -> list[dict[str, Any]]:
     path = f"/api/keywords/{made['id']}"
     return [
         {"method": "PATCH", "url": path, "json": {"description": "new"}},
@@ -26,13 +26,13 @@ async def changes(api: httpx.AsyncClient, made: dict[str, Any], other: dict[str,
 async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_stands(
     api: httpx.AsyncClient, verb: int
 ) -> None:
-    made, other = await keyword(api, "topic", aliases=["old"]), await keyword(api, "other")
+    made, other = await create_keyword(api, "topic", aliases=["old"]), await create_keyword(api, "other")
     await api.patch(f"/api/keywords/{made['id']}", json={"metadata": {"newer": True}})
-    before = await everything(api)
-    asked = (await changes(api, made, other))[verb]
+    before = await read_everything(api)
+    asked = (await list_changes(api, made, other))[verb]
 
     refused = await api.request(**asked, headers={"If-Match": '"1"'})
-    unchanged = await everything(api)
+    unchanged = await read_everything(api)
     taken = await api.request(**asked, headers={"If-Match": '"2"'})
 
     assert (refused.status_code, refused.json()["current_version"]) == (409, 2)
@@ -44,12 +44,12 @@ async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_sta
 async def test_only_the_owner_changes_a_keyword_and_who_does_not_see_it_is_told_nothing(
     api: httpx.AsyncClient, verb: int
 ) -> None:
-    public = await keyword(api, "hers", aliases=["old"], user_id="li")
-    hidden = await keyword(api, "secret", aliases=["old"], user_id="li", scopes=["user:li"])
-    other = await keyword(api, "other", user_id="li")
+    public = await create_keyword(api, "hers", aliases=["old"], user_id="li")
+    hidden = await create_keyword(api, "secret", aliases=["old"], user_id="li", scopes=["user:li"])
+    other = await create_keyword(api, "other", user_id="li")
 
     async def status(made: dict[str, Any], user_id: str) -> int:
-        asked = (await changes(api, made, other))[verb]
+        asked = (await list_changes(api, made, other))[verb]
         asked |= {"json": asked["json"] | {"user_id": user_id}} if "json" in asked else {"params": {"user_id": user_id}}
         return (await api.request(**asked)).status_code
 
@@ -58,9 +58,9 @@ async def test_only_the_owner_changes_a_keyword_and_who_does_not_see_it_is_told_
 
 
 async def test_what_a_caller_does_not_see_is_missing_everywhere(api: httpx.AsyncClient) -> None:
-    top = await keyword(api, "top")
-    hidden = await keyword(api, "hidden", top["id"], user_id="li", scopes=["team:web"])
-    below = await keyword(api, "below", hidden["id"], user_id="li", scopes=["public"])
+    top = await create_keyword(api, "top")
+    hidden = await create_keyword(api, "hidden", top["id"], user_id="li", scopes=["team:web"])
+    below = await create_keyword(api, "below", hidden["id"], user_id="li", scopes=["public"])
     chen = {"user_id": "chen"}
 
     read = (await api.get(f"/api/keywords/{top['id']}", params=chen)).json()
@@ -70,17 +70,17 @@ async def test_what_a_caller_does_not_see_is_missing_everywhere(api: httpx.Async
     assert [(await api.get(f"/api/keywords/{hidden['id']}{path}", params=chen)).status_code for path in paths] == [
         404
     ] * 5
-    assert await names(api, f"/api/keywords/{below['id']}/path", **chen) == ["root", "top", "below"]
+    assert await list_names(api, f"/api/keywords/{below['id']}/path", **chen) == ["root", "top", "below"]
     assert (await api.get("/api/keywords/search", params=chen | {"q": "hidden"})).json()["status"] == "not_found"
-    assert await names(api, f"/api/keywords/{top['id']}/children", team_id="web") == ["hidden"]
+    assert await list_names(api, f"/api/keywords/{top['id']}/children", team_id="web") == ["hidden"]
     subtree = (await api.get("/api/keywords/root/subtree", params=chen)).json()
     assert hidden["id"] not in str(subtree)
 
 
 async def test_who_sees_a_keyword_may_create_below_it_and_gives_nothing_to_others(api: httpx.AsyncClient) -> None:
-    top = await keyword(api, "top", user_id="li")
+    top = await create_keyword(api, "top", user_id="li")
 
-    made = await keyword(api, "his", top["id"], user_id="chen")
+    made = await create_keyword(api, "his", top["id"], user_id="chen")
     refused = await api.post("/api/keywords", json={"name": "x", "owner": "user:li", "user_id": "chen"})
 
     assert made["owner"] == "user:chen"
@@ -88,12 +88,12 @@ async def test_who_sees_a_keyword_may_create_below_it_and_gives_nothing_to_other
 
 
 async def test_accounts_are_walls(api: httpx.AsyncClient) -> None:
-    made = await keyword(api, "here")
+    made = await create_keyword(api, "here")
     there = {"account": "other"}
 
     assert (await api.get(f"/api/keywords/{made['id']}", params=there)).status_code == 404
     assert (await api.get("/api/keywords/search", params={"q": "here"} | there)).json()["status"] == "not_found"
-    assert await names(api, "/api/keywords/root/children", **there) == []
+    assert await list_names(api, "/api/keywords/root/children", **there) == []
 
 
 @pytest.mark.parametrize("unknown", ["x", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "%00", "a%2Fb", "search%2F"])
@@ -103,7 +103,7 @@ async def test_an_unknown_keyword_is_404_on_every_route(api: httpx.AsyncClient, 
         await api.get(f"/api/keywords/{unknown}{item}") for item in ("", "/children", "/path", "/subtree", "/infos")
     ]
 
-    writes = [await api.request(**asked) for asked in await changes(api, made, await keyword(api, "other"))]
+    writes = [await api.request(**asked) for asked in await list_changes(api, made, await create_keyword(api, "other"))]
 
     assert [read.status_code for read in reads] == [404] * 5
     assert [write.status_code for write in writes] == [404] * 6

@@ -9,8 +9,8 @@ import httpx
 import orjson
 import pytest
 
-from tests.web.conftest import Opened
-from tests.web.trees import everything, info, keyword, names, undo
+from tests.web.conftest import OpenServer
+from tests.web.trees import create_info, create_keyword, list_names, read_everything, undo
 
 pytestmark = pytest.mark.anyio
 
@@ -22,28 +22,28 @@ HEAD = (
 )
 
 
-async def send(api: httpx.AsyncClient, text: str | bytes, media_type: str, **params: str) -> httpx.Response:
+async def import_file(api: httpx.AsyncClient, text: str | bytes, media_type: str, **params: str) -> httpx.Response:
     return await api.post("/api/keywords/import", content=text, headers={"Content-Type": media_type}, params=params)
 
 
-def concept(uri: str, label: str, *broader: str) -> str:
+def make_concept(uri: str, label: str, *broader: str) -> str:
     above = "".join(f'<skos:broader rdf:resource="{item}"/>' for item in broader)
     return f'<skos:Concept rdf:about="{uri}"><skos:prefLabel>{label}</skos:prefLabel>{above}</skos:Concept>'
 
 
-async def plant(api: httpx.AsyncClient) -> None:
-    """Make a tree with what each format could lose."""
-    top = await keyword(api, "TCP/IP | 网络", aliases=["- net", "a|b"], description='一行\n两行, "quoted" <&>')
-    below = await keyword(api, "HTTP", top["id"], metadata={"icon": "globe"})
-    await keyword(api, "Java", below["id"])
-    await keyword(api, "Java", top["id"])
-    saved = await info(api, "Retry-After", below["id"], source="RFC 9110")
+async def create_tree(api: httpx.AsyncClient) -> None:
+    """Create a tree with values that a format could lose."""
+    top = await create_keyword(api, "TCP/IP | 网络", aliases=["- net", "a|b"], description='一行\n两行, "quoted" <&>')
+    below = await create_keyword(api, "HTTP", top["id"], metadata={"icon": "globe"})
+    await create_keyword(api, "Java", below["id"])
+    await create_keyword(api, "Java", top["id"])
+    saved = await create_info(api, "Retry-After", below["id"], source="RFC 9110")
     await api.put(f"/api/infos/{saved['id']}/keywords/{top['id']}", json={"relation": "RELATED"})
-    await info(api, "on the root", "root")
-    await info(api, "on nothing")
+    await create_info(api, "on the root", "root")
+    await create_info(api, "on nothing")
 
 
-async def paths(api: httpx.AsyncClient) -> dict[str, list[str]]:
+async def list_paths(api: httpx.AsyncClient) -> dict[str, list[str]]:
     """Return the aliases of every keyword by its path."""
     found: dict[str, list[str]] = {}
 
@@ -61,14 +61,14 @@ async def paths(api: httpx.AsyncClient) -> dict[str, list[str]]:
 async def test_an_export_is_imported_elsewhere_as_it_was_and_twice_changes_nothing(
     api: httpx.AsyncClient, form: str
 ) -> None:
-    await plant(api)
+    await create_tree(api)
     exported = await api.get("/api/keywords/export", params={"format": form})
     assert (exported.status_code, exported.headers["content-type"].partition(";")[0]) == (200, TYPES[form])
 
     there = {"account": "other"}
-    first = await send(api, exported.content, TYPES[form], **there)
-    again = await send(api, exported.content, TYPES[form], **there)
-    here = await send(api, exported.content, TYPES[form])
+    first = await import_file(api, exported.content, TYPES[form], **there)
+    again = await import_file(api, exported.content, TYPES[form], **there)
+    here = await import_file(api, exported.content, TYPES[form])
 
     assert (first.json()["keywords"], first.json()["changed"]) == (4, 0), first.text
     assert first.json()["infos"] == (3 if form == "jsonl" else 0)
@@ -80,10 +80,12 @@ async def test_an_export_is_imported_elsewhere_as_it_was_and_twice_changes_nothi
     assert len(after.splitlines()) == len(before.splitlines())
 
 
-async def test_json_lines_keep_infos_links_scopes_and_metadata(api: httpx.AsyncClient, another: Opened) -> None:
-    await plant(api)
+async def test_json_lines_keep_infos_links_scopes_and_metadata(
+    api: httpx.AsyncClient, open_second_server: OpenServer
+) -> None:
+    await create_tree(api)
     exported = (await api.get("/api/keywords/export")).content
-    await send(api, exported, JSONL, account="other")
+    await import_file(api, exported, JSONL, account="other")
 
     async def told(account: str) -> list[Any]:
         infos = (await api.get("/api/infos", params={"account": account})).json()["results"]
@@ -96,12 +98,12 @@ async def test_json_lines_keep_infos_links_scopes_and_metadata(api: httpx.AsyncC
         return [rows, http["metadata"], http["scopes"], http["owner"]]
 
     assert await told("other") == await told("default")
-    async with another() as later:
+    async with open_second_server() as later:
         assert (await later.get("/api/keywords/export")).content == exported
 
 
 async def test_each_format_says_what_it_should(api: httpx.AsyncClient) -> None:
-    await plant(api)
+    await create_tree(api)
 
     async def export(form: str) -> str:
         return (await api.get("/api/keywords/export", params={"format": form})).text
@@ -124,10 +126,10 @@ async def test_each_format_says_what_it_should(api: httpx.AsyncClient) -> None:
 
 
 async def test_what_a_caller_does_not_see_is_not_exported(api: httpx.AsyncClient) -> None:
-    hidden = await keyword(api, "hidden", user_id="li", scopes=["user:li"])
-    shown = await keyword(api, "shown", hidden["id"])
-    await info(api, "secret", hidden["id"], user_id="li", scopes=["user:li"])
-    await info(api, "seen", hidden["id"], shown["id"], user_id="li")
+    hidden = await create_keyword(api, "hidden", user_id="li", scopes=["user:li"])
+    shown = await create_keyword(api, "shown", hidden["id"])
+    await create_info(api, "secret", hidden["id"], user_id="li", scopes=["user:li"])
+    await create_info(api, "seen", hidden["id"], shown["id"], user_id="li")
 
     lines = (await api.get("/api/keywords/export", params={"user_id": "chen"})).text.splitlines()
 
@@ -138,13 +140,13 @@ async def test_what_a_caller_does_not_see_is_not_exported(api: httpx.AsyncClient
 
 
 async def test_an_import_is_one_undoable_group_and_merges_by_path(api: httpx.AsyncClient) -> None:
-    await keyword(api, "语言")
-    await info(api, "known", "语言")
-    before = await everything(api)
+    await create_keyword(api, "语言")
+    await create_info(api, "known", "语言")
+    before = await read_everything(api)
 
-    done = await send(api, "语言 | languages\n\tPython | py\n\t\tasyncio\nGo\n", OUTLINE)
+    done = await import_file(api, "语言 | languages\n\tPython | py\n\t\tasyncio\nGo\n", OUTLINE)
 
-    assert await paths(api) == {
+    assert await list_paths(api) == {
         " > 语言": ["languages"],
         " > 语言 > Python": ["py"],
         " > 语言 > Python > asyncio": [],
@@ -153,18 +155,18 @@ async def test_an_import_is_one_undoable_group_and_merges_by_path(api: httpx.Asy
     assert {name: done.json()[name] for name in ("keywords", "changed")} == {"keywords": 3, "changed": 1}
     undone = await undo(api, done.json()["import_id"])
     assert undone.status_code == 200, undone.text
-    after = await everything(api)
+    after = await read_everything(api)
     assert (after["tree"]["children"], after["infos"]) == (before["tree"]["children"], before["infos"])
 
 
 async def test_a_large_import_is_several_operations_of_one_group(api: httpx.AsyncClient) -> None:
     lines = ["top", *(f"  keyword {number}" for number in range(2_500))]
 
-    done = (await send(api, "\n".join(lines), OUTLINE)).json()
+    done = (await import_file(api, "\n".join(lines), OUTLINE)).json()
 
     assert (done["keywords"], len(done["operation_ids"])) == (2_501, 3)
     assert (await api.get("/api/keywords/top")).json()["child_count"] == 2_500
-    assert (await send(api, "\n".join(lines), OUTLINE)).json()["operation_ids"] == []
+    assert (await import_file(api, "\n".join(lines), OUTLINE)).json()["operation_ids"] == []
     await undo(api, done["import_id"])
     assert (await api.get("/api/keywords")).json()["count"] == 0
 
@@ -185,13 +187,13 @@ async def test_skos_is_read_as_others_write_it(api: httpx.AsyncClient) -> None:
         <skos:altLabel xml:lang="en">fauna</skos:altLabel><skos:definition>Lives.</skos:definition>
         <skos:narrower><skos:Concept rdf:about="http://x/cat" skos:prefLabel="cat"/></skos:narrower>
       </rdf:Description>
-      {concept("http://x/tiger", "tiger", "http://x/cat")}
+      {make_concept("http://x/tiger", "tiger", "http://x/cat")}
       <skos:Concept rdf:about="http://x/cat"><skos:altLabel>feline</skos:altLabel></skos:Concept></rdf:RDF>"""
 
-    done = await send(api, document, "text/xml")
+    done = await import_file(api, document, "text/xml")
 
     assert done.status_code == 200, done.text
-    assert await paths(api) == {
+    assert await list_paths(api) == {
         " > 动物": ["animal", "fauna"],
         " > 动物 > cat": ["feline"],
         " > 动物 > cat > tiger": [],
@@ -200,24 +202,24 @@ async def test_skos_is_read_as_others_write_it(api: httpx.AsyncClient) -> None:
 
 
 ENTITIES = "".join(f'<!ENTITY a{level + 1} "{f"&a{level};" * 10}">' for level in range(9))
-BOMB = f"""<!DOCTYPE r [<!ENTITY a0 "lol">{ENTITIES}]>{HEAD}{concept("u:1", "&a9;")}</rdf:RDF>"""
+BOMB = f"""<!DOCTYPE r [<!ENTITY a0 "lol">{ENTITIES}]>{HEAD}{make_concept("u:1", "&a9;")}</rdf:RDF>"""
 
 
 @pytest.mark.parametrize(
     ("text", "media_type", "field", "said"),
     [
         (
-            HEAD + concept("u:1", "a", "u:2") + concept("u:2", "b", "u:1") + "</rdf:RDF>",
+            HEAD + make_concept("u:1", "a", "u:2") + make_concept("u:2", "b", "u:1") + "</rdf:RDF>",
             SKOS,
             "concepts.1.broader",
             "itself",
         ),
-        (HEAD + concept("u:1", "a", "u:1") + "</rdf:RDF>", SKOS, "concepts.1.broader", "itself"),
-        (HEAD + concept("u:1", "a", "u:2", "u:3") + "</rdf:RDF>", SKOS, "concepts.1.broader", "2 broader"),
-        (HEAD + concept("u:1", "a", "u:9") + "</rdf:RDF>", SKOS, "concepts.1.broader", "not in the file"),
-        (HEAD + concept("u:1", "") + "</rdf:RDF>", SKOS, "concepts.1.prefLabel", "no label"),
-        (HEAD + concept("u:1", "x" * 201) + "</rdf:RDF>", SKOS, "concepts.1.name", "200"),
-        (HEAD + concept("u:1", "a"), SKOS, "body", "is not XML"),
+        (HEAD + make_concept("u:1", "a", "u:1") + "</rdf:RDF>", SKOS, "concepts.1.broader", "itself"),
+        (HEAD + make_concept("u:1", "a", "u:2", "u:3") + "</rdf:RDF>", SKOS, "concepts.1.broader", "2 broader"),
+        (HEAD + make_concept("u:1", "a", "u:9") + "</rdf:RDF>", SKOS, "concepts.1.broader", "not in the file"),
+        (HEAD + make_concept("u:1", "") + "</rdf:RDF>", SKOS, "concepts.1.prefLabel", "no label"),
+        (HEAD + make_concept("u:1", "x" * 201) + "</rdf:RDF>", SKOS, "concepts.1.name", "200"),
+        (HEAD + make_concept("u:1", "a"), SKOS, "body", "is not XML"),
         ("@prefix skos: <http://www.w3.org/2004/02/skos/core#> .", SKOS, "body", "Turtle"),
         ("<html/>", SKOS, "body", "rdf:RDF"),
         (BOMB, SKOS, "body", "entities"),
@@ -249,7 +251,7 @@ BOMB = f"""<!DOCTYPE r [<!ENTITY a0 "lol">{ENTITIES}]>{HEAD}{concept("u:1", "&a9
 async def test_a_file_that_cannot_be_imported_is_refused_whole(
     api: httpx.AsyncClient, text: str | bytes, media_type: str, field: str, said: str
 ) -> None:
-    refused = await send(api, text, media_type)
+    refused = await import_file(api, text, media_type)
 
     assert refused.status_code == 422, refused.text
     error = refused.json()["errors"][0]
@@ -258,14 +260,14 @@ async def test_a_file_that_cannot_be_imported_is_refused_whole(
 
 
 async def test_an_alias_that_is_another_name_is_a_conflict_that_names_the_line(api: httpx.AsyncClient) -> None:
-    refused = await send(api, "Go | golang\nRust | Go", OUTLINE)
+    refused = await import_file(api, "Go | golang\nRust | Go", OUTLINE)
 
     assert (refused.status_code, "lines.2" in refused.json()["detail"]) == (409, True)
-    assert await names(api, "/api/keywords") == []
+    assert await list_names(api, "/api/keywords") == []
 
 
 async def test_other_content_types_and_too_many_rows_are_refused(api: httpx.AsyncClient) -> None:
-    assert (await send(api, "a", "application/json")).status_code == 415
-    assert (await send(api, "a", OUTLINE, format="turtle")).status_code == 422
-    too_many = await send(api, "a\n" * 100_001, OUTLINE)
+    assert (await import_file(api, "a", "application/json")).status_code == 415
+    assert (await import_file(api, "a", OUTLINE, format="turtle")).status_code == 422
+    too_many = await import_file(api, "a\n" * 100_001, OUTLINE)
     assert (too_many.status_code, "100000" in too_many.json()["detail"]) == (413, True)

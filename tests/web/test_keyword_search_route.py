@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Opened
-from tests.web.trees import info, keyword, stored
+from tests.web.conftest import OpenServer
+from tests.web.trees import create_info, create_keyword, strip_write_fields
 
 pytestmark = pytest.mark.anyio
 
@@ -31,28 +31,28 @@ async def search(api: httpx.AsyncClient, q: str, **params: str) -> dict[str, Any
 
 
 async def test_a_name_is_answered_with_its_node_path_and_infos(api: httpx.AsyncClient) -> None:
-    languages = await keyword(api, "编程语言")
-    python = await keyword(api, "Python", languages["id"], description='says "so"\n')
-    child = await keyword(api, "asyncio", python["id"])
-    older = await info(api, "GIL 可以关闭", python["id"])
-    newer = await info(api, 'a "quoted" text', python["id"])
+    languages = await create_keyword(api, "编程语言")
+    python = await create_keyword(api, "Python", languages["id"], description='says "so"\n')
+    child = await create_keyword(api, "asyncio", python["id"])
+    older = await create_info(api, "GIL 可以关闭", python["id"])
+    newer = await create_info(api, 'a "quoted" text', python["id"])
 
     found = await search(api, "python")
 
     assert found.keys() == FIELDS
     assert (found["status"], found["reason"], found["degraded"]) == ("matched", "exact", [])
-    assert found["node"] == stored(python) | {"children": [child["id"]], "child_count": 1}
+    assert found["node"] == strip_write_fields(python) | {"children": [child["id"]], "child_count": 1}
     assert [(item["name"], item["level"]) for item in found["path"]] == [("root", 0), ("编程语言", 1), ("Python", 2)]
     assert "children" not in found["path"][2]
-    assert found["infos"] == [stored(newer), stored(older)]
+    assert found["infos"] == [strip_write_fields(newer), strip_write_fields(older)]
     assert (found["candidates"], found["suggested_parent_id"], found["suggested_name"]) == ([], None, None)
 
 
 @pytest.mark.parametrize("q", ["C++", "ｃ＋＋", " c ++ ", "Ｃ++", "cpp", "塞加加"])
 async def test_a_name_is_found_however_it_is_typed(api: httpx.AsyncClient, q: str) -> None:
-    made = await keyword(api, "C++", aliases=["cpp", "塞加加"])
-    await keyword(api, "C")
-    await keyword(api, "C#")
+    made = await create_keyword(api, "C++", aliases=["cpp", "塞加加"])
+    await create_keyword(api, "C")
+    await create_keyword(api, "C#")
 
     found = await search(api, q, llm_expand_query="false")
 
@@ -60,8 +60,8 @@ async def test_a_name_is_found_however_it_is_typed(api: httpx.AsyncClient, q: st
 
 
 async def test_several_keywords_of_one_name_are_ambiguous(api: httpx.AsyncClient) -> None:
-    fruit, company = await keyword(api, "fruit"), await keyword(api, "company")
-    apples = [await keyword(api, "苹果", parent["id"]) for parent in (fruit, company)]
+    fruit, company = await create_keyword(api, "fruit"), await create_keyword(api, "company")
+    apples = [await create_keyword(api, "苹果", parent["id"]) for parent in (fruit, company)]
 
     found = await search(api, "苹果")
 
@@ -76,7 +76,7 @@ async def test_several_keywords_of_one_name_are_ambiguous(api: httpx.AsyncClient
 async def test_what_is_not_there_is_an_answer_too_and_degrades_nothing(
     api: httpx.AsyncClient, params: dict[str, str], reason: str
 ) -> None:
-    near = await keyword(api, "asyncio tasks")
+    near = await create_keyword(api, "asyncio tasks")
 
     found = await search(api, "asyncio loops", **params)
 
@@ -92,7 +92,7 @@ async def test_what_has_no_letter_is_not_found(api: httpx.AsyncClient, q: str) -
 
 
 async def test_full_pinyin_matches_and_initials_make_a_candidate(api: httpx.AsyncClient) -> None:
-    made = await keyword(api, "编程")
+    made = await create_keyword(api, "编程")
 
     full, initials = [await search(api, q) for q in ("biancheng", "bc")]
 
@@ -101,24 +101,24 @@ async def test_full_pinyin_matches_and_initials_make_a_candidate(api: httpx.Asyn
 
 
 async def test_a_search_sees_each_write_at_once_here_and_in_another_process(
-    api: httpx.AsyncClient, another: Opened
+    api: httpx.AsyncClient, open_second_server: OpenServer
 ) -> None:
-    async with another() as other:
+    async with open_second_server() as other:
         assert (await search(other, "Python"))["status"] == "not_found"
-        made = await keyword(api, "Python")
-        assert (await search(other, "Python"))["node"] == stored(made)
+        made = await create_keyword(api, "Python")
+        assert (await search(other, "Python"))["node"] == strip_write_fields(made)
         await api.patch(f"/api/keywords/{made['id']}", json={"name": "Rust"})
         assert (await search(other, "Python"))["status"] == "not_found"
         assert (await search(other, "rust"))["node"]["version"] == 2
-        saved = await info(api, "borrow checker", made["id"])
+        saved = await create_info(api, "borrow checker", made["id"])
         assert [item["id"] for item in (await search(other, "rust"))["infos"]] == [saved["id"]]
         await api.delete(f"/api/infos/{saved['id']}")
         assert (await search(other, "rust"))["infos"] == []
 
 
 async def test_infos_that_the_caller_does_not_see_are_left_out(api: httpx.AsyncClient) -> None:
-    made = await keyword(api, "Python")
-    await info(api, "secret", made["id"], user_id="li", scopes=["user:li"])
+    made = await create_keyword(api, "Python")
+    await create_info(api, "secret", made["id"], user_id="li", scopes=["user:li"])
 
     hers, his = await search(api, "python", user_id="li"), await search(api, "python", user_id="chen")
 

@@ -6,8 +6,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.web.conftest import Opened
-from tests.web.trees import everything, info, keyword, names, stored, undo
+from tests.web.conftest import OpenServer
+from tests.web.trees import create_info, create_keyword, list_names, read_everything, strip_write_fields, undo
 
 pytestmark = pytest.mark.anyio
 
@@ -49,16 +49,16 @@ async def test_a_keyword_is_answered_whole_with_its_place(api: httpx.AsyncClient
 
 
 async def test_a_keyword_is_read_as_it_was_created_and_by_another_process_too(
-    api: httpx.AsyncClient, another: Opened
+    api: httpx.AsyncClient, open_second_server: OpenServer
 ) -> None:
-    made = await keyword(api, "Python")
+    made = await create_keyword(api, "Python")
 
     response = await api.get(f"/api/keywords/{made['id']}")
-    async with another() as later:
+    async with open_second_server() as later:
         read_there = (await later.get(f"/api/keywords/{made['id']}")).json()
 
-    assert (response.json(), response.headers["etag"]) == (stored(made), '"1"')
-    assert read_there == stored(made)
+    assert (response.json(), response.headers["etag"]) == (strip_write_fields(made), '"1"')
+    assert read_there == strip_write_fields(made)
 
 
 async def test_the_root_is_there_before_anything_is_written(api: httpx.AsyncClient) -> None:
@@ -70,10 +70,10 @@ async def test_the_root_is_there_before_anything_is_written(api: httpx.AsyncClie
     assert (await api.get("/api/operations")).json()["count"] == 0
 
 
-async def test_the_root_is_made_once(api: httpx.AsyncClient, another: Opened) -> None:
-    await keyword(api, "one")
-    async with another() as later:
-        await keyword(later, "two")
+async def test_the_root_is_made_once(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
+    await create_keyword(api, "one")
+    async with open_second_server() as later:
+        await create_keyword(later, "two")
 
     operations = (await api.get("/api/operations")).json()["results"]
     assert [operation["op"] for operation in reversed(operations)] == [
@@ -90,17 +90,17 @@ async def test_a_keyword_without_parent_hangs_below_the_root(api: httpx.AsyncCli
 
 
 async def test_children_and_path_are_lists_in_order(api: httpx.AsyncClient) -> None:
-    languages = await keyword(api, "languages")
-    python = await keyword(api, "Python", languages["id"])
-    await keyword(api, "C#", languages["id"])
-    asyncio = await keyword(api, "asyncio", python["id"])
+    languages = await create_keyword(api, "languages")
+    python = await create_keyword(api, "Python", languages["id"])
+    await create_keyword(api, "C#", languages["id"])
+    asyncio = await create_keyword(api, "asyncio", python["id"])
 
     children = (await api.get(f"/api/keywords/{languages['id']}/children")).json()
     path = (await api.get(f"/api/keywords/{asyncio['id']}/path")).json()
 
     assert [result["name"] for result in children["results"]] == ["Python", "C#"]
     assert (children["count"], children["next_cursor"]) == (2, None)
-    assert children["results"][0] == stored(python) | {"children": [asyncio["id"]], "child_count": 1}
+    assert children["results"][0] == strip_write_fields(python) | {"children": [asyncio["id"]], "child_count": 1}
     assert [(result["name"], result["level"], result["child_count"]) for result in path["results"]] == [
         ("root", 0, 1),
         ("languages", 1, 2),
@@ -111,9 +111,9 @@ async def test_children_and_path_are_lists_in_order(api: httpx.AsyncClient) -> N
 
 
 async def test_a_subtree_is_nested_as_deep_as_it_is_asked_for(api: httpx.AsyncClient) -> None:
-    top = await keyword(api, "top")
-    middle = await keyword(api, "middle", top["id"])
-    leaf = await keyword(api, "leaf", middle["id"])
+    top = await create_keyword(api, "top")
+    middle = await create_keyword(api, "middle", top["id"])
+    leaf = await create_keyword(api, "leaf", middle["id"])
 
     async def subtree(**params: str) -> dict[str, Any]:
         answer: dict[str, Any] = (await api.get(f"/api/keywords/{top['id']}/subtree", params=params)).json()
@@ -121,7 +121,7 @@ async def test_a_subtree_is_nested_as_deep_as_it_is_asked_for(api: httpx.AsyncCl
 
     whole, shallow, none = await subtree(), await subtree(depth="1"), await subtree(depth="0")
 
-    assert whole["children_nodes"][0]["children_nodes"][0] == stored(leaf) | {"children_nodes": []}
+    assert whole["children_nodes"][0]["children_nodes"][0] == strip_write_fields(leaf) | {"children_nodes": []}
     assert (shallow["children_nodes"][0]["id"], shallow["children_nodes"][0]["children_nodes"]) == (middle["id"], [])
     assert shallow["children_nodes"][0]["children"] == [leaf["id"]]
     assert (none["children_nodes"], none["child_count"]) == ([], 1)
@@ -139,7 +139,7 @@ async def test_a_subtree_of_too_many_keywords_is_refused_with_a_way_out(api: htt
 
 
 async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.AsyncClient) -> None:
-    made = await keyword(api, "Pyton", aliases=["py"], description="kept", metadata={"a": 1})
+    made = await create_keyword(api, "Pyton", aliases=["py"], description="kept", metadata={"a": 1})
     patch = {"name": "Python", "aliases": ["蟒蛇"], "metadata": {"b": 2}}
 
     response = await api.patch(f"/api/keywords/{made['id']}", json=patch)
@@ -149,16 +149,16 @@ async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.Asyn
     assert {name: changed[name] for name in patch} == patch
     assert (changed["description"], changed["version"], changed["scopes"]) == ("kept", 2, ["public"])
     assert set(changed["normalized"]) == {"python", "蟒蛇"}
-    assert (await api.get(f"/api/keywords/{made['id']}")).json() == stored(changed)
+    assert (await api.get(f"/api/keywords/{made['id']}")).json() == strip_write_fields(changed)
 
 
 @pytest.mark.parametrize("patch", [{}, {"name": "same"}, {"metadata": {}}, {"scopes": ["public"]}])
 async def test_a_patch_that_changes_nothing_writes_nothing(api: httpx.AsyncClient, patch: dict[str, Any]) -> None:
-    made = await keyword(api, "same")
+    made = await create_keyword(api, "same")
 
     response = await api.patch(f"/api/keywords/{made['id']}", json=patch)
 
-    assert response.json() == stored(made) | {"operation_id": None}
+    assert response.json() == strip_write_fields(made) | {"operation_id": None}
     assert "x-operation-id" not in response.headers
 
 
@@ -166,52 +166,55 @@ async def test_the_root_can_be_renamed(api: httpx.AsyncClient) -> None:
     response = await api.patch("/api/keywords/root", json={"name": "知识", "description": "everything"})
 
     assert (response.status_code, response.json()["name"]) == (200, "知识")
-    assert (await api.get("/api/keywords/root")).json() == stored(response.json())
+    assert (await api.get("/api/keywords/root")).json() == strip_write_fields(response.json())
 
 
 async def test_a_move_takes_the_whole_branch_along(api: httpx.AsyncClient) -> None:
-    old, new = await keyword(api, "old"), await keyword(api, "new")
-    deeper = await keyword(api, "deeper", new["id"])
-    branch = await keyword(api, "branch", old["id"])
-    leaf = await keyword(api, "leaf", branch["id"])
+    old, new = await create_keyword(api, "old"), await create_keyword(api, "new")
+    deeper = await create_keyword(api, "deeper", new["id"])
+    branch = await create_keyword(api, "branch", old["id"])
+    leaf = await create_keyword(api, "leaf", branch["id"])
 
     response = await api.post(f"/api/keywords/{branch['id']}/move", json={"new_parent_id": deeper["id"]})
 
     moved = response.json()
     assert (response.status_code, response.headers["etag"]) == (200, '"2"')
     assert (moved["parent_id"], moved["level"], moved["children"]) == (deeper["id"], 3, [leaf["id"]])
-    assert await names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "new", "deeper", "branch", "leaf"]
-    assert await names(api, f"/api/keywords/{old['id']}/children") == []
+    assert await list_names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "new", "deeper", "branch", "leaf"]
+    assert await list_names(api, f"/api/keywords/{old['id']}/children") == []
     assert (await undo(api, moved["operation_id"])).status_code == 200
-    assert await names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "old", "branch", "leaf"]
+    assert await list_names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "old", "branch", "leaf"]
 
 
 async def test_a_merge_hands_over_names_infos_and_children(api: httpx.AsyncClient) -> None:
-    kept, gone = await keyword(api, "Python", aliases=["py"]), await keyword(api, "蟒蛇", aliases=["CPython"])
-    await keyword(api, "asyncio", gone["id"])
-    shared = await info(api, "of both", kept["id"], gone["id"])
-    await info(api, "of the one that goes", gone["id"])
-    before = await everything(api)
+    kept, gone = (
+        await create_keyword(api, "Python", aliases=["py"]),
+        await create_keyword(api, "蟒蛇", aliases=["CPython"]),
+    )
+    await create_keyword(api, "asyncio", gone["id"])
+    shared = await create_info(api, "of both", kept["id"], gone["id"])
+    await create_info(api, "of the one that goes", gone["id"])
+    before = await read_everything(api)
 
     response = await api.post(f"/api/keywords/{gone['id']}/merge", json={"into": kept["id"]})
 
     merged = response.json()
     assert (response.status_code, merged["id"]) == (200, kept["id"])
     assert set(merged["aliases"]) == {"py", "蟒蛇", "CPython"}
-    assert await names(api, f"/api/keywords/{kept['id']}/children") == ["asyncio"]
-    assert sorted(await names(api, f"/api/keywords/{kept['id']}/infos")) == ["of both", "of the one that goes"]
-    assert await names(api, f"/api/infos/{shared['id']}/keywords") == ["Python"]
+    assert await list_names(api, f"/api/keywords/{kept['id']}/children") == ["asyncio"]
+    assert sorted(await list_names(api, f"/api/keywords/{kept['id']}/infos")) == ["of both", "of the one that goes"]
+    assert await list_names(api, f"/api/infos/{shared['id']}/keywords") == ["Python"]
     assert (await api.get(f"/api/keywords/{gone['id']}")).status_code == 404
     assert (await undo(api, merged["operation_id"])).status_code == 200
-    after = await everything(api)
-    assert await names(api, f"/api/keywords/{gone['id']}/children") == ["asyncio"]
+    after = await read_everything(api)
+    assert await list_names(api, f"/api/keywords/{gone['id']}/children") == ["asyncio"]
     assert [link["count"] for link in after["links"]] == [link["count"] for link in before["links"]]
 
 
 async def test_a_cascade_takes_the_branch_and_undo_brings_it_back(api: httpx.AsyncClient) -> None:
-    top = await keyword(api, "top")
-    leaf = await keyword(api, "leaf", top["id"])
-    kept = await info(api, "kept", leaf["id"])
+    top = await create_keyword(api, "top")
+    leaf = await create_keyword(api, "leaf", top["id"])
+    kept = await create_info(api, "kept", leaf["id"])
     path = f"/api/keywords/{top['id']}"
 
     refused = await api.delete(path)
@@ -220,10 +223,10 @@ async def test_a_cascade_takes_the_branch_and_undo_brings_it_back(api: httpx.Asy
     assert refused.status_code == 409
     assert deleted.json() == {"operation_id": deleted.headers["x-operation-id"]}
     assert [(await api.get(f"/api/keywords/{item['id']}")).status_code for item in (top, leaf)] == [404, 404]
-    assert await names(api, f"/api/infos/{kept['id']}/keywords") == ["root"]
+    assert await list_names(api, f"/api/infos/{kept['id']}/keywords") == ["root"]
     assert (await undo(api, deleted.json()["operation_id"])).status_code == 200
-    assert await names(api, f"/api/infos/{kept['id']}/keywords") == ["leaf"]
-    assert await names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "top", "leaf"]
+    assert await list_names(api, f"/api/infos/{kept['id']}/keywords") == ["leaf"]
+    assert await list_names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "top", "leaf"]
 
 
 @pytest.mark.parametrize(("policy", "status", "left"), [("reattach", 200, ["top"]), ("detach", 200, [])])
@@ -231,20 +234,20 @@ async def test_a_cascade_takes_the_branch_and_undo_brings_it_back(api: httpx.Asy
 async def test_the_infos_of_a_deleted_keyword_go_where_the_policy_says(
     api: httpx.AsyncClient, policy: str, status: int, left: list[str], in_body: bool
 ) -> None:
-    top = await keyword(api, "top")
-    leaf = await keyword(api, "leaf", top["id"])
-    kept = await info(api, "kept", leaf["id"])
+    top = await create_keyword(api, "top")
+    leaf = await create_keyword(api, "leaf", top["id"])
+    kept = await create_info(api, "kept", leaf["id"])
     asked: dict[str, Any] = {"json": {"info_policy": policy}} if in_body else {"params": {"info_policy": policy}}
 
     response = await api.request("DELETE", f"/api/keywords/{leaf['id']}", **asked)
 
     assert response.status_code == status
-    assert await names(api, f"/api/infos/{kept['id']}/keywords") == left
+    assert await list_names(api, f"/api/infos/{kept['id']}/keywords") == left
 
 
 @pytest.mark.parametrize("alias", ["asyncio", "异步 编程", "TCP/IP", "a%b", "C++", "q?x=1#y"])
 async def test_an_alias_comes_and_goes_whatever_its_letters(api: httpx.AsyncClient, alias: str) -> None:
-    made = await keyword(api, "topic")
+    made = await create_keyword(api, "topic")
     path = f"/api/keywords/{made['id']}/aliases"
 
     added = await api.post(path, json={"alias": alias})
@@ -274,7 +277,7 @@ async def test_a_batch_is_one_operation_and_hangs_later_ones_below_earlier_ones(
     assert (response.status_code, answer["count"], answer["degraded"]) == (201, 4, [])
     assert [result["name"] for result in answer["results"]] == ["编程语言", "Python", "asyncio", "top"]
     assert [result["level"] for result in answer["results"]] == [1, 2, 3, 1]
-    assert await names(api, f"/api/keywords/{answer['results'][2]['id']}/path") == [
+    assert await list_names(api, f"/api/keywords/{answer['results'][2]['id']}/path") == [
         "root",
         "编程语言",
         "Python",
@@ -283,7 +286,7 @@ async def test_a_batch_is_one_operation_and_hangs_later_ones_below_earlier_ones(
     operation = (await api.get(f"/api/operations/{answer['operation_id']}")).json()
     assert (operation["op"], len(operation["subjects"])) == ("batch_create_keywords", 4)
     assert (await undo(api, answer["operation_id"])).status_code == 200
-    assert await names(api, "/api/keywords/root/children") == []
+    assert await list_names(api, "/api/keywords/root/children") == []
 
 
 async def test_a_batch_may_be_larger_than_other_bodies(api: httpx.AsyncClient) -> None:
@@ -296,7 +299,7 @@ async def test_a_batch_may_be_larger_than_other_bodies(api: httpx.AsyncClient) -
 @pytest.mark.parametrize("since", ["renamed", "deleted"])
 async def test_a_merge_that_gave_nothing_is_answered_again_as_it_was(api: httpx.AsyncClient, since: str) -> None:
     # Names of one normal form: the one that stays has nothing to gain.
-    kept, gone = await keyword(api, "Python"), await keyword(api, "python")
+    kept, gone = await create_keyword(api, "Python"), await create_keyword(api, "python")
     path, body, key = f"/api/keywords/{gone['id']}/merge", {"into": kept["id"]}, {"Idempotency-Key": "k"}
     first = await api.post(path, json=body, headers=key)
     if since == "renamed":
@@ -311,36 +314,38 @@ async def test_a_merge_that_gave_nothing_is_answered_again_as_it_was(api: httpx.
 
 
 async def test_a_merge_for_which_there_is_no_room_is_refused(api: httpx.AsyncClient) -> None:
-    kept = await keyword(api, "Python", metadata={"mine": "x" * 40_000})
-    gone = await keyword(api, "CPython", metadata={"theirs": "x" * 40_000})
-    before = await everything(api)
+    kept = await create_keyword(api, "Python", metadata={"mine": "x" * 40_000})
+    gone = await create_keyword(api, "CPython", metadata={"theirs": "x" * 40_000})
+    before = await read_everything(api)
 
     refused = await api.post(f"/api/keywords/{gone['id']}/merge", json={"into": kept["id"]})
 
     assert refused.status_code == 409
     assert "metadata" in refused.json()["detail"]
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
-async def test_a_write_is_answered_again_to_the_same_key(api: httpx.AsyncClient, another: Opened) -> None:
+async def test_a_write_is_answered_again_to_the_same_key(
+    api: httpx.AsyncClient, open_second_server: OpenServer
+) -> None:
     key = {"Idempotency-Key": "k-1"}
     body = {"name": "Python", "aliases": ["py"]}
     first = await api.post("/api/keywords", json=body, headers=key)
 
-    async with another() as later:
+    async with open_second_server() as later:
         again = await later.post("/api/keywords", json=body, headers=key)
         other = await later.post("/api/keywords", json={"name": "Rust"}, headers=key)
 
     assert (again.status_code, again.json()) == (201, first.json())
     assert other.status_code == 422
-    assert await names(api, "/api/keywords/root/children") == ["Python"]
+    assert await list_names(api, "/api/keywords/root/children") == ["Python"]
 
 
 async def test_a_keyword_is_named_by_its_path_wherever_an_id_is_taken(api: httpx.AsyncClient) -> None:
-    travel, languages = await keyword(api, "旅行"), await keyword(api, "编程语言")
-    places = await keyword(api, "目的地", travel["id"])
-    island, java = await keyword(api, "Java", places["id"]), await keyword(api, "Java", languages["id"])
-    protocol = await keyword(api, "TCP/IP", languages["id"])
+    travel, languages = await create_keyword(api, "旅行"), await create_keyword(api, "编程语言")
+    places = await create_keyword(api, "目的地", travel["id"])
+    island, java = await create_keyword(api, "Java", places["id"]), await create_keyword(api, "Java", languages["id"])
+    protocol = await create_keyword(api, "TCP/IP", languages["id"])
 
     async def read(path: str) -> httpx.Response:
         return await api.get(f"/api/keywords/{quote(path, safe='')}")
@@ -399,10 +404,10 @@ async def test_a_batch_that_is_sent_twice_changes_nothing_and_a_richer_one_adds(
 
 
 async def test_candidates_have_path_counts_and_on_request_infos(api: httpx.AsyncClient) -> None:
-    fruit, firm = await keyword(api, "水果"), await keyword(api, "公司")
-    apple, other = await keyword(api, "苹果", fruit["id"]), await keyword(api, "苹果", firm["id"])
-    await keyword(api, "红富士", apple["id"])
-    await info(api, "泡盐水", apple["id"])
+    fruit, firm = await create_keyword(api, "水果"), await create_keyword(api, "公司")
+    apple, other = await create_keyword(api, "苹果", fruit["id"]), await create_keyword(api, "苹果", firm["id"])
+    await create_keyword(api, "红富士", apple["id"])
+    await create_info(api, "泡盐水", apple["id"])
 
     plain = (await api.get("/api/keywords/search", params={"q": "苹果"})).json()
     expanded = (await api.get("/api/keywords/search", params={"q": "苹果", "expand": "true"})).json()
@@ -418,8 +423,8 @@ async def test_candidates_have_path_counts_and_on_request_infos(api: httpx.Async
 
 async def test_keywords_are_listed_by_prefix_page_by_page(api: httpx.AsyncClient) -> None:
     for name in ("Python", "数据库", "PyTorch", "Go", "蟒蛇"):
-        await keyword(api, name, aliases=["pyth"] if name == "蟒蛇" else [])
-    await keyword(api, "pyramid", user_id="li", scopes=["user:li"])
+        await create_keyword(api, name, aliases=["pyth"] if name == "蟒蛇" else [])
+    await create_keyword(api, "pyramid", user_id="li", scopes=["user:li"])
 
     async def listed(**params: str | int | None) -> tuple[list[str], str | None]:
         page = (await api.get("/api/keywords", params={"user_id": "chen", **params})).json()
@@ -435,9 +440,9 @@ async def test_keywords_are_listed_by_prefix_page_by_page(api: httpx.AsyncClient
 
 
 async def test_children_come_in_pages(api: httpx.AsyncClient) -> None:
-    above = await keyword(api, "above")
+    above = await create_keyword(api, "above")
     for number in range(5):
-        await keyword(api, f"child {number}", above["id"])
+        await create_keyword(api, f"child {number}", above["id"])
     read: list[str] = []
     params: dict[str, Any] = {"limit": 2}
     for _ in range(3):
@@ -450,15 +455,15 @@ async def test_children_come_in_pages(api: httpx.AsyncClient) -> None:
 
 
 async def test_infos_roll_up_from_the_keywords_below(api: httpx.AsyncClient) -> None:
-    top = await keyword(api, "top")
-    below = await keyword(api, "below", top["id"])
-    deep = await keyword(api, "deep", below["id"])
-    hidden = await keyword(api, "hidden", top["id"], user_id="li", scopes=["user:li"])
-    both = await info(api, "both", top["id"])
+    top = await create_keyword(api, "top")
+    below = await create_keyword(api, "below", top["id"])
+    deep = await create_keyword(api, "deep", below["id"])
+    hidden = await create_keyword(api, "hidden", top["id"], user_id="li", scopes=["user:li"])
+    both = await create_info(api, "both", top["id"])
     await api.put(f"/api/infos/{both['id']}/keywords/{deep['id']}", json={"relation": "RELATED"})
-    await info(api, "on deep", deep["id"])
-    await info(api, "on hidden", hidden["id"], user_id="li")
-    await info(api, "on below", below["id"])
+    await create_info(api, "on deep", deep["id"])
+    await create_info(api, "on hidden", hidden["id"], user_id="li")
+    await create_info(api, "on below", below["id"])
 
     async def rolled(**params: str | int) -> list[tuple[str, str, str]]:
         query = {"user_id": "chen", "descendants": True, **params}

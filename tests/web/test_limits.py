@@ -25,17 +25,17 @@ NOON = 1_772_712_000.0
 
 
 @asynccontextmanager
-async def hub_with(settings: Settings, **limited: object) -> AsyncIterator[Hub]:
+async def open_hub_with(settings: Settings, **limited: object) -> AsyncIterator[Hub]:
     async with open_hub(settings.model_copy(update=limited), Overrides(clock=FakeClock(NOON)), maintain=False) as hub:
         yield hub
 
 
-def as_root(hub: Hub, **headers: str) -> httpx.AsyncClient:
+def open_root_client(hub: Hub, **headers: str) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(create_app(hub.settings, hub))
     return httpx.AsyncClient(transport=transport, base_url=URL, headers={"X-API-Key": ROOT_KEY} | headers)
 
 
-async def mint(root: httpx.AsyncClient, user_id: str, **holder: str) -> str:
+async def issue_key(root: httpx.AsyncClient, user_id: str, **holder: str) -> str:
     made = await root.post("/api/admin/keys", json={"user_id": user_id, "role": "writer", **holder})
     assert made.status_code == 201, made.text
     return str(made.json()["key"])
@@ -44,8 +44,8 @@ async def mint(root: httpx.AsyncClient, user_id: str, **holder: str) -> str:
 # allowances
 
 
-class Seconds:
-    """A time that the test sets."""
+class FakeTimer:
+    """A timer whose time the test sets."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
@@ -55,7 +55,7 @@ class Seconds:
 
 
 async def test_a_bucket_holds_a_minute_of_requests_and_fills_up_evenly() -> None:
-    time = Seconds()
+    time = FakeTimer()
     buckets = TokenBuckets(60, 60.0, time)
 
     at_once = [await buckets.take("ann") for _ in range(61)]
@@ -73,7 +73,7 @@ async def test_a_bucket_holds_a_minute_of_requests_and_fills_up_evenly() -> None
 
 
 async def test_what_is_refused_takes_nothing_out_of_the_bucket() -> None:
-    time = Seconds()
+    time = FakeTimer()
     buckets = TokenBuckets(1, 60.0, time)
     await buckets.take("ann")
 
@@ -86,7 +86,7 @@ async def test_what_is_refused_takes_nothing_out_of_the_bucket() -> None:
 
 
 async def test_callers_without_number_take_no_memory_without_bound() -> None:
-    time = Seconds()
+    time = FakeTimer()
     buckets, days = TokenBuckets(2, 60.0, time, most_callers=100), DailyCounts(2, time, most_callers=100)
 
     for number in range(1_000):
@@ -104,7 +104,7 @@ async def test_callers_without_number_take_no_memory_without_bound() -> None:
 
 async def test_writes_are_counted_by_the_day_and_the_answer_says_how_much_of_it_is_left() -> None:
     midnight = 20_000 * 86_400.0
-    time = Seconds(midnight + 100)
+    time = FakeTimer(midnight + 100)
     days = DailyCounts(2, time)
 
     told = [await days.take("ann") for _ in range(3)]
@@ -123,7 +123,7 @@ async def test_without_a_limit_nobody_is_counted(api: httpx.AsyncClient) -> None
 
 
 async def test_an_address_that_asks_too_often_is_told_when_to_come_back(settings: Settings) -> None:
-    async with hub_with(settings, rate_limit_per_minute=2) as hub, client_of(create_app(hub.settings, hub)) as api:
+    async with open_hub_with(settings, rate_limit_per_minute=2) as hub, client_of(create_app(hub.settings, hub)) as api:
         answers = [await api.get("/api/knowledge") for _ in range(3)]
         beside = [(await api.get(path)).status_code for path in ("/health", "/ready", "/metrics", "/docs")]
 
@@ -154,8 +154,8 @@ async def test_writes_of_a_day_end_and_begin_again_at_midnight(settings: Setting
 
 async def test_a_principal_has_one_allowance_however_many_keys_it_has_and_root_has_none(settings: Settings) -> None:
     with_keys = {"auth": "api-key", "root_key": ROOT_KEY, "rate_limit_per_minute": 3}
-    async with hub_with(settings, **with_keys) as hub, as_root(hub) as root:
-        keys = [await mint(root, user_id) for user_id in ("ann", "ann", "bob")]
+    async with open_hub_with(settings, **with_keys) as hub, open_root_client(hub) as root:
+        keys = [await issue_key(root, user_id) for user_id in ("ann", "ann", "bob")]
         sent = [keys[0], keys[1], keys[0], keys[1], keys[2]]
 
         statuses = [(await root.get("/api/knowledge", headers={"X-API-Key": key})).status_code for key in sent]
@@ -171,8 +171,8 @@ async def test_who_calls_as_the_same_agent_as_somebody_else_is_not_kept_from_bei
     settings: Settings, limited: str
 ) -> None:
     with_keys = {"auth": "api-key", "root_key": ROOT_KEY, "secret_key": "s" * 40, limited: 3}
-    async with hub_with(settings, **with_keys) as hub, as_root(hub) as root:
-        keys = [await mint(root, user_id, agent_id="crawler") for user_id in ("ann", "ann", "bob")]
+    async with open_hub_with(settings, **with_keys) as hub, open_root_client(hub) as root:
+        keys = [await issue_key(root, user_id, agent_id="crawler") for user_id in ("ann", "ann", "bob")]
         sealed = {"id": "vault", "secure_body": "canary", "owner": "agent:crawler"}
         assert (await root.post("/api/resource", json=sealed)).status_code == 201
         asked = {

@@ -3,21 +3,21 @@
 import httpx
 import pytest
 
-from tests.web.trees import everything, info, keyword
+from tests.web.trees import create_info, create_keyword, read_everything
 
 pytestmark = pytest.mark.anyio
 
 
-async def linked(api: httpx.AsyncClient, **said: str) -> str:
+async def create_link(api: httpx.AsyncClient, **said: str) -> str:
     """Link an info to a keyword, and return the path of the link."""
-    python, made = await keyword(api, "Python"), await info(api, "GIL 可以关闭")
+    python, made = await create_keyword(api, "Python"), await create_info(api, "GIL 可以关闭")
     path = f"/api/infos/{made['id']}/keywords/{python['id']}"
     assert (await api.put(path, json=said)).status_code == 200
     return path
 
 
 async def test_a_link_is_answered_with_its_version(api: httpx.AsyncClient) -> None:
-    path = await linked(api)
+    path = await create_link(api)
 
     changed = await api.put(path, json={"relation": "EXAMPLE"}, headers={"If-Match": '"1"'})
     again = await api.put(path, json={"relation": "EXAMPLE", "version": 2})
@@ -30,21 +30,21 @@ async def test_a_link_is_answered_with_its_version(api: httpx.AsyncClient) -> No
 async def test_a_link_that_has_moved_on_is_409_and_names_the_version_that_stands(
     api: httpx.AsyncClient, method: str
 ) -> None:
-    path = await linked(api)
+    path = await create_link(api)
     await api.put(path, json={"relation": "EXAMPLE"})
-    before = await everything(api)
+    before = await read_everything(api)
     body = {"relation": "SOURCE"} if method == "PUT" else {}
 
     by_header = await api.request(method, path, json=body, headers={"If-Match": '"1"'})
     by_body = await api.request(method, path, json=body | {"version": 1})
 
     assert [(item.status_code, item.json()["current_version"]) for item in (by_header, by_body)] == [(409, 2)] * 2
-    assert await everything(api) == before
+    assert await read_everything(api) == before
     assert (await api.request(method, path, json=body, headers={"If-Match": '"2"'})).status_code == 200
 
 
 async def test_a_version_of_what_is_not_linked_is_409_and_without_one_it_is_linked(api: httpx.AsyncClient) -> None:
-    path = await linked(api)
+    path = await create_link(api)
     await api.delete(path)
 
     refused = await api.put(path, headers={"If-Match": '"2"'})
@@ -55,7 +55,7 @@ async def test_a_version_of_what_is_not_linked_is_409_and_without_one_it_is_link
 
 
 async def test_another_maker_of_the_same_relation_is_a_change(api: httpx.AsyncClient) -> None:
-    path = await linked(api, created_by="agent")
+    path = await create_link(api, created_by="agent")
 
     changed = (await api.put(path, json={"created_by": "crawler-7"})).json()
 

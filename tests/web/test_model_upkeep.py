@@ -15,7 +15,7 @@ from tests.builders import local
 from tests.fakes.model_server import BASE_URL, URL, completion
 from tests.fakes.scripted_chat import ScriptedChat
 from tests.web.conftest import client_of
-from tests.web.trees import keyword
+from tests.web.trees import create_keyword
 
 pytestmark = pytest.mark.anyio
 
@@ -38,22 +38,22 @@ async def search(api: httpx.AsyncClient, q: str) -> str:
     return f"{answer['status']} {answer['reason']}"
 
 
-async def counted(api: httpx.AsyncClient) -> dict[str, float]:
-    """Return what /metrics says of the model, by the names it has there."""
+async def read_model_metrics(api: httpx.AsyncClient) -> dict[str, float]:
+    """Return the values of the model in /metrics by name."""
     lines = [line.rpartition(" ") for line in (await api.get("/metrics")).text.splitlines()]
     ours = ("knowhub_llm_", "knowhub_agent_")
     return {name: float(value) for name, _, value in lines if name.startswith(ours)}
 
 
 async def test_calls_failures_and_tokens_are_counted(api: httpx.AsyncClient, model: respx.Route) -> None:
-    await keyword(api, "编程语言")
+    await create_keyword(api, "编程语言")
     found, refused = completion({"action": "match", "node_id": 1}), httpx.Response(500)
     model.mock(side_effect=[found, refused, found])
 
     answered = [await search(api, q) for q in ("one", "two", "three")]
 
     assert answered == ["matched match", "not_found agent_failure", "matched match"]
-    assert await counted(api) == {
+    assert await read_model_metrics(api) == {
         "knowhub_llm_calls_total": 3.0,
         "knowhub_llm_failures_total": 1.0,
         'knowhub_llm_tokens_total{kind="prompt"}': 200.0,
@@ -65,7 +65,7 @@ async def test_calls_failures_and_tokens_are_counted(api: httpx.AsyncClient, mod
 async def test_a_model_that_is_left_alone_degrades_the_hub_and_writes_go_on(
     api: httpx.AsyncClient, model: respx.Route
 ) -> None:
-    await keyword(api, "编程语言")
+    await create_keyword(api, "编程语言")
     model.mock(return_value=httpx.Response(500))
     for number in range(FAILURES_TO_OPEN - 1):
         await search(api, f"query {number}")
@@ -78,7 +78,7 @@ async def test_a_model_that_is_left_alone_degrades_the_hub_and_writes_go_on(
     assert (ready.status_code, ready.json()["status"], ready.json()["degraded"]) == (200, "ready", ["llm"])
     await search(api, "refused without asking")
     assert model.call_count == FAILURES_TO_OPEN
-    assert (await counted(api))["knowhub_llm_failures_total"] == FAILURES_TO_OPEN + 1
+    assert (await read_model_metrics(api))["knowhub_llm_failures_total"] == FAILURES_TO_OPEN + 1
     assert (await api.post("/api/keywords", json={"name": "Python"})).json()["degraded"] == ["llm"]
 
 
@@ -86,18 +86,18 @@ async def test_decisions_that_the_log_has_no_place_for_are_counted(api: httpx.As
     for _ in range(MAX_PENDING + 3):
         hub.decisions.note(local(), [{"function": "pick_branch"}])
 
-    assert (await counted(api))["knowhub_agent_decisions_dropped_total"] == 3.0
+    assert (await read_model_metrics(api))["knowhub_agent_decisions_dropped_total"] == 3.0
 
 
 async def test_a_model_that_counts_nothing_is_counted_by_nobody(settings: Settings) -> None:
     async with open_hub(settings, Overrides(llm=ScriptedChat())) as hub, client_of(create_app(settings, hub)) as api:
         await search(api, "anything")
 
-        assert await counted(api) == {"knowhub_agent_decisions_dropped_total": 0.0}
+        assert await read_model_metrics(api) == {"knowhub_agent_decisions_dropped_total": 0.0}
         assert (await api.get("/ready")).json()["degraded"] == []
 
 
 async def test_without_a_model_nothing_is_said_of_one(settings: Settings) -> None:
     plain = settings.model_copy(update={"llm_base_url": None})
     async with open_hub(plain) as hub, client_of(create_app(plain, hub)) as api:
-        assert await counted(api) == {}
+        assert await read_model_metrics(api) == {}

@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from knowhub.bootstrap import Hub
 from knowhub.web.route import Route, TextAnswer
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
-from tests.web.conftest import Saved, client_of
-from tests.web.sessions import commit
-from tests.web.trees import info, keyword
+from tests.web.conftest import SaveRecord, client_of
+from tests.web.sessions import commit_session
+from tests.web.trees import create_info, create_keyword
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     return app.openapi()
 
 
-def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def list_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, methods in document["paths"].items():
         for method, described in methods.items():
             yield method.upper(), path, described
@@ -50,24 +50,24 @@ async def test_the_document_names_its_servers_and_tags(document: dict[str, Any])
 
 async def test_every_route_has_a_tag_a_summary_and_a_description(document: dict[str, Any]) -> None:
     known = {tag["name"] for tag in document["tags"]}
-    for method, path, described in operations(document):
+    for method, path, described in list_operations(document):
         assert len(described["tags"]) == 1, (method, path)
         assert described["tags"][0] in known
         assert described["summary"], (method, path)
         assert described["description"], (method, path)
-    names = [described["operationId"] for _, _, described in operations(document)]
+    names = [described["operationId"] for _, _, described in list_operations(document)]
     assert len(set(names)) == len(names)
 
 
 async def test_an_operation_is_named_by_a_plain_verb_and_noun(document: dict[str, Any]) -> None:
-    names = [described["operationId"] for _, _, described in operations(document)]
+    names = [described["operationId"] for _, _, described in list_operations(document)]
 
     assert "save_knowledge" in names
     assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
 
 
 async def test_every_parameter_has_a_description_and_required_ones_come_first(document: dict[str, Any]) -> None:
-    for method, path, described in operations(document):
+    for method, path, described in list_operations(document):
         in_query = [item for item in described.get("parameters", ()) if item["in"] == "query"]
         required = [item["required"] for item in in_query]
         assert required == sorted(required, reverse=True), (method, path)
@@ -77,7 +77,7 @@ async def test_every_parameter_has_a_description_and_required_ones_come_first(do
 
 
 async def test_every_answer_names_its_headers_and_shows_an_example(document: dict[str, Any]) -> None:
-    for method, path, described in operations(document):
+    for method, path, described in list_operations(document):
         for status, answer in described["responses"].items():
             assert "X-Request-ID" in answer["headers"], (method, path, status)
             for media_type, content in answer.get("content", {}).items():
@@ -88,7 +88,7 @@ async def test_every_answer_names_its_headers_and_shows_an_example(document: dic
 
 
 async def test_the_example_of_an_error_has_its_status(document: dict[str, Any]) -> None:
-    for _, _, described in operations(document):
+    for _, _, described in list_operations(document):
         for status, answer in described["responses"].items():
             example = answer.get("content", {}).get(PROBLEM, {}).get("example")
             if example is not None:
@@ -136,7 +136,7 @@ async def test_an_empty_object_is_taken_where_no_body_is_read(api: httpx.AsyncCl
 
 
 async def test_every_route_describes_its_errors_as_problems(document: dict[str, Any]) -> None:
-    for method, path, described in operations(document):
+    for method, path, described in list_operations(document):
         answers = described["responses"]
         assert {"403", "431"} <= answers.keys(), (method, path)
         for status, answer in answers.items():
@@ -150,7 +150,7 @@ async def test_every_route_describes_its_errors_as_problems(document: dict[str, 
 
 
 async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
-    found = list(references(document))
+    found = list(list_references(document))
 
     assert len(found) > 50
     for reference in found:
@@ -172,7 +172,7 @@ async def test_a_generator_of_clients_finds_a_type_for_every_field(document: dic
 
 
 async def test_every_parameter_of_a_path_and_query_has_a_schema(document: dict[str, Any]) -> None:
-    for method, path, described in operations(document):
+    for method, path, described in list_operations(document):
         for parameter in described.get("parameters", ()):
             assert parameter["in"] in {"path", "query", "header"}
             assert parameter["schema"].keys() & {"type", "anyOf", "enum"}, (method, path, parameter["name"])
@@ -180,25 +180,25 @@ async def test_every_parameter_of_a_path_and_query_has_a_schema(document: dict[s
 
 
 async def test_every_route_with_a_body_shows_an_example(document: dict[str, Any]) -> None:
-    with_body = [(method, path) for method, path, operation in operations(document) if "requestBody" in operation]
+    with_body = [(method, path) for method, path, operation in list_operations(document) if "requestBody" in operation]
 
-    assert {(method, path) for method, path, _ in examples(document)} == set(with_body)
+    assert {(method, path) for method, path, _ in list_examples(document)} == set(with_body)
     assert len(with_body) == 37
     # A route that takes a file has no other way to say so.
     assert ("POST", "/api/keywords/import") in with_body
 
 
 async def test_every_example_is_executed_and_answers_a_declared_success(
-    document: dict[str, Any], app: FastAPI, saved: Saved
+    document: dict[str, Any], app: FastAPI, save_record: SaveRecord
 ) -> None:
     executed = 0
     async with client_of(app) as client:
-        for method, path, (content_type, value) in examples(document):
-            record = await saved(f"for example {executed}")
-            made, other = [await keyword(client, f"{name} {executed}") for name in ("made", "other")]
-            on_it = await info(client, f"for example {executed}")
+        for method, path, (content_type, value) in list_examples(document):
+            record = await save_record(f"for example {executed}")
+            made, other = [await create_keyword(client, f"{name} {executed}") for name in ("made", "other")]
+            on_it = await create_info(client, f"for example {executed}")
             stored = (await client.post("/api/resource", json={"id": f"examples/{executed}"})).json()
-            kept = await commit(client, f"example-{executed}", "said for example")
+            kept = await commit_session(client, f"example-{executed}", "said for example")
             url = path.format(
                 knowledge_id=record["id"],
                 operation_id=record["operation_id"],
@@ -233,28 +233,28 @@ async def test_the_document_is_served_as_it_is_built(api: httpx.AsyncClient, doc
 
 
 async def test_every_declared_success_has_a_schema_or_names_its_type(document: dict[str, Any], hub: Hub) -> None:
-    for method, path, described in operations(document):
+    for method, path, described in list_operations(document):
         for status, answer in described["responses"].items():
             if status.startswith("2"):
                 assert answer["content"], (method, path, status)
 
 
-def examples(document: dict[str, Any]) -> Iterator[tuple[str, str, tuple[str, Any]]]:
-    for method, path, described in operations(document):
+def list_examples(document: dict[str, Any]) -> Iterator[tuple[str, str, tuple[str, Any]]]:
+    for method, path, described in list_operations(document):
         for content_type, content in described.get("requestBody", {}).get("content", {}).items():
             for example in content["examples"].values():
                 yield method, path, (content_type, example["value"])
 
 
-def references(part: Any) -> Iterator[str]:  # noqa: ANN401 -- any part of a JSON document
+def list_references(part: Any) -> Iterator[str]:  # noqa: ANN401 -- any part of a JSON document
     if isinstance(part, dict):
         if isinstance(part.get("$ref"), str):
             yield part["$ref"]
         for inner in part.values():
-            yield from references(inner)
+            yield from list_references(inner)
     elif isinstance(part, list):
         for inner in part:
-            yield from references(inner)
+            yield from list_references(inner)
 
 
 def alternatives(part: Any) -> Iterator[list[dict[str, Any]]]:  # noqa: ANN401 -- any part of a JSON document

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Opened, Saved
+from tests.web.conftest import OpenServer, SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -14,8 +14,10 @@ async def undo(api: httpx.AsyncClient, operation_id: str, **body: object) -> htt
     return await api.post(f"/api/operations/{operation_id}/undo", json=body)
 
 
-async def test_an_operation_is_listed_without_and_read_with_its_rows(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("登录")
+async def test_an_operation_is_listed_without_and_read_with_its_rows(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("登录")
 
     (listed,) = (await api.get("/api/operations")).json()["results"]
     detail = (await api.get(f"/api/operations/{record['operation_id']}")).json()
@@ -36,9 +38,11 @@ async def test_an_operation_is_listed_without_and_read_with_its_rows(api: httpx.
     assert detail == listed | {"account": "default", "group_id": None, "changes": [change], "agent_io": None}
 
 
-async def test_operations_are_filtered_by_kind_actor_row_and_time(api: httpx.AsyncClient, saved: Saved) -> None:
-    first = await saved("one", user_id="li")
-    second = await saved("two")
+async def test_operations_are_filtered_by_kind_actor_row_and_time(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first = await save_record("one", user_id="li")
+    second = await save_record("two")
     await api.put(f"/api/knowledge/{second['id']}", json={"update_score": 5})
     (_, middle, _) = (await api.get("/api/operations")).json()["results"]
 
@@ -57,9 +61,9 @@ async def test_operations_are_filtered_by_kind_actor_row_and_time(api: httpx.Asy
     assert await seqs(account="other") == []
 
 
-async def test_a_list_of_operations_goes_on_to_its_end(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_list_of_operations_goes_on_to_its_end(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     for number in range(5):
-        await saved(f"number {number}")
+        await save_record(f"number {number}")
 
     first = (await api.get("/api/operations", params={"limit": 2})).json()
     second = (await api.get("/api/operations", params={"limit": 2, "cursor": first["next_cursor"]})).json()
@@ -85,7 +89,7 @@ async def test_an_unknown_operation_is_404(api: httpx.AsyncClient, unknown: str)
     assert (await undo(api, unknown)).status_code == 404
 
 
-async def changed_in_every_way(api: httpx.AsyncClient, record: dict[str, Any]) -> list[httpx.Response]:
+async def change_in_every_way(api: httpx.AsyncClient, record: dict[str, Any]) -> list[httpx.Response]:
     path = f"/api/knowledge/{record['id']}"
     vote = {"knowledge_id": record["id"], "is_helpful": False, "case": {"reason": "stale"}}
     line = f'{{"id":"{record["id"]}","content":"imported","eval":{{"helpful":9}}}}'
@@ -104,12 +108,12 @@ async def changed_in_every_way(api: httpx.AsyncClient, record: dict[str, Any]) -
 
 
 async def test_every_change_of_a_record_is_undone_one_by_one_after_a_restart(
-    api: httpx.AsyncClient, saved: Saved, another: Opened
+    api: httpx.AsyncClient, save_record: SaveRecord, open_second_server: OpenServer
 ) -> None:
-    record = await saved("old", types=["tool"])
-    operation_ids = [item.json()["operation_id"] for item in await changed_in_every_way(api, record)]
+    record = await save_record("old", types=["tool"])
+    operation_ids = [item.json()["operation_id"] for item in await change_in_every_way(api, record)]
 
-    async with another() as later:
+    async with open_second_server() as later:
         for operation_id in reversed(operation_ids):
             assert (await undo(later, operation_id)).status_code == 200
         restored = (await later.get(f"/api/knowledge/{record['id']}")).json()
@@ -122,9 +126,9 @@ async def test_every_change_of_a_record_is_undone_one_by_one_after_a_restart(
 
 
 async def test_a_dry_run_tells_what_an_undo_would_write_and_writes_nothing(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    record = await saved("old")
+    record = await save_record("old")
     path = f"/api/knowledge/{record['id']}"
     changed = (await api.patch(path, json={"content": "new"})).json()
 
@@ -138,8 +142,10 @@ async def test_a_dry_run_tells_what_an_undo_would_write_and_writes_nothing(
     assert (await api.get(f"/api/operations/{changed['operation_id']}")).json()["undone_by"] is None
 
 
-async def test_what_stands_on_an_operation_is_named_and_votes_never_do(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("old")
+async def test_what_stands_on_an_operation_is_named_and_votes_never_do(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("old")
     path = f"/api/knowledge/{record['id']}"
     older = (await api.patch(path, json={"content": "new", "tags": {"a": "1"}})).json()
     newer = (await api.patch(path, json={"content": "newest"})).json()
@@ -156,9 +162,11 @@ async def test_what_stands_on_an_operation_is_named_and_votes_never_do(api: http
     assert undone["changes"][0]["after"]["eval"]["helpful"] == 2
 
 
-async def test_a_record_that_another_supersedes_is_not_taken_away(api: httpx.AsyncClient, saved: Saved) -> None:
-    old = await saved("old")
-    new = await saved("new", supersedes=old["id"])
+async def test_a_record_that_another_supersedes_is_not_taken_away(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    old = await save_record("old")
+    new = await save_record("new", supersedes=old["id"])
 
     refused = await undo(api, old["operation_id"])
 
@@ -166,8 +174,8 @@ async def test_a_record_that_another_supersedes_is_not_taken_away(api: httpx.Asy
     assert refused.json()["blocked_by"] == [new["operation_id"]]
 
 
-async def test_an_undo_is_undone_and_an_operation_only_once(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved()
+async def test_an_undo_is_undone_and_an_operation_only_once(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record()
     path = f"/api/knowledge/{record['id']}"
 
     first = (await undo(api, record["operation_id"])).json()
@@ -193,9 +201,9 @@ async def test_an_undo_is_undone_and_an_operation_only_once(api: httpx.AsyncClie
     ]
 
 
-async def test_undo_needs_the_rights_of_the_original(api: httpx.AsyncClient, saved: Saved) -> None:
-    hidden = await saved("hers", user_id="li")
-    public = await saved("for all", user_id="li", scopes=["public"])
+async def test_undo_needs_the_rights_of_the_original(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    hidden = await save_record("hers", user_id="li")
+    public = await save_record("for all", user_id="li", scopes=["public"])
     vote = (await api.put(f"/api/knowledge/{public['id']}", json={"add_helpful_case": {}, "user_id": "chen"})).json()
 
     assert (await undo(api, hidden["operation_id"], user_id="chen")).status_code == 404
@@ -205,10 +213,10 @@ async def test_undo_needs_the_rights_of_the_original(api: httpx.AsyncClient, sav
     assert (await undo(api, public["operation_id"], agent_id="bot", user_id="li")).status_code == 200
 
 
-async def test_operations_of_hidden_rows_are_missing(api: httpx.AsyncClient, saved: Saved) -> None:
-    hidden = await saved("hers", user_id="li")
-    local = await saved("of the local principal")
-    public = await saved("for all", scopes=["public"])
+async def test_operations_of_hidden_rows_are_missing(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    hidden = await save_record("hers", user_id="li")
+    local = await save_record("of the local principal")
+    public = await save_record("for all", scopes=["public"])
 
     for caller in ({"user_id": "chen"}, {"project_id": "atlas"}):
         seen = (await api.get("/api/operations", params=caller)).json()

@@ -10,7 +10,7 @@ from knowhub.core.request_context import Role
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.keys import ROOT_KEY, issue_key_text, make_keyed_settings
-from tests.web.conftest import Saved, client_of
+from tests.web.conftest import SaveRecord, client_of
 
 pytestmark = pytest.mark.anyio
 
@@ -57,9 +57,9 @@ async def test_it_names_the_upkeep_that_fails_and_why(settings: Settings, hub: H
     assert "Is a directory" in ready.json()["failures"]["records"]
 
 
-async def test_it_names_damage_and_is_503(settings: Settings, saved: Saved) -> None:
-    await saved("kept")
-    await saved("struck")
+async def test_it_names_damage_and_is_503(settings: Settings, save_record: SaveRecord) -> None:
+    await save_record("kept")
+    await save_record("struck")
     path = settings.data_dir / "change_log" / "segment-00000001.jsonl"
     path.write_bytes(path.read_bytes().replace(b"struck", b"spoilt"))
 

@@ -5,13 +5,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_record_is_read_whole_with_its_version_as_tag(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("绕过反爬检测", tags={"domain": "爬虫"})
+async def test_a_record_is_read_whole_with_its_version_as_tag(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("绕过反爬检测", tags={"domain": "爬虫"})
 
     response = await api.get(f"/api/knowledge/{record['id']}")
 
@@ -31,8 +31,10 @@ async def test_an_unknown_id_is_404_whatever_it_holds(api: httpx.AsyncClient, kn
     assert response.json()["detail"].startswith("no knowledge with id")
 
 
-async def test_a_list_shows_the_newest_first_and_goes_on_to_its_end(api: httpx.AsyncClient, saved: Saved) -> None:
-    ids = [(await saved(f"number {number}"))["id"] for number in range(25)]
+async def test_a_list_shows_the_newest_first_and_goes_on_to_its_end(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    ids = [(await save_record(f"number {number}"))["id"] for number in range(25)]
 
     pages, cursor = [], None
     while True:
@@ -48,11 +50,13 @@ async def test_a_list_shows_the_newest_first_and_goes_on_to_its_end(api: httpx.A
     assert [item for page in pages for item in page] == ids[::-1]
 
 
-async def test_a_cursor_stays_where_it_is_while_records_come_and_go(api: httpx.AsyncClient, saved: Saved) -> None:
-    ids = [(await saved(f"number {number}"))["id"] for number in range(4)]
+async def test_a_cursor_stays_where_it_is_while_records_come_and_go(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    ids = [(await save_record(f"number {number}"))["id"] for number in range(4)]
     first = (await api.get("/api/knowledge", params={"limit": 2})).json()
 
-    await saved("newer")
+    await save_record("newer")
     await api.delete(f"/api/knowledge/{ids[1]}")
     second = (await api.get("/api/knowledge", params={"limit": 2, "cursor": first["next_cursor"]})).json()
 
@@ -60,9 +64,9 @@ async def test_a_cursor_stays_where_it_is_while_records_come_and_go(api: httpx.A
     assert second["next_cursor"] is None
 
 
-async def test_a_list_has_ten_records_unless_told_otherwise(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_list_has_ten_records_unless_told_otherwise(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     for number in range(11):
-        await saved(f"number {number}")
+        await save_record(f"number {number}")
 
     assert (await api.get("/api/knowledge")).json()["count"] == 10
     assert (await api.get("/api/knowledge", params={"limit": 1000})).json()["count"] == 11
@@ -87,11 +91,13 @@ async def test_a_list_has_ten_records_unless_told_otherwise(api: httpx.AsyncClie
     ],
 )
 async def test_a_list_is_filtered_by_type_scope_owner_and_tag(
-    api: httpx.AsyncClient, saved: Saved, params: dict[str, Any], found: str
+    api: httpx.AsyncClient, save_record: SaveRecord, params: dict[str, Any], found: str
 ) -> None:
-    await saved("a", types=["tool"], scopes=["public"], tags={"domain": "网页"})
-    await saved("b", types=["tool", "plan"], scopes=["project:atlas"], owner="agent:crawler", tags={"domain": "网页"})
-    await saved(
+    await save_record("a", types=["tool"], scopes=["public"], tags={"domain": "网页"})
+    await save_record(
+        "b", types=["tool", "plan"], scopes=["project:atlas"], owner="agent:crawler", tags={"domain": "网页"}
+    )
+    await save_record(
         "c", types=["definition"], scopes=["project:atlas"], owner="li@example.com", tags={"langs": ["python", "go"]}
     )
 
@@ -100,8 +106,8 @@ async def test_a_list_is_filtered_by_type_scope_owner_and_tag(
     assert "".join(sorted(record["content"] for record in listed["results"])) == found
 
 
-async def test_a_list_follows_a_change_of_what_it_filters_by(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved(types=["tool"], scopes=["public"], tags={"domain": "web"})
+async def test_a_list_follows_a_change_of_what_it_filters_by(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record(types=["tool"], scopes=["public"], tags={"domain": "web"})
 
     await api.patch(
         f"/api/knowledge/{record['id']}", json={"types": ["plan"], "scopes": ["team:web"], "tags": {"domain": "api"}}
@@ -136,8 +142,10 @@ async def test_a_wrong_parameter_of_a_list_is_named(api: httpx.AsyncClient, para
     assert response.json()["errors"][0]["field"] == field
 
 
-async def test_a_history_names_each_version_with_what_it_changed(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("first")
+async def test_a_history_names_each_version_with_what_it_changed(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("first")
     path = f"/api/knowledge/{record['id']}"
     await api.patch(path, json={"content": "second", "user_id": "local"})
     await api.put(path, json={"add_helpful_case": {"outcome": "good"}, "agent_id": "crawler", "user_id": "local"})
@@ -157,8 +165,8 @@ async def test_a_history_names_each_version_with_what_it_changed(api: httpx.Asyn
     assert (history["count"], history["next_cursor"]) == (4, None)
 
 
-async def test_a_long_history_comes_in_pages(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("first")
+async def test_a_long_history_comes_in_pages(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("first")
     path = f"/api/knowledge/{record['id']}"
     for number in range(6):
         await api.patch(path, json={"content": f"said {number}"})
@@ -173,8 +181,8 @@ async def test_a_long_history_comes_in_pages(api: httpx.AsyncClient, saved: Save
     assert pages == [[7, 6, 5], [4, 3, 2], [1]]
 
 
-async def test_a_history_does_not_tell_what_was_hidden_then(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("the password is 1234", user_id="li")
+async def test_a_history_does_not_tell_what_was_hidden_then(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("the password is 1234", user_id="li")
     path = f"/api/knowledge/{record['id']}"
     await api.patch(path, json={"content": "ask li for the password", "user_id": "li"})
     await api.patch(path, json={"scopes": ["public"], "user_id": "li"})

@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
-from tests.web.conftest import Saved
-from tests.web.sessions import commit
-from tests.web.trees import info, keyword
+from tests.web.conftest import SaveRecord
+from tests.web.sessions import commit_session
+from tests.web.trees import create_info, create_keyword
 
 pytestmark = pytest.mark.anyio
 
@@ -14,19 +14,19 @@ TAGS = {"topic": "async"}
 
 
 @pytest.fixture
-async def everything(api: httpx.AsyncClient, saved: Saved) -> dict[str, str]:
-    """Keep one thing in each source, and return the id of each."""
-    record = await saved(
+async def ids_by_source(api: httpx.AsyncClient, save_record: SaveRecord) -> dict[str, str]:
+    """Save a row in each source, and return their ids."""
+    record = await save_record(
         "Asyncio: gather waits for all of them.", task="wait for coroutines", types=["tool"], tags=TAGS
     )
-    named = await keyword(api, "Asyncio")
-    hanging = await info(api, "asyncio.TaskGroup is safer since 3.11", named["id"])
-    await commit(api, "s-1", "yesterday asyncio deadlocked in the gateway")
+    named = await create_keyword(api, "Asyncio")
+    hanging = await create_info(api, "asyncio.TaskGroup is safer since 3.11", named["id"])
+    await commit_session(api, "s-1", "yesterday asyncio deadlocked in the gateway")
     return {"record": record["id"], "keyword": named["id"], "info": hanging["id"]}
 
 
 async def test_every_source_answers_and_each_item_says_where_it_is_from(
-    api: httpx.AsyncClient, everything: dict[str, str]
+    api: httpx.AsyncClient, ids_by_source: dict[str, str]
 ) -> None:
     response = await api.get("/api/recall", params={"q": "asyncio"})
 
@@ -34,14 +34,14 @@ async def test_every_source_answers_and_each_item_says_where_it_is_from(
     assert response.status_code == 200
     assert [result["source"] for result in told["results"][:3]] == ["knowledge", "keywords", "memory"]
     by_kind = {result["kind"]: result for result in told["results"]}
-    assert {kind: by_kind[kind]["id"] for kind in ("record", "keyword", "info")} == everything
+    assert {kind: by_kind[kind]["id"] for kind in ("record", "keyword", "info")} == ids_by_source
     assert by_kind["sessions"]["message_ids"] == ["m-1"]
     assert (told["count"], told["degraded"]) == (len(told["results"]), [])
     assert {kind: by_kind[kind]["relevance"] for kind in ("keyword", "info")} == {"keyword": 1.0, "info": 1.0}
     assert all(0 < item["relevance"] <= 1 for item in told["results"])
 
 
-@pytest.mark.usefixtures("everything")
+@pytest.mark.usefixtures("ids_by_source")
 async def test_what_an_item_names_can_be_read(api: httpx.AsyncClient) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio"})).json()
 
@@ -64,21 +64,21 @@ async def test_what_an_item_names_can_be_read(api: httpx.AsyncClient) -> None:
         ({"until": "2020-01-01"}, set()),
     ],
 )
-@pytest.mark.usefixtures("everything")
+@pytest.mark.usefixtures("ids_by_source")
 async def test_sources_and_filters_narrow_it(api: httpx.AsyncClient, params: dict[str, str], sources: set[str]) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio", **params})).json()
 
     assert {result["source"] for result in told["results"]} == sources
 
 
-@pytest.mark.usefixtures("everything")
+@pytest.mark.usefixtures("ids_by_source")
 async def test_top_k_bounds_all_sources_together(api: httpx.AsyncClient) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio", "top_k": 2})).json()
 
     assert [result["source"] for result in told["results"]] == ["knowledge", "keywords"]
 
 
-@pytest.mark.usefixtures("everything")
+@pytest.mark.usefixtures("ids_by_source")
 async def test_nobody_is_told_of_what_they_do_not_see(api: httpx.AsyncClient) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio", "user_id": "zhou"})).json()
 
@@ -102,8 +102,8 @@ async def test_what_is_wrong_with_a_question_is_named(api: httpx.AsyncClient, pa
 
 
 async def test_an_info_is_found_by_words_of_its_text_and_a_keyword_by_its_description(api: httpx.AsyncClient) -> None:
-    top = await keyword(api, "Deployment", description="how the gateway is rolled out to Frankfurt")
-    hanging = await info(api, "The certificate of the proxy expires in November", top["id"])
+    top = await create_keyword(api, "Deployment", description="how the gateway is rolled out to Frankfurt")
+    hanging = await create_info(api, "The certificate of the proxy expires in November", top["id"])
 
     by_info = (await api.get("/api/recall", params={"q": "when does the proxy certificate expire"})).json()["results"]
     by_text = (await api.get("/api/recall", params={"q": "rolled out to Frankfurt"})).json()["results"]

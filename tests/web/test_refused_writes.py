@@ -12,7 +12,7 @@ from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.web.conftest import client_of
-from tests.web.trees import everything, info, keyword
+from tests.web.trees import create_info, create_keyword, read_everything
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ async def api(settings: Settings, disk: FaultyFileSystem) -> AsyncIterator[httpx
         yield client
 
 
-async def every_write(api: httpx.AsyncClient, record: dict[str, str]) -> list[httpx.Response]:
+async def send_every_write(api: httpx.AsyncClient, record: dict[str, str]) -> list[httpx.Response]:
     path = f"/api/knowledge/{record['id']}"
     vote = {"knowledge_id": record["id"], "is_helpful": True}
     return [
@@ -48,7 +48,7 @@ async def every_write(api: httpx.AsyncClient, record: dict[str, str]) -> list[ht
     ]
 
 
-async def reads_go_on(api: httpx.AsyncClient, record: dict[str, str]) -> bool:
+async def are_reads_answered(api: httpx.AsyncClient, record: dict[str, str]) -> bool:
     answers = [
         await api.get(f"/api/knowledge/{record['id']}"),
         await api.get("/api/knowledge"),
@@ -61,7 +61,7 @@ async def reads_go_on(api: httpx.AsyncClient, record: dict[str, str]) -> bool:
     )
 
 
-async def every_write_of_the_tree(api: httpx.AsyncClient, keyword_id: str, info_id: str) -> list[httpx.Response]:
+async def send_every_tree_write(api: httpx.AsyncClient, keyword_id: str, info_id: str) -> list[httpx.Response]:
     keyword, info = f"/api/keywords/{keyword_id}", f"/api/infos/{info_id}"
     step = {"kind": "describe", "node": {"id": keyword_id, "version": 1}, "description": "new"}
     return [
@@ -91,17 +91,17 @@ async def every_write_of_the_tree(api: httpx.AsyncClient, keyword_id: str, info_
 async def test_the_tree_is_read_but_not_written_while_the_disk_fails(
     api: httpx.AsyncClient, disk: FaultyFileSystem, plan: Plan, status: int, afterwards: set[int]
 ) -> None:
-    made = await keyword(api, "kept", aliases=["other"])
-    on_it = await info(api, "kept too", made["id"])
-    before = await everything(api)
+    made = await create_keyword(api, "kept", aliases=["other"])
+    on_it = await create_info(api, "kept too", made["id"])
+    before = await read_everything(api)
     disk.begin(plan)
 
-    refused = await every_write_of_the_tree(api, made["id"], on_it["id"])
+    refused = await send_every_tree_write(api, made["id"], on_it["id"])
 
     assert [answer.status_code for answer in refused] == [status] * 13
-    assert await everything(api) == before
+    assert await read_everything(api) == before
     disk.begin(Plan())
-    assert {item.status_code for item in await every_write_of_the_tree(api, made["id"], on_it["id"])} == afterwards
+    assert {item.status_code for item in await send_every_tree_write(api, made["id"], on_it["id"])} == afterwards
 
 
 async def test_after_a_failed_sync_every_write_is_503_and_reads_go_on(
@@ -110,7 +110,7 @@ async def test_after_a_failed_sync_every_write_is_503_and_reads_go_on(
     record = (await api.post("/api/knowledge", json={"content": "kept"})).json()
     disk.begin(Plan(fail_at=1, error=errno.EIO, kinds=("sync_data",)))
 
-    refused = await every_write(api, record)
+    refused = await send_every_write(api, record)
     ready = await api.get("/ready")
 
     assert [answer.status_code for answer in refused] == [503] * 8
@@ -120,7 +120,7 @@ async def test_after_a_failed_sync_every_write_is_503_and_reads_go_on(
     assert ready.json()["reason"]
     assert "knowhub_writable 0.0" in (await api.get("/metrics")).text
     assert (await api.get("/health")).status_code == 200
-    assert await reads_go_on(api, record)
+    assert await are_reads_answered(api, record)
 
 
 async def test_while_the_disk_is_full_every_write_is_507_and_afterwards_each_is_taken(
@@ -129,11 +129,11 @@ async def test_while_the_disk_is_full_every_write_is_507_and_afterwards_each_is_
     record = (await api.post("/api/knowledge", json={"content": "kept"})).json()
     disk.begin(Plan(fail_at=1, error=errno.ENOSPC, lasting=True, kinds=("write_at",)))
 
-    refused = await every_write(api, record)
+    refused = await send_every_write(api, record)
 
     assert [answer.status_code for answer in refused] == [507] * 8
-    assert await reads_go_on(api, record)
+    assert await are_reads_answered(api, record)
     disk.begin(Plan())
-    answers = await every_write(api, record)
+    answers = await send_every_write(api, record)
     # The undo meets what was changed before it; everything else is written.
     assert [answer.status_code for answer in answers] == [201, 200, 200, 200, 200, 200, 409, 200]

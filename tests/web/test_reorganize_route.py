@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from tests.web.trees import everything, info, keyword, names
+from tests.web.trees import create_info, create_keyword, list_names, read_everything
 
 pytestmark = pytest.mark.anyio
 
@@ -14,17 +14,17 @@ PLAN = "/api/keywords/reorganize"
 APPLY = "/api/keywords/reorganize/apply"
 
 
-async def untidy(api: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
-    """Make a tree with a double, a misplaced keyword, and descriptions that are missing."""
-    docker = await keyword(api, "Docker", description="容器")
-    network = await keyword(api, "Docker 网络")
-    first = await keyword(api, "日志", docker["id"], description="kept")
-    second = await keyword(api, "日志", docker["id"])
-    await info(api, "of the double", first["id"], second["id"])
+async def create_untidy_tree(api: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
+    """Create a tree with a duplicate, a misplaced keyword and missing descriptions."""
+    docker = await create_keyword(api, "Docker", description="容器")
+    network = await create_keyword(api, "Docker 网络")
+    first = await create_keyword(api, "日志", docker["id"], description="kept")
+    second = await create_keyword(api, "日志", docker["id"])
+    await create_info(api, "of the double", first["id"], second["id"])
     return {"docker": docker, "network": network, "first": first, "second": second}
 
 
-async def planned(api: httpx.AsyncClient, **body: object) -> dict[str, Any]:
+async def make_plan(api: httpx.AsyncClient, **body: object) -> dict[str, Any]:
     response = await api.post(PLAN, json=body)
     assert response.status_code == 200, response.text
     plan: dict[str, Any] = response.json()
@@ -32,10 +32,10 @@ async def planned(api: httpx.AsyncClient, **body: object) -> dict[str, Any]:
 
 
 async def test_a_plan_can_be_read_and_changes_nothing(api: httpx.AsyncClient) -> None:
-    made = await untidy(api)
-    before = await everything(api)
+    made = await create_untidy_tree(api)
+    before = await read_everything(api)
 
-    plan = await planned(api)
+    plan = await make_plan(api)
 
     steps = {step["kind"]: step for step in plan["steps"]}
     assert (plan["scope_id"], plan["degraded"]) == ("root", [])
@@ -48,13 +48,13 @@ async def test_a_plan_can_be_read_and_changes_nothing(api: httpx.AsyncClient) ->
     }
     assert (steps["move"]["node"]["id"], steps["move"]["to"]["id"]) == (made["network"]["id"], made["docker"]["id"])
     assert plan["missing_description_count"] == 2
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 async def test_a_plan_is_carried_out_as_one_operation_that_is_undone_as_one(api: httpx.AsyncClient) -> None:
-    made = await untidy(api)
-    before = await everything(api)
-    plan = await planned(api)
+    made = await create_untidy_tree(api)
+    before = await read_everything(api)
+    plan = await make_plan(api)
 
     response = await api.post(APPLY, json={"plan": plan}, headers={"Idempotency-Key": "k"})
     again = await api.post(APPLY, json={"plan": plan}, headers={"Idempotency-Key": "k"})
@@ -65,29 +65,29 @@ async def test_a_plan_is_carried_out_as_one_operation_that_is_undone_as_one(api:
     assert done["merges"] == [{"source": made["second"]["id"], "into": made["first"]["id"], "children": []}]
     assert response.headers["x-operation-id"] == done["operation_id"]
     assert again.json() == done
-    assert await names(api, f"/api/keywords/{made['docker']['id']}/children") == ["Docker 网络", "日志"]
-    assert await names(api, f"/api/keywords/{made['first']['id']}/infos") == ["of the double"]
+    assert await list_names(api, f"/api/keywords/{made['docker']['id']}/children") == ["Docker 网络", "日志"]
+    assert await list_names(api, f"/api/keywords/{made['first']['id']}/infos") == ["of the double"]
     operations = (await api.get("/api/operations")).json()
     assert operations["results"][0]["op"] == "reorganize_keywords"
     assert operations["count"] == len(before["operations"]) + 1
     undone = await api.post(f"/api/operations/{done['operation_id']}/undo", json={})
     assert undone.status_code == 200
-    assert await names(api, f"/api/keywords/{made['second']['id']}/infos") == ["of the double"]
-    assert await names(api, f"/api/keywords/{made['network']['id']}/path") == ["root", "Docker 网络"]
+    assert await list_names(api, f"/api/keywords/{made['second']['id']}/infos") == ["of the double"]
+    assert await list_names(api, f"/api/keywords/{made['network']['id']}/path") == ["root", "Docker 网络"]
 
 
 async def test_a_plan_of_one_branch_leaves_the_others_alone(api: httpx.AsyncClient) -> None:
-    made = await untidy(api)
+    made = await create_untidy_tree(api)
 
-    plan = await planned(api, scope_id=made["docker"]["id"])
+    plan = await make_plan(api, scope_id=made["docker"]["id"])
 
     assert [step["kind"] for step in plan["steps"]] == ["merge"]
     assert plan["scope_name"] == "Docker"
 
 
 async def test_a_plan_that_somebody_edited_does_what_is_left_of_it(api: httpx.AsyncClient) -> None:
-    made = await untidy(api)
-    plan = await planned(api)
+    made = await create_untidy_tree(api)
+    plan = await make_plan(api)
     plan["steps"] = [step for step in plan["steps"] if step["kind"] == "move"]
 
     done = (await api.post(APPLY, json={"plan": plan})).json()
@@ -97,26 +97,26 @@ async def test_a_plan_that_somebody_edited_does_what_is_left_of_it(api: httpx.As
 
 
 async def test_a_plan_without_steps_writes_nothing(api: httpx.AsyncClient) -> None:
-    before = await everything(api)
+    before = await read_everything(api)
 
     response = await api.post(APPLY, json={"plan": {"steps": []}})
 
     assert (response.status_code, response.json()["operation_id"]) == (200, None)
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 async def test_a_plan_is_refused_whole_when_somebody_moved_a_keyword_since(api: httpx.AsyncClient) -> None:
-    made = await untidy(api)
-    plan = await planned(api)
-    elsewhere = await keyword(api, "elsewhere")
+    made = await create_untidy_tree(api)
+    plan = await make_plan(api)
+    elsewhere = await create_keyword(api, "elsewhere")
     await api.post(f"/api/keywords/{made['network']['id']}/move", json={"new_parent_id": elsewhere["id"]})
-    before = await everything(api)
+    before = await read_everything(api)
 
     response = await api.post(APPLY, json={"plan": plan})
 
     assert response.status_code == 409
     assert response.json()["stale"] == [{"id": made["network"]["id"], "version": 1, "current_version": 2}]
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,12 @@ async def test_a_plan_is_refused_whole_when_somebody_moved_a_keyword_since(api: 
     ],
 )
 async def test_what_is_no_plan_is_refused_by_field(api: httpx.AsyncClient, plan: object, field: str) -> None:
-    before = await everything(api)
+    before = await read_everything(api)
 
     response = await api.post(APPLY, json={"plan": plan})
 
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field)
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 @pytest.mark.parametrize("params", [{}, {"wait": "false"}])
@@ -151,7 +151,7 @@ async def test_an_unknown_branch_is_refused_at_once(api: httpx.AsyncClient, para
 
 
 async def test_a_plan_may_be_fetched_later(api: httpx.AsyncClient, hub: Hub) -> None:
-    await untidy(api)
+    await create_untidy_tree(api)
 
     started = await api.post(PLAN, params={"wait": "false"})
     job_id = started.json()["job_id"]
@@ -163,7 +163,7 @@ async def test_a_plan_may_be_fetched_later(api: httpx.AsyncClient, hub: Hub) -> 
 
 
 async def test_a_named_caller_waits_for_a_plan_of_what_they_may_change(api: httpx.AsyncClient) -> None:
-    await untidy(api)
+    await create_untidy_tree(api)
 
     waited = await api.post(PLAN, json={"user_id": "chen"})
     left = await api.post(PLAN, json={"user_id": "chen"}, params={"wait": "false"})
@@ -173,19 +173,19 @@ async def test_a_named_caller_waits_for_a_plan_of_what_they_may_change(api: http
 
 
 async def test_a_plan_is_for_the_owner_to_carry_out(api: httpx.AsyncClient) -> None:
-    await untidy(api)
-    plan = await planned(api)
-    before = await everything(api)
+    await create_untidy_tree(api)
+    plan = await make_plan(api)
+    before = await read_everything(api)
 
     response = await api.post(APPLY, json={"plan": plan, "user_id": "chen"})
 
     assert response.status_code == 403
-    assert await everything(api) == before
+    assert await read_everything(api) == before
 
 
 async def test_the_figures_of_a_tree_are_those_of_what_the_caller_sees(api: httpx.AsyncClient) -> None:
-    made = await untidy(api)
-    await keyword(api, "secret", made["docker"]["id"], user_id="li", scopes=["user:li"])
+    made = await create_untidy_tree(api)
+    await create_keyword(api, "secret", made["docker"]["id"], user_id="li", scopes=["user:li"])
 
     whole = (await api.get("/api/keywords/metrics")).json()
     seen = (await api.get("/api/keywords/metrics", params={"user_id": "chen"})).json()

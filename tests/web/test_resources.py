@@ -11,7 +11,7 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.sealing import find_texts_in_files
-from tests.web.conftest import Opened, Saved, client_of
+from tests.web.conftest import OpenServer, SaveRecord, client_of
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ CREDENTIAL = {
 }
 
 
-async def stored(api: httpx.AsyncClient, **fields: object) -> dict[str, Any]:
+async def save_resource(api: httpx.AsyncClient, **fields: object) -> dict[str, Any]:
     answer = await api.post("/api/resource", json={**CREDENTIAL, **fields})
     assert answer.status_code == 201, answer.text
     record: dict[str, Any] = answer.json()
@@ -55,7 +55,7 @@ async def test_a_saved_resource_is_answered_whole_and_found_where_it_says(api: h
     "path", [PATH, "/api/resource/credentials%2Fwebsite_a", "/api/resource/credentials%2fwebsite_a"]
 )
 async def test_an_id_with_slashes_is_read_however_it_is_encoded(api: httpx.AsyncClient, path: str) -> None:
-    await stored(api)
+    await save_resource(api)
 
     assert (await api.get(path)).json()["id"] == ID
     assert (await api.get(path, params={"reveal": "true"})).json()["secure_body"] == SECRET
@@ -109,7 +109,7 @@ async def test_a_path_with_an_id_that_is_none_is_422(api: httpx.AsyncClient, met
 
 
 async def test_a_taken_id_is_409_and_an_upsert_a_new_version(api: httpx.AsyncClient) -> None:
-    await stored(api)
+    await save_resource(api)
 
     taken = await api.post("/api/resource", json=CREDENTIAL)
     again = await api.post("/api/resource?upsert=true", json={**CREDENTIAL, "secure_body": "密码：2"})
@@ -120,7 +120,7 @@ async def test_a_taken_id_is_409_and_an_upsert_a_new_version(api: httpx.AsyncCli
 
 
 async def test_a_hidden_id_is_taken_and_nothing_more_is_told(api: httpx.AsyncClient) -> None:
-    await stored(api, user_id="li")
+    await save_resource(api, user_id="li")
 
     hidden = await api.post("/api/resource?upsert=true", json={"id": ID, "user_id": "wang"})
     own = await api.post("/api/resource", json={"id": ID, "user_id": "li"})
@@ -130,7 +130,7 @@ async def test_a_hidden_id_is_taken_and_nothing_more_is_told(api: httpx.AsyncCli
 
 
 async def test_changes_are_made_on_the_version_that_was_read(api: httpx.AsyncClient) -> None:
-    await stored(api)
+    await save_resource(api)
 
     first = await api.patch(PATH, json={"title": "new", "expires_at": "2020-01-01"}, headers={"If-Match": '"1"'})
     late = await api.patch(PATH, json={"title": "late"}, headers={"If-Match": '"1"'})
@@ -143,7 +143,7 @@ async def test_changes_are_made_on_the_version_that_was_read(api: httpx.AsyncCli
 
 
 async def test_a_reveal_names_its_line_in_the_log(api: httpx.AsyncClient) -> None:
-    await stored(api, user_id="li", scopes=["user:owner", "agent:bot"])
+    await save_resource(api, user_id="li", scopes=["user:owner", "agent:bot"])
 
     answer = await api.get(PATH, params={"reveal": "true", "agent_id": "bot"})
 
@@ -163,7 +163,7 @@ async def test_a_reveal_names_its_line_in_the_log(api: httpx.AsyncClient) -> Non
 
 
 async def test_what_is_only_public_is_read_and_not_revealed(api: httpx.AsyncClient) -> None:
-    await stored(api, user_id="li", scopes=["public"])
+    await save_resource(api, user_id="li", scopes=["public"])
 
     read = await api.get(PATH, params={"user_id": "wang"})
     revealed = await api.get(PATH, params={"user_id": "wang", "reveal": "true"})
@@ -176,7 +176,7 @@ async def test_what_is_only_public_is_read_and_not_revealed(api: httpx.AsyncClie
 async def test_too_many_reveals_are_429_with_the_seconds_to_wait(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", owner="user:local", reveals_per_hour=2)
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
-        await stored(api)
+        await save_resource(api)
 
         answers = [await api.get(PATH, params={"reveal": "true"}) for _ in range(3)]
 
@@ -185,7 +185,7 @@ async def test_too_many_reveals_are_429_with_the_seconds_to_wait(tmp_path: Path)
 
 
 async def test_history_and_undo_bring_back_what_was_sealed_and_show_none_of_it(api: httpx.AsyncClient) -> None:
-    first = await stored(api)
+    first = await save_resource(api)
     changed = (await api.patch(PATH, json={"secure_body": "another", "title": "t"})).json()
 
     details = [await api.get(f"/api/operations/{item['operation_id']}") for item in (first, changed)]
@@ -201,7 +201,7 @@ async def test_history_and_undo_bring_back_what_was_sealed_and_show_none_of_it(a
 
 
 async def test_a_deleted_resource_comes_back_with_what_was_sealed(api: httpx.AsyncClient) -> None:
-    await stored(api)
+    await save_resource(api)
     deleted = (await api.delete(PATH)).json()
 
     await api.post(f"/api/operations/{deleted['operation_id']}/undo")
@@ -212,7 +212,7 @@ async def test_a_deleted_resource_comes_back_with_what_was_sealed(api: httpx.Asy
 async def test_an_erased_resource_is_gone_with_its_keys_and_keeps_its_id(
     api: httpx.AsyncClient, settings: Settings
 ) -> None:
-    first = await stored(api, body="a body that only this resource has")
+    first = await save_resource(api, body="a body that only this resource has")
     await api.patch(PATH, json={"secure_body": "another"})
 
     erased = await api.delete(PATH, params={"erase": "true"})
@@ -227,10 +227,10 @@ async def test_an_erased_resource_is_gone_with_its_keys_and_keeps_its_id(
 
 @pytest.mark.parametrize("first", ["reveal", "seal"])
 async def test_what_a_second_process_sealed_is_opened_and_sealed_anew_at_once(
-    api: httpx.AsyncClient, another: Opened, first: str
+    api: httpx.AsyncClient, open_second_server: OpenServer, first: str
 ) -> None:
-    async with another() as second:
-        await stored(second)
+    async with open_second_server() as second:
+        await save_resource(second)
         if first == "reveal":
             answer = await api.get(PATH, params={"reveal": "true"})
         else:
@@ -243,12 +243,12 @@ async def test_what_a_second_process_sealed_is_opened_and_sealed_anew_at_once(
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 async def test_a_retry_is_answered_as_the_first_time_after_the_master_key_was_rotated(
-    api: httpx.AsyncClient, hub: Hub, another: Opened, method: str
+    api: httpx.AsyncClient, hub: Hub, open_second_server: OpenServer, method: str
 ) -> None:
     path = "/api/resource" if method == "POST" else PATH
     body = {"secure_body": SECRET} | ({"id": ID} if method == "POST" else {})
     if method == "PATCH":
-        await stored(api)
+        await save_resource(api)
     headers = {"Idempotency-Key": "once"}
     first = await api.request(method, path, json=body, headers=headers)
 
@@ -256,7 +256,7 @@ async def test_a_retry_is_answered_as_the_first_time_after_the_master_key_was_ro
     for _ in range(2):
         await hub.vault.rotate()
         again.append(await api.request(method, path, json=body, headers=headers))
-    async with another() as second:
+    async with open_second_server() as second:
         again.append(await second.request(method, path, json=body, headers=headers))
     differs = await api.request(method, path, json={**body, "secure_body": "another"}, headers=headers)
 
@@ -266,14 +266,14 @@ async def test_a_retry_is_answered_as_the_first_time_after_the_master_key_was_ro
 
 
 async def test_knowledge_that_refers_to_what_is_not_there_is_saved_and_says_so(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    await stored(api, user_id="li")
+    await save_resource(api, user_id="li")
     both = ["code/selenium/undetected_login", ID]
 
-    hidden = await saved("Log in with both.", resource_ids=both, user_id="wang", scopes=["public"])
-    seen = await saved("Log in with these.", resource_ids=both, user_id="li")
-    none = await saved("Log in with nothing.")
+    hidden = await save_record("Log in with both.", resource_ids=both, user_id="wang", scopes=["public"])
+    seen = await save_record("Log in with these.", resource_ids=both, user_id="li")
+    none = await save_record("Log in with nothing.")
     batch = await api.post("/api/knowledge/batch", json={"items": [{"content": "x", "resource_ids": ["none/such"]}]})
     patch = await api.patch(f"/api/knowledge/{seen['id']}", json={"user_id": "li", "resource_ids": [ID]})
 
@@ -342,7 +342,7 @@ async def test_no_key_no_sealed_body_and_the_rest_goes_on(tmp_path: Path) -> Non
 
 
 async def test_a_lost_master_key_shuts_sealed_bodies_only(hub: Hub, api: httpx.AsyncClient, settings: Settings) -> None:
-    await stored(api)
+    await save_resource(api)
     key = settings.data_dir / "keys" / "master.key"
     kept = key.read_bytes()
     key.unlink()

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Opened, Saved
+from tests.web.conftest import OpenServer, SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -15,7 +15,7 @@ LINES = {"Content-Type": "application/x-ndjson"}
 
 
 async def write(api: httpx.AsyncClient, kind: str, record: dict[str, Any]) -> httpx.Response:
-    """Send one write of a kind with the key, the same each time."""
+    """Send a write of this kind with the retry key; every call sends the same bytes."""
     path = f"/api/knowledge/{record['id']}"
     vote = {"knowledge_id": record["id"], "is_helpful": True}
     json: dict[str, tuple[str, str, Any]] = {
@@ -39,17 +39,17 @@ KINDS = ["save", "batch", "patch", "feedback", "batch_update", "undo", "delete",
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_retry_answers_the_first_answer_again_here_and_in_another_process(
-    api: httpx.AsyncClient, saved: Saved, another: Opened, kind: str
+    api: httpx.AsyncClient, save_record: SaveRecord, open_second_server: OpenServer, kind: str
 ) -> None:
-    record = await saved("known")
-    async with another() as second:
+    record = await save_record("known")
+    async with open_second_server() as second:
         first = await write(api, kind, record)
         # What was written since does not change the answer.
-        await saved("later")
+        await save_record("later")
         here = await write(api, kind, record)
         there = await write(second, kind, record)
         operations = (await second.get("/api/operations")).json()["count"]
-    async with another() as reopened:
+    async with open_second_server() as reopened:
         later = await write(reopened, kind, record)
 
     assert first.is_success
@@ -87,9 +87,11 @@ async def test_the_query_belongs_to_what_was_asked(api: httpx.AsyncClient) -> No
     assert refused.status_code == 422
 
 
-async def test_a_key_stands_for_one_caller_one_account_and_one_place(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_key_stands_for_one_caller_one_account_and_one_place(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     body = {"content": "fresh", "dedup": False}
-    first = (await saved(**body, account="default"))["id"]
+    first = (await save_record(**body, account="default"))["id"]
     bodies = [body, body | {"user_id": "li"}, body | {"account": "other"}]
     ids = [(await api.post("/api/knowledge", json=item, headers=KEY)).json()["id"] for item in bodies]
     patched = await api.patch(f"/api/knowledge/{first}", json={"content": "x"}, headers=KEY)
@@ -108,8 +110,8 @@ async def test_ids_that_differ_behind_a_question_mark_are_two_places(api: httpx.
     assert [answer.json()["id"] for answer in answers] == ["a?1", "a?2"]
 
 
-async def test_what_wrote_nothing_keeps_no_key(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("known")
+async def test_what_wrote_nothing_keeps_no_key(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("known")
     duplicate = await api.post("/api/knowledge", json={"content": "known"}, headers=KEY)
     await api.delete(f"/api/knowledge/{record['id']}")
 
@@ -118,8 +120,8 @@ async def test_what_wrote_nothing_keeps_no_key(api: httpx.AsyncClient, saved: Sa
     assert (duplicate.status_code, again.status_code) == (200, 201)
 
 
-async def test_a_refused_write_keeps_no_key(api: httpx.AsyncClient, saved: Saved) -> None:
-    path = f"/api/knowledge/{(await saved())['id']}"
+async def test_a_refused_write_keeps_no_key(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    path = f"/api/knowledge/{(await save_record())['id']}"
     refused = await api.patch(path, json={"content": "x", "version": 7}, headers=KEY)
 
     taken = await api.patch(path, json={"content": "x", "version": 1}, headers=KEY)
@@ -136,14 +138,14 @@ async def test_a_key_of_no_or_too_many_characters_is_refused(api: httpx.AsyncCli
 
 
 async def test_a_retry_of_a_long_import_and_of_its_undo_answers_for_all_their_operations(
-    api: httpx.AsyncClient, another: Opened
+    api: httpx.AsyncClient, open_second_server: OpenServer
 ) -> None:
     lines = b"".join(b'{"id":"k-%d","content":"number %d"}\n' % (n, n) for n in range(2001))
     first = (await api.post("/api/knowledge/import", content=lines, headers=KEY | LINES)).json()
     undo = f"/api/operations/{first['import_id']}/undo"
     undone = (await api.post(undo, headers=KEY)).json()
 
-    async with another() as reopened:
+    async with open_second_server() as reopened:
         again = (await reopened.post("/api/knowledge/import", content=lines, headers=KEY | LINES)).json()
         undone_again = (await reopened.post(undo, headers=KEY)).json()
 

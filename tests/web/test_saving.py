@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -59,8 +59,8 @@ async def test_a_record_keeps_every_field_that_was_sent(api: httpx.AsyncClient) 
     }
 
 
-async def test_a_record_of_content_alone_has_the_defaults(saved: Saved) -> None:
-    record = await saved("pnpm, not npm, in this project")
+async def test_a_record_of_content_alone_has_the_defaults(save_record: SaveRecord) -> None:
+    record = await save_record("pnpm, not npm, in this project")
     operation_id, created = record.pop("operation_id"), record["created_at"]
 
     assert operation_id
@@ -105,9 +105,9 @@ async def test_a_record_of_content_alone_has_the_defaults(saved: Saved) -> None:
 
 
 @pytest.mark.parametrize("kind", ["user_profile", "strategy", "tool", "usecase", "definition", "plan"])
-async def test_type_is_the_first_of_types_whichever_was_sent(saved: Saved, kind: str) -> None:
-    by_type = await saved("one", type=kind)
-    by_types = await saved("two", types=["plan", kind])
+async def test_type_is_the_first_of_types_whichever_was_sent(save_record: SaveRecord, kind: str) -> None:
+    by_type = await save_record("one", type=kind)
+    by_types = await save_record("two", types=["plan", kind])
 
     assert (by_type["types"], by_type["type"]) == ([kind], kind)
     assert by_types["types"] == list(dict.fromkeys(["plan", kind]))
@@ -127,23 +127,25 @@ async def test_type_is_the_first_of_types_whichever_was_sent(saved: Saved, kind:
         (["user:li", "public", "org:acme"], "public"),
     ],
 )
-async def test_visibility_is_derived_from_the_scopes(saved: Saved, scopes: list[str], visibility: str) -> None:
-    assert (await saved(scopes=scopes))["visibility"] == visibility
+async def test_visibility_is_derived_from_the_scopes(
+    save_record: SaveRecord, scopes: list[str], visibility: str
+) -> None:
+    assert (await save_record(scopes=scopes))["visibility"] == visibility
 
 
-async def test_a_visibility_that_is_sent_is_kept(saved: Saved) -> None:
-    assert (await saved(scopes=["user:li"], visibility="shared"))["visibility"] == "shared"
+async def test_a_visibility_that_is_sent_is_kept(save_record: SaveRecord) -> None:
+    assert (await save_record(scopes=["user:li"], visibility="shared"))["visibility"] == "shared"
 
 
 @pytest.mark.parametrize("sent", [{"message_id": "msg-1"}, {"source": {"message_id": "msg-1"}}])
-async def test_a_message_id_stands_above_and_in_the_source(saved: Saved, sent: dict[str, Any]) -> None:
-    record = await saved(**sent)
+async def test_a_message_id_stands_above_and_in_the_source(save_record: SaveRecord, sent: dict[str, Any]) -> None:
+    record = await save_record(**sent)
 
     assert (record["message_id"], record["source"]["message_id"]) == ("msg-1", "msg-1")
 
 
-async def test_single_resource_ids_are_folded_into_the_list(saved: Saved) -> None:
-    record = await saved(resource_ids=["code/a"], resource_id="code/b", secure_resource_id="credentials/c")
+async def test_single_resource_ids_are_folded_into_the_list(save_record: SaveRecord) -> None:
+    record = await save_record(resource_ids=["code/a"], resource_id="code/b", secure_resource_id="credentials/c")
 
     assert record["resource_ids"] == ["code/a", "code/b", "credentials/c"]
 
@@ -152,12 +154,12 @@ async def test_single_resource_ids_are_folded_into_the_list(saved: Saved) -> Non
     ("sent", "kept"),
     [("li@example.com", "user:li@example.com"), ("agent:研究员", "agent:研究员"), ("user:王 小明", "user:王 小明")],
 )
-async def test_an_owner_is_a_principal_of_any_script(saved: Saved, sent: str, kept: str) -> None:
-    assert (await saved(owner=sent))["owner"] == kept
+async def test_an_owner_is_a_principal_of_any_script(save_record: SaveRecord, sent: str, kept: str) -> None:
+    assert (await save_record(owner=sent))["owner"] == kept
 
 
-async def test_who_submitted_a_record_is_not_its_owner(saved: Saved) -> None:
-    record = await saved(source={"submitted_by": "chen@example.com", "agent_id": "crawler"})
+async def test_who_submitted_a_record_is_not_its_owner(save_record: SaveRecord) -> None:
+    record = await save_record(source={"submitted_by": "chen@example.com", "agent_id": "crawler"})
 
     assert record["owner"] == "user:local"
 
@@ -170,14 +172,16 @@ async def test_who_submitted_a_record_is_not_its_owner(saved: Saved) -> None:
         ("2026-03-03T01:02:03.456Z", "2026-03-03T01:02:03.456Z"),
     ],
 )
-async def test_times_are_kept_in_utc(saved: Saved, sent: str, kept: str) -> None:
-    record = await saved(source={"timestamp": sent}, valid_from=sent)
+async def test_times_are_kept_in_utc(save_record: SaveRecord, sent: str, kept: str) -> None:
+    record = await save_record(source={"timestamp": sent}, valid_from=sent)
 
     assert (record["source"]["timestamp"], record["valid_from"]) == (kept, kept)
 
 
-async def test_the_same_again_answers_the_record_that_stands_there(api: httpx.AsyncClient, saved: Saved) -> None:
-    first = await saved("等待元素出现", task="Selenium 登录", types=["tool", "plan"], scopes=["user:a", "user:b"])
+async def test_the_same_again_answers_the_record_that_stands_there(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first = await save_record("等待元素出现", task="Selenium 登录", types=["tool", "plan"], scopes=["user:a", "user:b"])
 
     again = {"content": " 等待元素出现\n", "task": "ＳＥＬＥＮＩＵＭ  登录"}
     response = await api.post(
@@ -193,36 +197,40 @@ async def test_the_same_again_answers_the_record_that_stands_there(api: httpx.As
 @pytest.mark.parametrize(
     "other", [{"owner": "agent:x"}, {"scopes": ["public"]}, {"types": ["plan"]}, {"task": "another"}, {"dedup": False}]
 )
-async def test_what_differs_in_owner_scopes_types_or_text_is_no_duplicate(saved: Saved, other: dict[str, Any]) -> None:
-    first = await saved()
+async def test_what_differs_in_owner_scopes_types_or_text_is_no_duplicate(
+    save_record: SaveRecord, other: dict[str, Any]
+) -> None:
+    first = await save_record()
 
-    second = await saved(**other)
+    second = await save_record(**other)
 
     assert second["id"] != first["id"]
 
 
 async def test_a_deleted_record_and_one_of_another_account_are_no_duplicates(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    first = await saved()
-    elsewhere = await saved(account="other")
+    first = await save_record()
+    elsewhere = await save_record(account="other")
     await api.delete(f"/api/knowledge/{first['id']}")
 
-    again = await saved()
+    again = await save_record()
 
     assert len({first["id"], elsewhere["id"], again["id"]}) == 3
 
 
-async def test_a_duplicate_that_the_caller_cannot_see_is_not_told_of(saved: Saved) -> None:
-    hidden = await saved(owner="agent:crawler", scopes=["user:chen"], agent_id="crawler")
+async def test_a_duplicate_that_the_caller_cannot_see_is_not_told_of(save_record: SaveRecord) -> None:
+    hidden = await save_record(owner="agent:crawler", scopes=["user:chen"], agent_id="crawler")
 
-    first = await saved(owner="user:chen", scopes=["user:li"], user_id="chen")
+    first = await save_record(owner="user:chen", scopes=["user:li"], user_id="chen")
 
     assert first["id"] != hidden["id"]
 
 
-async def test_a_batch_is_one_operation_with_its_duplicates_in_place(api: httpx.AsyncClient, saved: Saved) -> None:
-    known = await saved("known")
+async def test_a_batch_is_one_operation_with_its_duplicates_in_place(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    known = await save_record("known")
     items = [{"content": "new"}, {"content": "known"}, {"content": "NEW"}, {"content": "new", "dedup": False}]
 
     response = await api.post("/api/knowledge/batch", json={"items": items})
@@ -238,8 +246,8 @@ async def test_a_batch_is_one_operation_with_its_duplicates_in_place(api: httpx.
     assert listed["results"][0]["subjects"] == [first["id"], fourth["id"]]
 
 
-async def test_a_batch_of_duplicates_alone_writes_nothing(api: httpx.AsyncClient, saved: Saved) -> None:
-    known = await saved("known")
+async def test_a_batch_of_duplicates_alone_writes_nothing(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    known = await save_record("known")
 
     response = await api.post("/api/knowledge/batch", json={"items": [{"content": "known"}]})
 
@@ -280,9 +288,9 @@ async def test_a_batch_takes_a_thousand_items_and_no_more(api: httpx.AsyncClient
 
 
 async def test_saving_what_equals_a_record_with_evidence_against_it_brings_that_one_back(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    record = await saved("wait for the element")
+    record = await save_record("wait for the element")
     for number in range(4):
         goal = {"session_id": f"s{number}", "goal_id": "g", "outcome": "failure", "wrong": [record["id"]]}
         await api.post("/api/knowledge/outcome", json=goal)
@@ -303,8 +311,8 @@ async def test_saving_what_equals_a_record_with_evidence_against_it_brings_that_
     assert "warning" in (await api.get("/api/knowledge/search", params=found)).json()["results"][0]
 
 
-async def test_a_batch_brings_an_equal_record_back_too(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait for the element")
+async def test_a_batch_brings_an_equal_record_back_too(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("wait for the element")
     for number in range(4):
         goal = {"session_id": f"s{number}", "goal_id": "g", "outcome": "failure", "wrong": [record["id"]]}
         await api.post("/api/knowledge/outcome", json=goal)

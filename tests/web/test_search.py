@@ -5,25 +5,29 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import Opened, Saved
+from tests.web.conftest import OpenServer, SaveRecord
 
 pytestmark = pytest.mark.anyio
 
 
-async def found(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> list[str]:
+async def search_contents(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> list[str]:
     answer = (await api.get("/api/knowledge/search", params={"q": q, **params})).json()
     assert answer["count"] == len(answer["results"])
     return [record["content"].removeprefix("wait ") for record in answer["results"]]
 
 
-async def voted(api: httpx.AsyncClient, record: dict[str, Any], helpful: int = 0, harmful: int = 0) -> None:
+async def vote(api: httpx.AsyncClient, record: dict[str, Any], helpful: int = 0, harmful: int = 0) -> None:
     votes = [{"knowledge_id": record["id"], "is_helpful": number < helpful} for number in range(helpful + harmful)]
     await api.post("/api/knowledge/batch_update", json={"feedback_list": votes})
 
 
-async def test_a_result_has_the_fields_of_the_contract_and_no_history(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("设置随机延迟", task="绕过反爬检测", types=["tool", "plan"], tags={"domain": "爬虫"}, score=4)
-    await voted(api, record, helpful=2, harmful=1)
+async def test_a_result_has_the_fields_of_the_contract_and_no_history(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record(
+        "设置随机延迟", task="绕过反爬检测", types=["tool", "plan"], tags={"domain": "爬虫"}, score=4
+    )
+    await vote(api, record, helpful=2, harmful=1)
 
     answer = (await api.get("/api/knowledge/search", params={"q": "反爬"})).json()
 
@@ -49,34 +53,40 @@ async def test_a_result_has_the_fields_of_the_contract_and_no_history(api: httpx
 
 
 async def test_a_saved_record_is_found_at_once_here_and_in_another_process(
-    api: httpx.AsyncClient, saved: Saved, another: Opened
+    api: httpx.AsyncClient, save_record: SaveRecord, open_second_server: OpenServer
 ) -> None:
-    async with another() as second:
+    async with open_second_server() as second:
         for number in range(20):
-            await saved(f"unique{number} 登录网站")
-            assert (await found(api, f"unique{number}", order="relevance"))[0] == f"unique{number} 登录网站"
-            assert (await found(second, f"unique{number}", order="relevance"))[0] == f"unique{number} 登录网站"
+            await save_record(f"unique{number} 登录网站")
+            assert (await search_contents(api, f"unique{number}", order="relevance"))[0] == f"unique{number} 登录网站"
+            assert (await search_contents(second, f"unique{number}", order="relevance"))[
+                0
+            ] == f"unique{number} 登录网站"
 
 
 @pytest.mark.parametrize("query", ["!!!", "。，、", "___", "🙂", "\u200b", "a" * 4096])
-async def test_a_query_that_says_nothing_finds_nothing(api: httpx.AsyncClient, saved: Saved, query: str) -> None:
-    await saved("wait for the element 等待元素的出现")
+async def test_a_query_that_says_nothing_finds_nothing(
+    api: httpx.AsyncClient, save_record: SaveRecord, query: str
+) -> None:
+    await save_record("wait for the element 等待元素的出现")
 
-    assert await found(api, query) == []
-
-
-async def test_records_below_the_score_are_dropped(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait low", score=2)
-    await saved("wait fine", score=3)
-
-    assert await found(api) == ["fine"]
-    assert sorted(await found(api, min_score=1)) == ["fine", "low"]
-    assert await found(api, min_score=4) == []
+    assert await search_contents(api, query) == []
 
 
-async def test_a_record_that_is_voted_down_stays_reachable_with_a_warning(api: httpx.AsyncClient, saved: Saved) -> None:
-    bad = await saved("wait bad")
-    await saved("wait fine")
+async def test_records_below_the_score_are_dropped(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("wait low", score=2)
+    await save_record("wait fine", score=3)
+
+    assert await search_contents(api) == ["fine"]
+    assert sorted(await search_contents(api, min_score=1)) == ["fine", "low"]
+    assert await search_contents(api, min_score=4) == []
+
+
+async def test_a_record_that_is_voted_down_stays_reachable_with_a_warning(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    bad = await save_record("wait bad")
+    await save_record("wait fine")
     for number in range(4):
         goal = {"session_id": f"s{number}", "goal_id": "g", "outcome": "failure", "wrong": [bad["id"]]}
         await api.post("/api/knowledge/outcome", json=goal)
@@ -85,22 +95,26 @@ async def test_a_record_that_is_voted_down_stays_reachable_with_a_warning(api: h
 
     assert {item["content"]: "warning" in item for item in answer} == {"wait bad": True, "wait fine": False}
     assert [item["quality_score"] for item in answer if "warning" in item] == [-4.0]
-    assert await found(api, "bad") == ["bad"]
+    assert await search_contents(api, "bad") == ["bad"]
 
 
-async def test_a_question_that_shares_a_common_word_only_finds_nothing(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_question_that_shares_a_common_word_only_finds_nothing(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     for number in range(30):
-        await saved(f"find the invoice number{number} 请查找第{number}张发票")
+        await save_record(f"find the invoice number{number} 请查找第{number}张发票")
 
-    assert await found(api, "find a poem about autumn rain over mountains") == []
-    assert await found(api, "写一首关于秋雨和第一场雪的长诗") == []
-    assert len(await found(api, "find a poem about autumn rain over mountains", min_relevance=0)) == 5
-    assert len(await found(api, "find the invoice")) == 5
-    assert await found(api, "find the invoice", min_relevance=1) == []
+    assert await search_contents(api, "find a poem about autumn rain over mountains") == []
+    assert await search_contents(api, "写一首关于秋雨和第一场雪的长诗") == []
+    assert len(await search_contents(api, "find a poem about autumn rain over mountains", min_relevance=0)) == 5
+    assert len(await search_contents(api, "find the invoice")) == 5
+    assert await search_contents(api, "find the invoice", min_relevance=1) == []
 
 
-async def test_an_explanation_names_what_is_not_about_the_question(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait for a while")
+async def test_an_explanation_names_what_is_not_about_the_question(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("wait for a while")
 
     params = {"q": "wait element", "min_relevance": "0.9", "explain": "true"}
     answer = (await api.get("/api/knowledge/search", params=params)).json()
@@ -120,65 +134,69 @@ async def test_an_explanation_names_what_is_not_about_the_question(api: httpx.As
     ],
 )
 async def test_types_and_scopes_filter_before_anything_is_ranked(
-    api: httpx.AsyncClient, saved: Saved, params: dict[str, str], names: list[str]
+    api: httpx.AsyncClient, save_record: SaveRecord, params: dict[str, str], names: list[str]
 ) -> None:
-    await saved("wait a", types=["tool"], scopes=["public"])
-    await saved("wait b", types=["tool", "plan"], scopes=["team:web"])
-    await saved("wait c", types=["definition"], scopes=["team:web"])
+    await save_record("wait a", types=["tool"], scopes=["public"])
+    await save_record("wait b", types=["tool", "plan"], scopes=["team:web"])
+    await save_record("wait c", types=["definition"], scopes=["team:web"])
 
-    assert sorted(await found(api, **params)) == names
+    assert sorted(await search_contents(api, **params)) == names
 
 
-async def test_so_many_are_found_as_were_asked_for_when_that_many_match(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_so_many_are_found_as_were_asked_for_when_that_many_match(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     for number in range(120):
         scopes = ["team:web"] if number % 2 else ["team:other"]
-        await saved(f"wait number{number}", scopes=scopes, score=2 if number % 4 == 1 else 3)
+        await save_record(f"wait number{number}", scopes=scopes, score=2 if number % 4 == 1 else 3)
 
-    assert len(await found(api)) == 5
-    assert len(await found(api, top_k=100)) == 90
-    assert len(await found(api, top_k=25, team_id="web")) == 25
-    assert len(await found(api, top_k=100, team_id="web", min_score=1)) == 60
+    assert len(await search_contents(api)) == 5
+    assert len(await search_contents(api, top_k=100)) == 90
+    assert len(await search_contents(api, top_k=25, team_id="web")) == 25
+    assert len(await search_contents(api, top_k=100, team_id="web", min_score=1)) == 60
 
 
-async def test_a_record_is_found_while_it_is_valid(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait always")
-    await saved("wait once", valid_from="2020-01-01", valid_to="2021-01-01")
-    await saved("wait later", valid_from="2999-01-01")
+async def test_a_record_is_found_while_it_is_valid(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("wait always")
+    await save_record("wait once", valid_from="2020-01-01", valid_to="2021-01-01")
+    await save_record("wait later", valid_from="2999-01-01")
 
-    assert await found(api) == ["always"]
+    assert await search_contents(api) == ["always"]
     # A record without `valid_from` begins when it is stored.
-    assert await found(api, as_of="2020-06-01") == ["once"]
-    assert await found(api, as_of="2020-01-01T00:00:00Z") == ["once"]
-    assert await found(api, as_of="2021-01-01T00:00:00Z") == []
-    assert sorted(await found(api, as_of="3000-01-01")) == ["always", "later"]
+    assert await search_contents(api, as_of="2020-06-01") == ["once"]
+    assert await search_contents(api, as_of="2020-01-01T00:00:00Z") == ["once"]
+    assert await search_contents(api, as_of="2021-01-01T00:00:00Z") == []
+    assert sorted(await search_contents(api, as_of="3000-01-01")) == ["always", "later"]
 
 
 async def test_a_superseded_record_gives_way_to_the_newer_where_that_is_seen(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    old = await saved("wait old", scopes=["public"])
-    new = await saved("wait new", scopes=["team:web"], supersedes=old["id"])
+    old = await save_record("wait old", scopes=["public"])
+    new = await save_record("wait new", scopes=["team:web"], supersedes=old["id"])
 
-    assert await found(api) == ["new"]
-    assert await found(api, team_id="web") == ["new"]
-    assert await found(api, user_id="chen") == ["old"]
-    assert await found(api, as_of=old["created_at"], user_id="chen") == ["old"]
+    assert await search_contents(api) == ["new"]
+    assert await search_contents(api, team_id="web") == ["new"]
+    assert await search_contents(api, user_id="chen") == ["old"]
+    assert await search_contents(api, as_of=old["created_at"], user_id="chen") == ["old"]
     assert (await api.get(f"/api/knowledge/{old['id']}")).status_code == 200
     await api.delete(f"/api/knowledge/{new['id']}")
-    assert await found(api) == ["old"]
+    assert await search_contents(api) == ["old"]
 
 
-async def test_a_superseding_record_counts_from_when_it_is_valid(api: httpx.AsyncClient, saved: Saved) -> None:
-    old = await saved("wait old", valid_from="2020-01-01")
-    await saved("wait new", supersedes=old["id"], valid_from="2022-01-01")
+async def test_a_superseding_record_counts_from_when_it_is_valid(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    old = await save_record("wait old", valid_from="2020-01-01")
+    await save_record("wait new", supersedes=old["id"], valid_from="2022-01-01")
 
-    assert await found(api, as_of="2021-01-01") == ["old"]
-    assert await found(api, as_of="2023-01-01") == ["new"]
+    assert await search_contents(api, as_of="2021-01-01") == ["old"]
+    assert await search_contents(api, as_of="2023-01-01") == ["new"]
 
 
-async def test_relevance_comes_first_and_quality_on_request(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait", task="wait for the element to appear", score=3)
-    await saved("the element is named somewhere, after a wait, among many other words", score=5)
+async def test_relevance_comes_first_and_quality_on_request(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("wait", task="wait for the element to appear", score=3)
+    await save_record("the element is named somewhere, after a wait, among many other words", score=5)
 
     by_relevance = (await api.get("/api/knowledge/search", params={"q": "wait element"})).json()
     by_quality = (await api.get("/api/knowledge/search", params={"q": "wait element", "order": "quality"})).json()
@@ -187,29 +205,40 @@ async def test_relevance_comes_first_and_quality_on_request(api: httpx.AsyncClie
     assert [result["eval"]["score"] for result in by_quality["results"]] == [5, 3]
 
 
-async def test_profiles_and_near_scopes_come_first_among_equals(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_profiles_and_near_scopes_come_first_among_equals(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     caller = {"user_id": "li", "agent_id": "bot", "project_id": "p", "team_id": "t", "org_id": "o"}
     ranked = ["user:li", "project:p", "agent:bot", "team:t", "org:o", "public"]
     for score, scope in zip((3, 3, 4, 4, 5, 5), ranked, strict=True):
-        await saved(f"wait {scope.partition(':')[0]}", scopes=[scope], owner="user:chen", score=score)
-    await saved("wait persona", scopes=["public"], owner="user:chen", type="user_profile")
-    await saved("wait", task="wait", scopes=["public"], owner="user:chen")
+        await save_record(f"wait {scope.partition(':')[0]}", scopes=[scope], owner="user:chen", score=score)
+    await save_record("wait persona", scopes=["public"], owner="user:chen", type="user_profile")
+    await save_record("wait", task="wait", scopes=["public"], owner="user:chen")
     params: dict[str, Any] = caller | {"top_k": 10}
 
-    assert await found(api, **params) == ["wait", "persona", "user", "project", "agent", "team", "org", "public"]
-    assert (await found(api, order="scope", **params))[0] == "user"
-    assert (await found(api, order="quality", **params))[:2] in (["org", "public"], ["public", "org"])
+    assert await search_contents(api, **params) == [
+        "wait",
+        "persona",
+        "user",
+        "project",
+        "agent",
+        "team",
+        "org",
+        "public",
+    ]
+    assert (await search_contents(api, order="scope", **params))[0] == "user"
+    assert (await search_contents(api, order="quality", **params))[:2] in (["org", "public"], ["public", "org"])
 
 
 async def test_an_explanation_says_why_each_is_there_and_what_was_left_out(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    kept = await saved("wait for it", scopes=["team:web"])
-    low = await saved("wait low", scopes=["public"], score=1)
-    gone = await saved("wait gone", scopes=["public"], valid_to="2020-01-01")
-    old = await saved("wait old", scopes=["public"])
-    await saved("wait new", scopes=["public"], supersedes=old["id"], score=5)
-    await saved("wait hidden", user_id="chen", score=1)
+    kept = await save_record("wait for it", scopes=["team:web"])
+    low = await save_record("wait low", scopes=["public"], score=1)
+    gone = await save_record("wait gone", scopes=["public"], valid_to="2020-01-01")
+    old = await save_record("wait old", scopes=["public"])
+    await save_record("wait new", scopes=["public"], supersedes=old["id"], score=5)
+    await save_record("wait hidden", user_id="chen", score=1)
 
     params = {"q": "wait for", "explain": "true", "team_id": "web"}
     answer = (await api.get("/api/knowledge/search", params=params)).json()
@@ -230,21 +259,21 @@ async def test_an_explanation_says_why_each_is_there_and_what_was_left_out(
     assert answer["explanation"]["filtered_count"] == 3
 
 
-async def test_chinese_is_found_in_both_scripts_and_widths(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("用户偏好使用 TypeScript 而非 JavaScript，注重类型安全")
+async def test_chinese_is_found_in_both_scripts_and_widths(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("用户偏好使用 TypeScript 而非 JavaScript，注重类型安全")
 
     for query in ("类型安全", "類型安全", "ＴｙｐｅＳｃｒｉｐｔ", "typescript"):
-        assert len(await found(api, query)) == 1
+        assert len(await search_contents(api, query)) == 1
 
 
-async def test_tags_and_times_of_creation_limit_a_search(api: httpx.AsyncClient, saved: Saved) -> None:
-    first = await saved("wait a", tags={"domain": "web"})
-    await saved("wait b", tags={"domain": "api"})
-    later = (await saved("wait c", tags={"domain": "web"}))["created_at"]
+async def test_tags_and_times_of_creation_limit_a_search(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    first = await save_record("wait a", tags={"domain": "web"})
+    await save_record("wait b", tags={"domain": "api"})
+    later = (await save_record("wait c", tags={"domain": "web"}))["created_at"]
 
-    assert sorted(await found(api, **{"tag.domain": "web"})) == ["a", "c"]
-    assert sorted(await found(api, since=first["created_at"], until=later)) == ["a", "b"]
-    assert await found(api, since=later) == ["c"]
-    assert await found(api, since=later, **{"tag.domain": "api"}) == []
+    assert sorted(await search_contents(api, **{"tag.domain": "web"})) == ["a", "c"]
+    assert sorted(await search_contents(api, since=first["created_at"], until=later)) == ["a", "b"]
+    assert await search_contents(api, since=later) == ["c"]
+    assert await search_contents(api, since=later, **{"tag.domain": "api"}) == []
     for wrong in ({"since": "yesterday"}, {"tags": "web"}):
         assert (await api.get("/api/knowledge/search", params={"q": "wait", **wrong})).status_code == 422

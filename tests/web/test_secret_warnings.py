@@ -12,7 +12,9 @@ TEXT = f"Log in with password={SECRET} first."
 LONG = f"{'The deploy failed again. ' * 2_000}{TEXT}"
 
 
-async def warnings_of(api: httpx.AsyncClient, method: str, path: str, body: dict[str, Any]) -> list[dict[str, str]]:
+async def send_and_list_warnings(
+    api: httpx.AsyncClient, method: str, path: str, body: dict[str, Any]
+) -> list[dict[str, str]]:
     answer = await api.request(method, path, json=body)
     assert answer.is_success, answer.text
     warned: list[dict[str, str]] = answer.json().get("warnings", [])
@@ -34,7 +36,7 @@ async def warnings_of(api: httpx.AsyncClient, method: str, path: str, body: dict
 async def test_a_save_names_the_field_and_where_a_secret_belongs(
     api: httpx.AsyncClient, path: str, body: dict[str, Any], field: str
 ) -> None:
-    (warning,) = await warnings_of(api, "POST", path, body)
+    (warning,) = await send_and_list_warnings(api, "POST", path, body)
 
     assert warning["field"] == field
     assert "password" in warning["message"]
@@ -44,7 +46,7 @@ async def test_a_save_names_the_field_and_where_a_secret_belongs(
 async def test_a_change_is_looked_at_too(api: httpx.AsyncClient) -> None:
     saved = (await api.post("/api/knowledge", json={"content": "harmless"})).json()
 
-    (warning,) = await warnings_of(api, "PATCH", f"/api/knowledge/{saved['id']}", {"content": TEXT})
+    (warning,) = await send_and_list_warnings(api, "PATCH", f"/api/knowledge/{saved['id']}", {"content": TEXT})
 
     assert warning["field"] == "content"
     assert (await api.get(f"/api/knowledge/{saved['id']}")).json()["content"] == TEXT
@@ -60,4 +62,4 @@ async def test_a_change_is_looked_at_too(api: httpx.AsyncClient) -> None:
 async def test_what_is_harmless_or_sealed_is_no_reason_to_warn(
     api: httpx.AsyncClient, path: str, body: dict[str, Any]
 ) -> None:
-    assert await warnings_of(api, "POST", path, body) == []
+    assert await send_and_list_warnings(api, "POST", path, body) == []

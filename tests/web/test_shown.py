@@ -6,13 +6,13 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from tests.web.conftest import Opened, Saved
+from tests.web.conftest import OpenServer, SaveRecord
 
 pytestmark = pytest.mark.anyio
 
 
-async def search(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> dict[str, bool | None]:
-    """Return the content of each result, with what it says of having been shown."""
+async def search_shown(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> dict[str, bool | None]:
+    """Return the `shown` field of each result by its content."""
     answer = (await api.get("/api/knowledge/search", params={"q": q, **params})).json()
     return {result["content"]: result.get("shown") for result in answer["results"]}
 
@@ -23,58 +23,64 @@ async def tags_of(api: httpx.AsyncClient, q: str = "wait", **params: str | int) 
     return {result["id"]: result["tag"] for result in answer["results"]}
 
 
-async def outcome(api: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the body
+async def report_outcome(api: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the body
     response = await api.post("/api/knowledge/outcome", json={"is_helpful": True} | fields)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer
 
 
-async def evidence(api: httpx.AsyncClient, record: dict[str, Any]) -> tuple[int, int]:
+async def count_votes(api: httpx.AsyncClient, record: dict[str, Any]) -> tuple[int, int]:
     found = (await api.get(f"/api/knowledge/{record['id']}")).json()["eval"]
     return found["helpful"], found["harmful"]
 
 
-async def test_a_result_says_whether_it_was_shown_to_this_session_before(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait a")
+async def test_a_result_says_whether_it_was_shown_to_this_session_before(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record("wait a")
 
-    assert await search(api) == {"wait a": None}
-    assert await search(api, session_id="s-1") == {"wait a": False}
-    await saved("wait b")
-    assert await search(api, session_id="s-1") == {"wait a": True, "wait b": False}
-    assert await search(api, session_id="s-1") == {"wait a": True, "wait b": True}
-    assert await search(api, session_id="s-2") == {"wait a": False, "wait b": False}
-    assert await search(api) == {"wait a": None, "wait b": None}
-
-
-async def test_a_goal_is_its_own_and_its_session_knows_of_all_its_goals(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait a")
-
-    await search(api, session_id="s", goal_id="g-1")
-
-    assert await search(api, session_id="s", goal_id="g-1") == {"wait a": True}
-    assert await search(api, session_id="s", goal_id="g-2") == {"wait a": False}
-    assert await search(api, session_id="s") == {"wait a": True}
-    assert await search(api, session_id="other", goal_id="g-1") == {"wait a": False}
-    assert await search(api, goal_id="g-1") == {"wait a": False}
-    assert await search(api, goal_id="g-1") == {"wait a": True}
+    assert await search_shown(api) == {"wait a": None}
+    assert await search_shown(api, session_id="s-1") == {"wait a": False}
+    await save_record("wait b")
+    assert await search_shown(api, session_id="s-1") == {"wait a": True, "wait b": False}
+    assert await search_shown(api, session_id="s-1") == {"wait a": True, "wait b": True}
+    assert await search_shown(api, session_id="s-2") == {"wait a": False, "wait b": False}
+    assert await search_shown(api) == {"wait a": None, "wait b": None}
 
 
-async def test_unseen_gives_the_next_best_in_place_of_what_was_shown(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_goal_is_its_own_and_its_session_knows_of_all_its_goals(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record("wait a")
+
+    await search_shown(api, session_id="s", goal_id="g-1")
+
+    assert await search_shown(api, session_id="s", goal_id="g-1") == {"wait a": True}
+    assert await search_shown(api, session_id="s", goal_id="g-2") == {"wait a": False}
+    assert await search_shown(api, session_id="s") == {"wait a": True}
+    assert await search_shown(api, session_id="other", goal_id="g-1") == {"wait a": False}
+    assert await search_shown(api, goal_id="g-1") == {"wait a": False}
+    assert await search_shown(api, goal_id="g-1") == {"wait a": True}
+
+
+async def test_unseen_gives_the_next_best_in_place_of_what_was_shown(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     for number in range(5):
-        await saved(f"wait {number}")
+        await save_record(f"wait {number}")
 
-    pages = [await search(api, session_id="s", top_k=2, unseen="true") for _ in range(4)]
+    pages = [await search_shown(api, session_id="s", top_k=2, unseen="true") for _ in range(4)]
 
     assert [len(page) for page in pages] == [2, 2, 1, 0]
     assert len({name for page in pages for name in page}) == 5
     assert {shown for page in pages for shown in page.values()} == {False}
-    assert len(await search(api, session_id="s", top_k=2)) == 2
+    assert len(await search_shown(api, session_id="s", top_k=2)) == 2
 
 
-async def test_an_explanation_names_what_was_left_out_as_shown(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait a")
-    await search(api, session_id="s")
+async def test_an_explanation_names_what_was_left_out_as_shown(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("wait a")
+    await search_shown(api, session_id="s")
 
     params = {"q": "wait", "session_id": "s", "unseen": "true", "explain": "true"}
     answer = (await api.get("/api/knowledge/search", params=params)).json()
@@ -92,39 +98,43 @@ async def test_unseen_by_nobody_and_the_outcome_of_nothing_are_refused(api: http
 
 
 async def test_what_was_shown_outlives_the_process_and_another_one_knows_of_it(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved, another: Opened
+    api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord, open_second_server: OpenServer
 ) -> None:
-    await saved("wait a")
-    await search(api, session_id="会话 1/2", goal_id="目标:一")
+    await save_record("wait a")
+    await search_shown(api, session_id="会话 1/2", goal_id="目标:一")
     await hub.knowledge.impressions.close()
 
-    async with another() as second:
-        assert await search(second, session_id="会话 1/2", goal_id="目标:一") == {"wait a": True}
+    async with open_second_server() as second:
+        assert await search_shown(second, session_id="会话 1/2", goal_id="目标:一") == {"wait a": True}
 
 
-async def test_what_is_shown_is_seen_by_its_caller_alone(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
-    await saved("wait a", scopes=["public"])
+async def test_what_is_shown_is_seen_by_its_caller_alone(
+    api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
+) -> None:
+    await save_record("wait a", scopes=["public"])
     li, chen, wang = [{"user_id": name} for name in ("li", "chen", "wang")]
 
-    await search(api, session_id="s", **li)
+    await search_shown(api, session_id="s", **li)
     await hub.knowledge.impressions.close()
 
-    assert await search(api, session_id="s", **chen) == {"wait a": False}
-    assert await search(api, session_id="s", **li) == {"wait a": True}
-    assert (await outcome(api, session_id="s", **wang))["results"] == []
+    assert await search_shown(api, session_id="s", **chen) == {"wait a": False}
+    assert await search_shown(api, session_id="s", **li) == {"wait a": True}
+    assert (await report_outcome(api, session_id="s", **wang))["results"] == []
     ops = [(await api.get("/api/operations", params={"op": "note_showing", **who})).json() for who in (li, wang)]
     assert [item["count"] for item in ops] == [1, 0]
     assert ops[0]["results"][0]["undoable"] is False
 
 
-async def test_what_was_shown_already_is_not_written_again(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
-    await saved("wait a")
-    await search(api, session_id="s")
+async def test_what_was_shown_already_is_not_written_again(
+    api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
+) -> None:
+    await save_record("wait a")
+    await search_shown(api, session_id="s")
     await hub.knowledge.impressions.close()
     before = hub.store.last_seq
 
     for _ in range(5):
-        await search(api, session_id="s")
+        await search_shown(api, session_id="s")
     await hub.knowledge.impressions.close()
 
     assert hub.store.last_seq == before
@@ -140,108 +150,120 @@ async def read_eval(api: httpx.AsyncClient, record: dict[str, Any]) -> dict[str,
 
 
 async def test_results_have_short_tags_in_the_order_in_which_the_goal_was_shown_them(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    first = await saved("wait a")
+    first = await save_record("wait a")
     goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
 
     assert await tags_of(api, **goal) == {first["id"]: "a"}
-    second = await saved("wait b")
+    second = await save_record("wait b")
     assert await tags_of(api, **goal) == {first["id"]: "a", second["id"]: "b"}
     assert (await tags_of(api, session_id="s", goal_id="other", top_k=1)).popitem()[1] == "a"
 
 
 async def test_evidence_goes_to_what_was_used_and_counts_against_what_was_passed_over_for_it(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     for name in ("one", "two", "three"):
-        await saved(f"wait {name}")
+        await save_record(f"wait {name}")
     goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
     above, used, below = [{"id": row_id} for row_id in await tags_of(api, **goal)]
 
-    told = await outcome(api, **goal, used=["b"], case={"task": "t", "outcome": "成功"})
+    told = await report_outcome(api, **goal, used=["b"], case={"task": "t", "outcome": "成功"})
 
     assert statuses(told) == {used["id"]: ("applied", "helpful"), above["id"]: ("applied", "passed_over")}
-    assert [await evidence(api, item) for item in (above, used, below)] == [(1, 0), (2, 0), (1, 0)]
+    assert [await count_votes(api, item) for item in (above, used, below)] == [(1, 0), (2, 0), (1, 0)]
     assert [case["outcome"] for case in (await read_eval(api, used))["helpful_history"]] == ["成功"]
     assert "votes" not in await read_eval(api, below)
 
 
-async def test_what_another_search_of_the_goal_showed_was_not_passed_over(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = await saved("wait"), await saved("zebra")
+async def test_what_another_search_of_the_goal_showed_was_not_passed_over(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first, second = await save_record("wait"), await save_record("zebra")
     goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
-    await search(api, **goal)
-    await search(api, "zebra", **goal)
+    await search_shown(api, **goal)
+    await search_shown(api, "zebra", **goal)
 
-    told = await outcome(api, **goal, used=[second["id"]])
+    told = await report_outcome(api, **goal, used=[second["id"]])
 
     assert statuses(told) == {second["id"]: ("applied", "helpful")}
     assert "votes" not in await read_eval(api, first)
 
 
-async def test_nothing_said_is_weak_evidence_that_no_counter_shows(api: httpx.AsyncClient, saved: Saved) -> None:
-    record, other = await saved("wait a"), await saved("zebra")
-    await search(api, session_id="s", goal_id="g")
-    await search(api, "zebra", session_id="s", goal_id="other")
+async def test_nothing_said_is_weak_evidence_that_no_counter_shows(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record, other = await save_record("wait a"), await save_record("zebra")
+    await search_shown(api, session_id="s", goal_id="g")
+    await search_shown(api, "zebra", session_id="s", goal_id="other")
 
-    told = await outcome(api, session_id="s", goal_id="g", is_helpful=False)
+    told = await report_outcome(api, session_id="s", goal_id="g", is_helpful=False)
 
     assert statuses(told) == {record["id"]: ("applied", "weak")}
-    assert await evidence(api, record) == (1, 0)
+    assert await count_votes(api, record) == (1, 0)
     assert (await read_eval(api, record))["weak"] == {"success": 0, "failure": 1}
     assert "weak" not in await read_eval(api, other)
 
 
-async def test_a_failure_blames_only_what_was_said_to_be_wrong_or_no_help(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_failure_blames_only_what_was_said_to_be_wrong_or_no_help(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     for name in ("one", "two", "three"):
-        await saved(f"wait {name}")
+        await save_record(f"wait {name}")
     goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
     used, wrong, useless = await tags_of(api, **goal)
     fields = {"outcome": "failure", "is_helpful": None, "used": ["a"], "wrong": ["b"], "not_helpful": [useless]}
 
-    told = await outcome(api, **goal, **fields, reason="the button has moved")
+    told = await report_outcome(api, **goal, **fields, reason="the button has moved")
 
     assert statuses(told) == {
         used: ("applied", "weak"),
         wrong: ("applied", "harmful"),
         useless: ("applied", "harmful"),
     }
-    assert [await evidence(api, {"id": item}) for item in (used, wrong, useless)] == [(1, 0), (1, 1), (1, 1)]
+    assert [await count_votes(api, {"id": item}) for item in (used, wrong, useless)] == [(1, 0), (1, 1), (1, 1)]
     assert (await read_eval(api, {"id": wrong}))["harmful_history"][0]["reason"] == "the button has moved"
 
 
 @pytest.mark.parametrize("fields", [{}, {"used": ["a"]}, {"wrong": ["a"]}])
 async def test_a_cause_outside_knowledge_is_no_evidence(
-    api: httpx.AsyncClient, saved: Saved, fields: dict[str, Any]
+    api: httpx.AsyncClient, save_record: SaveRecord, fields: dict[str, Any]
 ) -> None:
-    record = await saved("wait a")
-    await search(api, session_id="s", goal_id="g")
+    record = await save_record("wait a")
+    await search_shown(api, session_id="s", goal_id="g")
 
-    told = await outcome(api, session_id="s", goal_id="g", outcome="external", is_helpful=None, **fields)
+    told = await report_outcome(api, session_id="s", goal_id="g", outcome="external", is_helpful=None, **fields)
 
     assert (statuses(told), told["operation_id"]) == ({record["id"]: ("not_counted", "none")}, None)
     assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
 
 
-async def test_nothing_that_helped_is_no_evidence_against_what_was_shown(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait a")
-    await search(api, session_id="s", goal_id="g")
+async def test_nothing_that_helped_is_no_evidence_against_what_was_shown(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("wait a")
+    await search_shown(api, session_id="s", goal_id="g")
 
-    assert await outcome(api, session_id="s", goal_id="g", used=[]) == {"results": [], "count": 0, "operation_id": None}
+    assert await report_outcome(api, session_id="s", goal_id="g", used=[]) == {
+        "results": [],
+        "count": 0,
+        "operation_id": None,
+    }
     assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
 
 
 async def test_unknown_foreign_and_repeated_names_are_answered_and_the_others_count(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    record = await saved("wait a", scopes=["public"])
-    hidden = await saved("wait secret", user_id="chen")
-    elsewhere = await saved("zebra", scopes=["public"])
+    record = await save_record("wait a", scopes=["public"])
+    hidden = await save_record("wait secret", user_id="chen")
+    elsewhere = await save_record("zebra", scopes=["public"])
     goal = {"session_id": "s", "goal_id": "g", "user_id": "li"}
-    await search(api, **goal)
+    await search_shown(api, **goal)
     names = ["a", record["id"], "a", "q", hidden["id"], "knowledge-0", elsewhere["id"]]
 
-    told = await outcome(api, **goal, used=names)
+    told = await report_outcome(api, **goal, used=names)
 
     assert statuses(told) == {
         record["id"]: ("applied", "helpful"),
@@ -250,7 +272,7 @@ async def test_unknown_foreign_and_repeated_names_are_answered_and_the_others_co
         "knowledge-0": ("unknown", "none"),
         elsewhere["id"]: ("applied", "helpful"),
     }
-    assert [await evidence(api, item) for item in (record, hidden, elsewhere)] == [(2, 0), (1, 0), (2, 0)]
+    assert [await count_votes(api, item) for item in (record, hidden, elsewhere)] == [(2, 0), (1, 0), (2, 0)]
 
 
 @pytest.mark.parametrize(
@@ -271,41 +293,43 @@ async def test_an_outcome_that_contradicts_itself_is_refused(
 
 
 async def test_an_outcome_that_is_told_again_counts_once_and_one_that_says_more_counts_too(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    record = await saved("wait a")
-    await search(api, session_id="s", goal_id="g")
+    record = await save_record("wait a")
+    await search_shown(api, session_id="s", goal_id="g")
     goal = {"session_id": "s", "goal_id": "g"}
 
-    await outcome(api, **goal, used=["a"])
-    again = await outcome(api, **goal, used=["a"])
-    corrected = await outcome(api, **goal, wrong=["a"])
+    await report_outcome(api, **goal, used=["a"])
+    again = await report_outcome(api, **goal, used=["a"])
+    corrected = await report_outcome(api, **goal, wrong=["a"])
 
     assert (again["operation_id"], statuses(again)) == (None, {record["id"]: ("counted_before", "helpful")})
     assert statuses(corrected) == {record["id"]: ("applied", "harmful")}
-    assert await evidence(api, record) == (2, 1)
+    assert await count_votes(api, record) == (2, 1)
     found = (await api.get("/api/knowledge/search", params={"q": "wait"})).json()["results"][0]
     assert found["eval"]["effective"] == {"helpful": 0.0, "harmful": 1.0}
 
 
-async def test_an_outcome_is_undone_as_one_and_can_then_be_told_anew(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait a")
-    await search(api, session_id="s")
-    told = await outcome(api, session_id="s", used=["a"])
-    await outcome(api, session_id="other", used=[record["id"]])
+async def test_an_outcome_is_undone_as_one_and_can_then_be_told_anew(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("wait a")
+    await search_shown(api, session_id="s")
+    told = await report_outcome(api, session_id="s", used=["a"])
+    await report_outcome(api, session_id="other", used=[record["id"]])
 
     undone = await api.post(f"/api/operations/{told['operation_id']}/undo")
 
     assert undone.status_code == 200, undone.text
-    assert await evidence(api, record) == (2, 0)
+    assert await count_votes(api, record) == (2, 0)
     assert len((await read_eval(api, record))["votes"]) == 1
-    assert (await outcome(api, session_id="s", used=["a"]))["operation_id"] is not None
-    assert await evidence(api, record) == (3, 0)
+    assert (await report_outcome(api, session_id="s", used=["a"]))["operation_id"] is not None
+    assert await count_votes(api, record) == (3, 0)
 
 
-async def test_a_retried_outcome_is_answered_as_the_first(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait a")
-    await search(api, session_id="s")
+async def test_a_retried_outcome_is_answered_as_the_first(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("wait a")
+    await search_shown(api, session_id="s")
     sent, key = {"session_id": "s", "is_helpful": True}, {"Idempotency-Key": "k"}
 
     first, second = [(await api.post("/api/knowledge/outcome", json=sent, headers=key)).json() for _ in range(2)]
@@ -315,79 +339,83 @@ async def test_a_retried_outcome_is_answered_as_the_first(api: httpx.AsyncClient
 
 
 async def test_nothing_shown_is_nothing_to_tell_and_what_is_gone_or_hidden_gets_no_evidence(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    nothing = await outcome(api, session_id="s", goal_id="g")
-    gone, hidden = await saved("wait a", scopes=["public"]), await saved("wait b", scopes=["public"])
-    await search(api, session_id="s", user_id="li")
+    nothing = await report_outcome(api, session_id="s", goal_id="g")
+    gone, hidden = await save_record("wait a", scopes=["public"]), await save_record("wait b", scopes=["public"])
+    await search_shown(api, session_id="s", user_id="li")
     await api.delete(f"/api/knowledge/{gone['id']}")
     await api.patch(f"/api/knowledge/{hidden['id']}", json={"scopes": ["user:chen"]})
 
-    told = await outcome(api, session_id="s", user_id="li", is_helpful=True)
+    told = await report_outcome(api, session_id="s", user_id="li", is_helpful=True)
 
     assert nothing == {"results": [], "count": 0, "operation_id": None}
     assert told == {"results": [], "count": 0, "operation_id": None}
-    assert await evidence(api, hidden) == (1, 0)
+    assert await count_votes(api, hidden) == (1, 0)
 
 
-async def test_what_a_search_notes_stands_in_no_restores_way(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
-    await saved("wait a")
+async def test_what_a_search_notes_stands_in_no_restores_way(
+    api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
+) -> None:
+    await save_record("wait a")
     ts = (await api.post("/api/maintenance/snapshots")).json()["ts"]
-    late = await saved("wait b")
-    await search(api, session_id="s")
+    late = await save_record("wait b")
+    await search_shown(api, session_id="s")
     await hub.knowledge.impressions.close()
 
     restored = await api.post(f"/api/maintenance/snapshots/{ts}/restore")
-    await search(api, session_id="other")
+    await search_shown(api, session_id="other")
     await hub.knowledge.impressions.close()
     undone = await api.post(f"/api/operations/{restored.json()['operation_id']}/undo")
 
     assert (restored.status_code, undone.status_code) == (200, 200), undone.text
     assert (await api.get(f"/api/knowledge/{late['id']}")).status_code == 200
-    assert await search(api, session_id="s") == {"wait a": True, "wait b": True}
+    assert await search_shown(api, session_id="s") == {"wait a": True, "wait b": True}
 
 
-async def test_tags_are_those_of_the_goals_own_searches(api: httpx.AsyncClient, saved: Saved) -> None:
-    wait, zebra = await saved("wait a"), await saved("zebra b")
-    await search(api, "wait", session_id="s", goal_id="first")
-    await search(api, "zebra", session_id="s", goal_id="second")
+async def test_tags_are_those_of_the_goals_own_searches(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    wait, zebra = await save_record("wait a"), await save_record("zebra b")
+    await search_shown(api, "wait", session_id="s", goal_id="first")
+    await search_shown(api, "zebra", session_id="s", goal_id="second")
 
-    told = await outcome(api, session_id="s", goal_id="second", used=["a"])
-    beyond = await outcome(api, session_id="s", goal_id="second", used=["b"])
+    told = await report_outcome(api, session_id="s", goal_id="second", used=["a"])
+    beyond = await report_outcome(api, session_id="s", goal_id="second", used=["b"])
 
     # The first goal's `a` is another record, and it has no `b`.
     assert statuses(told) == {zebra["id"]: ("applied", "helpful")}
     assert statuses(beyond) == {"b": ("unknown", "none")}
-    assert await evidence(api, wait) == (1, 0)
+    assert await count_votes(api, wait) == (1, 0)
 
 
-async def test_a_record_whose_save_was_undone_is_unknown_to_an_outcome(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait a")
-    await search(api, session_id="s")
+async def test_a_record_whose_save_was_undone_is_unknown_to_an_outcome(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("wait a")
+    await search_shown(api, session_id="s")
     await api.post(f"/api/operations/{record['operation_id']}/undo")
 
-    told = await outcome(api, session_id="s", used=["a"])
+    told = await report_outcome(api, session_id="s", used=["a"])
 
     assert statuses(told) == {record["id"]: ("unknown", "none")}
     assert told["operation_id"] is None
 
 
 async def test_an_owner_who_votes_for_their_own_record_counts_as_one_voter(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    record = await saved("wait a", user_id="li")
+    record = await save_record("wait a", user_id="li")
     vote = {"user_id": "li", "add_helpful_case": {"outcome": "mine"}}
 
     answers = [await api.post(f"/api/knowledge/{record['id']}/feedback", json=vote) for _ in range(5)]
 
     assert [answer.status_code for answer in answers] == [200] * 5
-    assert await evidence(api, record) == (6, 0)
+    assert await count_votes(api, record) == (6, 0)
     found = (await api.get("/api/knowledge/search", params={"q": "wait"})).json()["results"][0]
     assert 1 < found["eval"]["effective"]["helpful"] < 2
 
 
-async def test_feedback_is_given_by_post_as_by_put(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait a")
+async def test_feedback_is_given_by_post_as_by_put(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("wait a")
     path = f"/api/knowledge/{record['id']}"
 
     posted = await api.post(f"{path}/feedback", json={"update_score": 5}, headers={"If-Match": '"1"'})

@@ -3,105 +3,110 @@
 import httpx
 import pytest
 
-from tests.web.conftest import Opened, Saved
-from tests.web.test_slimming import LONG, LONGER, read
+from tests.web.conftest import OpenServer, SaveRecord
+from tests.web.test_slimming import LONG, LONGER, read_record
 
 pytestmark = pytest.mark.anyio
 
 
-async def similar(api: httpx.AsyncClient, row_id: str, **params: str) -> list[tuple[str, float]]:
+async def list_similar(api: httpx.AsyncClient, row_id: str, **params: str) -> list[tuple[str, float]]:
     answer = (await api.get(f"/api/knowledge/{row_id}", params=params)).json()
     return [(item["id"], item["similarity"]) for item in answer["similar"]]
 
 
-async def test_two_records_that_nearly_say_the_same_name_each_other(api: httpx.AsyncClient, saved: Saved) -> None:
-    first = (await saved(LONG))["id"]
-    alone = await similar(api, first)
-    second, other = (await saved(LONGER))["id"], (await saved("Use pnpm here, and never npm or yarn."))["id"]
+async def test_two_records_that_nearly_say_the_same_name_each_other(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first = (await save_record(LONG))["id"]
+    alone = await list_similar(api, first)
+    second, other = (
+        (await save_record(LONGER))["id"],
+        (await save_record("Use pnpm here, and never npm or yarn."))["id"],
+    )
 
     assert alone == []
-    assert await similar(api, first) == [(second, 0.84)]
-    assert await similar(api, second) == [(first, 0.84)]
-    assert await similar(api, other) == []
+    assert await list_similar(api, first) == [(second, 0.84)]
+    assert await list_similar(api, second) == [(first, 0.84)]
+    assert await list_similar(api, other) == []
 
 
-async def test_a_copy_is_wholly_similar_however_short(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = (await saved("pnpm!"))["id"], (await saved("PNPM!", dedup=False))["id"]
+async def test_a_copy_is_wholly_similar_however_short(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    first, second = (await save_record("pnpm!"))["id"], (await save_record("PNPM!", dedup=False))["id"]
 
-    assert await similar(api, first) == [(second, 1.0)]
+    assert await list_similar(api, first) == [(second, 1.0)]
 
 
 async def test_they_are_found_again_after_a_restart_and_in_another_process(
-    api: httpx.AsyncClient, another: Opened, saved: Saved
+    api: httpx.AsyncClient, open_second_server: OpenServer, save_record: SaveRecord
 ) -> None:
-    first, second = (await saved(LONG))["id"], (await saved(LONGER))["id"]
+    first, second = (await save_record(LONG))["id"], (await save_record(LONGER))["id"]
 
-    async with another() as later:
-        assert [item for item, _ in await similar(later, first)] == [second]
+    async with open_second_server() as later:
+        assert [item for item, _ in await list_similar(later, first)] == [second]
         third = (await later.post("/api/knowledge", json={"content": LONG, "dedup": False})).json()["id"]
-        assert [item for item, _ in await similar(later, third)] == [first, second]
+        assert [item for item, _ in await list_similar(later, third)] == [first, second]
 
 
 async def test_what_changes_goes_or_becomes_part_of_another_is_named_no_more(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    first, second, third = [(await saved(LONG, dedup=False))["id"] for _ in range(3)]
-    before = await similar(api, first)
+    first, second, third = [(await save_record(LONG, dedup=False))["id"] for _ in range(3)]
+    before = await list_similar(api, first)
 
     await api.patch(f"/api/knowledge/{second}", json={"content": "Use pnpm here, and never npm or yarn."})
     await api.delete(f"/api/knowledge/{third}")
     assert [item for item, _ in before] == sorted([second, third])
-    assert await similar(api, first) == []
-    assert await similar(api, second) == []
-    fourth = (await saved(LONG, dedup=False))["id"]
+    assert await list_similar(api, first) == []
+    assert await list_similar(api, second) == []
+    fourth = (await save_record(LONG, dedup=False))["id"]
     await api.post("/api/knowledge/slim", json={})
-    assert (await read(api, fourth))["merged_into"] == first
-    assert await similar(api, first) == []
-    assert await similar(api, fourth) == []
+    assert (await read_record(api, fourth))["merged_into"] == first
+    assert await list_similar(api, first) == []
+    assert await list_similar(api, fourth) == []
 
 
-async def test_only_what_the_caller_sees_is_named(api: httpx.AsyncClient, saved: Saved) -> None:
-    shared = (await saved(LONG, scopes=["team:web"], owner="user:li"))["id"]
-    await saved(LONGER, owner="user:wang")
-    seen = (await saved(LONGER, scopes=["team:web"], owner="user:wang"))["id"]
-    named = await similar(api, shared, user_id="li", team_id="web")
+async def test_only_what_the_caller_sees_is_named(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    shared = (await save_record(LONG, scopes=["team:web"], owner="user:li"))["id"]
+    await save_record(LONGER, owner="user:wang")
+    seen = (await save_record(LONGER, scopes=["team:web"], owner="user:wang"))["id"]
+    named = await list_similar(api, shared, user_id="li", team_id="web")
 
     assert [item for item, _ in named] == [seen]
-    assert len(await similar(api, shared)) == 2
+    assert len(await list_similar(api, shared)) == 2
 
 
 @pytest.mark.parametrize("is_asked_before", [True, False])
 async def test_what_the_caller_does_not_see_leaves_no_trace_in_the_answer(
-    api: httpx.AsyncClient, saved: Saved, is_asked_before: bool
+    api: httpx.AsyncClient, save_record: SaveRecord, is_asked_before: bool
 ) -> None:
-    first = (await saved(f"{LONG} One.", owner="user:li"))["id"]
-    before = await similar(api, first, user_id="li") if is_asked_before else []
+    first = (await save_record(f"{LONG} One.", owner="user:li"))["id"]
+    before = await list_similar(api, first, user_id="li") if is_asked_before else []
     for number in range(30):
-        await saved(f"{LONG} {number}", owner="user:wang")
-    second = (await saved(f"{LONG} Two.", owner="user:li"))["id"]
-    named = [[item for item, _ in await similar(api, row_id, user_id="li")] for row_id in (first, second)]
+        await save_record(f"{LONG} {number}", owner="user:wang")
+    second = (await save_record(f"{LONG} Two.", owner="user:li"))["id"]
+    named = [[item for item, _ in await list_similar(api, row_id, user_id="li")] for row_id in (first, second)]
 
     assert before == []
     assert named == [[second], [first]]
 
 
 async def test_a_record_that_is_shown_to_the_caller_later_is_named_from_then_on(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    first = (await saved(LONG, owner="user:li"))["id"]
-    second = (await saved(LONGER, owner="user:wang"))["id"]
-    named = [await similar(api, first, user_id="li")]
+    first = (await save_record(LONG, owner="user:li"))["id"]
+    second = (await save_record(LONGER, owner="user:wang"))["id"]
+    named = [await list_similar(api, first, user_id="li")]
 
     for scopes in (["public"], ["user:wang"], ["public"]):
         await api.patch(f"/api/knowledge/{second}", json={"scopes": scopes})
-        named.append(await similar(api, first, user_id="li"))
+        named.append(await list_similar(api, first, user_id="li"))
 
     assert [len(item) for item in named] == [0, 1, 0, 1]
 
 
-async def test_lists_and_saves_do_not_carry_it(api: httpx.AsyncClient, saved: Saved) -> None:
-    first = await saved(LONG)
-    await saved(LONGER)
+async def test_lists_and_saves_do_not_carry_it(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    first = await save_record(LONG)
+    await save_record(LONGER)
 
     rows = (await api.get("/api/knowledge")).json()["results"]
 

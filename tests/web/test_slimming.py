@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from tests.web.conftest import Opened, Saved
+from tests.web.conftest import OpenServer, SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -27,18 +27,18 @@ async def slim(api: httpx.AsyncClient, **body: object) -> dict[str, Any]:
     return answer
 
 
-async def listed(api: httpx.AsyncClient) -> list[str]:
+async def list_ids(api: httpx.AsyncClient) -> list[str]:
     return [result["id"] for result in (await api.get("/api/knowledge", params={"limit": 1000})).json()["results"]]
 
 
-async def read(api: httpx.AsyncClient, row_id: str) -> dict[str, Any]:
+async def read_record(api: httpx.AsyncClient, row_id: str) -> dict[str, Any]:
     response = await api.get(f"/api/knowledge/{row_id}")
     assert response.status_code == 200, response.text
     record: dict[str, Any] = response.json()
     return record
 
 
-async def found(api: httpx.AsyncClient, q: str) -> list[str]:
+async def search_ids(api: httpx.AsyncClient, q: str) -> list[str]:
     answer = (await api.get("/api/knowledge/search", params={"q": q, "min_score": 1})).json()
     return [result["id"] for result in answer["results"]]
 
@@ -49,29 +49,31 @@ async def vote(api: httpx.AsyncClient, row_id: str, *cases: Mapping[str, Any], h
         assert (await api.put(f"/api/knowledge/{row_id}", json={name: case})).status_code == 200
 
 
-async def everything(api: httpx.AsyncClient) -> list[dict[str, Any]]:
-    """Return all records less their bookkeeping, as a reader of the list sees them."""
+async def list_records(api: httpx.AsyncClient) -> list[dict[str, Any]]:
+    """Return all listed records without version and time of change."""
     rows = (await api.get("/api/knowledge", params={"limit": 1000})).json()["results"]
     return [{name: row[name] for name in row if name not in ("version", "updated_at")} for row in rows]
 
 
-async def test_copies_become_one_record_with_the_evidence_on_all_of_them(api: httpx.AsyncClient, saved: Saved) -> None:
-    first = await saved("Use pnpm here.", score=3, tags={"domain": "web"}, resource_ids=["r-1"])
-    second = await saved(" Use pnpm ｈｅｒｅ.", score=5, dedup=False, tags={"domain": "tooling", "by": "li"})
-    third = await saved("Use pnpm here.", dedup=False, resource_ids=["r-2"], source={"urls": ["https://pnpm.io"]})
+async def test_copies_become_one_record_with_the_evidence_on_all_of_them(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first = await save_record("Use pnpm here.", score=3, tags={"domain": "web"}, resource_ids=["r-1"])
+    second = await save_record(" Use pnpm ｈｅｒｅ.", score=5, dedup=False, tags={"domain": "tooling", "by": "li"})
+    third = await save_record("Use pnpm here.", dedup=False, resource_ids=["r-2"], source={"urls": ["https://pnpm.io"]})
     await vote(api, first["id"], {"task": "b", "timestamp": "2026-03-02T00:00:00Z"})
     await vote(api, second["id"], {"task": "a", "timestamp": "2026-03-01T00:00:00Z"})
     await vote(api, third["id"], {"reason": "c"}, harmful=True)
 
     done = await slim(api)
 
-    kept = await read(api, first["id"])
+    kept = await read_record(api, first["id"])
     assert (done["records_before"], done["records_after"], done["sources_by"]["duplicate"]) == (3, 1, 2)
     assert done["merged"] == [
         {"into": first["id"], "sources": [second["id"], third["id"]], "how": "duplicate", "similarity": 1.0}
     ]
-    assert await listed(api) == [first["id"]]
-    assert await found(api, "pnpm") == [first["id"]]
+    assert await list_ids(api) == [first["id"]]
+    assert await search_ids(api, "pnpm") == [first["id"]]
     assert kept["content"] == "Use pnpm here."
     assert (kept["eval"]["score"], kept["eval"]["helpful"], kept["eval"]["harmful"]) == (5, 3, 1)
     assert [case["task"] for case in kept["eval"]["helpful_history"]] == ["a", "b"]
@@ -80,18 +82,20 @@ async def test_copies_become_one_record_with_the_evidence_on_all_of_them(api: ht
 
 
 async def test_copies_that_differ_in_case_or_indentation_become_one_that_says_both(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    first, second = await saved("tar -c makes one"), await saved("tar -C makes one", dedup=False)
+    first, second = await save_record("tar -c makes one"), await save_record("tar -C makes one", dedup=False)
 
     done = await slim(api)
 
     assert (done["merged"][0]["how"], done["merged"][0]["sources"]) == ("duplicate", [second["id"]])
-    assert (await read(api, first["id"]))["content"] == "tar -c makes one\ntar -C makes one"
+    assert (await read_record(api, first["id"]))["content"] == "tar -c makes one\ntar -C makes one"
 
 
-async def test_near_copies_become_one_that_says_all_that_one_of_them_said(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = await saved(LONG), await saved(LONGER)
+async def test_near_copies_become_one_that_says_all_that_one_of_them_said(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first, second = await save_record(LONG), await save_record(LONGER)
 
     done = await slim(api)
 
@@ -99,8 +103,8 @@ async def test_near_copies_become_one_that_says_all_that_one_of_them_said(api: h
         (first["id"], [second["id"]], "near_duplicate")
     ]
     assert 0.8 <= done["merged"][0]["similarity"] < 1
-    assert (await read(api, first["id"]))["content"] == f"{LONG}\nThe mobile form has the id login-2."
-    assert await found(api, "mobile form id") == [first["id"]]
+    assert (await read_record(api, first["id"]))["content"] == f"{LONG}\nThe mobile form has the id login-2."
+    assert await search_ids(api, "mobile form id") == [first["id"]]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +119,9 @@ async def test_near_copies_become_one_that_says_all_that_one_of_them_said(api: h
     ],
 )
 async def test_near_copies_that_would_say_it_twice_are_left_apart_and_named(
-    api: httpx.AsyncClient, saved: Saved, first: str, second: str
+    api: httpx.AsyncClient, save_record: SaveRecord, first: str, second: str
 ) -> None:
-    records = [await saved(first), await saved(second)]
+    records = [await save_record(first), await save_record(second)]
 
     done = await slim(api)
 
@@ -125,60 +129,66 @@ async def test_near_copies_that_would_say_it_twice_are_left_apart_and_named(
     assert [(item["ids"], "only a model" in item["reason"]) for item in done["skipped"]] == [
         ([record["id"] for record in records], True)
     ]
-    assert [(await read(api, record["id"]))["content"] for record in records] == [first, second]
+    assert [(await read_record(api, record["id"]))["content"] for record in records] == [first, second]
 
 
-async def test_what_was_merged_is_read_by_its_id_and_is_in_no_list(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = await saved("one"), await saved("ｏｎｅ", dedup=False)
+async def test_what_was_merged_is_read_by_its_id_and_is_in_no_list(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first, second = await save_record("one"), await save_record("ｏｎｅ", dedup=False)
 
     done = await slim(api)
 
-    source = await read(api, second["id"])
+    source = await read_record(api, second["id"])
     history = (await api.get(f"/api/knowledge/{second['id']}/history")).json()["results"]
     saved_again = await api.post("/api/knowledge", json={"content": "ONE"})
     assert (source["merged_into"], source["content"], source["version"]) == (first["id"], "ｏｎｅ", 2)
     assert history[0]["op"] == "slim_knowledge"
     assert history[0]["changes"]["merged_into"] == {"before": None, "after": first["id"]}
     assert saved_again.json()["duplicate_of"] == first["id"]
-    assert "merged_into" not in await read(api, first["id"])
+    assert "merged_into" not in await read_record(api, first["id"])
     assert done["operation_ids"] == [done["operation_id"]]
 
 
-async def test_no_record_is_lost_and_one_undo_brings_all_of_them_back(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_no_record_is_lost_and_one_undo_brings_all_of_them_back(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     # A consolidation that wiped a bank and said "completed" (peers: Hindsight #3876).
-    ids = [(await saved(f"fact {number // 3} of the bank", dedup=False))["id"] for number in range(60)]
-    ids += [(await saved(LONG))["id"], (await saved(LONGER))["id"]]
-    before = await everything(api)
+    ids = [(await save_record(f"fact {number // 3} of the bank", dedup=False))["id"] for number in range(60)]
+    ids += [(await save_record(LONG))["id"], (await save_record(LONGER))["id"]]
+    before = await list_records(api)
 
     done = await slim(api)
 
     sources = {source for merge in done["merged"] for source in merge["sources"]}
     assert (done["records_after"], len(sources)) == (21, 41)
-    assert set(await listed(api)) | sources == set(ids)
+    assert set(await list_ids(api)) | sources == set(ids)
     for row_id in ids:
-        row = await read(api, row_id)
-        assert row.get("merged_into") in (None, *await listed(api))
+        row = await read_record(api, row_id)
+        assert row.get("merged_into") in (None, *await list_ids(api))
     undone = await api.post(f"/api/operations/{done['slim_id']}/undo", json={})
     assert undone.status_code == 200
-    assert await everything(api) == before
+    assert await list_records(api) == before
 
 
-async def test_evidence_that_came_after_it_outlives_its_undo(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = await saved("one"), await saved("one", dedup=False)
+async def test_evidence_that_came_after_it_outlives_its_undo(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    first, second = await save_record("one"), await save_record("one", dedup=False)
     await vote(api, second["id"], {"task": "before"})
     done = await slim(api)
     await vote(api, first["id"], {"task": "after"})
 
     await api.post(f"/api/operations/{done['slim_id']}/undo", json={})
 
-    kept, source = await read(api, first["id"]), await read(api, second["id"])
+    kept, source = await read_record(api, first["id"]), await read_record(api, second["id"])
     assert [case["task"] for case in kept["eval"]["helpful_history"]] == ["after"]
     assert (kept["eval"]["helpful"], source["eval"]["helpful"]) == (2, 2)
 
 
-async def test_a_preview_answers_the_same_plan_and_writes_nothing(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_preview_answers_the_same_plan_and_writes_nothing(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     for content in ("one", "One", LONG, LONGER, LONGER):
-        await saved(content, dedup=False)
+        await save_record(content, dedup=False)
     before = (await api.get("/api/operations")).json()
 
     planned = await slim(api, dry_run=True)
@@ -204,20 +214,20 @@ async def test_a_preview_answers_the_same_plan_and_writes_nothing(api: httpx.Asy
     ids=["resources", "characters"],
 )
 async def test_copies_that_no_one_record_can_hold_stay_apart_and_are_named(
-    api: httpx.AsyncClient, saved: Saved, contents: list[str], fields: list[dict[str, Any]], reason: str
+    api: httpx.AsyncClient, save_record: SaveRecord, contents: list[str], fields: list[dict[str, Any]], reason: str
 ) -> None:
-    pair = [await saved(text, dedup=False, **more) for text, more in zip(contents, fields, strict=True)]
+    pair = [await save_record(text, dedup=False, **more) for text, more in zip(contents, fields, strict=True)]
 
     planned, done = await slim(api, dry_run=True), await slim(api)
 
     assert done == planned | {"dry_run": False}
     assert [item["ids"] for item in done["skipped"]] == [[row["id"] for row in pair]]
     assert f"the merged record is not valid: {reason}" in done["skipped"][0]["reason"]
-    assert (done["merged"], done["operation_id"], len(await listed(api))) == ([], None, 2)
+    assert (done["merged"], done["operation_id"], len(await list_ids(api))) == ([], None, 2)
 
 
 async def test_records_of_different_owners_readers_types_or_times_stay_apart(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     fields: list[dict[str, Any]] = [
         {},
@@ -228,49 +238,51 @@ async def test_records_of_different_owners_readers_types_or_times_stay_apart(
         {"valid_to": "2099-01-01T00:00:00Z"},
     ]
     for field in fields:
-        await saved(LONG, dedup=False, **field)
-        await saved(LONGER, dedup=False, **field)
+        await save_record(LONG, dedup=False, **field)
+        await save_record(LONGER, dedup=False, **field)
 
     done = await slim(api)
 
     assert (done["merged_count"], done["records_after"]) == (6, 6)
     for merge in done["merged"]:
-        into, source = await read(api, merge["into"]), await read(api, merge["sources"][0])
+        into, source = await read_record(api, merge["into"]), await read_record(api, merge["sources"][0])
         for name in ("owner", "scopes", "types", "visibility", "valid_to"):
             assert into[name] == source[name]
 
 
 async def test_what_is_superseded_or_spoken_against_does_not_come_back_within_another(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    old = await saved(LONG)
-    new = await saved("Ask the identity service for a session.", supersedes=old["id"])
-    bad = await saved(f"{LONG} Then sleep for ten seconds.")
+    old = await save_record(LONG)
+    new = await save_record("Ask the identity service for a session.", supersedes=old["id"])
+    bad = await save_record(f"{LONG} Then sleep for ten seconds.")
     await vote(api, bad["id"], *({"reason": "banned"} for _ in range(3)), harmful=True)
-    other = await saved(LONGER)
+    other = await save_record(LONGER)
 
     done = await slim(api)
 
     assert done["merged"] == []
-    assert await listed(api) == [other["id"], bad["id"], new["id"], old["id"]]
+    assert await list_ids(api) == [other["id"], bad["id"], new["id"], old["id"]]
 
 
-async def test_a_named_caller_slims_what_they_own_and_nothing_else(api: httpx.AsyncClient, saved: Saved) -> None:
-    own = [await saved("same", owner="user:li", scopes=["team:web"], dedup=False) for _ in range(2)]
+async def test_a_named_caller_slims_what_they_own_and_nothing_else(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    own = [await save_record("same", owner="user:li", scopes=["team:web"], dedup=False) for _ in range(2)]
     for _ in range(2):
-        await saved("same", owner="user:wang", scopes=["team:web"], dedup=False)
+        await save_record("same", owner="user:wang", scopes=["team:web"], dedup=False)
 
     done = await slim(api, user_id="li", team_id="web")
 
     job = await api.post(SLIM, json={"user_id": "li"}, params={"wait": "false"})
     assert done["records_before"] == 2
     assert [merge["into"] for merge in done["merged"]] == [own[0]["id"]]
-    assert len(await listed(api)) == 3
+    assert len(await list_ids(api)) == 3
     assert job.status_code == 403
 
 
-async def test_evidence_on_what_was_merged_goes_where_it_went(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = await saved("one"), await saved("one", dedup=False)
+async def test_evidence_on_what_was_merged_goes_where_it_went(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    first, second = await save_record("one"), await save_record("one", dedup=False)
     await slim(api)
 
     put = await api.put(f"/api/knowledge/{second['id']}", json={"add_helpful_case": {"task": "t"}})
@@ -279,12 +291,14 @@ async def test_evidence_on_what_was_merged_goes_where_it_went(api: httpx.AsyncCl
 
     assert (put.status_code, put.json()["id"]) == (200, first["id"])
     assert [result["status"] for result in batch.json()["results"]] == ["applied", "applied"]
-    assert (await read(api, first["id"]))["eval"]["helpful"] == 4
-    assert (await read(api, second["id"]))["eval"]["helpful"] == 1
+    assert (await read_record(api, first["id"]))["eval"]["helpful"] == 4
+    assert (await read_record(api, second["id"]))["eval"]["helpful"] == 1
 
 
-async def test_what_was_merged_is_not_edited_and_can_be_deleted(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = await saved("one"), await saved("one", dedup=False)
+async def test_what_was_merged_is_not_edited_and_can_be_deleted(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first, second = await save_record("one"), await save_record("one", dedup=False)
     done = await slim(api)
 
     patched = await api.patch(f"/api/knowledge/{second['id']}", json={"content": "two"})
@@ -294,16 +308,16 @@ async def test_what_was_merged_is_not_edited_and_can_be_deleted(api: httpx.Async
     assert deleted.status_code == 200
     assert (await api.get(f"/api/knowledge/{second['id']}")).status_code == 404
     await api.post(f"/api/operations/{done['slim_id']}/undo", json={})
-    assert await listed(api) == [first["id"]]
+    assert await list_ids(api) == [first["id"]]
 
 
 @pytest.mark.parametrize("second_wait", ["true", "false"])
 @pytest.mark.parametrize("first_wait", ["true", "false"])
 async def test_a_retry_is_one_operation_whether_it_is_waited_for_or_not(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved, first_wait: str, second_wait: str
+    api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord, first_wait: str, second_wait: str
 ) -> None:
     for _ in range(2):
-        await saved("one", dedup=False)
+        await save_record("one", dedup=False)
 
     answers = []
     for wait in (first_wait, second_wait):
@@ -322,10 +336,10 @@ async def test_a_retry_is_one_operation_whether_it_is_waited_for_or_not(
 
 
 async def test_it_runs_in_the_background_with_progress_and_is_the_only_one(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved
+    api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
 ) -> None:
     for number in range(6):
-        await saved(f"{LONG} {number // 2}", dedup=False)
+        await save_record(f"{LONG} {number // 2}", dedup=False)
 
     started = await api.post(SLIM, params={"wait": "false"})
     second = await api.post(SLIM, params={"wait": "false"})
@@ -336,12 +350,12 @@ async def test_it_runs_in_the_background_with_progress_and_is_the_only_one(
     assert (started.status_code, second.status_code, second.json()["job_id"]) == (202, 409, job_id)
     assert (job["status"], job["kind"]) == ("done", "slim")
     assert job["progress"]["done"] > 0
-    assert job["result"]["records_after"] == len(await listed(api))
+    assert job["result"]["records_after"] == len(await list_ids(api))
 
 
 @pytest.mark.parametrize("turns", [0, 1, 5, 20])
 async def test_a_cancelled_slimming_has_written_all_or_nothing(
-    api: httpx.AsyncClient, saved: Saved, turns: int
+    api: httpx.AsyncClient, save_record: SaveRecord, turns: int
 ) -> None:
     items = [{"content": f"{LONG} {number}", "dedup": False} for number in range(300)]
     await api.post("/api/knowledge/batch", json={"items": items})
@@ -351,72 +365,76 @@ async def test_a_cancelled_slimming_has_written_all_or_nothing(
         await asyncio.sleep(0)
     ended = (await api.delete(f"/api/jobs/{started.json()['job_id']}")).json()
 
-    left = len(await listed(api))
+    left = len(await list_ids(api))
     assert (ended["status"], left) in (("cancelled", 300), ("done", 1))
     assert (await slim(api))["records_after"] == 1
 
 
-async def test_a_restart_keeps_what_was_merged_merged(api: httpx.AsyncClient, another: Opened, saved: Saved) -> None:
-    first, second = await saved("one"), await saved("one", dedup=False)
+async def test_a_restart_keeps_what_was_merged_merged(
+    api: httpx.AsyncClient, open_second_server: OpenServer, save_record: SaveRecord
+) -> None:
+    first, second = await save_record("one"), await save_record("one", dedup=False)
     await slim(api)
 
-    async with another() as later:
-        assert await listed(later) == [first["id"]]
-        assert (await read(later, second["id"]))["merged_into"] == first["id"]
-        assert await found(later, "one") == [first["id"]]
+    async with open_second_server() as later:
+        assert await list_ids(later) == [first["id"]]
+        assert (await read_record(later, second["id"]))["merged_into"] == first["id"]
+        assert await search_ids(later, "one") == [first["id"]]
         assert (await slim(later))["merged"] == []
 
 
-async def test_erasing_names_the_record_that_the_text_went_into(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = await saved(LONG), await saved(LONGER)
+async def test_erasing_names_the_record_that_the_text_went_into(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first, second = await save_record(LONG), await save_record(LONGER)
     await slim(api)
 
     of_source = await api.delete(f"/api/knowledge/{second['id']}", params={"erase": "true"})
 
     assert of_source.status_code == 200, of_source.text
     assert (await api.get(f"/api/knowledge/{second['id']}")).status_code == 404
-    assert "login-2" in (await read(api, first["id"]))["content"]
+    assert "login-2" in (await read_record(api, first["id"]))["content"]
 
 
-async def test_what_was_merged_can_be_superseded_by_its_id(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = await saved("one"), await saved("one", dedup=False)
+async def test_what_was_merged_can_be_superseded_by_its_id(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    first, second = await save_record("one"), await save_record("one", dedup=False)
     await slim(api)
 
-    made = await saved("one, but never twice", supersedes=second["id"])
+    made = await save_record("one, but never twice", supersedes=second["id"])
 
     assert made["supersedes"] == first["id"]
-    assert await found(api, "one") == [made["id"]]
+    assert await search_ids(api, "one") == [made["id"]]
 
 
 @pytest.mark.parametrize("named", [0, 1], ids=["what stayed", "what was merged"])
 async def test_its_undo_leaves_alone_what_superseded_the_whole_since(
-    api: httpx.AsyncClient, saved: Saved, named: int
+    api: httpx.AsyncClient, save_record: SaveRecord, named: int
 ) -> None:
-    pair = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
+    pair = [(await save_record(text, dedup=False))["id"] for text in (LONG, LONGER)]
     done = await slim(api)
-    made = await saved("Never log in with Selenium.", supersedes=pair[named])
+    made = await save_record("Never log in with Selenium.", supersedes=pair[named])
 
     undone = await api.post(f"/api/operations/{done['slim_id']}/undo")
 
     assert undone.status_code == 200
-    assert sorted(await found(api, "Selenium")) == sorted([pair[1], made["id"]])
+    assert sorted(await search_ids(api, "Selenium")) == sorted([pair[1], made["id"]])
     assert (await api.get(f"/api/knowledge/{made['id']}")).json()["supersedes"] == pair[0]
 
 
 @pytest.mark.parametrize("superseded", [0, 1], ids=["what stayed", "what was merged"])
 async def test_its_redo_hides_no_record_behind_one_that_was_superseded_since(
-    api: httpx.AsyncClient, saved: Saved, superseded: int
+    api: httpx.AsyncClient, save_record: SaveRecord, superseded: int
 ) -> None:
-    ids = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
+    ids = [(await save_record(text, dedup=False))["id"] for text in (LONG, LONGER)]
     done = await slim(api)
     undone = (await api.post(f"/api/operations/{done['slim_id']}/undo")).json()
-    newer = await saved("Never log in with Selenium.", supersedes=ids[superseded])
+    newer = await save_record("Never log in with Selenium.", supersedes=ids[superseded])
     redo = f"/api/operations/{undone['operation_ids'][0]}/undo"
 
     refused = await api.post(redo)
 
     assert refused.status_code == 409
     assert refused.json()["blocked_by"] == [newer["operation_id"]]
-    assert sorted(await listed(api)) == sorted([*ids, newer["id"]])
+    assert sorted(await list_ids(api)) == sorted([*ids, newer["id"]])
     assert (await api.post(redo, json={"with_later": True})).status_code == 200
-    assert len(await listed(api)) == 1
+    assert len(await list_ids(api)) == 1

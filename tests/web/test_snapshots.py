@@ -8,52 +8,52 @@ import httpx
 import pytest
 
 from knowhub.settings import Settings
-from tests.web.conftest import Opened, Saved
+from tests.web.conftest import OpenServer, SaveRecord
 
 pytestmark = pytest.mark.anyio
 
 SNAPSHOTS = "/api/maintenance/snapshots"
 
 
-async def made(api: httpx.AsyncClient) -> dict[str, Any]:
+async def take_snapshot(api: httpx.AsyncClient) -> dict[str, Any]:
     answer = await api.post(SNAPSHOTS)
     assert answer.status_code == 201, answer.text
     told: dict[str, Any] = answer.json()
     return told
 
 
-async def contents(api: httpx.AsyncClient) -> set[str]:
+async def list_contents(api: httpx.AsyncClient) -> set[str]:
     return {record["content"] for record in (await api.get("/api/knowledge")).json()["results"]}
 
 
 async def test_a_snapshot_is_made_restored_and_the_restore_undone(
-    api: httpx.AsyncClient, saved: Saved, another: Opened
+    api: httpx.AsyncClient, save_record: SaveRecord, open_second_server: OpenServer
 ) -> None:
-    first = await saved("as it was")
-    snapshot = await made(api)
+    first = await save_record("as it was")
+    snapshot = await take_snapshot(api)
     await api.patch(f"/api/knowledge/{first['id']}", json={"content": "changed since"})
-    await saved("written since")
+    await save_record("written since")
 
     restored = await api.post(f"{SNAPSHOTS}/{snapshot['ts']}/restore")
 
     told = restored.json()
     assert (told["restored"], told["removed"], told["erased"]) == (1, 1, [])
     assert restored.headers["x-operation-id"] == told["operation_id"] == told["operation_ids"][-1]
-    assert await contents(api) == {"as it was"}
-    async with another() as other:
-        assert await contents(other) == {"as it was"}
+    assert await list_contents(api) == {"as it was"}
+    async with open_second_server() as other:
+        assert await list_contents(other) == {"as it was"}
     listed = (await api.get("/api/operations", params={"limit": 1})).json()["results"][0]
     assert (listed["op"], listed["undoable"]) == ("restore_snapshot", True)
     undone = await api.post(f"/api/operations/{told['restore_id']}/undo")
     assert undone.json()["undone"] == told["operation_ids"]
-    assert await contents(api) == {"changed since", "written since"}
+    assert await list_contents(api) == {"changed since", "written since"}
 
 
 async def test_snapshots_are_listed_newest_first_and_deleted_for_good(
-    api: httpx.AsyncClient, saved: Saved, settings: Settings
+    api: httpx.AsyncClient, save_record: SaveRecord, settings: Settings
 ) -> None:
-    await saved()
-    first, second = await made(api), await made(api)
+    await save_record()
+    first, second = await take_snapshot(api), await take_snapshot(api)
 
     listed = (await api.get(SNAPSHOTS)).json()
     deleted = await api.delete(f"{SNAPSHOTS}/{first['ts']}")
@@ -69,11 +69,11 @@ async def test_snapshots_are_listed_newest_first_and_deleted_for_good(
 
 
 async def test_a_damaged_snapshot_is_422_naming_the_member_and_changes_nothing(
-    api: httpx.AsyncClient, saved: Saved
+    api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    await saved("as it was")
-    snapshot = await made(api)
-    await saved("written since")
+    await save_record("as it was")
+    snapshot = await take_snapshot(api)
+    await save_record("written since")
     path = Path(snapshot["path"])
     path.write_bytes(path.read_bytes()[:-30])  # noqa: ASYNC240 -- a test may wait
 
@@ -81,16 +81,18 @@ async def test_a_damaged_snapshot_is_422_naming_the_member_and_changes_nothing(
 
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["field"] == "change_log/segment-00000001.jsonl"
-    assert await contents(api) == {"as it was", "written since"}
+    assert await list_contents(api) == {"as it was", "written since"}
     assert (await api.get(SNAPSHOTS)).json()["count"] == 1
 
 
-async def test_a_restore_that_something_was_written_after_is_not_undone(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("as it was")
-    snapshot = await made(api)
-    await saved("written since")
+async def test_a_restore_that_something_was_written_after_is_not_undone(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record("as it was")
+    snapshot = await take_snapshot(api)
+    await save_record("written since")
     restore_id = (await api.post(f"{SNAPSHOTS}/{snapshot['ts']}/restore")).json()["restore_id"]
-    later = await saved("written after the restore")
+    later = await save_record("written after the restore")
 
     refused = await api.post(f"/api/operations/{restore_id}/undo")
 
@@ -100,25 +102,25 @@ async def test_a_restore_that_something_was_written_after_is_not_undone(api: htt
     together = await api.post(f"/api/operations/{restore_id}/undo", json={"with_later": True})
 
     assert together.status_code == 200
-    assert await contents(api) == {"as it was", "written since"}
+    assert await list_contents(api) == {"as it was", "written since"}
 
 
-async def test_long_work_is_a_job_that_tells_what_it_did(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("as it was")
+async def test_long_work_is_a_job_that_tells_what_it_did(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("as it was")
     started = await api.post(SNAPSHOTS, params={"wait": "false"})
-    snapshot = await result_of(api, started)
-    await saved("written since")
+    snapshot = await wait_for_result(api, started)
+    await save_record("written since")
 
     restoring = await api.post(f"{SNAPSHOTS}/{snapshot['ts']}/restore", params={"wait": "false"})
 
     assert (started.status_code, restoring.status_code) == (202, 202)
-    assert (await result_of(api, restoring))["removed"] == 1
-    assert await contents(api) == {"as it was"}
+    assert (await wait_for_result(api, restoring))["removed"] == 1
+    assert await list_contents(api) == {"as it was"}
     missing = await api.post(f"{SNAPSHOTS}/20200101T000000Z/restore", params={"wait": "false"})
     assert missing.status_code == 404
 
 
-async def result_of(api: httpx.AsyncClient, started: httpx.Response) -> dict[str, Any]:
+async def wait_for_result(api: httpx.AsyncClient, started: httpx.Response) -> dict[str, Any]:
     while True:
         job = (await api.get(f"/api/jobs/{started.json()['job_id']}")).json()
         if job["status"] != "running":
@@ -128,10 +130,12 @@ async def result_of(api: httpx.AsyncClient, started: httpx.Response) -> dict[str
         await asyncio.sleep(0.01)
 
 
-async def test_a_retry_of_a_restore_answers_the_first_answer_again(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("as it was")
-    snapshot = await made(api)
-    await saved("written since")
+async def test_a_retry_of_a_restore_answers_the_first_answer_again(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record("as it was")
+    snapshot = await take_snapshot(api)
+    await save_record("written since")
     path, key = f"{SNAPSHOTS}/{snapshot['ts']}/restore", {"Idempotency-Key": "once"}
 
     first = await api.post(path, headers=key)
@@ -141,10 +145,10 @@ async def test_a_retry_of_a_restore_answers_the_first_answer_again(api: httpx.As
     assert first.json()["removed"] == 1
 
 
-async def test_a_retry_of_a_restore_that_runs_gets_that_job(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("as it was")
-    snapshot = await made(api)
-    await saved("written since")
+async def test_a_retry_of_a_restore_that_runs_gets_that_job(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("as it was")
+    snapshot = await take_snapshot(api)
+    await save_record("written since")
     path, key = f"{SNAPSHOTS}/{snapshot['ts']}/restore", {"Idempotency-Key": "once"}
 
     started, again = await asyncio.gather(

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from knowhub.knowledge.search.retrieval import estimate_tokens
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -16,27 +16,29 @@ async def search(api: httpx.AsyncClient, **params: str | int) -> dict[str, Any]:
     return answer
 
 
-def cost(answer: dict[str, Any]) -> int:
+def count_tokens(answer: dict[str, Any]) -> int:
     return sum(estimate_tokens(result["task"]) + estimate_tokens(result["content"]) for result in answer["results"])
 
 
 @pytest.mark.parametrize("budget", [1, 5, 30, 100, 400, 100_000])
 async def test_the_texts_of_all_results_together_keep_to_the_budget(
-    api: httpx.AsyncClient, saved: Saved, budget: int
+    api: httpx.AsyncClient, save_record: SaveRecord, budget: int
 ) -> None:
     for number in range(8):
-        await saved(f"wait {'等待元素的出现。' * (number * 3 + 1)}", task=f"task {number}")
+        await save_record(f"wait {'等待元素的出现。' * (number * 3 + 1)}", task=f"task {number}")
 
     answer = await search(api, top_k=8, budget_tokens=budget)
 
     assert answer["results"]
-    assert answer["tokens"] == cost(answer) <= budget
+    assert answer["tokens"] == count_tokens(answer) <= budget
     assert (len(answer["results"]) == 8) == (budget == 100_000)
 
 
-async def test_the_best_records_are_kept_whole_whoever_is_shown_first(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait " + "mine " * 20, user_id="li", score=3)
-    await saved("team " * 20, task="wait", scopes=["team:web"], owner="user:chen")
+async def test_the_best_records_are_kept_whole_whoever_is_shown_first(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    await save_record("wait " + "mine " * 20, user_id="li", score=3)
+    await save_record("team " * 20, task="wait", scopes=["team:web"], owner="user:chen")
 
     answer = await search(api, user_id="li", team_id="web", budget_tokens=30)
 
@@ -44,10 +46,10 @@ async def test_the_best_records_are_kept_whole_whoever_is_shown_first(api: httpx
     assert [result["truncated"] for result in answer["results"]] == [False]
 
 
-async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait wait wait")
-    long = await saved("wait wait " + "long " * 200)
-    await saved("wait at last")
+async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    await save_record("wait wait wait")
+    long = await save_record("wait wait " + "long " * 200)
+    await save_record("wait at last")
 
     answer = await search(api, budget_tokens=20, explain="true")
 
@@ -55,8 +57,10 @@ async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncC
     assert answer["explanation"]["filtered"] == [{"id": long["id"], "rule": "over_budget"}]
 
 
-async def test_the_best_record_is_cut_where_it_alone_is_too_long(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait " + "等待元素的出现。" * 100, task="登录网站")
+async def test_the_best_record_is_cut_where_it_alone_is_too_long(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("wait " + "等待元素的出现。" * 100, task="登录网站")
 
     answer = await search(api, budget_tokens=50)
 
@@ -66,8 +70,8 @@ async def test_the_best_record_is_cut_where_it_alone_is_too_long(api: httpx.Asyn
     assert 40 < answer["tokens"] <= 50
 
 
-async def test_without_a_budget_nothing_is_counted_or_cut(api: httpx.AsyncClient, saved: Saved) -> None:
-    record = await saved("wait " + "等待" * 20_000)
+async def test_without_a_budget_nothing_is_counted_or_cut(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+    record = await save_record("wait " + "等待" * 20_000)
 
     answer = await search(api)
 

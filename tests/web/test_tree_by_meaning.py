@@ -5,7 +5,7 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.settings import Settings
-from tests.web.trees import info, keyword
+from tests.web.trees import create_info, create_keyword
 
 pytestmark = pytest.mark.anyio
 
@@ -33,12 +33,12 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def tree(api: httpx.AsyncClient, hub: Hub) -> None:
-    """Keep the keywords and the infos, each info on a keyword that says nothing."""
+    """Save the keywords and the infos, each info on a keyword with a meaningless name."""
     for name, description in KEYWORDS.values():
-        await keyword(api, name, description=description)
-    top = await keyword(api, "Notes")
+        await create_keyword(api, name, description=description)
+    top = await create_keyword(api, "Notes")
     for content in INFOS.values():
-        await info(api, content, top["id"])
+        await create_info(api, content, top["id"])
     assert hub.indexes.tree.vectors is not None
     await hub.indexes.tree.vectors.embed_pending()
 

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.anyio
 KEYWORDS, INFOS, OPERATIONS = "/api/keywords", "/api/infos", "/api/operations"
 
 
-async def made(api: httpx.AsyncClient, path: str, **body: object) -> dict[str, str]:
+async def create(api: httpx.AsyncClient, path: str, **body: object) -> dict[str, str]:
     answer = await api.post(path, json={"llm_auto_place": False, **body} if path == KEYWORDS else body)
     assert answer.status_code == 201, answer.text
     row: dict[str, str] = answer.json()
@@ -16,8 +16,8 @@ async def made(api: httpx.AsyncClient, path: str, **body: object) -> dict[str, s
 
 
 async def test_who_deletes_a_keyword_undoes_it_and_is_told_of_no_hidden_link(api: httpx.AsyncClient) -> None:
-    keyword = await made(api, KEYWORDS, name="T3", user_id="alice")
-    info = await made(
+    keyword = await create(api, KEYWORDS, name="T3", user_id="alice")
+    info = await create(
         api, INFOS, content="bob's own", scopes=["user:owner"], user_id="bob", keyword_ids=[keyword["id"]]
     )
     deleted = (await api.delete(f"{KEYWORDS}/{keyword['id']}", params={"user_id": "alice"})).json()["operation_id"]
@@ -35,7 +35,7 @@ async def test_who_deletes_a_keyword_undoes_it_and_is_told_of_no_hidden_link(api
 
 
 async def test_what_was_hidden_is_hidden_with_all_its_operations(api: httpx.AsyncClient) -> None:
-    info = await made(api, INFOS, content="SECRET1", user_id="bob")
+    info = await create(api, INFOS, content="SECRET1", user_id="bob")
     await api.patch(f"{INFOS}/{info['id']}", json={"scopes": ["user:owner"], "user_id": "bob"})
 
     detail = await api.get(f"{OPERATIONS}/{info['operation_id']}", params={"user_id": "alice"})
@@ -65,7 +65,7 @@ async def test_a_chain_of_two_thousand_comes_back_without_walking_it_for_each(ap
 async def test_a_merge_is_not_undone_while_its_target_is_gone_and_then_exactly(
     api: httpx.AsyncClient, end: str
 ) -> None:
-    source, target, other = [await made(api, KEYWORDS, name=name) for name in ("ma", "mb", "mc")]
+    source, target, other = [await create(api, KEYWORDS, name=name) for name in ("ma", "mb", "mc")]
     merge = (await api.post(f"{KEYWORDS}/{source['id']}/merge", json={"into": target["id"]})).json()["operation_id"]
     gone = (
         await api.post(f"{KEYWORDS}/{target['id']}/merge", json={"into": other["id"]})
@@ -85,7 +85,7 @@ async def test_a_merge_is_not_undone_while_its_target_is_gone_and_then_exactly(
 
 
 async def test_what_was_put_into_a_place_of_metadata_since_stands_in_the_way(api: httpx.AsyncClient) -> None:
-    keyword = await made(api, KEYWORDS, name="u", metadata={"a": 1})
+    keyword = await create(api, KEYWORDS, name="u", metadata={"a": 1})
     path = f"{KEYWORDS}/{keyword['id']}"
     first = (await api.patch(path, json={"metadata": {"a": {"x": 1}}, "version": 1})).json()["operation_id"]
     second = (await api.patch(path, json={"metadata": {"a": {"x": 1, "y": 2}}, "version": 2})).json()["operation_id"]
@@ -104,7 +104,7 @@ async def test_of_two_links_of_an_info_that_undo_moves_to_one_keyword_the_strong
     items = [{"name": "first"}, {"name": "second"}]
     batch = (await api.post(f"{KEYWORDS}/batch", json={"items": items})).json()
     weak, strong = [row["id"] for row in batch["results"]][:: 1 if weaker_first else -1]
-    info = await made(api, INFOS, content="linked twice", keyword_ids=[strong])
+    info = await create(api, INFOS, content="linked twice", keyword_ids=[strong])
     linked = await api.put(f"{INFOS}/{info['id']}/keywords/{weak}", json={"relation": "EXAMPLE"})
     assert linked.is_success, linked.text
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Bait:
-    """A server that counts who calls it; `url` is where it is."""
+    """A server at `url` that counts its calls."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -31,7 +31,7 @@ class Bait:
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Bait]:
+async def open_bait() -> AsyncIterator[Bait]:
     bait = Bait()
     server = await asyncio.start_server(bait.called, "127.0.0.1", 0)
     async with server:
@@ -40,7 +40,7 @@ async def listening() -> AsyncIterator[Bait]:
 
 
 async def test_the_bait_notices_who_calls_it() -> None:
-    async with listening() as bait, httpx.AsyncClient() as client:
+    async with open_bait() as bait, httpx.AsyncClient() as client:
         with pytest.raises(httpx.HTTPError):
             await client.get(bait.url)
 
@@ -50,7 +50,7 @@ async def test_the_bait_notices_who_calls_it() -> None:
 async def test_no_address_that_is_stored_or_asked_is_ever_fetched(settings: Settings) -> None:
     model = ObeyingChat()
     async with (
-        listening() as bait,
+        open_bait() as bait,
         open_hub(settings, Overrides(llm=model)) as hub,
         client_of(create_app(settings, hub)) as api,
     ):
@@ -94,7 +94,7 @@ async def ask(api: httpx.AsyncClient, url: str, order: str) -> None:
 
 
 async def test_a_host_header_leads_nowhere(app: FastAPI, hub: Hub) -> None:
-    async with listening() as bait, client_of(app, {"X-Forwarded-Host": bait.url.split("/")[2]}) as api:
+    async with open_bait() as bait, client_of(app, {"X-Forwarded-Host": bait.url.split("/")[2]}) as api:
         saved = await api.post("/api/knowledge", json={"content": "one"})
 
     assert saved.headers["location"].startswith("/api/knowledge/")

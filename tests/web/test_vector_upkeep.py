@@ -26,11 +26,11 @@ def reranker() -> ScriptedReranker:
 
 
 @pytest.fixture
-def world(embedder: HashingEmbedder, reranker: ScriptedReranker) -> Overrides:
+def overrides(embedder: HashingEmbedder, reranker: ScriptedReranker) -> Overrides:
     return Overrides(embedder=embedder, reranker=reranker)
 
 
-async def counted(api: httpx.AsyncClient) -> dict[str, float]:
+async def read_vector_metrics(api: httpx.AsyncClient) -> dict[str, float]:
     lines = [line.rpartition(" ") for line in (await api.get("/metrics")).text.splitlines()]
     return {name: float(value) for name, _, value in lines if name.startswith(("knowhub_embedder", "knowhub_reranker"))}
 
@@ -42,7 +42,7 @@ async def test_calls_and_failures_are_counted(
     with pytest.raises(RerankFailed):
         await reranker.rerank("query", ["text"], 10)
 
-    assert await counted(api) == {
+    assert await read_vector_metrics(api) == {
         "knowhub_embedder_calls_total": 1.0,
         "knowhub_embedder_failures_total": 0.0,
         "knowhub_embedder_tokens_total": 2.0,
@@ -66,4 +66,4 @@ async def test_what_is_left_alone_is_named_and_writes_are_taken(
 async def test_without_them_nothing_is_said_of_them(settings: Settings) -> None:
     async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
         assert (hub.embedder, hub.reranker) == (None, None)
-        assert await counted(api) == {}
+        assert await read_vector_metrics(api) == {}

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 SECRET = "the secret that was written later"
 
 
-async def saved(api: httpx.AsyncClient, **fields: object) -> dict[str, Any]:
+async def save(api: httpx.AsyncClient, **fields: object) -> dict[str, Any]:
     answer = await api.post("/api/knowledge", json=fields)
     assert answer.status_code == 201, answer.text
     record: dict[str, Any] = answer.json()
@@ -21,7 +21,7 @@ async def saved(api: httpx.AsyncClient, **fields: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("dry_run", [True, False])
 async def test_a_vote_on_what_was_hidden_since_shows_and_undoes_nothing(api: httpx.AsyncClient, dry_run: bool) -> None:
-    record = await saved(api, user_id="li", content="open", scopes=["public"])
+    record = await save(api, user_id="li", content="open", scopes=["public"])
     path = f"/api/knowledge/{record['id']}"
     vote = (await api.put(path, json={"user_id": "wang", "add_helpful_case": {}})).json()
     await api.patch(path, json={"user_id": "li", "scopes": ["user:owner"], "content": SECRET})
@@ -35,8 +35,8 @@ async def test_a_vote_on_what_was_hidden_since_shows_and_undoes_nothing(api: htt
 
 
 async def test_an_undo_names_only_the_referring_records_that_the_caller_sees(api: httpx.AsyncClient) -> None:
-    old = await saved(api, user_id="li", agent_id="bot", content="old", owner="agent:bot", scopes=["public"])
-    hidden = await saved(api, content="hidden", owner="user:zhao", supersedes=old["id"])
+    old = await save(api, user_id="li", agent_id="bot", content="old", owner="agent:bot", scopes=["public"])
+    hidden = await save(api, content="hidden", owner="user:zhao", supersedes=old["id"])
 
     answer = await api.post(f"/api/operations/{old['operation_id']}/undo", json={"agent_id": "bot"})
 
@@ -45,7 +45,7 @@ async def test_an_undo_names_only_the_referring_records_that_the_caller_sees(api
 
 
 async def test_an_undo_that_would_leave_a_record_that_says_nothing_is_refused(api: httpx.AsyncClient) -> None:
-    record = await saved(api, task="said here")
+    record = await save(api, task="said here")
     path = f"/api/knowledge/{record['id']}"
     moved = (await api.patch(path, json={"content": "said there"})).json()
     await api.patch(path, json={"task": ""})
@@ -57,7 +57,7 @@ async def test_an_undo_that_would_leave_a_record_that_says_nothing_is_refused(ap
 
 
 async def test_a_body_of_a_delete_names_the_caller_and_the_version(api: httpx.AsyncClient) -> None:
-    record = await saved(api, user_id="li", content="mine")
+    record = await save(api, user_id="li", content="mine")
     path = f"/api/knowledge/{record['id']}"
 
     theirs = await api.request("DELETE", path, json={"user_id": "wang"})
@@ -69,7 +69,7 @@ async def test_a_body_of_a_delete_names_the_caller_and_the_version(api: httpx.As
 
 
 async def test_upkeep_is_not_for_named_callers_and_stays_within_its_account(api: httpx.AsyncClient) -> None:
-    await saved(api, content="one")
+    await save(api, content="one")
 
     named = await api.post("/api/maintenance/reindex", params={"user_id": "wang"})
     elsewhere = await api.post("/api/maintenance/reindex", params={"account": "elsewhere"})
@@ -81,7 +81,7 @@ async def test_upkeep_is_not_for_named_callers_and_stays_within_its_account(api:
 
 
 async def test_who_names_only_a_project_finds_what_it_saves(api: httpx.AsyncClient) -> None:
-    record = await saved(api, project_id="atlas", content="for the project")
+    record = await save(api, project_id="atlas", content="for the project")
 
     again = await api.post("/api/knowledge", json={"project_id": "atlas", "content": "for the project"})
 
@@ -92,7 +92,7 @@ async def test_who_names_only_a_project_finds_what_it_saves(api: httpx.AsyncClie
 
 async def test_an_id_of_200_characters_owns_lists_and_is_imported_again(api: httpx.AsyncClient) -> None:
     name = "x" * 200
-    record = await saved(api, user_id=name, content="mine")
+    record = await save(api, user_id=name, content="mine")
     exported = (await api.get("/api/knowledge/export")).content
 
     listed = await api.get("/api/knowledge", params={"owner": f"user:{name}"})
@@ -108,8 +108,8 @@ async def test_an_id_of_200_characters_owns_lists_and_is_imported_again(api: htt
 
 
 async def test_before_a_record_was_replaced_only_the_old_one_stands(api: httpx.AsyncClient) -> None:
-    old = await saved(api, content="limit is 100", valid_from="2020-01-01")
-    new = await saved(api, content="limit is 500", supersedes=old["id"])
+    old = await save(api, content="limit is 100", valid_from="2020-01-01")
+    new = await save(api, content="limit is 500", supersedes=old["id"])
 
     before = await api.get("/api/knowledge/search", params={"q": "limit", "as_of": iso(1_600_000_000)})
     now = await api.get("/api/knowledge/search", params={"q": "limit"})

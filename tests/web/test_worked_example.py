@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.e2e.server_process import ROOT
-from tests.web.conftest import Saved
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -15,7 +15,7 @@ QUESTION = "reset the guest router password"
 ROW = re.compile(r"^\| ([ABC]): [^|]*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (\d) \|$", re.MULTILINE)
 
 
-async def test_the_page_shows_what_a_search_computes(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_the_page_shows_what_a_search_computes(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     page = (ROOT / "docs/explanation/finding.md").read_text("utf-8")
     shown = {name: tuple(map(float, figures)) for name, *figures in ROW.findall(page)}
 
@@ -25,15 +25,15 @@ async def test_the_page_shows_what_a_search_computes(api: httpx.AsyncClient, sav
         body = {**goal, "outcome": "success", "used": [used], "wrong": list(wrong)}
         assert (await api.post("/api/knowledge/outcome", json=body)).status_code == 200
 
-    first = (await saved("Hold the button for ten seconds.", task="Reset the router password"))["id"]
-    other = (await saved("Use the printer at the door.", task="Print the guest list"))["id"]
+    first = (await save_record("Hold the button for ten seconds.", task="Reset the router password"))["id"]
+    other = (await save_record("Use the printer at the door.", task="Print the guest list"))["id"]
     for number in range(6):
         await reach_goal(number, first)
     # A record counts as newer from half a second on.
     await asyncio.sleep(0.6)
-    newer = (await saved("Open the app, then its settings.", task="Reset the guest router password in the new app"))[
-        "id"
-    ]
+    newer = (
+        await save_record("Open the app, then its settings.", task="Reset the guest router password in the new app")
+    )["id"]
     for number in range(6, 9):
         await reach_goal(number, newer)
     await reach_goal(9, newer, first)

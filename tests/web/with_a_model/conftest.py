@@ -9,7 +9,7 @@ from tests.fakes.queued_chat import Answer, LiveScriptChat, QueuedChat
 
 @pytest.fixture
 def script() -> list[Answer]:
-    """What the model will answer, in order; a test fills it."""
+    """The answers of the model, in order; a test fills it."""
     return []
 
 
@@ -19,5 +19,5 @@ def model(script: list[Answer]) -> QueuedChat:
 
 
 @pytest.fixture
-def world(model: ChatModel) -> Overrides:
+def overrides(model: ChatModel) -> Overrides:
     return Overrides(llm=model)

@@ -11,12 +11,20 @@ from knowhub.cli.importers.writing import ImportWriter
 from knowhub.conversations.messages import Message
 from knowhub.core.request_context import caller_context
 from tests.fakes.queued_chat import Answer
-from tests.web.with_a_model.test_memories_with_a_model import LI, MOVED, changing, commit, memories, session_of, until
+from tests.web.with_a_model.test_memories_with_a_model import (
+    LI,
+    MOVED,
+    answer_with_change,
+    commit_session,
+    get_session,
+    list_memories,
+    wait_until,
+)
 
 pytestmark = pytest.mark.anyio
 
 
-async def write(hub: Hub, *said: str) -> str:
+async def import_sessions(hub: Hub, *said: str) -> str:
     """Import a session for each text, and return the id of the import."""
     writer = ImportWriter(hub, caller_context(LI, "user:local"), Counter(), lambda _: None)
     await writer.write_conversations(
@@ -31,42 +39,47 @@ async def undo(api: httpx.AsyncClient, name: str, **fields: bool) -> httpx.Respo
 
 
 async def is_read(api: httpx.AsyncClient) -> bool:
-    return bool((await session_of(api))["by_model"])
+    return bool((await get_session(api))["by_model"])
 
 
 async def test_what_a_model_learnt_from_an_import_is_undone_with_it(
     api: httpx.AsyncClient, hub: Hub, script: list[Answer]
 ) -> None:
-    script.append(changing(statement="Has a cat called Pixel.", category="entities", said="Pixel"))
-    import_id = await write(hub, MOVED)
-    await until(lambda: is_read(api))
-    assert "Has a cat called Pixel." in await memories(api)
+    script.append(answer_with_change(statement="Has a cat called Pixel.", category="entities", said="Pixel"))
+    import_id = await import_sessions(hub, MOVED)
+    await wait_until(lambda: is_read(api))
+    assert "Has a cat called Pixel." in await list_memories(api)
     undone = await undo(api, import_id)
 
     assert (undone.status_code, len(undone.json()["undone"])) == (200, 2)
-    assert await memories(api) == {}
+    assert await list_memories(api) == {}
 
 
 async def test_what_a_model_learns_from_a_later_turn_does_not_belong_to_the_import(
     api: httpx.AsyncClient, hub: Hub, script: list[Answer]
 ) -> None:
-    script += [{"changes": []}, changing(statement="Has a dog called Byte.", category="entities", said="Byte")]
-    import_id = await write(hub, MOVED)
-    await until(lambda: is_read(api))
+    script += [
+        {"changes": []},
+        answer_with_change(statement="Has a dog called Byte.", category="entities", said="Byte"),
+    ]
+    import_id = await import_sessions(hub, MOVED)
+    await wait_until(lambda: is_read(api))
 
-    await commit(api, "s1", {"role": "user", "content": "My dog is called Byte.", "message_id": "m1"})
+    await commit_session(api, "s1", {"role": "user", "content": "My dog is called Byte.", "message_id": "m1"})
 
     refused = await undo(api, import_id)
     assert refused.status_code == 409
-    assert "Has a dog called Byte." in await memories(api)
+    assert "Has a dog called Byte." in await list_memories(api)
 
 
 async def test_an_import_of_any_size_is_undone_with_what_came_later(
     api: httpx.AsyncClient, hub: Hub, script: list[Answer]
 ) -> None:
     script += [{"changes": []}] * 200
-    import_id = await write(hub, *(f"I prefer tea number {number}." for number in range(101)), "I live in Rome.")
-    await commit(api, "later", "I live in Oslo.")
+    import_id = await import_sessions(
+        hub, *(f"I prefer tea number {number}." for number in range(101)), "I live in Rome."
+    )
+    await commit_session(api, "later", "I live in Oslo.")
     alone = (await hub.store.group("default", import_id))[0].operation_id
 
     assert (await undo(api, alone)).status_code == 200
@@ -76,4 +89,4 @@ async def test_an_import_of_any_size_is_undone_with_what_came_later(
     assert whole.status_code == 200
     assert len(whole.json()["undone"]) > 101
     assert alone not in whole.json()["undone"]
-    assert await memories(api) == {}
+    assert await list_memories(api) == {}

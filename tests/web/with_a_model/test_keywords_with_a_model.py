@@ -9,13 +9,13 @@ import pytest
 
 from knowhub.core.language_models import ChatRequest
 from tests.fakes.scripted_chat import Answer, ScriptedChat, ambiguous, jump_to, match, missing
-from tests.web.trees import info, keyword, names
+from tests.web.trees import create_info, create_keyword, list_names
 
 pytestmark = pytest.mark.anyio
 
 
-class Reading(ScriptedChat):
-    """Reads its script as it is when it is asked."""
+class LiveScriptChat(ScriptedChat):
+    """Reads its script when it is asked, so that a test may fill it later."""
 
     def __init__(self, script: list[Answer]) -> None:
         super().__init__()
@@ -24,10 +24,10 @@ class Reading(ScriptedChat):
 
 @pytest.fixture
 def model(script: list[Answer]) -> ScriptedChat:
-    return Reading(script)
+    return LiveScriptChat(script)
 
 
-def deciding(action: str, idx: int) -> Answer:
+def answer_dedup_check(action: str, idx: int) -> Answer:
     def answer(question: ChatRequest) -> Mapping[str, Any]:
         assert question.function == "dedup_check"
         return {"action": action, "node_id": idx, "reason": "the same"}
@@ -43,9 +43,9 @@ async def search(api: httpx.AsyncClient, q: str, **params: str) -> dict[str, Any
 async def test_a_question_is_answered_by_a_walk_down_the_tree(
     api: httpx.AsyncClient, script: list[Answer], model: ScriptedChat
 ) -> None:
-    languages = await keyword(api, "编程语言")
-    python = await keyword(api, "Python", languages["id"])
-    await info(api, "GIL", python["id"])
+    languages = await create_keyword(api, "编程语言")
+    python = await create_keyword(api, "Python", languages["id"])
+    await create_info(api, "GIL", python["id"])
     script += [jump_to("编程语言"), match("Python", reason="the snake")]
 
     found = await search(api, "那门用缩进的语言")
@@ -57,7 +57,7 @@ async def test_a_question_is_answered_by_a_walk_down_the_tree(
 
 
 async def test_a_model_may_be_undecided_or_find_nothing(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    fruit, company = await keyword(api, "苹果 (fruit)"), await keyword(api, "苹果 (company)")
+    fruit, company = await create_keyword(api, "苹果 (fruit)"), await create_keyword(api, "苹果 (company)")
     script += [ambiguous(fruit["name"], company["name"]), missing("香蕉")]
 
     either = await search(api, "那个被咬了一口的")
@@ -77,7 +77,7 @@ async def test_a_model_may_be_undecided_or_find_nothing(api: httpx.AsyncClient, 
 async def test_a_search_survives_the_model(
     api: httpx.AsyncClient, script: list[Answer], failure: Exception, reason: str
 ) -> None:
-    shown = await keyword(api, "Python")
+    shown = await create_keyword(api, "Python")
     script.append(failure)
 
     found = await search(api, "which language has a GIL")
@@ -87,7 +87,7 @@ async def test_a_search_survives_the_model(
 
 
 async def test_a_keyword_finds_its_own_parent(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    languages = await keyword(api, "编程语言")
+    languages = await create_keyword(api, "编程语言")
     script.append(match("编程语言"))
 
     made = (await api.post("/api/keywords", json={"name": "Rust"})).json()
@@ -97,7 +97,7 @@ async def test_a_keyword_finds_its_own_parent(api: httpx.AsyncClient, script: li
 
 
 async def test_a_keyword_is_created_though_the_model_fails(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    await keyword(api, "编程语言")
+    await create_keyword(api, "编程语言")
     script.append(ValueError("garbage"))
 
     response = await api.post("/api/keywords", json={"name": "Rust"})
@@ -118,36 +118,36 @@ async def test_a_model_is_not_asked_where_the_place_is_known(
 async def test_a_double_is_answered_with_the_keyword_that_stands_and_again_to_the_same_key(
     api: httpx.AsyncClient, script: list[Answer], model: ScriptedChat, action: str
 ) -> None:
-    python = await keyword(api, "Python")
-    script.append(deciding(action, 1))
+    python = await create_keyword(api, "Python")
+    script.append(answer_dedup_check(action, 1))
     body = {"name": "PYTHON", "aliases": ["蟒蛇"], "llm_dedup_check": True}
 
     response = await api.post("/api/keywords", json=body, headers={"Idempotency-Key": "k"})
     asked = len(model.questions)
-    script.append(deciding(action, 1))
+    script.append(answer_dedup_check(action, 1))
     again = await api.post("/api/keywords", json=body, headers={"Idempotency-Key": "k"})
 
     told = response.json()
     assert (response.status_code, told["id"], told["decided"]["dedup"]) == (200, python["id"], action)
     assert response.headers["location"] == f"/api/keywords/{python['id']}"
     assert (again.status_code, again.json(), asked) == (200, told, 1)
-    assert await names(api, "/api/keywords/root/children") == ["Python"]
+    assert await list_names(api, "/api/keywords/root/children") == ["Python"]
 
 
 async def test_a_namesake_that_is_another_thing_is_created(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    await keyword(api, "苹果")
-    script += [deciding("create_new", 1)]
+    await create_keyword(api, "苹果")
+    script += [answer_dedup_check("create_new", 1)]
 
     response = await api.post("/api/keywords", json={"name": "苹果", "parent_id": "root", "llm_dedup_check": True})
 
     assert (response.status_code, response.json()["decided"]["dedup"]) == (201, "create_new")
-    assert await names(api, "/api/keywords/root/children") == ["苹果", "苹果"]
+    assert await list_names(api, "/api/keywords/root/children") == ["苹果", "苹果"]
 
 
 async def test_several_of_one_name_are_told_apart_where_that_is_asked_for(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
-    made = [await keyword(api, "苹果", (await keyword(api, top))["id"]) for top in ("水果", "公司")]
+    made = [await create_keyword(api, "苹果", (await create_keyword(api, top))["id"]) for top in ("水果", "公司")]
     script.append(lambda _: {"action": "match", "node_id": 2, "reason": "the phone"})
 
     found = await search(api, "苹果", llm_disambiguate="true")
@@ -158,16 +158,16 @@ async def test_several_of_one_name_are_told_apart_where_that_is_asked_for(
 async def test_infos_are_linked_to_all_that_they_name_when_the_model_fails(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
-    await keyword(api, "Python")
+    await create_keyword(api, "Python")
     script.append(TimeoutError())
 
-    made = await info(api, "Python 3.13", auto_link=True)
+    made = await create_info(api, "Python 3.13", auto_link=True)
 
     assert (made["degraded"], [item["relation"] for item in made["decided"]["linked"]]) == (["llm"], ["RELATED"])
 
 
 async def test_a_plan_of_rules_stands_when_the_model_fails(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    first, second = await keyword(api, "日志", description="kept"), await keyword(api, "日志")
+    first, second = await create_keyword(api, "日志", description="kept"), await create_keyword(api, "日志")
     script.append(ValueError("garbage"))
 
     plan = (await api.post("/api/keywords/reorganize", json={})).json()
@@ -176,8 +176,8 @@ async def test_a_plan_of_rules_stands_when_the_model_fails(api: httpx.AsyncClien
     assert [(step["source"]["id"], step["into"]["id"]) for step in plan["steps"]] == [(second["id"], first["id"])]
 
 
-async def missed(api: httpx.AsyncClient, count: int, **params: str) -> list[dict[str, Any]]:
-    """Return the queue when it has so many rows: they are written after the answer."""
+async def wait_for_missed(api: httpx.AsyncClient, count: int, **params: str) -> list[dict[str, Any]]:
+    """Wait until the queue has `count` rows, which are written after the answer, and return them."""
     rows: list[dict[str, Any]] = []
     for _ in range(200):
         rows = (await api.get("/api/keywords/missed", params=params)).json()["results"]
@@ -190,12 +190,12 @@ async def missed(api: httpx.AsyncClient, count: int, **params: str) -> list[dict
 async def test_what_a_model_did_not_find_waits_until_it_is_accepted(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
-    fruit = await keyword(api, "水果")
-    await keyword(api, "苹果", fruit["id"])
+    fruit = await create_keyword(api, "水果")
+    await create_keyword(api, "苹果", fruit["id"])
     script += [jump_to("水果"), missing("香蕉")]
     await search(api, "那根弯弯的")
 
-    (row,) = await missed(api, 1)
+    (row,) = await wait_for_missed(api, 1)
     assert (row["query"], row["suggested_parent_id"], row["suggested_name"], row["count"]) == (
         "那根弯弯的",
         fruit["id"],
@@ -206,9 +206,9 @@ async def test_what_a_model_did_not_find_waits_until_it_is_accepted(
 
     assert (accepted.status_code, accepted.json()["name"], accepted.json()["parent_id"]) == (201, "香蕉", fruit["id"])
     assert (await search(api, "那根弯弯的"))["node"]["id"] == accepted.json()["id"]
-    assert await missed(api, 0) == []
+    assert await wait_for_missed(api, 0) == []
     await api.post(f"/api/operations/{accepted.json()['operation_id']}/undo", json={})
-    assert [item["id"] for item in await missed(api, 1)] == [row["id"]]
+    assert [item["id"] for item in await wait_for_missed(api, 1)] == [row["id"]]
     assert [item["op"] for item in (await api.get("/api/operations")).json()["results"]].count(
         "note_missed_keyword"
     ) == 0
@@ -217,29 +217,29 @@ async def test_what_a_model_did_not_find_waits_until_it_is_accepted(
 async def test_a_missed_query_is_counted_placed_elsewhere_or_dismissed_for_good(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
-    await keyword(api, "水果")
+    await create_keyword(api, "水果")
     script += [missing("香蕉"), missing("梨"), missing("梨"), missing("梨")]
     await search(api, "那根弯弯的")
-    await missed(api, 1)
+    await wait_for_missed(api, 1)
     await search(api, "那个有核的", user_id="li")
-    both = await missed(api, 2)
+    both = await wait_for_missed(api, 2)
 
     assert [row["query"] for row in both] == ["那个有核的", "那根弯弯的"]
     dismissed = await api.delete("/api/keywords/missed", params={"id": both[0]["id"]})
-    assert (dismissed.status_code, len(await missed(api, 1))) == (200, 1)
+    assert (dismissed.status_code, len(await wait_for_missed(api, 1))) == (200, 1)
     await search(api, "那个有核的", user_id="li")
     elsewhere = await api.post(
         "/api/keywords/missed", json={"id": both[1]["id"], "name": "Banana", "parent_id": "水果"}
     )
     assert (elsewhere.json()["name"], elsewhere.json()["aliases"]) == ("Banana", ["那根弯弯的"])
-    assert await missed(api, 0) == []
+    assert await wait_for_missed(api, 0) == []
     assert (await api.delete("/api/keywords/missed", params={"id": both[0]["id"]})).status_code == 404
 
 
 async def test_a_failed_walk_is_no_missed_query(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    await keyword(api, "水果")
+    await create_keyword(api, "水果")
     script += [TimeoutError(), missing("梨")]
     await search(api, "failed")
     await search(api, "found nothing")
 
-    assert [row["query"] for row in await missed(api, 1)] == ["found nothing"]
+    assert [row["query"] for row in await wait_for_missed(api, 1)] == ["found nothing"]

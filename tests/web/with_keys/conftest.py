@@ -19,11 +19,11 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """Return a clock for the file whose `world` has it; the others' hubs have the real one."""
+    """Return a clock for files whose `overrides` use it; other hubs have the real clock."""
     return FakeClock()
 
 
 @pytest.fixture
-async def hub(settings: Settings, world: Overrides) -> AsyncIterator[Hub]:
-    async with open_hub(settings, world, maintain=False) as opened:
+async def hub(settings: Settings, overrides: Overrides) -> AsyncIterator[Hub]:
+    async with open_hub(settings, overrides, maintain=False) as opened:
         yield opened

@@ -13,37 +13,37 @@ KEYS = "/api/admin/keys"
 ROOT = key_headers(ROOT_KEY)
 
 
-async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, beside: httpx.AsyncClient) -> None:
+async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, second_server: httpx.AsyncClient) -> None:
     key = await issue_key(hub, KeyHolder("li"))
 
-    answer = await beside.get("/api/knowledge", headers=key_headers(text_of(key)))
+    answer = await second_server.get("/api/knowledge", headers=key_headers(text_of(key)))
 
     assert answer.status_code == 200
 
 
 async def test_a_key_opens_nothing_beside_as_soon_as_it_is_revoked_or_replaced(
-    api: httpx.AsyncClient, hub: Hub, beside: httpx.AsyncClient
+    api: httpx.AsyncClient, hub: Hub, second_server: httpx.AsyncClient
 ) -> None:
     revoked, replaced = await issue_key(hub, KeyHolder("li")), await issue_key(hub, KeyHolder("chen"))
     texts = [text_of(revoked), text_of(replaced)]
-    before = [(await beside.get("/api/knowledge", headers=key_headers(text))).status_code for text in texts]
+    before = [(await second_server.get("/api/knowledge", headers=key_headers(text))).status_code for text in texts]
 
     await api.delete(f"{KEYS}/{revoked.key.key_id}", headers=ROOT)
-    first = await beside.get("/api/knowledge", headers=key_headers(texts[0]))
+    first = await second_server.get("/api/knowledge", headers=key_headers(texts[0]))
     await api.post(f"{KEYS}/{replaced.key.key_id}/rotate", headers=ROOT)
-    second = await beside.get("/api/knowledge", headers=key_headers(texts[1]))
+    second = await second_server.get("/api/knowledge", headers=key_headers(texts[1]))
 
     assert before == [200, 200]
     assert [first.status_code, second.status_code] == [401, 401]
 
 
-async def test_the_list_of_keys_and_a_keys_account_are_known_beside(hub: Hub, beside: httpx.AsyncClient) -> None:
+async def test_the_list_of_keys_and_a_keys_account_are_known_beside(hub: Hub, second_server: httpx.AsyncClient) -> None:
     first = await issue_key(hub, KeyHolder("li"))
-    listed = await beside.get(KEYS, headers=ROOT)
+    listed = await second_server.get(KEYS, headers=ROOT)
     other = await issue_key(hub, KeyHolder("li"), account="acme")
 
     # The root key names a key without its account, which is looked up.
-    ended = await beside.delete(f"{KEYS}/{other.key.key_id}", headers=ROOT)
+    ended = await second_server.delete(f"{KEYS}/{other.key.key_id}", headers=ROOT)
 
     assert [key["key_id"] for key in listed.json()["results"]] == [first.key.key_id]
     assert ended.status_code == 200

@@ -52,13 +52,13 @@ CASES = [
 
 
 @pytest.fixture
-def world(clock: FakeClock) -> Overrides:
+def overrides(clock: FakeClock) -> Overrides:
     return Overrides(clock=clock, files=RealFileSystem())
 
 
 @pytest.fixture
 async def keys(hub: Hub, clock: FakeClock) -> dict[str, str | None]:
-    """Return a key of every kind of caller; the owner owns what the project `atlas` sees."""
+    """Return a key for every kind of caller; the owner owns the rows that the project `atlas` sees."""
     atlas = KeyHolder("li", project_ids=("atlas",))
     revoked = await issue_key(hub, atlas)
     await hub.identity.revoke(root_caller(), revoked.key.key_id)
@@ -81,7 +81,7 @@ async def keys(hub: Hub, clock: FakeClock) -> dict[str, str | None]:
 
 
 @pytest.fixture
-async def made(api: httpx.AsyncClient, hub: Hub, keys: dict[str, str | None]) -> RowMaker:
+async def row_maker(api: httpx.AsyncClient, hub: Hub, keys: dict[str, str | None]) -> RowMaker:
     return RowMaker(api, hub, str(keys["owner"]))
 
 
@@ -98,14 +98,14 @@ async def test_every_route_has_its_row(app: FastAPI) -> None:
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)
 async def test_who_is_answered_what(
-    method: str, path: str, row: RouteRequest, made: RowMaker, keys: dict[str, str | None]
+    method: str, path: str, row: RouteRequest, row_maker: RowMaker, keys: dict[str, str | None]
 ) -> None:
     ids: dict[str, str] = {}
 
     for who in EVERYBODY:
         # What is only read is there for all of them; what a request may change, each finds as it was.
-        ids = ids if ids and method == "GET" else await made.rows(path, row)
-        answer = await made.ask(method, path, row, ids, keys[who])
+        ids = ids if ids and method == "GET" else await row_maker.rows(path, row)
+        answer = await row_maker.ask(method, path, row, ids, keys[who])
         refused = REFUSED[row.need].get(who)
 
         assert answer.status_code == (refused or row.status), (who, answer.text)
@@ -117,36 +117,37 @@ async def test_who_is_answered_what(
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)
 async def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(
-    method: str, path: str, row: RouteRequest, made: RowMaker, keys: dict[str, str | None]
+    method: str, path: str, row: RouteRequest, row_maker: RowMaker, keys: dict[str, str | None]
 ) -> None:
-    ids = await made.rows(path, row)
-    missing = {name: _of_nothing(row_id) for name, row_id in ids.items()}
+    ids = await row_maker.rows(path, row)
+    missing = {name: _make_unknown_id(row_id) for name, row_id in ids.items()}
     # Who sees a row and may not change it is told that it is there.
     told = {"writer", *(("reader",) if row.reader_is_told else ())} if row.need is Need.OWNERSHIP else set()
 
     for who in REFUSED[row.need].keys() - told:
-        there = await made.ask(method, path, row, ids, keys[who])
-        nothing = await made.ask(method, path, row, missing, keys[who])
+        there = await row_maker.ask(method, path, row, ids, keys[who])
+        nothing = await row_maker.ask(method, path, row, missing, keys[who])
 
         assert there.status_code == nothing.status_code, who
-        assert _without(there.content, ids) == _without(nothing.content, missing), who
+        assert _replace_ids(there.content, ids) == _replace_ids(nothing.content, missing), who
         assert there.headers == nothing.headers, who
 
 
 async def test_what_a_request_refers_to_is_missing_in_the_same_words_whether_it_is_hidden_or_not_there(
-    made: RowMaker, keys: dict[str, str | None]
+    row_maker: RowMaker, keys: dict[str, str | None]
 ) -> None:
     hidden = {
-        name: (await made.rows(f"{{{name}}}", RouteRequest(Need.KEY)))[name] for name in ("knowledge_id", "keyword_id")
+        name: (await row_maker.rows(f"{{{name}}}", RouteRequest(Need.KEY)))[name]
+        for name in ("knowledge_id", "keyword_id")
     }
-    own = await RowMaker(made.api, made.hub, str(keys["stranger"]), ("user:owner",)).rows(
+    own = await RowMaker(row_maker.api, row_maker.hub, str(keys["stranger"]), ("user:owner",)).rows(
         "{keyword_id}{info_id}", RouteRequest(Need.KEY)
     )
-    missing = {name: _of_nothing(row_id) for name, row_id in hidden.items()}
+    missing = {name: _make_unknown_id(row_id) for name, row_id in hidden.items()}
 
     for method, path, body in _references(own):
         answers = [
-            await made.api.request(
+            await row_maker.api.request(
                 method,
                 path.format(**ids),
                 json=None if body is None else body(ids),
@@ -156,12 +157,12 @@ async def test_what_a_request_refers_to_is_missing_in_the_same_words_whether_it_
         ]
 
         assert answers[0].status_code == answers[1].status_code in {200, 404, 409, 422}, (path, answers[0].text)
-        assert _without(answers[0].content, hidden) == _without(answers[1].content, missing), path
+        assert _replace_ids(answers[0].content, hidden) == _replace_ids(answers[1].content, missing), path
         assert (answers[0].status_code == 200) == (path in {f"{KNOWLEDGE}/batch_update", f"{KNOWLEDGE}/outcome"}), path
 
 
 def _references(own: Ids) -> list[tuple[str, str, Body | None]]:
-    """Return requests on what is the caller's own, or new, each of which refers to a row by its id."""
+    """Return requests on rows of the caller, or on new rows, each of which refers to another row by id."""
     keyword, info = f"{KEYWORDS}/{own['keyword_id']}", f"{INFOS}/{own['info_id']}"
     named = {"name": "refers", "llm_auto_place": False}
 
@@ -190,11 +191,11 @@ def _vote(knowledge_id: str) -> dict[str, object]:
     return {"knowledge_id": knowledge_id, "is_helpful": True}
 
 
-def _of_nothing(row_id: str) -> str:
+def _make_unknown_id(row_id: str) -> str:
     return row_id[:-1] + ("0" if row_id[-1] != "0" else "1")
 
 
-def _without(content: bytes, ids: Ids) -> bytes:
+def _replace_ids(content: bytes, ids: Ids) -> bytes:
     for name, row_id in ids.items():
         content = content.replace(row_id.encode(), name.encode())
     return content

@@ -11,12 +11,12 @@ from knowhub.identity.model import KeyHolder
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.keys import ROOT_KEY, issue_key, key_headers, text_of
-from tests.web.sessions import COMMIT, NODES, said
+from tests.web.sessions import COMMIT, NODES, user_messages
 
 pytestmark = pytest.mark.anyio
 
 SESSION = "ctx://default/users/li/sessions/s-1"
-BODY = {"session_id": "s-1", "messages": said("请以后都用中文回答我。")}
+BODY = {"session_id": "s-1", "messages": user_messages("请以后都用中文回答我。")}
 READS: list[tuple[str, dict[str, str]]] = [
     ("/api/context/search", {"q": "中文"}),
     ("/api/context/read", {"uri": SESSION}),
@@ -38,7 +38,7 @@ WRITES: list[tuple[str, str, dict[str, str], dict[str, Any] | None]] = [
 
 
 @pytest.fixture
-def world() -> Overrides:
+def overrides() -> Overrides:
     return Overrides(files=RealFileSystem())
 
 

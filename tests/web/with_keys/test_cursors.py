@@ -10,7 +10,7 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.keys import ROOT_KEY, issue_key_text
-from tests.web.conftest import Opened, client_of
+from tests.web.conftest import OpenServer, client_of
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def chen(hub: Hub) -> dict[str, str]:
     return {"X-API-Key": await issue_key_text(hub, "chen")}
 
 
-async def saved(api: httpx.AsyncClient, path: str, who: Mapping[str, str], *contents: str, scope: str) -> list[str]:
+async def save(api: httpx.AsyncClient, path: str, who: Mapping[str, str], *contents: str, scope: str) -> list[str]:
     made = []
     for content in contents:
         answer = await api.post(path, json={"content": content, "scopes": [scope]}, headers=who)
@@ -44,7 +44,7 @@ async def page(api: httpx.AsyncClient, path: str, who: Mapping[str, str], **para
     return told
 
 
-def ids(told: Mapping[str, Any]) -> list[str]:
+def list_ids(told: Mapping[str, Any]) -> list[str]:
     return [result["id"] for result in told["results"]]
 
 
@@ -52,8 +52,8 @@ def ids(told: Mapping[str, Any]) -> list[str]:
 async def test_no_cursor_is_a_place_among_rows_that_its_caller_does_not_see(
     api: httpx.AsyncClient, li: dict[str, str], chen: dict[str, str], path: str
 ) -> None:
-    await saved(api, path, li, *map(str, range(7)), scope="user:li")
-    await saved(api, path, chen, "first", "second", scope="public")
+    await save(api, path, li, *map(str, range(7)), scope="user:li")
+    await save(api, path, chen, "first", "second", scope="public")
 
     cursor = (await page(api, path, chen, limit=1))["next_cursor"]
     made_up = [(await api.get(path, params={"cursor": str(place)}, headers=chen)).status_code for place in range(12)]
@@ -66,31 +66,31 @@ async def test_no_cursor_is_a_place_among_rows_that_its_caller_does_not_see(
 async def test_a_list_goes_on_from_a_row_that_was_deleted_or_hidden_between_two_pages(
     api: httpx.AsyncClient, hub: Hub, li: dict[str, str], chen: dict[str, str], path: str
 ) -> None:
-    rows = await saved(api, path, li, *map(str, range(8)), scope="public")
+    rows = await save(api, path, li, *map(str, range(8)), scope="public")
     first = await page(api, path, chen, limit=3)
     await api.delete(f"{path}/{rows[5]}", headers=li)
-    await saved(api, path, li, "later", scope="public")
+    await save(api, path, li, "later", scope="public")
 
     second = await page(api, path, chen, limit=2, cursor=first["next_cursor"])
     await api.patch(f"{path}/{rows[3]}", json={"scopes": ["user:owner"]}, headers=li)
     third = await page(api, path, chen, limit=9, cursor=second["next_cursor"])
 
-    assert [ids(first), ids(second), ids(third)] == [rows[:4:-1], [rows[4], rows[3]], rows[2::-1]]
+    assert [list_ids(first), list_ids(second), list_ids(third)] == [rows[:4:-1], [rows[4], rows[3]], rows[2::-1]]
     assert third["next_cursor"] is None
 
 
 @pytest.mark.parametrize("path", LISTS)
 async def test_another_process_and_a_later_one_go_on_with_a_cursor(
-    api: httpx.AsyncClient, hub: Hub, chen: dict[str, str], another: Opened, path: str
+    api: httpx.AsyncClient, hub: Hub, chen: dict[str, str], open_second_server: OpenServer, path: str
 ) -> None:
-    rows = await saved(api, path, chen, *map(str, range(4)), scope="public")
+    rows = await save(api, path, chen, *map(str, range(4)), scope="public")
     first = await page(api, path, chen, limit=2)
 
-    async with another() as beside:
-        there = ids(await page(beside, path, chen, cursor=first["next_cursor"]))
+    async with open_second_server() as beside:
+        there = list_ids(await page(beside, path, chen, cursor=first["next_cursor"]))
     compacted = await api.post("/api/maintenance/compact?undo_retention_days=0", headers={"X-API-Key": ROOT_KEY})
-    async with another() as later:
-        afterwards = ids(await page(later, path, chen, cursor=first["next_cursor"]))
+    async with open_second_server() as later:
+        afterwards = list_ids(await page(later, path, chen, cursor=first["next_cursor"]))
 
     assert compacted.status_code == 200
     assert [there, afterwards] == [rows[1::-1]] * 2
@@ -100,7 +100,7 @@ async def test_another_process_and_a_later_one_go_on_with_a_cursor(
 async def test_a_cursor_opens_no_other_list_and_no_other_account(
     api: httpx.AsyncClient, hub: Hub, chen: dict[str, str], path: str
 ) -> None:
-    await saved(api, path, chen, "1", "2", scope="public")
+    await save(api, path, chen, "1", "2", scope="public")
     elsewhere = {"X-API-Key": await issue_key_text(hub, "chen", account="elsewhere")}
     cursor = (await page(api, path, chen, limit=1))["next_cursor"]
 
@@ -119,7 +119,7 @@ async def test_a_restart_gives_the_same_cursor_for_the_same_page(settings: Setti
     for number in range(3):
         async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
             if number == 0:
-                await saved(api, LISTS[0], root, "1", "2", scope="public")
+                await save(api, LISTS[0], root, "1", "2", scope="public")
             told.append((await page(api, LISTS[0], root, limit=1))["next_cursor"])
 
     assert len(set(told)) == 1

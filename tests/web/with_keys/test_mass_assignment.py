@@ -83,7 +83,7 @@ CASES = [
 
 
 @pytest.fixture
-def world() -> Overrides:
+def overrides() -> Overrides:
     return Overrides(files=RealFileSystem())
 
 
@@ -116,12 +116,12 @@ async def test_no_write_route_takes_what_is_the_servers_to_say(
 
 
 async def _list_writes(hub: Hub) -> list[str]:
-    """Return the operations so far. That a key was used is noted behind its first request, and is no write of it."""
+    """Return the operations so far, without the first-use note of a key, which its request does not write."""
     return [operation.operation_id async for operation in hub.store.operations("default") if operation.op != uses.OP]
 
 
 def _with(body: Any, field: str, value: object) -> list[Any]:  # noqa: ANN401 -- any body
-    """Return the body with a field that it does not have: at its top, and in the first of its items."""
+    """Return copies of the body with another field: at the top, and in its first item."""
     if isinstance(body, bytes):
         return [orjson.dumps(orjson.loads(body) | {field: value})]
     tampered = [{**body, field: value}]

@@ -29,13 +29,13 @@ async def ask(
     return told
 
 
-async def sharing_an_agent(hub: Hub) -> tuple[Key, Key]:
+async def issue_agent_keys(hub: Hub) -> tuple[Key, Key]:
     li, wang = [text_of(await issue_key(hub, KeyHolder(user, "coder"))) for user in ("li", "wang")]
     return {"X-API-Key": li}, {"X-API-Key": wang}
 
 
-async def rows_of_each_kind(api: httpx.AsyncClient, who: Key, user: str) -> list[str]:
-    """Save a row of each kind that only `user` sees, and return their ids."""
+async def save_row_of_each_kind(api: httpx.AsyncClient, who: Key, user: str) -> list[str]:
+    """Save a row of each kind that only `user` sees, and return the ids."""
     own = {"owner": f"user:{user}", "scopes": [f"user:{user}"]}
     record = await ask(api, who, "POST", KNOWLEDGE, {"content": "secret", **own})
     keyword = await ask(api, who, "POST", KEYWORDS, {"name": "secret", "llm_auto_place": False, **own})
@@ -48,8 +48,8 @@ async def rows_of_each_kind(api: httpx.AsyncClient, who: Key, user: str) -> list
 async def test_a_hidden_id_filters_as_one_that_never_was_also_for_who_acts_as_the_same_agent(
     api: httpx.AsyncClient, hub: Hub, more: str
 ) -> None:
-    li, wang = await sharing_an_agent(hub)
-    secret = await rows_of_each_kind(api, li, "li")
+    li, wang = await issue_agent_keys(hub)
+    secret = await save_row_of_each_kind(api, li, "li")
     path = f"{KNOWLEDGE}/{(await ask(api, li, 'POST', KNOWLEDGE, {'content': 'x', 'owner': 'user:li'}))['id']}"
     await ask(api, li, "PATCH", path, {"scopes": ["public"]})
     await ask(api, wang, "PUT", path, {"add_helpful_case": {}})
@@ -81,10 +81,10 @@ async def test_an_actor_keeps_sight_of_their_own_operations_without_the_ids_that
     assert [(item["operation_id"], item["actor"], item["subjects"]) for item in listed] == [
         (vote["operation_id"], "user:wang", [])
     ]
-    assert (listed[0]["undoable"], (await undo_tried(api, wang, listed[0])).status_code) == (False, 404)
+    assert (listed[0]["undoable"], (await preview_undo(api, wang, listed[0])).status_code) == (False, 404)
 
 
-async def undo_tried(api: httpx.AsyncClient, who: Key, entry: Mapping[str, Any]) -> httpx.Response:
+async def preview_undo(api: httpx.AsyncClient, who: Key, entry: Mapping[str, Any]) -> httpx.Response:
     path = f"{OPERATIONS}/{entry['operation_id']}/undo"
     return await api.post(path, json={"dry_run": True}, headers=dict(who))
 
@@ -96,10 +96,10 @@ async def test_an_operation_is_undoable_to_those_whom_an_undo_would_not_be_refus
     keys: dict[str, Key] = {name: {"X-API-Key": await issue_key_text(hub, name, role)} for name, role in names.items()}
     keys["root"] = {"X-API-Key": ROOT_KEY}
     keys["demoted"] = {"X-API-Key": await issue_key_text(hub, "ada")}
-    await everything_undoable(api, keys)
+    await make_undoable_operations(api, keys)
 
     told = {
-        (name, entry["seq"]): (entry["undoable"], await undo_tried(api, who, entry))
+        (name, entry["seq"]): (entry["undoable"], await preview_undo(api, who, entry))
         for name, who in keys.items()
         for entry in (await ask(api, who, "GET", OPERATIONS))["results"]
     }
@@ -115,8 +115,8 @@ async def test_an_operation_is_undoable_to_those_whom_an_undo_would_not_be_refus
     assert {item: is_told for item, (is_told, _) in told.items()} == may
 
 
-async def everything_undoable(api: httpx.AsyncClient, keys: Mapping[str, Key]) -> None:
-    """Do what stands in nobody's way, each operation on rows of its own."""
+async def make_undoable_operations(api: httpx.AsyncClient, keys: Mapping[str, Key]) -> None:
+    """Make operations that nothing blocks, each on its own rows."""
     li, chen, kai, ada, root = (keys[name] for name in ("li", "chen", "kai", "ada", "root"))
     for who in (li, chen, ada):
         await ask(api, who, "POST", KNOWLEDGE, {"content": "saved", "scopes": ["public"]})

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.anyio
 KNOWLEDGE, KEYWORDS, INFOS, OPERATIONS = "/api/knowledge", "/api/keywords", "/api/infos", "/api/operations"
 
 
-class Caller:
-    """Asks with one key."""
+class RoleCaller:
+    """Sends requests with one key."""
 
     def __init__(self, api: httpx.AsyncClient, key: str) -> None:
         self._api = api
@@ -41,28 +41,28 @@ class Caller:
 
 
 @pytest.fixture
-async def li(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await issue_key(hub, KeyHolder("li", "coder", ("atlas",), ("web",)))))
+async def li(api: httpx.AsyncClient, hub: Hub) -> RoleCaller:
+    return RoleCaller(api, text_of(await issue_key(hub, KeyHolder("li", "coder", ("atlas",), ("web",)))))
 
 
 @pytest.fixture
-async def chen(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await issue_key(hub, KeyHolder("chen", project_ids=("atlas",)))))
+async def chen(api: httpx.AsyncClient, hub: Hub) -> RoleCaller:
+    return RoleCaller(api, text_of(await issue_key(hub, KeyHolder("chen", project_ids=("atlas",)))))
 
 
 @pytest.fixture
-async def reader(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await issue_key(hub, KeyHolder("kai", project_ids=("atlas",)), Role.READER)))
+async def reader(api: httpx.AsyncClient, hub: Hub) -> RoleCaller:
+    return RoleCaller(api, text_of(await issue_key(hub, KeyHolder("kai", project_ids=("atlas",)), Role.READER)))
 
 
 @pytest.fixture
-async def admin(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, await issue_key_text(hub, "ada", Role.ADMIN))
+async def admin(api: httpx.AsyncClient, hub: Hub) -> RoleCaller:
+    return RoleCaller(api, await issue_key_text(hub, "ada", Role.ADMIN))
 
 
 @pytest.fixture
-def root(api: httpx.AsyncClient) -> Caller:
-    return Caller(api, ROOT_KEY)
+def root(api: httpx.AsyncClient) -> RoleCaller:
+    return RoleCaller(api, ROOT_KEY)
 
 
 # ── what may be given ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,7 +93,7 @@ def root(api: httpx.AsyncClient) -> Caller:
     ],
 )
 async def test_owner_and_scopes_that_are_given_are_the_keys_own(
-    li: Caller, path: str, item: dict[str, object], given: dict[str, object], status: int
+    li: RoleCaller, path: str, item: dict[str, object], given: dict[str, object], status: int
 ) -> None:
     body = {"items": [item | given]} if path.endswith("batch") else item | given
 
@@ -105,7 +105,7 @@ async def test_owner_and_scopes_that_are_given_are_the_keys_own(
 
 @pytest.mark.parametrize("path", [KNOWLEDGE, KEYWORDS, INFOS])
 async def test_who_edits_their_own_gives_it_no_scope_of_others_and_may_leave_one_that_it_has(
-    li: Caller, root: Caller, path: str
+    li: RoleCaller, root: RoleCaller, path: str
 ) -> None:
     named = {"name": "x", "llm_auto_place": False} if path == KEYWORDS else {"content": "x"}
     row = await root.ask("POST", path, 201, **named, owner="user:li", scopes=["user:li", "org:acme"])
@@ -120,7 +120,7 @@ async def test_who_edits_their_own_gives_it_no_scope_of_others_and_may_leave_one
     assert without["scopes"] == ["project:atlas"]
 
 
-async def test_undoing_gives_nobody_a_scope_that_the_key_cannot_give(li: Caller, root: Caller) -> None:
+async def test_undoing_gives_nobody_a_scope_that_the_key_cannot_give(li: RoleCaller, root: RoleCaller) -> None:
     row = await root.ask("POST", KNOWLEDGE, 201, content="x", owner="user:li", scopes=["user:li", "org:acme"])
     narrowed = await li.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", scopes=["user:li"])
 
@@ -128,7 +128,7 @@ async def test_undoing_gives_nobody_a_scope_that_the_key_cannot_give(li: Caller,
     await root.ask("POST", f"{OPERATIONS}/{narrowed['operation_id']}/undo")
 
 
-async def test_what_is_extracted_from_an_admins_talk_is_the_admins(admin: Caller) -> None:
+async def test_what_is_extracted_from_an_admins_talk_is_the_admins(admin: RoleCaller) -> None:
     spoken = [{"role": "user", "content": "请以后都用中文回答我。"}]
 
     saved = (await admin.ask("POST", f"{KNOWLEDGE}/extract", messages=spoken, trigger="user_expression"))["saved"]
@@ -136,7 +136,7 @@ async def test_what_is_extracted_from_an_admins_talk_is_the_admins(admin: Caller
     assert [(item["owner"], item["scopes"]) for item in saved] == [("user:ada", ["user:ada"])]
 
 
-async def test_the_profile_of_an_admin_is_their_own_and_not_everybodys(admin: Caller, li: Caller) -> None:
+async def test_the_profile_of_an_admin_is_their_own_and_not_everybodys(admin: RoleCaller, li: RoleCaller) -> None:
     await li.ask("POST", KNOWLEDGE, 201, content="prefers tabs", type="user_profile", owner="user:li")
     await admin.ask("POST", KNOWLEDGE, 201, content="prefers spaces", type="user_profile")
 
@@ -145,7 +145,9 @@ async def test_the_profile_of_an_admin_is_their_own_and_not_everybodys(admin: Ca
     assert [result["content"] for result in profile["results"]] == ["prefers spaces"]
 
 
-async def test_access_tells_each_role_its_rights(li: Caller, reader: Caller, admin: Caller, root: Caller) -> None:
+async def test_access_tells_each_role_its_rights(
+    li: RoleCaller, reader: RoleCaller, admin: RoleCaller, root: RoleCaller
+) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["project:atlas"])
 
     seen = [(await item.ask("GET", f"{KNOWLEDGE}/{row['id']}/access"))["caller"] for item in (reader, li, admin, root)]
@@ -158,7 +160,7 @@ async def test_access_tells_each_role_its_rights(li: Caller, reader: Caller, adm
 # ── what may be taken back ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_reader_takes_back_the_evidence_that_it_gave(li: Caller, reader: Caller) -> None:
+async def test_a_reader_takes_back_the_evidence_that_it_gave(li: RoleCaller, reader: RoleCaller) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["project:atlas"])
     at = f"{KNOWLEDGE}/{row['id']}"
     vote = await reader.ask("PUT", at, add_harmful_case={"reason": "stale"})
@@ -171,8 +173,8 @@ async def test_a_reader_takes_back_the_evidence_that_it_gave(li: Caller, reader:
 async def test_to_have_written_something_with_another_key_does_not_make_a_reader_a_writer(
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
-    writer = Caller(api, await issue_key_text(hub, "kai"))
-    demoted = Caller(api, await issue_key_text(hub, "kai", Role.READER))
+    writer = RoleCaller(api, await issue_key_text(hub, "kai"))
+    demoted = RoleCaller(api, await issue_key_text(hub, "kai", Role.READER))
     saved = await writer.ask("POST", KNOWLEDGE, 201, content="x")
 
     await demoted.ask("POST", f"{OPERATIONS}/{saved['operation_id']}/undo", 403)
@@ -180,17 +182,19 @@ async def test_to_have_written_something_with_another_key_does_not_make_a_reader
 
 
 async def test_what_an_admin_did_to_somebody_elses_record_it_undoes_as_an_admin_only(
-    api: httpx.AsyncClient, hub: Hub, li: Caller, admin: Caller
+    api: httpx.AsyncClient, hub: Hub, li: RoleCaller, admin: RoleCaller
 ) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["public"])
     edited = await admin.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", content="y")
-    demoted = Caller(api, await issue_key_text(hub, "ada"))
+    demoted = RoleCaller(api, await issue_key_text(hub, "ada"))
 
     await demoted.ask("POST", f"{OPERATIONS}/{edited['operation_id']}/undo", 403)
     await admin.ask("POST", f"{OPERATIONS}/{edited['operation_id']}/undo")
 
 
-async def test_an_import_is_undone_by_an_admin_even_where_all_of_it_is_somebodys(admin: Caller, li: Caller) -> None:
+async def test_an_import_is_undone_by_an_admin_even_where_all_of_it_is_somebodys(
+    admin: RoleCaller, li: RoleCaller
+) -> None:
     done = await admin.lines({"content": "x", "owner": "user:li"})
 
     await li.ask("POST", f"{OPERATIONS}/{done['import_id']}/undo", 403)
@@ -201,7 +205,7 @@ async def test_an_import_is_undone_by_an_admin_even_where_all_of_it_is_somebodys
 
 
 async def test_operations_are_told_to_those_who_see_all_rows_to_their_actor_and_to_admins(
-    li: Caller, chen: Caller, admin: Caller
+    li: RoleCaller, chen: RoleCaller, admin: RoleCaller
 ) -> None:
     hidden = await li.ask("POST", KNOWLEDGE, 201, content="hidden")
     shared = await li.ask("POST", KNOWLEDGE, 201, content="shared", scopes=["project:atlas"])
@@ -210,7 +214,7 @@ async def test_operations_are_told_to_those_who_see_all_rows_to_their_actor_and_
     )
     written = [item["operation_id"] for item in (both, shared, hidden)]
 
-    async def told(who: Caller) -> list[str]:
+    async def told(who: RoleCaller) -> list[str]:
         results = (await who.ask("GET", OPERATIONS))["results"]
         return [result["operation_id"] for result in results if result["op"].startswith("save_knowledge")]
 
@@ -220,7 +224,7 @@ async def test_operations_are_told_to_those_who_see_all_rows_to_their_actor_and_
         await chen.ask("POST", f"{OPERATIONS}/{operation_id}/undo", 404)
 
 
-async def test_who_changed_a_row_is_told_no_more_of_it_once_it_is_hidden(li: Caller, chen: Caller) -> None:
+async def test_who_changed_a_row_is_told_no_more_of_it_once_it_is_hidden(li: RoleCaller, chen: RoleCaller) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="secret", scopes=["project:atlas"])
     vote = await chen.ask("PUT", f"{KNOWLEDGE}/{row['id']}", add_helpful_case={})
     await li.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", scopes=["user:owner"])
@@ -230,10 +234,10 @@ async def test_who_changed_a_row_is_told_no_more_of_it_once_it_is_hidden(li: Cal
     assert (told["changes"], told["subjects"]) == ([], [])
 
 
-async def test_the_operations_on_keys_are_told_to_admins(api: httpx.AsyncClient, hub: Hub, admin: Caller) -> None:
+async def test_the_operations_on_keys_are_told_to_admins(api: httpx.AsyncClient, hub: Hub, admin: RoleCaller) -> None:
     made = await admin.ask("POST", "/api/admin/keys", 201, user_id="li")
-    demoted = Caller(api, await issue_key_text(hub, "ada"))
-    li = Caller(api, made["key"])
+    demoted = RoleCaller(api, await issue_key_text(hub, "ada"))
+    li = RoleCaller(api, made["key"])
 
     for who in (demoted, li):
         told = await who.ask("GET", f"{OPERATIONS}?subject={made['key_id']}")
@@ -241,12 +245,14 @@ async def test_the_operations_on_keys_are_told_to_admins(api: httpx.AsyncClient,
     assert (await admin.ask("GET", f"{OPERATIONS}?subject={made['key_id']}"))["count"] == 1
 
 
-async def test_a_record_names_no_record_that_its_reader_does_not_see(li: Caller, chen: Caller, reader: Caller) -> None:
+async def test_a_record_names_no_record_that_its_reader_does_not_see(
+    li: RoleCaller, chen: RoleCaller, reader: RoleCaller
+) -> None:
     older = await li.ask("POST", KNOWLEDGE, 201, content="older")
     newer = await li.ask("POST", KNOWLEDGE, 201, content="newer", supersedes=older["id"], scopes=["project:atlas"])
     at = f"{KNOWLEDGE}/{newer['id']}"
 
-    async def everything(who: Caller) -> str:
+    async def everything(who: RoleCaller) -> str:
         paths = (at, KNOWLEDGE, f"{at}/history", OPERATIONS, f"{OPERATIONS}/{newer['operation_id']}")
         voted = await who.ask("PUT", at, add_helpful_case={})
         batch = await who.ask(
@@ -262,7 +268,9 @@ async def test_a_record_names_no_record_that_its_reader_does_not_see(li: Caller,
     assert (await li.ask("GET", at))["supersedes"] == older["id"]
 
 
-async def test_a_keyword_names_no_parent_that_its_reader_does_not_see(li: Caller, chen: Caller, root: Caller) -> None:
+async def test_a_keyword_names_no_parent_that_its_reader_does_not_see(
+    li: RoleCaller, chen: RoleCaller, root: RoleCaller
+) -> None:
     seen = {"llm_auto_place": False, "scopes": ["public"]}
     top = await li.ask("POST", KEYWORDS, 201, name="top", **seen)
     hidden = await li.ask("POST", KEYWORDS, 201, name="between", parent_id=top["id"], llm_auto_place=False)
@@ -285,7 +293,9 @@ async def test_a_keyword_names_no_parent_that_its_reader_does_not_see(li: Caller
         assert (whole["parent_id"], whole["level"]) == (hidden["id"], 3)
 
 
-async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(li: Caller, admin: Caller) -> None:
+async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(
+    li: RoleCaller, admin: RoleCaller
+) -> None:
     await admin.ask("POST", KNOWLEDGE, 201, content="somebody else writes")
 
     lags = [(await who.ask("GET", f"{KNOWLEDGE}/search?q=writes"))["index_lag"] for who in (li, admin)]

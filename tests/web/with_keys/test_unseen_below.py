@@ -1,4 +1,4 @@
-"""What hangs unseen below a keyword: nothing that is done to the keyword tells of it, and it is never lost."""
+"""Hidden rows below a keyword: no answer about the keyword reveals them, and they are never lost."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 KEYWORDS, INFOS, OPERATIONS = "/api/keywords", "/api/infos", "/api/operations"
 VARYING = re.compile(r'"?[0-9a-f]{8}-[0-9a-f-]{27}"?|"\d{4}-\d\d-\d\dT[^"]*"|"(?:seq|next_cursor)":"?\d+')
 
-# What li does to her keyword, one after the other; TOP is the keyword, LAST the newest operation.
+# The requests of li on her keyword, in order; TOP is the keyword, LAST the newest operation.
 JOURNEYS: dict[str, list[tuple[str, str, dict[str, object]]]] = {
     "delete": [("DELETE", KEYWORDS + "/TOP", {})],
     "delete all below": [("DELETE", KEYWORDS + "/TOP", {"cascade": True})],
@@ -44,8 +44,8 @@ JOURNEYS: dict[str, list[tuple[str, str, dict[str, object]]]] = {
 }
 
 
-class Caller:
-    """Asks with one key."""
+class TreeCaller:
+    """Sends requests with one key."""
 
     def __init__(self, api: httpx.AsyncClient, key: str) -> None:
         self._api = api
@@ -61,7 +61,7 @@ class Caller:
         return told
 
     async def publish(self, path: str, **body: object) -> dict[str, Any]:
-        """Make a keyword or an info that everybody sees, where `body` names no other scopes."""
+        """Create a keyword or an info; it is public unless `body` has scopes."""
         return await self.ask("POST", path, **{"scopes": ["public"], **body})
 
     async def names(self, path: str) -> list[str]:
@@ -69,17 +69,17 @@ class Caller:
 
 
 @pytest.fixture
-async def li(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, await issue_key_text(hub, "li"))
+async def li(api: httpx.AsyncClient, hub: Hub) -> TreeCaller:
+    return TreeCaller(api, await issue_key_text(hub, "li"))
 
 
 @pytest.fixture
-async def chen(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, await issue_key_text(hub, "chen"))
+async def chen(api: httpx.AsyncClient, hub: Hub) -> TreeCaller:
+    return TreeCaller(api, await issue_key_text(hub, "chen"))
 
 
-async def travelled(li: Caller, journey: str, hang: Callable[[str], Awaitable[None]]) -> list[str]:
-    """Return what li is told at each step, less what no two answers share."""
+async def run_journey(li: TreeCaller, journey: str, hang: Callable[[str], Awaitable[None]]) -> list[str]:
+    """Return the answers to li at each step, without ids and times."""
     area = await li.publish(KEYWORDS, name=f"area of {journey}", llm_auto_place=False)
     top, other = [
         await li.publish(KEYWORDS, name=name, parent_id=area["id"], llm_auto_place=False)
@@ -99,13 +99,13 @@ async def travelled(li: Caller, journey: str, hang: Callable[[str], Awaitable[No
     return [*told, VARYING.sub("#", listed.text)]
 
 
-async def nothing(_keyword_id: str) -> None:
-    """Hang nothing below."""
+async def hang_nothing(_keyword_id: str) -> None:
+    """Add nothing below the keyword."""
 
 
 @pytest.mark.parametrize("journey", JOURNEYS)
 async def test_what_hangs_unseen_below_a_keyword_changes_no_answer_and_stays(
-    li: Caller, chen: Caller, journey: str
+    li: TreeCaller, chen: TreeCaller, journey: str
 ) -> None:
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
     hung: dict[str, str] = {}
@@ -116,9 +116,9 @@ async def test_what_hangs_unseen_below_a_keyword_changes_no_answer_and_stays(
         info = await chen.publish(INFOS, content="chen's", keyword_ids=[keyword_id], **own)
         hung.update(child=child["id"], info=info["id"])
 
-    with_it = await travelled(li, journey, chens_own)
-    await li.ask("DELETE", f"{KEYWORDS}/{(await area_of(li, journey))}", cascade=True)
-    without = await travelled(li, journey, nothing)
+    with_it = await run_journey(li, journey, chens_own)
+    await li.ask("DELETE", f"{KEYWORDS}/{(await find_area(li, journey))}", cascade=True)
+    without = await run_journey(li, journey, hang_nothing)
 
     assert with_it == without
     assert "chen" not in str(with_it)
@@ -128,7 +128,7 @@ async def test_what_hangs_unseen_below_a_keyword_changes_no_answer_and_stays(
     assert len(await chen.names(f"{INFOS}/{hung['info']}/keywords")) == (journey != "delete and detach")
 
 
-async def area_of(li: Caller, journey: str) -> str:
+async def find_area(li: TreeCaller, journey: str) -> str:
     found = await li.ask("GET", f"{KEYWORDS}/search?q=area of {journey}&llm_expand_query=false")
     node: dict[str, str] = found["node"]
     return node["id"]
@@ -149,7 +149,7 @@ async def area_of(li: Caller, journey: str) -> str:
     ],
 )
 async def test_what_is_not_seen_goes_on_where_it_is_looked_for(
-    li: Caller, chen: Caller, journey: str, above: list[str]
+    li: TreeCaller, chen: TreeCaller, journey: str, above: list[str]
 ) -> None:
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
     hung: list[str] = []
@@ -159,7 +159,7 @@ async def test_what_is_not_seen_goes_on_where_it_is_looked_for(
         info = await chen.publish(INFOS, content="chen's", keyword_ids=[keyword_id], **own)
         hung.extend([child["id"], info["id"]])
 
-    told = await travelled(li, journey, chens_own)
+    told = await run_journey(li, journey, chens_own)
 
     assert [item[:3] for item in told[:-1]] == ["200"] * len(JOURNEYS[journey])
     assert await chen.names(f"{KEYWORDS}/{hung[0]}/path") == [*above, "chen's"]
@@ -167,7 +167,7 @@ async def test_what_is_not_seen_goes_on_where_it_is_looked_for(
 
 
 async def test_what_its_owner_has_put_elsewhere_since_stays_there_when_the_rest_comes_back(
-    li: Caller, chen: Caller
+    li: TreeCaller, chen: TreeCaller
 ) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
@@ -193,7 +193,9 @@ async def test_what_its_owner_has_put_elsewhere_since_stays_there_when_the_rest_
         assert (await chen.try_to("GET", path)).status_code == 404
 
 
-async def test_what_went_along_and_was_deleted_since_stands_in_no_way_back_and_forth(li: Caller, chen: Caller) -> None:
+async def test_what_went_along_and_was_deleted_since_stands_in_no_way_back_and_forth(
+    li: TreeCaller, chen: TreeCaller
+) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
     top = await li.publish(KEYWORDS, name="top", **plain)
@@ -213,7 +215,7 @@ async def test_what_went_along_and_was_deleted_since_stands_in_no_way_back_and_f
     assert await chen.names(f"{KEYWORDS}/{gone['id']}/path") == ["root", "top", "gone"]
 
 
-async def test_what_is_seen_stands_in_the_way_as_before(li: Caller, chen: Caller) -> None:
+async def test_what_is_seen_stands_in_the_way_as_before(li: TreeCaller, chen: TreeCaller) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     top, other = [await li.publish(KEYWORDS, name=name, **plain) for name in ("top", "other")]
     child = await chen.publish(KEYWORDS, name="chen's", parent_id=top["id"], **plain)
@@ -228,7 +230,9 @@ async def test_what_is_seen_stands_in_the_way_as_before(li: Caller, chen: Caller
     assert all(child["id"] in item.text for item in refused)
 
 
-async def test_what_hangs_below_a_keyword_goes_on_above_it_when_its_making_is_undone(li: Caller, chen: Caller) -> None:
+async def test_what_hangs_below_a_keyword_goes_on_above_it_when_its_making_is_undone(
+    li: TreeCaller, chen: TreeCaller
+) -> None:
     top = await li.publish(KEYWORDS, name="top", llm_auto_place=False)
     child = await chen.publish(KEYWORDS, name="chen's", parent_id=top["id"], llm_auto_place=False)
 
@@ -240,7 +244,9 @@ async def test_what_hangs_below_a_keyword_goes_on_above_it_when_its_making_is_un
     assert await chen.names(f"{KEYWORDS}/{child['id']}/path") == ["root", "top", "chen's"]
 
 
-async def test_who_deletes_a_keyword_with_somebodys_info_on_it_may_bring_it_back(li: Caller, chen: Caller) -> None:
+async def test_who_deletes_a_keyword_with_somebodys_info_on_it_may_bring_it_back(
+    li: TreeCaller, chen: TreeCaller
+) -> None:
     top = await li.publish(KEYWORDS, name="top", llm_auto_place=False)
     info = await chen.publish(INFOS, content="seen by all", keyword_ids=[top["id"]])
     deleted = await li.ask("DELETE", f"{KEYWORDS}/{top['id']}")
@@ -250,7 +256,9 @@ async def test_who_deletes_a_keyword_with_somebodys_info_on_it_may_bring_it_back
     assert await chen.names(f"{INFOS}/{info['id']}/keywords") == ["top"]
 
 
-async def test_what_hangs_below_several_that_go_at_once_moves_up_past_all_of_them(li: Caller, chen: Caller) -> None:
+async def test_what_hangs_below_several_that_go_at_once_moves_up_past_all_of_them(
+    li: TreeCaller, chen: TreeCaller
+) -> None:
     seen = {"scopes": ["public"]}
     items = [{"name": "upper", "ref": "1", **seen}, {"name": "lower", "parent_ref": "1", **seen}]
     made = await li.ask("POST", f"{KEYWORDS}/batch", items=items)
@@ -265,7 +273,7 @@ async def test_what_hangs_below_several_that_go_at_once_moves_up_past_all_of_the
     assert await chen.names(f"{INFOS}/{info['id']}/keywords") == ["root"]
 
 
-async def test_an_info_goes_with_its_link_to_a_keyword_that_was_hidden_since(li: Caller, chen: Caller) -> None:
+async def test_an_info_goes_with_its_link_to_a_keyword_that_was_hidden_since(li: TreeCaller, chen: TreeCaller) -> None:
     place = await chen.publish(KEYWORDS, name="place", llm_auto_place=False)
     info = await li.publish(INFOS, content="li's")
     await li.ask("PUT", f"{INFOS}/{info['id']}/keywords/{place['id']}", relation="PRIMARY")
@@ -280,7 +288,7 @@ async def test_an_info_goes_with_its_link_to_a_keyword_that_was_hidden_since(li:
 
 @pytest.mark.parametrize("was_moved", [False, True])
 async def test_an_unseen_parent_that_was_deleted_since_is_in_the_way_and_only_counted(
-    li: Caller, chen: Caller, *, was_moved: bool
+    li: TreeCaller, chen: TreeCaller, *, was_moved: bool
 ) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     area, other = [await li.publish(KEYWORDS, name=name, **plain) for name in ("area", "other")]
@@ -310,7 +318,7 @@ async def test_an_unseen_parent_that_was_deleted_since_is_in_the_way_and_only_co
     assert await chen.names(f"{KEYWORDS}/{below['id']}/path") == ["root", "area", "chen's", "li's"]
 
 
-async def test_what_is_unseen_and_stands_in_the_way_is_not_said_to_be_named(li: Caller, chen: Caller) -> None:
+async def test_what_is_unseen_and_stands_in_the_way_is_not_said_to_be_named(li: TreeCaller, chen: TreeCaller) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     upper = await chen.publish(KEYWORDS, name="chen's", **plain)
     lower = await li.publish(KEYWORDS, name="li's", parent_id=upper["id"], **plain)
