@@ -117,16 +117,12 @@ def export_file(
         raise typer.BadParameter("--layout workspace needs the name of a folder")
 
     async def work(hub: Hub, ctx: RequestContext) -> list[bytes]:
-        return list(await hub.knowledge.exchange.export(ctx))
+        return list(filter(None, await hub.knowledge.exchange.export(ctx)))
 
     records = run_on_hub(options, work)
     with output.show_progress(options.as_json) as bars:
         rows = bars.track(records, description="writing")
-        files = (
-            _write_workspace(Path(file), rows)
-            if layout is Layout.WORKSPACE
-            else write_parts(file, (row + b"\n" for row in rows))
-        )
+        files = _write_workspace(Path(file), rows) if layout is Layout.WORKSPACE else write_parts(file, rows)
     if file != STDOUT and options.as_json:
         output.print_json({"exported": len(records), "files": files})
     elif file != STDOUT:

@@ -1,7 +1,7 @@
 """Cached search results and recent matches, and what an operation invalidates of them."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -252,7 +252,7 @@ class Invalidation:
                 self.recents.remove(account, change.id)
         if self.cache is None:
             return
-        self.cache.invalidate(account, _list_all_changed_keys(changes))
+        self.cache.invalidate(account, _iter_changed_keys(changes))
         if any(is_erased(change.after) for change in changes):
             # A cached answer of a model may contain the text of a row without its id.
             self.cache.clear()
@@ -262,5 +262,6 @@ def _is_removed(before: Row | None, after: Row) -> bool:
     return before is not None and bool(after.get("deleted") or after["parent_id"] != before["parent_id"])
 
 
-def _list_all_changed_keys(changes: Sequence[Change]) -> set[str]:
-    return {name for change in changes for name in list_changed_keys(change.collection, change.before, change.after)}
+def _iter_changed_keys(changes: Sequence[Change]) -> Iterator[str]:
+    # As they are needed: an empty cache needs none of them.
+    return (name for change in changes for name in list_changed_keys(change.collection, change.before, change.after))

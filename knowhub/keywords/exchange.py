@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from knowhub.core import permissions
+from knowhub.core.clock import free_in_turns
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import (
@@ -14,7 +15,7 @@ from knowhub.core.operation import (
     Group,
     IdempotencyKey,
     LongDecision,
-    Operation,
+    Outcome,
     Row,
     Unchanged,
     View,
@@ -25,7 +26,7 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.batches import NewKeywordRow
 from knowhub.keywords.creation import KeywordCreation, make_root
 from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, NewKeyword, RelationType
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, NewKeyword, Node, RelationType
 from knowhub.keywords.new_infos import NewInfoRow
 from knowhub.keywords.ports import KeywordStore
 
@@ -83,13 +84,13 @@ class KeywordExchange:
         self._creation = creation
         self._infos = infos
 
-    async def export_keywords(self, ctx: RequestContext) -> Iterator[ExportedKeyword]:
-        """Return every keyword that the caller sees but the root, each above those below it."""
+    async def export_keywords(self, ctx: RequestContext) -> Iterator[ExportedKeyword | None]:
+        """Return every keyword that the caller sees but the root, each above those below it; None for others."""
         await self._store.refresh(ctx.account)
         return _walk(self._store.view(ctx.account), ctx)
 
-    async def export_infos(self, ctx: RequestContext) -> Iterator[ExportedInfo]:
-        """Return every info that the caller sees, oldest first."""
+    async def export_infos(self, ctx: RequestContext) -> Iterator[ExportedInfo | None]:
+        """Return every info that the caller sees, oldest first; None for others."""
         await self._store.refresh(ctx.account)
         return _list_infos(self._store.view(ctx.account), ctx)
 
@@ -108,15 +109,17 @@ class KeywordExchange:
             raise InvalidInput.of("body", f"must have 1 to {MAX_ROWS} keywords and infos; these are {count}")
         rows = await self._creation.prepare(ctx, imported.keywords, "keywords") if imported.keywords else []
         infos = await self._infos.prepare(ctx, imported.infos, "infos")
-        by_ref = {new.ref: row.id for new, (row, _) in zip(imported.keywords, rows, strict=True) if new.ref is not None}
-        named = imported.refs or [()] * len(infos)
-        refs = [[(by_ref[ref], relation) for ref, relation in links] for links in named]
-        infos = [replace(row, links=[*row.links, *links]) for row, links in zip(infos, refs, strict=True)]
-        if rows:
-            await make_root(self._store, ctx)
-        outcomes = await self._store.commit_group(ctx.account, ctx.actor, self._make_decisions(ctx, rows, infos), key)
-        operations = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
-        return await asyncio.to_thread(_summarize, operations)
+        infos = await asyncio.to_thread(_add_links, infos, imported, rows)
+        decides: list[Decide[View]] = []
+        outcomes: list[Outcome] = []
+        try:
+            if rows:
+                await make_root(self._store, ctx)
+            decides = self._make_decisions(ctx, rows, infos)
+            outcomes += await self._store.commit_group(ctx.account, ctx.actor, decides, key)
+            return await asyncio.to_thread(_summarize, outcomes)
+        finally:
+            await free_in_turns(decides, outcomes, rows, infos)
 
     def _make_decisions(
         self, ctx: RequestContext, rows: Sequence[tuple[NewKeywordRow, str]], infos: Sequence[NewInfoRow]
@@ -163,23 +166,38 @@ class KeywordExchange:
         return LongDecision(decide)
 
 
-def _walk(view: View, ctx: RequestContext) -> Iterator[ExportedKeyword]:
+def _add_links(
+    infos: Sequence[NewInfoRow], imported: ImportedTree, rows: Sequence[tuple[NewKeywordRow, str]]
+) -> list[NewInfoRow]:
+    """Return the infos with their links to the keywords of the import."""
+    by_ref = {new.ref: row.id for new, (row, _) in zip(imported.keywords, rows, strict=True) if new.ref is not None}
+    named = imported.refs or [()] * len(infos)
+    return [
+        replace(row, links=[*row.links, *((by_ref[ref], relation) for ref, relation in links)])
+        for row, links in zip(infos, named, strict=True)
+    ]
+
+
+def _walk(view: View, ctx: RequestContext) -> Iterator[ExportedKeyword | None]:
     """Yield the visible keywords depth first, oldest first. Those below a hidden one come where it would be."""
-    waiting: list[tuple[str, int, str | None]] = [(ROOT_ID, 0, None)]
+    waiting: list[tuple[Iterator[Node], int, str | None]] = [(iter(tree.list_children(view, ROOT_ID)), 0, None)]
     while waiting:
-        keyword_id, level, parent_id = waiting.pop()
-        node = rendering.get_visible_node(view, ctx, keyword_id)
-        below = (level, parent_id)
-        if node is not None and keyword_id != ROOT_ID:
-            yield ExportedKeyword(rendering.get_keyword_row(view, keyword_id), level, parent_id)
-            below = (level + 1, keyword_id)
-        waiting += [(child.id, *below) for child in reversed(tree.list_children(view, keyword_id))]
+        nodes, level, parent_id = waiting[-1]
+        node = next(nodes, None)
+        if node is None:
+            waiting.pop()
+            continue
+        is_seen = rendering.get_visible_node(view, ctx, node.id) is not None
+        yield ExportedKeyword(rendering.get_keyword_row(view, node.id), level, parent_id) if is_seen else None
+        below = (level + 1, node.id) if is_seen else (level, parent_id)
+        waiting.append((iter(tree.list_children(view, node.id)), *below))
 
 
-def _list_infos(view: View, ctx: RequestContext) -> Iterator[ExportedInfo]:
+def _list_infos(view: View, ctx: RequestContext) -> Iterator[ExportedInfo | None]:
     for info in view.rows(tree.INFO_TABLE):
         row = view.get(INFOS, info.id)
         if row is None or not is_live(row) or not ctx.sees(info.audience):
+            yield None
             continue
         seen = [
             link.id
@@ -190,7 +208,8 @@ def _list_infos(view: View, ctx: RequestContext) -> Iterator[ExportedInfo]:
         yield ExportedInfo(row, [link for link in links if link is not None])
 
 
-def _summarize(operations: Sequence[Operation]) -> TreeImportResult:
+def _summarize(outcomes: Sequence[Outcome]) -> TreeImportResult:
+    operations = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
     counts = {KEYWORDS: 0, INFOS: 0, LINKS: 0}
     changed = 0
     for change in (change for operation in operations for change in operation.changes):

@@ -63,11 +63,12 @@ class KnowledgeExchange:
         self._ids = ids
 
     async def export(self, ctx: RequestContext) -> Iterator[bytes]:
-        """Return every live record that the caller sees, as JSON text, oldest first."""
+        """Return every live record that the caller sees, as a line of JSON, oldest first; empty text for others."""
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         return (
-            render_record_json(view, ctx, summary) for summary in list_live_records(view) if ctx.sees(summary.audience)
+            render_record_json(view, ctx, summary) + b"\n" if ctx.sees(summary.audience) else b""
+            for summary in list_live_records(view)
         )
 
     async def import_lines(

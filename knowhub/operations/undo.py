@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from knowhub.core.clock import CooperativePause
 from knowhub.core.collection import Collections, flatten, list_changed_paths
 from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, KnowHubError, NotFound
@@ -15,6 +16,7 @@ from knowhub.core.operation import (
     Group,
     HistoryStore,
     IdempotencyKey,
+    LongDecision,
     Operation,
     Unchanged,
     View,
@@ -29,6 +31,8 @@ from knowhub.operations.snapshots import RESTORE_OP
 MAX_WITH_LATER: Final = 100
 """How many later operations `with_later` undoes at most, and how many are named that are in the way."""
 _TRIES = 10
+# An operation with more rows is undone in a thread.
+_LONG = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +201,17 @@ class UndoService:
         changes = [change for index in sorted(run.changes) for change in run.changes[index]]
         if done:
             changes = [change for operation in done for change in operation.changes]
-        policy = self.policy(ctx)
+        policy, pace = self.policy(ctx), CooperativePause()
+        shown: list[Change] = []
+        for change in changes:
+            if ctx.unrestricted or policy.can_see_change(change):
+                shown.append(policy.redact(change))
+            await pace.pause()
         return UndoResult(
             [operation.operation_id for operation in done],
             [operation.undo_of for operation in reversed(done) if operation.undo_of is not None]
             or [operation.operation_id for operation in chosen],
-            [policy.redact(change) for change in changes if ctx.unrestricted or policy.can_see_change(change)],
+            shown,
             request.dry_run,
         )
 
@@ -227,7 +236,7 @@ class UndoService:
             is_exact = operation.op == RESTORE_OP
             return Draft("undo_operation", writes, undo_of=operation.operation_id, group=own_group, is_exact=is_exact)
 
-        return decide
+        return LongDecision(decide) if len(operation.changes) > _LONG else decide
 
     async def _make_erased_conflict(self, request: UndoRequest, erased: RowErased) -> KnowHubError:
         """Name the row that no undo brings back, and the operation that erased it, if the log still has that.

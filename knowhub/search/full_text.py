@@ -13,6 +13,7 @@ from typing import Final
 import orjson
 import tantivy
 
+from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import StorageFull, Unavailable
 from knowhub.search.bm25 import Statistics
 from knowhub.search.index_files import BuildNote, IndexFiles
@@ -131,8 +132,10 @@ class FullText(IndexFiles[IndexNote]):
             return
         with self._translate_errors():
             writer = self._index.writer(_HEAP_BYTES, 1)
+            pace = CooperativePause()
             for row_id in gone:
                 writer.delete_documents_by_term(_ID, row_id)
+                await pace.pause()
             await self._add(writer, documents)
             await asyncio.to_thread(_commit, writer)
             self._note(built)

@@ -213,7 +213,8 @@ class AccountIndex(Generic[HeadT]):
         self._tail.remove(absorbed)
         while self._backlog and self._records.seq_of(self._backlog[-1]) <= seq:
             self._backlog.pop()
-        self._unread = deque(item for item in self._unread if self._records.seq_of(item[0]) > seq)
+        while self._unread and self._records.seq_of(self._unread[0][0]) <= seq:
+            self._unread.popleft()
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
 
     async def _index_tail(self, limit: TimeLimit) -> None:

@@ -9,7 +9,7 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from knowhub.core.clock import iso
+from knowhub.core.clock import CooperativePause, iso
 from knowhub.core.owned_rows import HistoryPage, RowText, SavedRow
 from knowhub.keywords.model import WrittenBatch, WrittenRow
 from knowhub.web.views import make_created_view, make_saved_view
@@ -91,16 +91,20 @@ def _answer_rows(rows: Sequence[bytes], rest: bytes, status: int, headers: Mappi
 
 
 def answer_stream(parts: Iterator[bytes], media_type: str) -> Response:
-    """Answer with the parts of a text while they are made; others are answered meanwhile."""
+    """Answer with the parts of a text while they are made; others are answered meanwhile. A part may be empty."""
     return StreamingResponse(_join_parts(parts), media_type=media_type)
 
 
 async def _join_parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
     chunk: list[bytes] = []
     size = 0
+    pace = CooperativePause()
     for part in parts:
-        chunk.append(part)
-        size += len(part)
+        # A client that reads fast lets no other have its turn.
+        await pace.pause()
+        if part:
+            chunk.append(part)
+            size += len(part)
         if len(chunk) == _PARTS_A_CHUNK or size > _CHUNK_BYTES:
             yield b"".join(chunk)
             chunk.clear()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -34,6 +35,7 @@ LIMITS = {
     "KNOWHUB_MAX_HELD_BODY_BYTES": "0",
 }
 JSON, LINES = {"content-type": "application/json"}, {"content-type": "application/x-ndjson"}
+SKOS = {"content-type": "application/rdf+xml"}
 QUESTION = {"q": "deploy token 窗外 failed"}
 
 
@@ -178,3 +180,61 @@ def test_sixteen_mebibytes_stall_nobody_and_take_linear_time(tmp_path: Path, kin
         before, after = add_indexing(rounds[less]), add_indexing(rounds[more])
         for route, seconds in after.items():
             assert seconds < 3 * before[route] + 0.5, (route, less, more, rounds)
+
+
+def make_concepts(count: int) -> bytes:
+    """Make a SKOS document with a hundred concepts at the top and three levels."""
+    head = (
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+        'xmlns:skos="http://www.w3.org/2004/02/skos/core#">'
+    )
+    parts = [head]
+    for number in range(count):
+        above = number % 100 if number < 1_100 else 100 + number % 1_000
+        broader = f'<skos:broader rdf:resource="u:{above}"/>' if number >= 100 else ""
+        label = (
+            f"<skos:prefLabel>concept {number} of all</skos:prefLabel><skos:altLabel>概念 {number} 号</skos:altLabel>"
+        )
+        parts.append(f'<skos:Concept rdf:about="u:{number}">{label}{broader}</skos:Concept>')
+    return "".join([*parts, "</rdf:RDF>"]).encode()
+
+
+def measure_tree(data: Path, concepts: int) -> dict[str, Measured]:
+    """Import a tree, import it again, and export it."""
+    document, path = make_concepts(concepts), "/api/keywords/import"
+    found: dict[str, Measured] = {}
+    with watched_server(data) as server, httpx.Client(base_url=server.url, timeout=600, trust_env=False) as client:
+        steps: dict[str, Callable[[], httpx.Response]] = {
+            "import": lambda: client.post(path, content=document, headers=SKOS),
+            "again": lambda: client.post(path, content=document, headers=SKOS),
+            **{
+                f"export {form}": partial(client.get, "/api/keywords/export", params={"format": form})
+                for form in ("jsonl", "skos", "outline", "csv")
+            },
+        }
+        for step, send in steps.items():
+            client.get("/_heartbeat")
+            watch = Stopwatch(server.process.pid)
+            answer = send()
+            seconds = watch.read()
+            assert answer.status_code == 200, (step, answer.text[:500])
+            found[step] = Measured(seconds, **client.get("/_heartbeat").json())
+        assert answer.text.count("\n") == concepts + 1
+    return found
+
+
+def test_a_tree_of_20000_concepts_stalls_nobody(tmp_path: Path) -> None:
+    found = stalls(measure_tree(tmp_path, 20_000), STALL_AMONG_OTHERS_MS)
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_a_tree_of_100000_concepts_stalls_nobody(tmp_path: Path) -> None:
+    measured = measure_tree(tmp_path, 100_000)
+    for step, figures in measured.items():
+        sys.stdout.write(f"{step:15} {figures.seconds:7.2f} s {figures.stall_ms:5.0f} ms\n")
+
+    found = stalls(measured, STALL_MS)
+    assert not found, "\n".join(found)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import orjson
 from starlette.responses import Response
 
+from knowhub.core.clock import CooperativePause
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.web.json_text import json_limits
 from knowhub.web.responses import answer_stream, answer_write
@@ -36,10 +37,14 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
     """Export as JSON lines, oldest first, or with `layout=workspace` as the workspace tree in an archive."""
     records = await call.hub.knowledge.exchange.export(call.ctx)
     if params.layout == "workspace":
-        archive = await asyncio.to_thread(_workspace_archive, list(records))
+        pace, lines = CooperativePause(), list[bytes]()
+        for line in records:
+            lines += [line] if line else []
+            await pace.pause()
+        archive = await asyncio.to_thread(_workspace_archive, lines)
         named = {"Content-Disposition": 'attachment; filename="knowledge.tar.gz"'}
         return Response(archive, 200, named, "application/gzip")
-    return answer_stream((record + b"\n" for record in records), "application/x-ndjson")
+    return answer_stream(records, "application/x-ndjson")
 
 
 @routes.add(

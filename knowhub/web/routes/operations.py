@@ -1,5 +1,6 @@
 """History and undo."""
 
+import asyncio
 from typing import Any
 
 from starlette.responses import Response
@@ -61,7 +62,7 @@ async def undo_operation(call: Write, operation_id: str, sent: UndoBody) -> Resp
     done = await call.hub.operations.history.undo(
         call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
     )
-    answer = make_undo_view(done)
+    answer = await asyncio.to_thread(make_undo_view, done)
     return answer_write(answer, answer["operation_id"])
 
 

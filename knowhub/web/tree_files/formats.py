@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from knowhub.bootstrap import Hub
-from knowhub.core.clock import CooperativePause
+from knowhub.core.clock import CooperativePause, free_in_turns, free_items
 from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
@@ -55,6 +55,7 @@ def parse_tree_file(text: bytes, form: TreeFormat, limits: JsonLimits) -> TreeFi
         parse = parse_outline if form is TreeFormat.OUTLINE else parse_csv
         rows = parse(_decode(text))
     lines = [(number, orjson.dumps({"kind": "keyword", **row})) for number, row in rows]
+    free_items(rows)
     return parse_tree_lines(lines, limits, "concepts" if form is TreeFormat.SKOS else "lines")
 
 
@@ -63,7 +64,7 @@ async def import_tree_file(
 ) -> TreeImportResult:
     """Import a parsed file: all of it, or nothing. A parent or a link may name a keyword that is there by its path.
 
-    Raises InvalidInput, Conflict and Forbidden, naming the line or the concept.
+    The file is empty afterwards. Raises InvalidInput, Conflict and Forbidden, naming the line or the concept.
     """
     find_id, pace = hub.keywords.tree.find_id, CooperativePause()
     keywords, infos, refs = [], [], []
@@ -78,17 +79,20 @@ async def import_tree_file(
         infos.append(replace(info.to_new(), keyword_ids=keyword_ids, links=links))
         refs.append([(link.ref, link.relation) for link in info.links if link.ref is not None])
         await pace.pause()
-    with _name_rows(file):
-        return await hub.keywords.exchange.import_tree(ctx, ImportedTree(keywords, infos, refs), key)
+    try:
+        with _name_rows(file):
+            return await hub.keywords.exchange.import_tree(ctx, ImportedTree(keywords, infos, refs), key)
+    finally:
+        await free_in_turns(file.keywords, file.infos, keywords, infos, refs)
 
 
 def render_tree(
-    form: TreeFormat, keywords: Iterator[ExportedKeyword], infos: Iterator[ExportedInfo]
+    form: TreeFormat, keywords: Iterator[ExportedKeyword | None], infos: Iterator[ExportedInfo | None]
 ) -> Iterator[bytes]:
-    """Yield the parts of an export."""
+    """Yield the parts of an export; an empty part for what is not exported, so that the caller may pause."""
     if form is TreeFormat.JSONL:
-        yield from map(_render_keyword, keywords)
-        yield from map(_render_info, infos)
+        yield from (b"" if keyword is None else _render_keyword(keyword) for keyword in keywords)
+        yield from (b"" if info is None else _render_info(info) for info in infos)
         return
     render = {TreeFormat.SKOS: render_skos, TreeFormat.OUTLINE: render_outline, TreeFormat.CSV: render_csv}[form]
     yield from (part.encode() for part in render(keywords))

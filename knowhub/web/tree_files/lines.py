@@ -45,8 +45,8 @@ class InfoLine(InfoFields):
 class TreeFile:
     """The rows of a file by number. `noun` says what is counted: lines, or concepts."""
 
-    keywords: Mapping[int, KeywordLine]
-    infos: Mapping[int, InfoLine]
+    keywords: dict[int, KeywordLine]
+    infos: dict[int, InfoLine]
     noun: str = "lines"
 
 

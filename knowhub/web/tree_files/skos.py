@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import iterparse
 
+from knowhub.core.clock import free_items
 from knowhub.core.errors import FieldError, InvalidInput
 from knowhub.keywords.exchange import ExportedKeyword
 from knowhub.web.tree_files.tables import sort_by_parent
@@ -21,6 +22,8 @@ _URN: Final = "urn:uuid:"
 # No file of a person or a program nests concepts deeper.
 _MAX_DEPTH: Final = 64
 _MAX_NAMED: Final = 100
+# The longest text of the API is as long.
+_MAX_UNBROKEN: Final = 2 * 1024 * 1024
 # The name of a concept with labels in several languages.
 _LANGUAGES: Final = ("", "zh", "en")
 
@@ -32,10 +35,13 @@ _HEADER: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 _UNWRITABLE: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535))
 
 
-def render_skos(keywords: Iterable[ExportedKeyword]) -> Iterator[str]:
+def render_skos(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
     """Yield the parts of a document: prefLabel, altLabel, definition, and broader or topConceptOf."""
     yield _HEADER
     for keyword in keywords:
+        if keyword is None:
+            yield ""
+            continue
         row = keyword.row
         yield f"<skos:Concept rdf:about={quoteattr(_make_uri(row))}>\n"
         yield _render_text("prefLabel", row["name"])
@@ -49,7 +55,7 @@ def render_skos(keywords: Iterable[ExportedKeyword]) -> Iterator[str]:
     yield "</rdf:RDF>\n"
 
 
-def parse_skos(document: bytes) -> list[tuple[int, Mapping[str, Any]]]:
+def parse_skos(document: bytes) -> list[tuple[int, dict[str, Any]]]:
     """Return the concepts of a document, numbered in their order, each after the concept that it is below.
 
     The label without a language is the name, else the Chinese, the English or the first one; all other labels are
@@ -66,7 +72,7 @@ def parse_skos(document: bytes) -> list[tuple[int, Mapping[str, Any]]]:
     except (ET.ParseError, LookupError, ValueError) as error:
         raise InvalidInput.of("body", f"is not XML: {error}; SKOS is read as RDF/XML, not as Turtle") from error
     errors: list[FieldError] = []
-    rows: dict[str, tuple[int, str | None, Mapping[str, Any]]] = {}
+    rows: dict[str, tuple[int, str | None, dict[str, Any]]] = {}
     for number, (uri, concept) in enumerate(graph.concepts(), 1):
         row = _make_row(number, uri, concept)
         broader = sorted(graph.broader.get(uri, ()))
@@ -77,6 +83,7 @@ def parse_skos(document: bytes) -> list[tuple[int, Mapping[str, Any]]]:
             errors.append(FieldError(f"concepts.{number}.broader", detail))
         else:
             rows[uri] = (number, broader[0] if broader else None, row)
+    free_items(graph.texts, graph.broader)
     if errors:
         raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_NAMED])
     if not rows:
@@ -88,14 +95,14 @@ class _Graph:
     """What a document says of its subjects: texts by property, and who is below whom."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, dict[str, list[tuple[str, str]]]] = {}
+        self.texts: dict[str, dict[str, list[tuple[str, str]]]] = {}
         self._concepts: dict[str, None] = {}
         self._blank = 0
         self.broader: dict[str, set[str]] = {}
 
     def concepts(self) -> Iterator[tuple[str, Mapping[str, list[tuple[str, str]]]]]:
         """Yield each concept with its texts and their languages by property."""
-        return ((uri, self._texts.get(uri, {})) for uri in self._concepts)
+        return ((uri, self.texts.get(uri, {})) for uri in self._concepts)
 
     def add_node(self, element: ET.Element, language: str) -> str:
         """Take in an element that describes a subject, and those nested in it; return the subject."""
@@ -134,12 +141,30 @@ class _Graph:
 
     def _add_text(self, subject: str, name: str, value: str, language: str) -> None:
         if value.strip():
-            self._texts.setdefault(subject, {}).setdefault(name, []).append((language.lower(), value.strip()))
+            self.texts.setdefault(subject, {}).setdefault(name, []).append((language.lower(), value.strip()))
+
+
+class _Pieces(BytesIO):
+    """A document that is read in pieces. A piece of it without the beginning or end of an element has a limit.
+
+    The parser reads an unfinished tag or comment again with each piece, which takes quadratic time.
+    """
+
+    unbroken = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next bytes. Raises InvalidInput."""
+        piece = super().read(size)
+        self.unbroken += len(piece)
+        if self.unbroken > _MAX_UNBROKEN:
+            raise InvalidInput.of("body", f"has a tag, a text or a comment of more than {_MAX_UNBROKEN} bytes")
+        return piece
 
 
 def _read(document: bytes, graph: _Graph) -> None:
-    depth, root = 0, None
-    for event, element in iterparse(BytesIO(document), events=("start", "end")):
+    depth, root, pieces = 0, None, _Pieces(document)
+    for event, element in iterparse(pieces, events=("start", "end")):
+        pieces.unbroken = 0
         depth += 1 if event == "start" else -1
         if depth > _MAX_DEPTH:
             raise InvalidInput.of("body", f"is nested more than {_MAX_DEPTH} deep")
@@ -153,7 +178,7 @@ def _read(document: bytes, graph: _Graph) -> None:
             root.clear()
 
 
-def _make_row(number: int, uri: str, texts: Mapping[str, list[tuple[str, str]]]) -> Mapping[str, Any] | None:
+def _make_row(number: int, uri: str, texts: Mapping[str, list[tuple[str, str]]]) -> dict[str, Any] | None:
     labels = texts.get(f"{_SKOS}prefLabel") or texts.get(_LABEL) or []
     if not labels:
         return None

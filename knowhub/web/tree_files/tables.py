@@ -18,9 +18,12 @@ _TAB_COLUMNS: Final = 8
 _MAX_NAMED: Final = 100
 
 
-def render_outline(keywords: Iterable[ExportedKeyword]) -> Iterator[str]:
+def render_outline(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
     """Yield a line for each keyword, two spaces a level: its name and its aliases, with ` | ` between them."""
     for keyword in keywords:
+        if keyword is None:
+            yield ""
+            continue
         names = [keyword.row["name"], *keyword.row["aliases"]]
         line = _SEPARATOR.join(" ".join(name.split()).replace("|", "\\|") for name in names)
         # A name may begin like an item of a list.
@@ -28,12 +31,12 @@ def render_outline(keywords: Iterable[ExportedKeyword]) -> Iterator[str]:
         yield f"{_INDENT * keyword.level}{escaped}\n"
 
 
-def parse_outline(text: str) -> list[tuple[int, Mapping[str, Any]]]:
+def parse_outline(text: str) -> list[tuple[int, dict[str, Any]]]:
     """Return the keywords of an outline with their lines. A deeper line is below the nearest line that is less deep.
 
     Tabs and spaces indent; a list sign of Markdown before a name is dropped.
     """
-    rows: list[tuple[int, Mapping[str, Any]]] = []
+    rows: list[tuple[int, dict[str, Any]]] = []
     above: list[tuple[int, int]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -51,16 +54,19 @@ def parse_outline(text: str) -> list[tuple[int, Mapping[str, Any]]]:
     return rows
 
 
-def render_csv(keywords: Iterable[ExportedKeyword]) -> Iterator[str]:
+def render_csv(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
     """Yield the lines of a table of keywords with a header; aliases are separated by ` | `."""
     yield _format_line(COLUMNS)
     for keyword in keywords:
+        if keyword is None:
+            yield ""
+            continue
         row = keyword.row
         aliases = _SEPARATOR.join(alias.replace("|", "\\|") for alias in row["aliases"])
         yield _format_line([row["id"], keyword.parent_id or "", row["name"], aliases, row["description"]])
 
 
-def parse_csv(text: str) -> list[tuple[int, Mapping[str, Any]]]:
+def parse_csv(text: str) -> list[tuple[int, dict[str, Any]]]:
     """Return the keywords of a table with their lines, parents first. Only the column `name` is needed.
 
     `parent_id` is the `id` of another line. Raises InvalidInput for a wrong header, unknown parents and cycles.
@@ -73,7 +79,7 @@ def parse_csv(text: str) -> list[tuple[int, Mapping[str, Any]]]:
         lines = [(reader.line_num, line) for line in reader]
     except csv.Error as error:
         raise InvalidInput.of(f"lines.{reader.line_num}", f"is not CSV: {error}") from error
-    rows: dict[str, tuple[int, str | None, Mapping[str, Any]]] = {}
+    rows: dict[str, tuple[int, str | None, dict[str, Any]]] = {}
     for number, line in lines:
         if None in line or None in line.values():
             raise InvalidInput.of(f"lines.{number}", f"must have {len(known)} fields, as the header has")
@@ -92,9 +98,9 @@ def parse_csv(text: str) -> list[tuple[int, Mapping[str, Any]]]:
 
 
 def sort_by_parent(
-    rows: Mapping[str, tuple[int, str | None, Mapping[str, Any]]], noun: str, field: str
-) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return numbered rows with `parent_ref`, each after the row that it is below.
+    rows: Mapping[str, tuple[int, str | None, dict[str, Any]]], noun: str, field: str
+) -> list[tuple[int, dict[str, Any]]]:
+    """Return the numbered rows, now with `parent_ref`, each after the row that it is below.
 
     `rows` maps a ref to its number, the ref of the row above, and the row. Raises InvalidInput for rows above that are
     not there and for cycles, naming up to 100.
@@ -118,11 +124,11 @@ def sort_by_parent(
         ]
     if errors:
         raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_NAMED])
-    placed = (rows[ref] for ref in order)
-    return [
-        (number, row if parent is None else {**row, "parent_ref": rows[parent][2]["ref"]})
-        for number, parent, row in placed
-    ]
+    placed = [rows[ref] for ref in order]
+    for _, parent, row in placed:
+        if parent is not None:
+            row["parent_ref"] = rows[parent][2]["ref"]
+    return [(number, row) for number, _, row in placed]
 
 
 def _format_line(values: Sequence[str]) -> str:
