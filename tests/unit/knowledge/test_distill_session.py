@@ -95,7 +95,7 @@ async def test_each_category_becomes_its_type_and_keeps_its_owner(
     assert [(result.status, result.knowledge_id) for result in done.results] == [("new", record["id"])]
 
 
-async def test_entities_and_events_stay_memory(account: DistillationAccount) -> None:
+async def test_entities_and_events_are_not_distilled(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.ENTITIES, "atlas"), learnt_row(MemoryCategory.EVENTS, "demo"))
 
     done = await account.distill()
@@ -103,7 +103,7 @@ async def test_entities_and_events_stay_memory(account: DistillationAccount) -> 
     assert (done.results, done.operation_id) == ([], None)
 
 
-async def test_two_at_once_save_it_once(account: DistillationAccount) -> None:
+async def test_concurrent_distillations_save_once(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
     await account.distill()
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
@@ -114,7 +114,7 @@ async def test_two_at_once_save_it_once(account: DistillationAccount) -> None:
     assert len(await account.records()) == 2
 
 
-async def test_a_record_that_somebody_has_edited_is_left_alone(account: DistillationAccount) -> None:
+async def test_an_edited_record_is_not_changed(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
     saved = (await account.distill()).saved[0]
     await account.knowledge.patch(LI, saved["id"], {"content": "in better words"})
@@ -124,7 +124,7 @@ async def test_a_record_that_somebody_has_edited_is_left_alone(account: Distilla
     assert (done.saved, [result.status for result in done.results]) == ([], ["known"])
 
 
-async def test_what_was_saved_by_hand_in_the_same_words_is_known(account: DistillationAccount) -> None:
+async def test_an_equal_record_saved_by_hand_is_known(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.PREFERENCES, "a"))
     by_hand = new_knowledge("All of a", task="What a is", types=("user_profile",), owner="user:li")
     record = (await account.knowledge.save(LI, by_hand)).record
@@ -149,7 +149,7 @@ async def save_foreign_records(account: DistillationAccount, address: str, count
         await account.knowledge.save(EVE, new)
 
 
-async def test_a_squat_between_two_versions_is_not_superseded(account: DistillationAccount) -> None:
+async def test_a_foreign_record_with_the_same_tags_is_not_superseded(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
     first = await account.distill()
     await save_foreign_records(account, first.results[0].uri)
@@ -160,7 +160,7 @@ async def test_a_squat_between_two_versions_is_not_superseded(account: Distillat
     assert done.saved[0]["supersedes"] == first.saved[0]["id"]
 
 
-async def test_a_record_of_ones_own_with_the_tag_that_names_another_source_is_no_distilled_one(
+async def test_an_own_record_with_a_copied_tag_is_not_distilled(
     account: DistillationAccount,
 ) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
@@ -172,7 +172,7 @@ async def test_a_record_of_ones_own_with_the_tag_that_names_another_source_is_no
     assert [result.status for result in done.results] == ["new"]
 
 
-async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(account: DistillationAccount) -> None:
+async def test_a_memory_of_an_agent_is_distilled_once_for_all_users(account: DistillationAccount) -> None:
     theirs = session_at("s1", space="users/zhou")
     both = {"source_refs": [PART, uri.part_uri(theirs, "m0")], "message_ids": ["m0"], "sessions": ["s1"]}
     await account.write(node_row(theirs, owner="user:zhou"), learnt_row(MemoryCategory.PATTERNS, "a", metadata=both))
@@ -184,7 +184,7 @@ async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(
     assert [record["owner"] for record in await account.records()] == ["agent:crawler"]
 
 
-async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves_on(
+async def test_a_deleted_record_returns_only_with_a_new_version_of_its_memory(
     account: DistillationAccount,
 ) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
@@ -212,7 +212,7 @@ async def merge_records(account: DistillationAccount, survivor: str, *sources: s
     await account.store.commit("default", "agent:crawler", decide)
 
 
-async def test_what_was_merged_into_another_record_is_known_and_read_there(account: DistillationAccount) -> None:
+async def test_a_merged_record_is_known_by_its_survivor(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"), learnt_row(MemoryCategory.PATTERNS, "b", version=2))
     first, other = (record["id"] for record in (await account.distill()).saved)
     await merge_records(account, other, first)
@@ -226,9 +226,7 @@ async def test_what_was_merged_into_another_record_is_known_and_read_there(accou
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-async def test_a_new_version_of_a_memory_does_not_supersede_what_holds_another_memory_too(
-    account: DistillationAccount, name: str
-) -> None:
+async def test_a_record_with_two_memories_is_not_superseded(account: DistillationAccount, name: str) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"), learnt_row(MemoryCategory.PATTERNS, "b", version=2))
     first, other = (record["id"] for record in (await account.distill()).saved)
     await merge_records(account, other, first)
@@ -242,7 +240,7 @@ async def test_a_new_version_of_a_memory_does_not_supersede_what_holds_another_m
     assert (again.saved, {result.status for result in again.results}) == ([], {"known"})
 
 
-async def test_a_newer_record_that_was_deleted_does_not_come_back_over_the_older_one(
+async def test_a_deleted_newer_record_is_not_saved_again(
     account: DistillationAccount,
 ) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
@@ -277,7 +275,7 @@ async def test_accounts_do_not_wait_for_each_other(account: DistillationAccount)
     assert (await held).results == []
 
 
-async def test_what_other_sessions_taught_is_left_out(account: DistillationAccount) -> None:
+async def test_memories_of_other_sessions_are_left_out(account: DistillationAccount) -> None:
     other = {"source_refs": [uri.part_uri(session_at("s2"), "m0")], "sessions": ["s2"]}
     of_another_user = {"source_refs": [uri.part_uri(session_at("s1", space="users/zhou"), "m0")], "sessions": ["s1"]}
     await account.write(
@@ -291,7 +289,7 @@ async def test_what_other_sessions_taught_is_left_out(account: DistillationAccou
     assert [result.uri.rpartition("/")[2] for result in done.results] == ["c"]
 
 
-async def test_a_uri_that_is_too_long_for_a_tag_is_known_again_all_the_same(account: DistillationAccount) -> None:
+async def test_a_memory_with_a_long_uri_is_distilled_once(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "很长" * 99))
     await account.distill()
 

@@ -38,7 +38,7 @@ def is_chinese(line: Mapping[str, Any]) -> bool:
     return any("\u4e00" <= char <= "\u9fff" for char in line["messages"][-1]["content"])
 
 
-def test_the_corpus_is_large_and_half_of_it_says_nothing_that_lasts() -> None:
+def test_half_of_the_corpus_has_no_lasting_statement() -> None:
     corpus = read_lines()
 
     assert len(corpus) >= 400
@@ -48,14 +48,14 @@ def test_the_corpus_is_large_and_half_of_it_says_nothing_that_lasts() -> None:
 
 @pytest.mark.parametrize("held", [True, False], ids=["held back", "seen"])
 @pytest.mark.parametrize("chinese", [True, False], ids=["zh", "en"])
-def test_what_is_found_is_nearly_always_right_in_both_languages(held: bool, chinese: bool) -> None:
+def test_found_statements_are_nearly_always_right_in_both_languages(held: bool, chinese: bool) -> None:
     counted = count_matches(line for line in read_lines() if line["held"] is held and is_chinese(line) is chinese)
 
     assert counted.precision >= 0.95
     assert counted.recall >= 0.25
 
 
-def test_the_score_counts_what_is_wrong_and_what_is_missed() -> None:
+def test_the_score_counts_wrong_and_missed_statements() -> None:
     said = {"messages": [{"role": "user", "content": "I prefer tabs over spaces."}]}
 
     counted = count_matches([{**said, "expect": []}, {**said, "expect": ["preference", "habit"]}])

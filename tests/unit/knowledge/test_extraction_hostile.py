@@ -53,7 +53,7 @@ UNITS = [
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(ROLES, TEXTS), max_size=6))
-def test_every_candidate_names_its_messages_and_says_something(said: list[tuple[str, str]]) -> None:
+def test_every_candidate_names_its_messages_and_is_not_blank(said: list[tuple[str, str]]) -> None:
     messages = [Message(role, text) for role, text in said]
 
     for candidate in find_candidates(messages):
@@ -64,7 +64,7 @@ def test_every_candidate_names_its_messages_and_says_something(said: list[tuple[
 
 
 @given(TEXTS, TEXTS)
-def test_texts_are_merged_whatever_they_are(text: str, other: str) -> None:
+def test_any_texts_can_be_merged(text: str, other: str) -> None:
     assert merge_content(text, text) == text
     assert merge_content(text, other)[: len(text)] == text or merge_content(text, other) == other
 
@@ -75,7 +75,7 @@ def test_masking_keeps_the_length(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
+def test_no_pattern_backtracks_on_repetitions(unit: str) -> None:
     honest, hostile = "The weather was fine today. " * 600, unit * READ_CHARS
 
     def seconds(text: str) -> float:

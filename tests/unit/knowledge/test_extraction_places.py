@@ -47,7 +47,7 @@ def list_statuses(extracted: ExtractionResult) -> Sequence[str]:
     return [result["status"] for result in extracted.results]
 
 
-async def test_the_same_said_in_a_project_is_read_there_too(hub: Hub) -> None:
+async def test_the_same_statement_in_a_project_is_saved_there_too(hub: Hub) -> None:
     await extract(hub, PRIVATE, "I prefer tabs")
 
     extracted = await extract(hub, PROJECT, "I prefer tabs")
@@ -56,7 +56,7 @@ async def test_the_same_said_in_a_project_is_read_there_too(hub: Hub) -> None:
     assert extracted.saved[0]["scopes"] == ["user:li", "project:web"]
 
 
-async def test_what_contradicts_in_private_leaves_the_record_of_the_project_as_it_was(hub: Hub) -> None:
+async def test_a_private_contradiction_does_not_change_a_project_record(hub: Hub) -> None:
     first = await extract(hub, PROJECT, "I live in Rome")
     before = saved_row(hub, first)
 
@@ -68,7 +68,7 @@ async def test_what_contradicts_in_private_leaves_the_record_of_the_project_as_i
     assert saved_row(hub, first) == before
 
 
-async def test_a_model_is_shown_and_may_point_at_no_private_record_in_a_project(tmp_path: Path) -> None:
+async def test_private_records_are_hidden_from_the_model_in_a_project(tmp_path: Path) -> None:
     item = {"type": "user_profile", "category": "preference", "task": "x", "messages": [0]}
     chat = ScriptedChat(
         [
@@ -101,7 +101,7 @@ async def test_a_model_is_shown_and_may_point_at_no_private_record_in_a_project(
         "1. I prefer pnpm for all installs",
     ],
 )
-async def test_a_stored_statement_that_is_quoted_is_no_evidence(hub: Hub, pasted: str) -> None:
+async def test_a_quoted_record_is_no_evidence(hub: Hub, pasted: str) -> None:
     first = await extract(hub, PRIVATE, "I prefer pnpm for all installs.")
     before = saved_row(hub, first)
 
@@ -124,7 +124,7 @@ def read_all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-async def test_none_of_many_credentials_reaches_a_model_or_the_store(tmp_path: Path) -> None:
+async def test_many_credentials_reach_neither_model_nor_store(tmp_path: Path) -> None:
     secrets = [f"zebraXq{number}!z" for number in range(30)]
     item = {"type": "user_profile", "category": "habit", "task": "login", "messages": [0]}
     chat = ScriptedChat([{"candidates": [item | {"content": "The user logs in with these, always"}]}])

@@ -63,7 +63,7 @@ def test_the_newest_edit_is_undone_exactly_with_a_higher_version() -> None:
     assert result["updated_at"] == "2026-03-05T12:01:00.000Z"
 
 
-def test_fields_that_others_changed_since_keep_what_they_have() -> None:
+def test_an_undo_keeps_fields_changed_later() -> None:
     before = knowledge_row("a", content="one", task="t")
     after = edit(before, content="two")
     current = edit(after, task="u")
@@ -80,7 +80,7 @@ def test_a_creation_that_was_edited_since_is_not_undone() -> None:
     assert blocking_fields(None, row, decisions.make_tombstone(row, START)) == ["deleted"]
 
 
-def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:
+def test_undoing_a_vote_keeps_the_other_votes() -> None:
     first = vote(knowledge_row("a"))
     second = vote(first, HARMFUL)
     current = vote(second)
@@ -95,7 +95,7 @@ def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:
     assert evaluation["confidence"] == pytest.approx(votes.confidence(evaluation, LATER), abs=1e-5)
 
 
-def test_the_first_vote_is_taken_back_although_others_came_since() -> None:
+def test_the_first_vote_can_be_undone_after_later_votes() -> None:
     before = knowledge_row("a")
     after = vote(before, HARMFUL)
     current = vote(after)
@@ -107,14 +107,14 @@ def test_the_first_vote_is_taken_back_although_others_came_since() -> None:
     assert evaluation["confidence"] > 0.5
 
 
-def test_the_newest_vote_is_taken_back_without_a_trace_of_rounding() -> None:
+def test_undoing_the_newest_vote_restores_exact_values() -> None:
     before = vote(vote(knowledge_row("a")), HARMFUL)
     after = vote(before)
 
     assert drop_bookkeeping(undo(before, after, after)) == drop_bookkeeping(before)
 
 
-def test_a_creation_that_was_only_voted_on_is_undone_with_its_votes() -> None:
+def test_a_creation_with_only_votes_is_undone_with_them() -> None:
     row = knowledge_row("a")
 
     result = undo(None, row, vote(row))
@@ -122,7 +122,7 @@ def test_a_creation_that_was_only_voted_on_is_undone_with_its_votes() -> None:
     assert (result["deleted"], result["eval"]["helpful"]) == (True, 2)
 
 
-def test_the_last_entry_of_an_object_is_taken_out_and_the_object_stays() -> None:
+def test_undoing_the_last_entry_leaves_an_empty_object() -> None:
     before = knowledge_row("a", tags={"site": "x"})
     after = edit(before, tags={"site": "x", "tool": "y"})
     current = edit(after, tags={"tool": "y"})
@@ -130,7 +130,7 @@ def test_the_last_entry_of_an_object_is_taken_out_and_the_object_stays() -> None
     assert undo(before, after, current)["tags"] == {}
 
 
-def test_an_object_that_the_change_brought_goes_as_a_whole() -> None:
+def test_an_object_added_by_the_change_is_removed() -> None:
     before = knowledge_row("a")
     after = before | {"routing": {"skill": "x"}, "version": 2}
 
@@ -141,7 +141,7 @@ TAGS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y"]), max_
 
 
 @given(TAGS, TAGS, TAGS)
-def test_an_undo_takes_back_its_own_entries_or_says_which_stand_in_the_way(
+def test_an_undo_removes_its_entries_or_names_blocking_fields(
     first: dict[str, str], two: dict[str, str], three: dict[str, str]
 ) -> None:
     before = knowledge_row("a", tags=first)
@@ -174,7 +174,7 @@ def tag_row(row: Row, source: object) -> Row:
         pytest.param({"a": [1]}, {"b": 2}, {"b": 2, "a": {"x": 1}}, ["tags.a.x"], id="where a list was"),
     ],
 )
-def test_what_came_since_to_the_place_of_a_value_stands_in_the_way(
+def test_a_later_change_of_the_same_place_blocks_an_undo(
     before: object, after: object, now: object, in_the_way: list[str]
 ) -> None:
     row = knowledge_row("a")
@@ -192,7 +192,7 @@ def test_what_came_since_to_the_place_of_a_value_stands_in_the_way(
         pytest.param({"a": 1}, {"a": {"x": 1}}, {"a": {"x": 1}, "b": 2}, {"a": 1, "b": 2}, id="beside the place"),
     ],
 )
-def test_what_came_since_beside_a_place_is_kept(before: object, after: object, now: object, then: object) -> None:
+def test_later_changes_beside_a_place_are_kept(before: object, after: object, now: object, then: object) -> None:
     row = knowledge_row("a")
 
     assert undo(tag_row(row, before), tag_row(row, after), tag_row(row, now))["tags"] == then
@@ -204,7 +204,7 @@ ROWS = st.dictionaries(st.sampled_from("ab"), OBJECTS, max_size=2)
 
 
 @given(before=ROWS, after=ROWS, now=ROWS)
-def test_an_undo_keeps_all_that_came_since_or_is_blocked(before: Row, after: Row, now: Row) -> None:
+def test_an_undo_keeps_all_later_changes_or_is_blocked(before: Row, after: Row, now: Row) -> None:
     row = knowledge_row("a")
 
     result = undo_change(make_change(tag_row(row, before), tag_row(row, after)), tag_row(row, now), KNOWLEDGE, LATER)

@@ -65,11 +65,11 @@ def fuse(
     return [(hit.head.text_num, round(hit.relevance, 4)) for hit in found]
 
 
-def test_both_sides_count_from_nothing_to_their_best() -> None:
+def test_both_scores_are_scaled_to_their_best() -> None:
     assert fuse({1: 20.0, 2: 10.0}, {1: 0.2, 2: 0.8, 3: 0.4}) == [(2, 0.75), (1, 0.625), (3, 0.25)]
 
 
-def test_words_weigh_a_fifth_for_a_memory_and_nothing_changes_without_vectors() -> None:
+def test_memories_weigh_vectors_more_than_messages() -> None:
     memory = node_row(memory_at(MemoryCategory.ENTITIES, "boat"))
     said = part_row(session_at(), 0, "the boat")
     heads = [head_of(NODES, memory, 1), head_of(PARTS, said, 2)]
@@ -79,24 +79,24 @@ def test_words_weigh_a_fifth_for_a_memory_and_nothing_changes_without_vectors() 
     assert [ContextTexts().weigh_vector(head, 1.0) for head in heads] == [1.0, 1.0]
 
 
-def test_what_is_no_nearer_than_strangers_are_counts_nothing_and_is_not_found_by_that() -> None:
+def test_similarity_at_the_noise_level_counts_nothing() -> None:
     found = fuse({1: 9.0}, {1: 0.7, 2: 0.9, 3: 0.7, 4: 0.1}, ScriptSkill(1.0, 0.7))
 
     assert found == [(2, 0.5), (1, 0.5)]
 
 
-def test_what_only_vectors_propose_comes_at_least_half_of_the_way_to_the_nearest() -> None:
+def test_vector_only_hits_reach_half_of_the_best_similarity() -> None:
     assert fuse({1: 9.0, 4: 1.0}, {1: 0.8, 2: 0.39, 3: 0.41, 4: 0.1}) == [(1, 1.0), (3, 0.2562), (4, 0.1181)]
 
 
-def test_what_only_vectors_propose_stands_out_from_what_strangers_come_to_by_chance() -> None:
+def test_vector_only_hits_stand_out_from_noise() -> None:
     reading = ScriptSkill(1.0, 0.1, spread=0.15)
 
     assert fuse({}, {1: 0.24, 2: 0.2}, reading) == []
     assert fuse({5: 9.0}, {1: 0.26, 2: 0.24}, reading) == [(5, 1.0), (1, 0.5)]
 
 
-def test_a_record_without_a_vector_stands_where_its_words_put_it() -> None:
+def test_a_record_without_a_vector_is_ranked_by_its_words() -> None:
     assert fuse({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.5}) == [(1, 1.0), (2, 0.75), (3, 0.5)]
 
 
@@ -112,7 +112,7 @@ def test_the_share_of_each_script_is_by_letters() -> None:
     assert get_script_shares("2026 — 11") == {}
 
 
-async def test_an_embedder_shows_by_itself_which_scripts_it_reads() -> None:
+async def test_the_scripts_of_an_embedder_are_measured() -> None:
     reads_both, reads_latin = ScriptSkills(HashingEmbedder()), ScriptSkills(LatinOnly())
 
     assert (await reads_both.get_skill("how to log in")).skill > 0.5
@@ -138,7 +138,7 @@ async def embed_pending(hub: Hub) -> None:
     await hub.maintenance.tick()
 
 
-async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_the_words(tmp_path: Path) -> None:
+async def test_an_unreadable_script_is_ranked_by_words(tmp_path: Path) -> None:
     chance, words = random.Random(5), ["登录", "导出", "订单", "支付", "回调", "限流", "缓存", "分页", "签名", "证书"]
     texts = ["".join(chance.choices(words, k=chance.randint(3, 20))) for _ in range(60)]
     texts += [f"selenium {number} {chance.choice(words)}" for number in range(10)]
@@ -163,7 +163,7 @@ async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_th
     assert all(len(contents) >= 10 for contents in answers[0])
 
 
-async def test_a_late_embedder_costs_its_budget_and_no_more_and_is_named(tmp_path: Path) -> None:
+async def test_a_late_embedder_costs_only_its_budget_and_is_reported(tmp_path: Path) -> None:
     async with open_embedding_hub(tmp_path, Hanging(), budget_s=0.2) as hub:
         zebra = await save_record(hub, new_knowledge("zebra"))
 
@@ -195,7 +195,7 @@ async def test_votes_for_other_questions_do_not_push_the_right_record_out(tmp_pa
         assert [record["id"] for record in found.records] == [right]
 
 
-async def test_a_query_that_comes_again_is_not_embedded_again(tmp_path: Path) -> None:
+async def test_a_repeated_query_is_not_embedded_again(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with open_embedding_hub(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
@@ -206,7 +206,7 @@ async def test_a_query_that_comes_again_is_not_embedded_again(tmp_path: Path) ->
     assert embedder.queries.count("zebra in the zoo") == 1
 
 
-async def test_a_query_without_a_word_finds_nothing_and_asks_nobody(tmp_path: Path) -> None:
+async def test_a_query_without_words_is_not_embedded(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with open_embedding_hub(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
@@ -215,7 +215,7 @@ async def test_a_query_without_a_word_finds_nothing_and_asks_nobody(tmp_path: Pa
     assert (found.records, embedder.queries) == ([], [])
 
 
-async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(tmp_path: Path) -> None:
+async def test_hybrid_search_finds_exactly_the_visible_records(tmp_path: Path) -> None:
     chance, words = random.Random(11), ["login", "cookie", "proxy", "retry", "timeout", "browser", "python", "async"]
     scopes = ["public", "user:ann", "team:web", "project:x"]
     callers = [local(), caller(user_id="ann"), caller(user_id="nobody"), caller(team_id="web", project_id="x")]

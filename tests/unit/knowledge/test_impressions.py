@@ -45,7 +45,7 @@ def list_written(store: RefusingStore, shown: ImpressionScope = SESSION) -> list
     return list(shown.select_shown(store.view("default").get(IMPRESSIONS, shown.row_id(local()))))
 
 
-async def test_what_is_noted_is_known_before_it_is_written(store: RefusingStore) -> None:
+async def test_impressions_are_readable_before_they_are_written(store: RefusingStore) -> None:
     showings = make_log(store)
     store.gate.clear()
 
@@ -59,7 +59,7 @@ async def test_what_is_noted_is_known_before_it_is_written(store: RefusingStore)
     assert (list_written(store), sorted(showings.list_shown(local(), SESSION))) == (["a", "b"], ["a", "b"])
 
 
-async def test_what_comes_while_something_is_written_goes_with_one_more_write(store: RefusingStore) -> None:
+async def test_impressions_during_a_write_share_the_next_write(store: RefusingStore) -> None:
     showings = make_log(store)
     store.gate.clear()
     for number in range(50):
@@ -72,7 +72,7 @@ async def test_what_comes_while_something_is_written_goes_with_one_more_write(st
     assert (len(list_written(store)), store.last_seq) == (50, 2)
 
 
-async def test_nobody_named_is_nobody_shown(store: RefusingStore) -> None:
+async def test_without_a_scope_nothing_is_noted(store: RefusingStore) -> None:
     showings = make_log(store)
 
     showings.note(local(), ImpressionScope(), ["a"])
@@ -81,7 +81,7 @@ async def test_nobody_named_is_nobody_shown(store: RefusingStore) -> None:
     assert (set(showings.list_shown(local(), ImpressionScope())), store.last_seq) == (set(), 0)
 
 
-async def test_sessions_goals_and_principals_do_not_mix_whatever_their_names(store: RefusingStore) -> None:
+async def test_sessions_goals_and_principals_never_mix(store: RefusingStore) -> None:
     showings = make_log(store)
     places = [
         ImpressionScope("a", "b"),
@@ -114,7 +114,7 @@ async def test_a_row_keeps_the_newest_thousand(store: RefusingStore) -> None:
     assert (counts, len(showings.list_shown(local(), ImpressionScope("s")))) == ([200, 400, 400], MAX_SHOWN)
 
 
-async def test_a_store_that_refuses_fails_no_search_and_is_tried_again(store: RefusingStore) -> None:
+async def test_a_failing_store_fails_no_search_and_is_retried(store: RefusingStore) -> None:
     showings = make_log(store)
     store.refuses = True
     showings.note(local(), SESSION, ["a"])
@@ -127,7 +127,7 @@ async def test_a_store_that_refuses_fails_no_search_and_is_tried_again(store: Re
     assert list_written(store) == ["a", "b"]
 
 
-async def test_what_piles_up_is_bounded_and_counted(store: RefusingStore) -> None:
+async def test_waiting_impressions_are_bounded_and_counted(store: RefusingStore) -> None:
     showings = make_log(store, close_s=0.05)
     store.gate.clear()
     for number in range(MAX_WAITING + 10):
@@ -139,7 +139,7 @@ async def test_what_piles_up_is_bounded_and_counted(store: RefusingStore) -> Non
     assert set(showings.list_shown(local(), ImpressionScope(f"s{MAX_WAITING + 5}"))) == frozenset()
 
 
-async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(store: RefusingStore) -> None:
+async def test_over_the_limit_the_oldest_impressions_are_dropped(store: RefusingStore) -> None:
     showings = make_log(store)
     store.refuses = True
     for number in range(MAX_WAITING + 1):
@@ -151,7 +151,7 @@ async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(stor
     assert (known, showings.dropped) == ([frozenset(), {"a"}, {"a"}], 1)
 
 
-async def test_two_users_of_one_agent_are_shown_things_apart(store: RefusingStore) -> None:
+async def test_impressions_of_two_users_of_an_agent_are_separate(store: RefusingStore) -> None:
     showings = make_log(store)
     first, other = caller(agent_id="claude", user_id="u1"), caller(agent_id="claude", user_id="u2")
 
@@ -163,7 +163,7 @@ async def test_two_users_of_one_agent_are_shown_things_apart(store: RefusingStor
     assert set(showings.list_shown(caller(agent_id="claude"), SESSION)) == frozenset()
 
 
-async def test_who_names_no_owner_is_known_by_their_project(store: RefusingStore) -> None:
+async def test_callers_without_an_owner_are_identified_by_project(store: RefusingStore) -> None:
     showings = make_log(store)
 
     showings.note(caller(project_id="x"), SESSION, ["a"])

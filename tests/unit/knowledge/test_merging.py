@@ -44,13 +44,11 @@ def make_evidence(
         ("A.  \n", [" A."], "A.  \n"),
     ],
 )
-def test_what_only_a_source_says_stands_below_what_the_survivor_says(
-    survivor: str, sources: list[str], joined: str
-) -> None:
+def test_sentences_of_a_source_follow_those_of_the_survivor(survivor: str, sources: list[str], joined: str) -> None:
     assert join_contents(make_row(survivor, "t"), [make_row(source, "t") for source in sources]) == joined
 
 
-def test_another_task_stands_before_what_is_said_for_it() -> None:
+def test_a_different_task_precedes_its_content() -> None:
     survivor, source = make_row("Wait.", "Log in to A"), make_row("Wait. Use the token.", "Log in to B")
 
     assert join_contents(survivor, [source]) == "Wait.\nLog in to B\nUse the token."
@@ -61,7 +59,7 @@ SENTENCES = st.lists(st.text("ab1 .\n。", min_size=1, max_size=12), min_size=1,
 
 @given(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=4))
 @settings(max_examples=200, deadline=None)
-def test_every_word_of_every_source_is_in_the_whole(survivor: str, sources: list[str]) -> None:
+def test_the_merged_text_has_every_word_of_every_source(survivor: str, sources: list[str]) -> None:
     survivor_row, *rows = [{"task": "", "content": text} for text in (survivor, *sources)]
     joined = join_contents(survivor_row, rows)
 
@@ -73,7 +71,7 @@ def test_every_word_of_every_source_is_in_the_whole(survivor: str, sources: list
     assert joined.startswith(survivor)
 
 
-def test_counters_add_up_and_the_case_that_each_record_begins_with_counts_once() -> None:
+def test_counters_add_up_and_the_initial_case_counts_once() -> None:
     joined = merge_evaluation(
         make_evidence(3, 1, 2), [make_evidence(1, 0, 5), make_evidence(4, 2, 3), make_evidence(0, 1)], START
     )
@@ -82,7 +80,7 @@ def test_counters_add_up_and_the_case_that_each_record_begins_with_counts_once()
     assert joined["confidence"] == pytest.approx(confidence(joined, START), abs=1e-5)
 
 
-def test_cases_stand_in_the_order_of_their_times_and_the_newest_fifty_are_shown() -> None:
+def test_cases_are_ordered_by_time_and_limited_to_the_newest_fifty() -> None:
     old = [{"task": f"a{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
     new = [{"task": f"b{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
 
@@ -92,7 +90,7 @@ def test_cases_stand_in_the_order_of_their_times_and_the_newest_fifty_are_shown(
     assert (len(shown), shown[0], shown[-2:]) == (50, "a15", ["a39", "b39"])
 
 
-def test_the_survivor_keeps_who_it_is_for_and_the_sources_keep_all_but_a_pointer() -> None:
+def test_the_survivor_keeps_its_scopes_and_sources_get_a_pointer() -> None:
     survivor = make_row("A.", row_id="k-1", scopes=["team:a"], tags={"x": "1", "l": ["one"]})
     source = make_row("B.", row_id="k-2", scopes=["team:a"], tags={"x": ["2", "1"], "y": "3"}, resource_ids=["r"])
 
@@ -115,7 +113,7 @@ def test_the_survivor_keeps_who_it_is_for_and_the_sources_keep_all_but_a_pointer
     ],
     ids=["text", "resources", "tags", "values"],
 )
-def test_a_whole_that_is_more_than_a_record_may_hold_is_refused(source: dict[str, Any]) -> None:
+def test_a_merge_larger_than_a_record_is_refused(source: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="would be more than"):
         merge_rows(make_row("A."), [make_row(**source)], None, START)
 
@@ -140,7 +138,7 @@ def test_a_whole_that_is_more_than_a_record_may_hold_is_refused(source: dict[str
         ("listen on v2.3", "listen", ["v2.3"]),
     ],
 )
-def test_what_a_new_text_leaves_out_is_named(before: str, after: str, lost: list[str]) -> None:
+def test_facts_missing_in_a_new_text_are_named(before: str, after: str, lost: list[str]) -> None:
     assert find_missing_facts([after, before], after) == lost
 
 
@@ -153,7 +151,7 @@ def test_what_a_new_text_leaves_out_is_named(before: str, after: str, lost: list
         ("tar -c it", "tar -C it", "tar -c it\ntar -C it"),
     ],
 )
-def test_punctuation_alone_makes_no_other_sentence(survivor: str, source: str, joined: str) -> None:
+def test_sentences_that_differ_in_punctuation_are_equal(survivor: str, source: str, joined: str) -> None:
     first, second = ({"task": "t", "content": content} for content in (survivor, source))
 
     assert join_contents(first, [second]) == joined

@@ -93,7 +93,7 @@ async def find_groups(hub: Hub, *, by_meaning: bool) -> list[set[str]]:
     return [{ref.id for ref in group} async for group in candidates.find_groups(records.lexical, find_like) if group]
 
 
-async def test_paraphrases_are_offered_to_a_model_together_and_nothing_else_is(hub: Hub) -> None:
+async def test_only_paraphrases_are_grouped_for_the_model(hub: Hub) -> None:
     ids = await save(hub, *(text for pair in PARAPHRASES for text in pair), *OTHERS)
     assert hub.indexes.records.vectors is not None
     await hub.indexes.records.vectors.embed_pending()
@@ -118,7 +118,7 @@ def test_texts_that_differ_in_a_figure_a_name_or_a_negation_do_not_state_the_sam
 
 
 @pytest.mark.parametrize(("first", "second"), SAME)
-def test_fillers_and_endings_make_no_difference(first: str, second: str) -> None:
+def test_fillers_and_endings_are_ignored(first: str, second: str) -> None:
     assert state_the_same(first, second)
 
 
@@ -143,7 +143,7 @@ async def extract(
 
 
 @pytest.mark.parametrize(("embedding", "is_shown"), [("auto", True), ("off", False)])
-async def test_extraction_offers_a_model_the_old_record_that_means_what_the_user_says(
+async def test_extraction_shows_the_model_an_old_record_of_the_same_meaning(
     tmp_path: Path, embedding: Literal["auto", "off"], *, is_shown: bool
 ) -> None:
     chat = ScriptedChat([point_at(PARAPHRASES[2][0], PARAPHRASES[2][1])])
@@ -159,7 +159,7 @@ async def test_extraction_offers_a_model_the_old_record_that_means_what_the_user
     )
 
 
-async def test_extraction_without_a_model_merges_with_a_record_that_is_older_than_the_newest_300(
+async def test_extraction_without_a_model_merges_with_old_records(
     tmp_path: Path,
 ) -> None:
     newer = [f"The user said: I prefer {name} for task {number}" for number in range(155) for name in ("pens", "ink")]
@@ -181,7 +181,7 @@ async def test_extraction_without_a_model_merges_with_a_record_that_is_older_tha
         ("I prefer tests in small files", "I would rather have tests in many little files"),
     ],
 )
-async def test_extraction_without_a_model_joins_nothing_by_meaning(tmp_path: Path, stored: str, said: str) -> None:
+async def test_extraction_without_a_model_merges_nothing_by_meaning(tmp_path: Path, stored: str, said: str) -> None:
     extracted = await extract(tmp_path, None, said, f"The user said: {stored}")
 
     assert [item["status"] for item in extracted.result.results] in (["new"], [])

@@ -66,13 +66,13 @@ def test_quality_is_score_and_helpful_less_twice_harmful(
     ("as_of", "rule"),
     [(START - 1, "not_yet_valid"), (START, None), (START + 59, None), (START + 60, "no_longer_valid")],
 )
-def test_validity_begins_at_its_first_second_and_ends_before_its_last(as_of: float, rule: str | None) -> None:
+def test_validity_includes_its_start_and_excludes_its_end(as_of: float, rule: str | None) -> None:
     valid = make_summary(valid_from="2026-03-05T12:00:00Z", valid_to="2026-03-05T12:01:00Z")
 
     assert find_time_rule(valid, as_of) == rule
 
 
-def test_evidence_swaps_neighbours_and_never_lifts_what_is_clearly_less_relevant() -> None:
+def test_votes_swap_neighbours_but_not_clearly_less_relevant_records() -> None:
     praised = make_voted("praised", VoteKind.HELPFUL, 40)
 
     near = rank([(make_summary("best"), 0.5), (praised, 0.4)])
@@ -82,7 +82,7 @@ def test_evidence_swaps_neighbours_and_never_lifts_what_is_clearly_less_relevant
     assert ids_of(far) == ["best", "praised"]
 
 
-def test_what_is_voted_down_ranks_lower_and_is_not_hidden() -> None:
+def test_a_downvoted_record_ranks_lower_and_is_not_hidden() -> None:
     blamed = make_voted("blamed", VoteKind.HARMFUL, 40)
 
     ranked = rank([(blamed, 0.5), (make_summary("other"), 0.3)])
@@ -91,7 +91,7 @@ def test_what_is_voted_down_ranks_lower_and_is_not_hidden() -> None:
     assert ids_of(rank([(blamed, 0.5), (make_summary("far"), 0.1)])) == ["blamed", "far"]
 
 
-def test_what_was_passed_over_for_another_comes_after_it_and_a_new_record_gets_its_chance() -> None:
+def test_passed_over_records_rank_below_used_and_new_ones() -> None:
     passed = make_voted("passed", VoteKind.PASSED_OVER, 6)
     used = make_voted("used", VoteKind.HELPFUL, 6)
 
@@ -100,14 +100,14 @@ def test_what_was_passed_over_for_another_comes_after_it_and_a_new_record_gets_i
     assert ids_of(rank([(make_summary("new"), 0.5), (used, 0.25)])) == ["new", "used"]
 
 
-def test_quality_that_everybody_added_to_does_not_rank() -> None:
+def test_counters_without_votes_do_not_rank() -> None:
     loud = make_summary("loud", helpful=1_000, votes=[])
 
     assert ids_of(rank([(make_summary("best"), 0.5), (loud, 0.49)])) == ["best", "loud"]
     assert ids_of(rank([(make_summary("best"), 0.5), (loud, 0.49)], order=Order.QUALITY)) == ["loud", "best"]
 
 
-def test_many_runs_without_a_word_move_a_record_by_one_place_at_most() -> None:
+def test_weak_evidence_moves_a_record_by_at_most_one_place() -> None:
     weak = make_summary("weak", weak={"success": 0, "failure": 10_000})
 
     ranked = rank([(weak, 0.5), (make_summary("near"), 0.42), (make_summary("far"), 0.3)])
@@ -127,7 +127,7 @@ def rank_two(old: Row, new: Row, relevance: tuple[float, float]) -> list[str]:
     return ids_of(rank(hits, rows=[old, new]))
 
 
-def test_the_newer_of_two_that_say_the_same_about_the_same_thing_comes_first() -> None:
+def test_the_newer_of_two_similar_records_comes_first() -> None:
     old, new = lesson_row("old", "reset the router password"), lesson_row("new", "reset the router password now", DAY)
 
     assert rank_two(old, new, (0.5, 0.4)) == ["new", "old"]
@@ -137,13 +137,13 @@ def test_the_newer_of_two_that_say_the_same_about_the_same_thing_comes_first() -
 @pytest.mark.parametrize(
     ("task", "later_s"), [("paint the garden fence", DAY), ("reset the router password now", 0.3)], ids=str
 )
-def test_age_decides_nothing_between_other_subjects_or_records_saved_together(task: str, later_s: float) -> None:
+def test_age_does_not_rank_other_subjects_or_records_saved_together(task: str, later_s: float) -> None:
     old = lesson_row("old", "reset the router password")
 
     assert rank_two(old, lesson_row("new", task, later_s), (0.5, 0.4)) == ["old", "new"]
 
 
-def test_a_newer_record_that_lacks_most_of_the_asked_words_does_not_come_first() -> None:
+def test_a_newer_record_without_most_query_words_does_not_come_first() -> None:
     old, new = lesson_row("old", "reset the router password of the guests"), lesson_row("new", "reset the router", DAY)
     hits = [(make_summary("old", 0), 0.5), (make_summary("new", 1), 0.4)]
     asked = {"old": ["guests", "password", "router"], "new": ["router"]}
@@ -151,7 +151,7 @@ def test_a_newer_record_that_lacks_most_of_the_asked_words_does_not_come_first()
     assert ids_of(rank(hits, rows=[old, new], matched=lambda row: asked[row["id"]])) == ["old", "new"]
 
 
-def test_a_near_scope_and_a_profile_come_first_among_equals_only() -> None:
+def test_near_scopes_and_profiles_come_first_only_among_equals() -> None:
     ann = caller(user_id="ann", team_id="web")
     equal = [
         (make_summary("public", scopes=["public"]), 0.5),
@@ -166,7 +166,7 @@ def test_a_near_scope_and_a_profile_come_first_among_equals_only() -> None:
     assert ids_of(rank(equal)) == ["public", "team", "mine", "profile"]
 
 
-def test_a_models_order_is_the_relevance_and_no_votes_overrule_it() -> None:
+def test_votes_do_not_overrule_the_order_of_a_model() -> None:
     praised = make_voted("praised", VoteKind.HELPFUL, 40)
     picks = [
         SearchHit(make_summary("first"), 0.0, (StageScore(ROUTING, 1, None),)),

@@ -82,7 +82,7 @@ async def test_only_what_the_model_picks_is_answered(tmp_path: Path) -> None:
     assert first.degraded == []
 
 
-async def test_the_model_brings_in_what_shares_no_word_with_the_question(tmp_path: Path) -> None:
+async def test_the_model_finds_records_without_shared_words(tmp_path: Path) -> None:
     chat = QueuedChat([answer_picking("网站")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "网站", task="登录 网站", content="captcha")
@@ -108,7 +108,7 @@ async def test_votes_and_scores_do_not_overrule_the_model(tmp_path: Path) -> Non
     assert chat.read_prompt()["most"] == 2
 
 
-async def test_only_what_the_caller_may_find_is_told_to_the_model(tmp_path: Path) -> None:
+async def test_the_model_sees_only_records_the_caller_may_find(tmp_path: Path) -> None:
     chat = QueuedChat([{"ids": []}])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "mine", ctx=caller(user_id="li"))
@@ -125,7 +125,7 @@ async def test_only_what_the_caller_may_find_is_told_to_the_model(tmp_path: Path
     assert "secret content" not in told
 
 
-async def test_beyond_the_budget_the_model_chooses_among_what_was_recalled(tmp_path: Path) -> None:
+async def test_over_the_limit_the_model_chooses_among_recalled_records(tmp_path: Path) -> None:
     chat = QueuedChat([{"ids": []}, {"ids": []}])
     async with hub_with(tmp_path, chat, routing_candidates=3) as hub:
         await save(hub, "a", "b")
@@ -143,7 +143,7 @@ async def test_beyond_the_budget_the_model_chooses_among_what_was_recalled(tmp_p
     assert sorted(candidate["task"] for candidate in chat.read_prompt(1)["candidates"]) == ["wait a", "wait b"]
 
 
-async def test_an_empty_list_means_that_nothing_fits(tmp_path: Path) -> None:
+async def test_an_empty_choice_returns_no_records(tmp_path: Path) -> None:
     async with hub_with(tmp_path, QueuedChat([{"ids": []}])) as hub:
         await save(hub, "a", "b", "c")
 
@@ -152,7 +152,7 @@ async def test_an_empty_list_means_that_nothing_fits(tmp_path: Path) -> None:
     assert (list_names(found), found.routed, found.degraded) == ([], [], [])
 
 
-async def test_a_model_that_picks_everything_and_strangers_is_answered_with_what_was_asked_for(tmp_path: Path) -> None:
+async def test_excess_and_unknown_picks_are_dropped(tmp_path: Path) -> None:
     def pick_all(question: ChatRequest) -> object:
         return {"ids": ["knowledge-0", *(item["id"] for item in read_fenced(question)["candidates"]), "knowledge-1"]}
 
@@ -168,7 +168,7 @@ async def test_a_model_that_picks_everything_and_strangers_is_answered_with_what
 @pytest.mark.parametrize(
     "answer", [NEVER, ChatFailed(FailureReason.FAILURE, "down"), {"ids": ["knowledge-0"]}, "gibberish"]
 )
-async def test_a_model_that_fails_leaves_recalls_order_and_is_named(tmp_path: Path, answer: Answer) -> None:
+async def test_a_failing_model_keeps_the_recall_order_and_is_reported(tmp_path: Path, answer: Answer) -> None:
     async with hub_with(tmp_path, QueuedChat([answer]), llm_budget_s=0.2) as hub:
         await save(hub, "a", "b", "c")
 
@@ -178,9 +178,7 @@ async def test_a_model_that_fails_leaves_recalls_order_and_is_named(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("records", "top_k", "asked"), [(0, 5, 0), (1, 1, 0), (5, 5, 0), (6, 5, 1)])
-async def test_the_model_is_not_asked_where_there_is_nothing_to_choose(
-    tmp_path: Path, records: int, top_k: int, asked: int
-) -> None:
+async def test_the_model_is_not_asked_without_a_choice(tmp_path: Path, records: int, top_k: int, asked: int) -> None:
     chat = QueuedChat([{"ids": []}])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, *(f"r{number}" for number in range(records)))
@@ -200,7 +198,7 @@ async def test_routing_can_be_turned_off(tmp_path: Path) -> None:
     assert chat.questions == []
 
 
-async def test_what_is_deleted_or_hidden_while_the_model_thinks_is_not_answered(tmp_path: Path) -> None:
+async def test_records_deleted_or_hidden_during_the_call_are_not_returned(tmp_path: Path) -> None:
     chat = QueuedChat()
 
     class Deleting(QueuedChat):
@@ -219,7 +217,7 @@ async def test_what_is_deleted_or_hidden_while_the_model_thinks_is_not_answered(
     assert list_names(found) == ["stays"]
 
 
-async def test_decisions_are_kept_in_the_log_and_erasing_a_record_takes_them_along(tmp_path: Path) -> None:
+async def test_erasing_a_record_erases_it_from_logged_decisions(tmp_path: Path) -> None:
     chat = QueuedChat([answer_picking("zebra-42")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "a", "zebra-42")
@@ -238,9 +236,7 @@ async def test_decisions_are_kept_in_the_log_and_erasing_a_record_takes_them_alo
 
 
 @pytest.mark.parametrize("is_routed", [True, False])
-async def test_the_reranker_orders_what_was_routed_or_else_what_was_recalled(
-    tmp_path: Path, *, is_routed: bool
-) -> None:
+async def test_the_reranker_orders_routed_or_else_recalled_records(tmp_path: Path, *, is_routed: bool) -> None:
     reranker = ScriptedReranker([longest_first])
     chat = QueuedChat([answer_picking("a", "cc")]) if is_routed else None
     async with hub_with(tmp_path, chat, reranker) as hub:
@@ -265,7 +261,7 @@ async def test_the_reranker_orders_what_was_routed_or_else_what_was_recalled(
         [float("inf"), 1.0, 2.0],
     ],
 )
-async def test_a_reranker_that_fails_leaves_the_order_and_is_named(tmp_path: Path, scores: Scores) -> None:
+async def test_a_failing_reranker_keeps_the_order_and_is_reported(tmp_path: Path, scores: Scores) -> None:
     async with hub_with(tmp_path, None, ScriptedReranker([scores]), rerank_budget_s=0.2) as hub:
         await save(hub, "a", "b", "c")
 
@@ -283,7 +279,7 @@ async def test_equal_scores_of_a_reranker_keep_the_order_of_recall(tmp_path: Pat
     assert (list_names(found), found.degraded) == (["c", "b", "a"], [])
 
 
-async def test_a_reranker_reads_task_and_content_of_fifty_and_of_each_only_the_beginning(tmp_path: Path) -> None:
+async def test_a_reranker_gets_fifty_texts_of_limited_length(tmp_path: Path) -> None:
     reranker = ScriptedReranker()
     async with hub_with(tmp_path, None, reranker) as hub:
         await save(hub, *(f"r{number}" for number in range(60)), content="y" * 5_000)
@@ -318,7 +314,7 @@ async def route(answer: Answer, most: int = 2, budget_s: float = 3.0) -> tuple[R
     return await Router(chat, noted.note, budget_s).route(local(), "怎样登录", CANDIDATES, most), chat, noted
 
 
-async def test_a_model_sees_id_types_and_the_beginning_of_each_task_and_nothing_else() -> None:
+async def test_a_model_sees_only_id_types_and_cut_task() -> None:
     _, chat, _ = await route({"ids": []})
 
     shown = chat.read_prompt()
@@ -341,9 +337,7 @@ async def test_a_model_sees_id_types_and_the_beginning_of_each_task_and_nothing_
         ([], []),
     ],
 )
-async def test_what_was_shown_counts_once_in_its_order_up_to_the_most_and_what_was_invented_does_not(
-    ids: list[Any], picked: list[str]
-) -> None:
+async def test_only_shown_ids_count_once_in_order_up_to_the_limit(ids: list[Any], picked: list[str]) -> None:
     found, _, _ = await route({"ids": ids})
 
     assert found == RoutingResult(picked)
@@ -364,14 +358,14 @@ async def test_what_was_shown_counts_once_in_its_order_up_to_the_most_and_what_w
         RuntimeError("a client that raises what it likes"),
     ],
 )
-async def test_an_answer_without_any_id_that_was_shown_is_a_failure_that_raises_nothing(answer: Answer) -> None:
+async def test_an_answer_without_a_shown_id_is_a_failure(answer: Answer) -> None:
     found, _, noted = await route(answer)
 
     assert found == RoutingResult((), has_failed=True)
     assert noted.calls[0]["failure"] in {"agent_failure", "agent_timeout"}
 
 
-async def test_a_model_that_never_answers_costs_the_budget_and_no_more() -> None:
+async def test_a_hanging_model_costs_only_its_budget() -> None:
     started = asyncio.get_running_loop().time()
 
     found, chat, noted = await route(NEVER, budget_s=0.05)
@@ -382,7 +376,7 @@ async def test_a_model_that_never_answers_costs_the_budget_and_no_more() -> None
     assert noted.calls[0]["failure"] == "agent_timeout"
 
 
-async def test_each_decision_is_noted_with_what_was_asked_said_and_shown() -> None:
+async def test_each_decision_is_logged_with_question_answer_and_choices() -> None:
     _, chat, noted = await route({"ids": ["knowledge-1"], "reason": "about logging in"})
 
     call = noted.calls[0]

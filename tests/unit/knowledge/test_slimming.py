@@ -70,7 +70,7 @@ async def live_ids(hub: Hub) -> list[str]:
     return [head.id for head in list_live_records(hub.store.view("default"))]
 
 
-async def test_who_cancels_while_it_is_written_is_told_that_it_was_done(
+async def test_a_cancel_during_the_write_still_returns_the_result(
     hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
     first, _ = await save_copies(hub, "one", 2)
@@ -86,7 +86,7 @@ async def test_who_cancels_while_it_is_written_is_told_that_it_was_done(
     assert await live_ids(hub) == [first]
 
 
-async def test_many_copies_of_one_record_are_several_operations_of_one_undo(
+async def test_many_copies_are_several_operations_with_one_undo(
     hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
     ids = await save_copies(hub, "one", 500)
@@ -100,7 +100,7 @@ async def test_many_copies_of_one_record_are_several_operations_of_one_undo(
     assert await live_ids(hub) == ids
 
 
-async def test_long_copies_are_shared_out_to_merges_of_a_hundred_thousand_characters(
+async def test_long_copies_are_merged_in_batches_of_100000_characters(
     hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
     ids = await save_copies(hub, "x" * 30_000, 8)
@@ -112,7 +112,7 @@ async def test_long_copies_are_shared_out_to_merges_of_a_hundred_thousand_charac
     assert (len(done.operation_ids), await live_ids(hub)) == (3, ids[:1])
 
 
-async def test_what_is_overtaken_in_the_last_operation_leaves_the_others_whole(
+async def test_a_conflict_in_the_last_batch_keeps_the_other_merges(
     hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
     ids = await save_copies(hub, "one", 300)
@@ -130,7 +130,7 @@ async def test_what_is_overtaken_in_the_last_operation_leaves_the_others_whole(
     assert await live_ids(hub) == ids
 
 
-async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does_not_hinder_the_others(
+async def test_an_impossible_merge_in_the_last_batch_keeps_the_others(
     hub: Hub, gate: GatedHubStore, slimming: Slimming
 ) -> None:
     for number in range(50):
@@ -150,9 +150,7 @@ async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does
     assert len(done.operation_ids) == 1
 
 
-async def test_a_slimming_of_one_account_does_not_hold_up_that_of_another(
-    hub: Hub, gate: GatedHubStore, slimming: Slimming
-) -> None:
+async def test_slimming_one_account_does_not_block_another(hub: Hub, gate: GatedHubStore, slimming: Slimming) -> None:
     await save_copies(hub, "one", 2)
     slow = asyncio.create_task(slimming.slim(local()))
     await gate.begun.wait()

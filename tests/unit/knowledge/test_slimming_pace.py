@@ -42,7 +42,7 @@ async def measure_turns(work: Awaitable[SlimResult]) -> tuple[SlimResult, list[f
 
 
 @pytest.mark.usefixtures("_no_collection")
-async def test_no_step_of_a_slimming_or_of_its_retry_takes_a_large_part_of_it(tmp_path: Path) -> None:
+async def test_no_step_of_slimming_blocks_the_loop_for_long(tmp_path: Path) -> None:
     # Pairs that share no pair of words with others, of a sentence or two more.
     texts = [" ".join(f"w{number}x{word}" for word in range(100)) for number in range(PAIRS)]
     drafts = [new_knowledge(f"{text}{more}", dedup=False) for text in texts for more in ("", ". One thing more")]
@@ -59,7 +59,7 @@ async def test_no_step_of_a_slimming_or_of_its_retry_takes_a_large_part_of_it(tm
     assert max(steps_again) * 3 < sum(steps_again) * 2
 
 
-def test_an_operation_is_of_a_hundred_rows_or_of_a_hundred_thousand_characters_at_most() -> None:
+def test_batches_have_at_most_100_rows_or_100000_characters() -> None:
     def pairs(count: int, characters: int) -> list[Merge]:
         refs = [[RecordRef(f"{side}{number}", 1, characters) for side in "ab"] for number in range(count)]
         return [Merge(into, [source], MergeReason.DUPLICATE) for into, source in refs]

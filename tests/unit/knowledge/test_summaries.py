@@ -30,7 +30,7 @@ async def list_pages(hub: Domain, limit: int) -> list[str]:
         before = page.next_before
 
 
-async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_order(tmp_path: Path) -> None:
+async def test_records_created_beside_updates_are_listed_in_order(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         old = [await hub.knowledge.records.save(local(), new_knowledge(f"old {number}")) for number in range(3)]
         votes = [
@@ -51,9 +51,7 @@ async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_ord
 
 
 @pytest.mark.parametrize("supersedes", ["new-old", None])
-async def test_a_record_supersedes_what_it_says_now_and_not_what_it_said(
-    tmp_path: Path, supersedes: str | None
-) -> None:
+async def test_a_record_supersedes_only_what_its_current_version_names(tmp_path: Path, supersedes: str | None) -> None:
     async with open_domain(tmp_path) as hub:
         for said in ("old", supersedes):
             line = ImportedKnowledge("b", new_knowledge(supersedes=said), {})

@@ -38,7 +38,7 @@ def test_a_new_record_has_no_evidence_and_is_neutral() -> None:
     assert count_votes(row).confidence == row["eval"]["confidence"] == 0.5
 
 
-def test_a_voter_counts_once_for_a_goal_and_the_last_word_counts() -> None:
+def test_the_last_vote_of_a_voter_for_a_goal_counts() -> None:
     row = apply_votes(knowledge_row(), HELPFUL, 10, Voter("user:li", "goal"))
     changed = apply_votes(row, HARMFUL, 1, Voter("user:li", "goal"))
     other = apply_votes(row, HELPFUL, 1, Voter("user:li", "other goal"))
@@ -61,7 +61,7 @@ def test_votes_without_a_goal_count_less_each_time() -> None:
     assert weights[-1] < 2
 
 
-def test_ten_thousand_votes_of_one_voter_leave_the_votes_of_others() -> None:
+def test_ten_thousand_votes_of_one_voter_do_not_outweigh_others() -> None:
     row = apply_votes(
         apply_votes(knowledge_row(), HELPFUL, 1, Voter("user:chen", "goal")), HARMFUL, 10_000, Voter("user:li")
     )
@@ -82,7 +82,7 @@ def test_ten_thousand_voters_weigh_less_than_ten_votes() -> None:
     assert 0 < row["eval"]["confidence"] < 0.5
 
 
-def test_to_be_passed_over_ranks_and_changes_no_counter() -> None:
+def test_passed_over_votes_change_no_counter() -> None:
     row = evidence.with_vote(knowledge_row(), VoteKind.PASSED_OVER, START, Voter("user:li", "goal"))
 
     assert count_votes(row) == (0.0, 0.0, 1.0)
@@ -93,7 +93,7 @@ def test_to_be_passed_over_ranks_and_changes_no_counter() -> None:
     }
 
 
-def test_weak_evidence_is_counted_apart() -> None:
+def test_weak_evidence_is_counted_separately() -> None:
     row = evidence.with_weak_evidence(knowledge_row(), START, has_succeeded=True)
     row = evidence.with_weak_evidence(row, START, has_succeeded=False)
 
@@ -101,7 +101,7 @@ def test_weak_evidence_is_counted_apart() -> None:
     assert (count_votes(row), row["eval"]["helpful"], row["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 1, 0)
 
 
-def test_a_restored_record_begins_anew() -> None:
+def test_a_restored_record_starts_without_evidence() -> None:
     sunk: Row = knowledge_row()
     for number in range(5):
         sunk = apply_votes(sunk, HARMFUL, 1, Voter(f"user:{number}", "goal"))
@@ -130,7 +130,7 @@ def test_the_counters_of_earlier_versions_and_imports_are_votes(
     assert [found.helpful, found.harmful] == pytest.approx([helpful, harmful], abs=0.01)
 
 
-def test_the_first_vote_keeps_what_the_counters_said_and_drops_the_old_weight() -> None:
+def test_the_first_vote_converts_old_counters_to_votes() -> None:
     row = apply_votes(
         imported_row(helpful=3, effective={"helpful": 2, "harmful": 0}), HELPFUL, 1, Voter("user:li", "goal")
     )

@@ -70,7 +70,7 @@ async def add_snapshot_with_row(hub: Hub, root: Path, collection: str, row_id: s
         ("infos", "a", {"id": "a", "version": "one", "owner": "user:li", "scopes": []}),
     ],
 )
-async def test_a_row_that_this_knowhub_could_not_hold_is_named(
+async def test_an_invalid_row_of_a_snapshot_is_named(
     tmp_path: Path, collection: str, row_id: str, row: dict[str, Any]
 ) -> None:
     async with open_hub_at(tmp_path) as hub:
@@ -94,7 +94,7 @@ async def test_a_manifest_of_another_log_is_refused(tmp_path: Path) -> None:
             await hub.operations.snapshots.restore(local(), entry.ts)
 
 
-async def test_a_log_that_does_not_read_back_is_not_restored_over(tmp_path: Path) -> None:
+async def test_a_restore_over_a_damaged_log_is_refused(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("zebra"))
         entry = await hub.operations.snapshots.create()
@@ -105,7 +105,7 @@ async def test_a_log_that_does_not_read_back_is_not_restored_over(tmp_path: Path
             await hub.operations.snapshots.restore(local(), entry.ts)
 
 
-async def test_a_disk_without_room_for_a_snapshot_restores_nothing(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_a_restore(tmp_path: Path) -> None:
     class Full(RealFileSystem):
         def free(self, folder: Path) -> int:
             return 1024
@@ -120,7 +120,7 @@ async def test_a_disk_without_room_for_a_snapshot_restores_nothing(tmp_path: Pat
                 pass
 
 
-async def test_a_log_that_is_compacted_again_and_again_gives_no_snapshot(tmp_path: Path) -> None:
+async def test_a_snapshot_fails_if_the_log_keeps_being_compacted(tmp_path: Path) -> None:
     async def gone(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise FileNotFoundError
 
@@ -131,7 +131,7 @@ async def test_a_log_that_is_compacted_again_and_again_gives_no_snapshot(tmp_pat
             await make_snapshot_folder(hub, tmp_path, gone).create(SnapshotReason.DEMAND)
 
 
-async def test_a_restore_beside_which_the_log_was_compacted_is_to_be_tried_again(tmp_path: Path) -> None:
+async def test_a_compaction_during_a_restore_is_a_conflict(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_hub_at(tmp_path, clock) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("as it was"))
@@ -146,7 +146,7 @@ async def test_a_restore_beside_which_the_log_was_compacted_is_to_be_tried_again
 
 
 @pytest.mark.parametrize("kind", ["remove", "sync_folder"])
-async def test_a_snapshot_that_cannot_be_deleted_or_read_is_told(tmp_path: Path, kind: str) -> None:
+async def test_snapshots_that_cannot_be_deleted_or_read_are_reported(tmp_path: Path, kind: str) -> None:
     files = FaultyFileSystem()
     async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), Overrides(files=files), maintain=False) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
@@ -162,7 +162,7 @@ async def test_a_snapshot_that_cannot_be_deleted_or_read_is_told(tmp_path: Path,
         assert [(item.ts, "Input/output error" in str(item.problem)) for item in listed] == [(entry.ts, True)]
 
 
-async def test_what_another_account_writes_does_not_touch_a_restore(tmp_path: Path) -> None:
+async def test_writes_of_another_account_do_not_affect_a_restore(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         entry = await hub.operations.snapshots.create()
@@ -177,7 +177,7 @@ async def test_what_another_account_writes_does_not_touch_a_restore(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("rows", "is_restored"), [(500, True), (501, False)])
-async def test_a_restore_takes_in_so_much_and_gives_up_after_ten_attempts(
+async def test_a_restore_accepts_some_writes_and_gives_up_after_ten_attempts(
     tmp_path: Path, rows: int, is_restored: bool
 ) -> None:
     async with open_hub_at(tmp_path) as hub:
@@ -193,7 +193,7 @@ async def test_a_restore_takes_in_so_much_and_gives_up_after_ten_attempts(
         assert state_of(hub.store) == (then if is_restored else now)
 
 
-async def test_rows_that_come_to_stand_by_themselves_while_a_restore_waits_are_not_written(tmp_path: Path) -> None:
+async def test_rows_restored_by_others_meanwhile_are_not_written(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         lines = [import_line(f"import-{number}", f"line {number}") for number in range(700)]
         before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
@@ -214,7 +214,7 @@ async def test_rows_that_come_to_stand_by_themselves_while_a_restore_waits_are_n
 
 
 @pytest.mark.parametrize("by_hand", [500, 700])
-async def test_rows_that_are_written_by_hand_at_the_last_moment_are_left_alone(tmp_path: Path, by_hand: int) -> None:
+async def test_rows_written_by_others_at_the_last_moment_are_kept(tmp_path: Path, by_hand: int) -> None:
     async with open_hub_at(tmp_path) as hub:
         lines = [import_line(f"import-{number}", f"line {number}") for number in range(700)]
         before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)

@@ -57,7 +57,7 @@ async def test_a_snapshot_of_a_hub_without_secrets_has_no_keyring(hub: Hub) -> N
     assert KEYRING not in read_members(entry.path)
 
 
-async def test_a_restore_brings_back_what_was_sealed_with_its_keys(hub: Hub, tmp_path: Path) -> None:
+async def test_a_restore_restores_sealed_bodies_with_their_keys(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     entry = await hub.operations.snapshots.create()
     await hub.resources.patch(local(), ID, {"secure_body": "another"})
@@ -70,7 +70,7 @@ async def test_a_restore_brings_back_what_was_sealed_with_its_keys(hub: Hub, tmp
     assert (await hub.resources.read(local(), ID))["version"] == 3
 
 
-async def test_a_restore_revives_no_key_that_was_destroyed(hub: Hub, tmp_path: Path) -> None:
+async def test_a_restore_does_not_revive_destroyed_keys(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     await hub.resources.save(local(), new_resource("cookies/b", secure_body="kept"))
     entry = await hub.operations.snapshots.create()
@@ -88,7 +88,7 @@ async def test_a_restore_revives_no_key_that_was_destroyed(hub: Hub, tmp_path: P
     assert sorted(key.destroyed_at is None for key in keys.values()) == [False, True]
 
 
-async def test_a_snapshot_is_unpacked_beside_a_master_key_that_was_brought_along(hub: Hub, tmp_path: Path) -> None:
+async def test_a_snapshot_is_unpacked_beside_a_copied_master_key(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     entry = await hub.operations.snapshots.create()
     moved = tmp_path / "moved"
@@ -101,9 +101,7 @@ async def test_a_snapshot_is_unpacked_beside_a_master_key_that_was_brought_along
         assert await reveal(there) == SECRET
 
 
-async def test_a_snapshot_that_is_unpacked_without_a_master_key_shuts_sealed_bodies_only(
-    hub: Hub, tmp_path: Path
-) -> None:
+async def test_without_the_master_key_only_sealed_bodies_are_unavailable(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     entry = await hub.operations.snapshots.create()
     moved = tmp_path / "moved"
@@ -116,7 +114,7 @@ async def test_a_snapshot_that_is_unpacked_without_a_master_key_shuts_sealed_bod
             await reveal(there)
 
 
-async def test_unpacking_keeps_what_was_destroyed_in_the_keyring_that_is_there(hub: Hub, tmp_path: Path) -> None:
+async def test_unpacking_keeps_destroyed_keys_of_the_existing_keyring(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     entry = await hub.operations.snapshots.create()
     moved = tmp_path / "moved"
@@ -132,7 +130,7 @@ async def test_unpacking_keeps_what_was_destroyed_in_the_keyring_that_is_there(h
     assert keyring_of((moved / KEYRING).read_bytes()) == ours
 
 
-async def test_a_restore_of_a_snapshot_without_keys_leaves_those_that_are_here(hub: Hub, tmp_path: Path) -> None:
+async def test_restoring_a_snapshot_without_keys_keeps_existing_keys(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource())
     entry = await hub.operations.snapshots.create()
     await hub.resources.save(local(), new_resource("cookies/b", secure_body=SECRET))
@@ -154,9 +152,7 @@ async def test_a_restore_of_a_snapshot_without_keys_leaves_those_that_are_here(h
         b'{"knowhub_keyring":1,"keys":{"a":{"account":"a","resource":"r","master":"m"}}}',
     ],
 )
-async def test_a_damaged_keyring_shuts_sealing_is_never_written_over_and_is_named(
-    hub: Hub, tmp_path: Path, junk: bytes
-) -> None:
+async def test_a_damaged_keyring_stops_sealing_and_is_never_overwritten(hub: Hub, tmp_path: Path, junk: bytes) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     ring = tmp_path / "data" / KEYRING
     ring.write_bytes(junk)
@@ -171,7 +167,7 @@ async def test_a_damaged_keyring_shuts_sealing_is_never_written_over_and_is_name
     assert any(item.severity == "problem" and item.subject == str(ring) for item in found)
 
 
-async def test_a_snapshot_with_a_keyring_that_is_none_is_refused_and_named(hub: Hub, tmp_path: Path) -> None:
+async def test_a_snapshot_with_an_invalid_keyring_is_refused(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     ring = tmp_path / "data" / KEYRING
     kept = ring.read_bytes()
@@ -186,7 +182,7 @@ async def test_a_snapshot_with_a_keyring_that_is_none_is_refused_and_named(hub: 
     assert ring.read_bytes() == kept
 
 
-async def test_others_may_not_read_the_keys_and_doctor_says_so_where_they_may(hub: Hub, tmp_path: Path) -> None:
+async def test_keys_are_private_and_doctor_reports_if_not(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     master = tmp_path / "data" / "keys" / "master.key"
     directory = DataDirectory(tmp_path / "data")
@@ -201,7 +197,7 @@ async def test_others_may_not_read_the_keys_and_doctor_says_so_where_they_may(hu
     assert [item.subject for item in found if item.severity == "problem"] == [str(master)]
 
 
-async def test_what_a_process_left_that_died_while_it_wrote_goes_with_the_next_change(hub: Hub, tmp_path: Path) -> None:
+async def test_temporary_keyrings_of_dead_processes_are_removed(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     ring = tmp_path / "data" / KEYRING
     left = ring.with_name("keyring.json.4711.tmp")
@@ -212,7 +208,7 @@ async def test_what_a_process_left_that_died_while_it_wrote_goes_with_the_next_c
     assert not left.exists()
 
 
-async def test_a_directory_without_secrets_has_nothing_said_of_keys(hub: Hub, tmp_path: Path) -> None:
+async def test_doctor_says_nothing_of_keys_without_secrets(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource())
 
     found = inspect(tmp_path / "data")
@@ -220,7 +216,7 @@ async def test_a_directory_without_secrets_has_nothing_said_of_keys(hub: Hub, tm
     assert not any("key" in item.subject for item in found)
 
 
-def test_keys_of_others_take_the_place_of_none_of_ours() -> None:
+def test_merging_keyrings_never_replaces_own_keys() -> None:
     ours = {"a": WrappedKey("default", "x", "m", destroyed_at="then")}
     others = {"a": WrappedKey("default", "x", "m", b"n", b"d"), "b": WrappedKey("default", "y", "m", b"n", b"d")}
 

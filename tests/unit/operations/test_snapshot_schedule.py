@@ -21,7 +21,7 @@ HOUR_S = 3600.0
 TASK = "background-upkeep"
 
 
-async def test_a_snapshot_is_made_each_day_on_which_something_was_written_and_seven_are_kept(tmp_path: Path) -> None:
+async def test_a_snapshot_is_made_daily_after_writes_and_old_ones_are_removed(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_hub_at(tmp_path, clock) as hub:
         asked = await hub.operations.snapshots.create()
@@ -50,7 +50,7 @@ async def test_a_snapshot_is_made_each_day_on_which_something_was_written_and_se
         await periodic.close()
 
 
-async def test_the_first_snapshot_comes_a_day_after_the_first_write_and_none_without_an_interval(
+async def test_the_first_snapshot_is_a_day_after_the_first_write(
     tmp_path: Path,
 ) -> None:
     clock = FakeClock()
@@ -77,7 +77,7 @@ async def test_the_first_snapshot_comes_a_day_after_the_first_write_and_none_wit
         await daily.close()
 
 
-async def test_a_periodic_snapshot_that_fails_is_named_until_one_succeeds(tmp_path: Path) -> None:
+async def test_a_failed_snapshot_is_reported_until_one_succeeds(tmp_path: Path) -> None:
     clock, files = FakeClock(), FaultyFileSystem()
     world = Overrides(clock=clock, files=files)
     async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), world, maintain=False) as hub:

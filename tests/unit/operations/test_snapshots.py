@@ -67,7 +67,7 @@ async def change_filled(hub: Hub, ids: dict[str, str]) -> None:
     await hub.keywords.tree.update(local(), ROOT_ID, {"description": "of the root"})
 
 
-async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: Path) -> None:
+async def test_a_restore_brings_back_the_state_of_the_snapshot(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
@@ -82,7 +82,7 @@ async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: P
         assert reasons[str(done.safety_snapshot)] is SnapshotReason.BEFORE_RESTORE
 
 
-async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_as_one(tmp_path: Path) -> None:
+async def test_a_large_restore_is_several_operations_undone_as_one(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await fill(hub)
         entry = await hub.operations.snapshots.create()
@@ -99,7 +99,7 @@ async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_a
         assert state_of(hub.store) == now
 
 
-async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path: Path) -> None:
+async def test_concurrent_writes_do_not_split_the_undo_of_a_restore(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
@@ -116,7 +116,7 @@ async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path:
         assert isinstance(outcome[0], Conflict)
 
 
-async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp_path: Path) -> None:
+async def test_writes_during_the_preparation_are_restored_too(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
@@ -139,7 +139,7 @@ async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp
         assert state_of(hub.store) == then
 
 
-async def test_what_is_decided_before_a_restore_in_its_batch_is_told_as_it_was(tmp_path: Path) -> None:
+async def test_a_restore_sees_earlier_decisions_of_its_batch(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await hub.store.commit("default", OWNER, note_draft("old", "as it was"))
         entry = await hub.operations.snapshots.create()
@@ -160,7 +160,7 @@ def note_draft(row_id: str, text: str) -> Callable[[AccountView], Draft | Unchan
     return lambda _view: Draft("note", [Write(OUTCOMES, row_id, {"version": 1, "text": text})])
 
 
-async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: Path) -> None:
+async def test_a_restore_keeps_erased_rows_erased_and_names_them(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
@@ -185,7 +185,7 @@ async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: P
         await hub.operations.history.undo(local(), str(done.restore_id))
 
 
-async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_written_of_it(tmp_path: Path) -> None:
+async def test_a_row_deleted_then_and_erased_later_is_named_only(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         gone, kept = [
             str((await hub.knowledge.records.save(local(), new_knowledge(text))).record["id"]) for text in "ab"
@@ -206,7 +206,7 @@ async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_wri
         assert state_of(hub.store) == stands
 
 
-async def test_another_process_follows_a_restore_with_its_search_and_its_caches(tmp_path: Path) -> None:
+async def test_another_process_sees_a_restore_in_search_and_caches(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub, open_hub_at(tmp_path) as other:
         ids = await fill(hub)
         then, entry = state_of(hub.store), await other.operations.snapshots.create()
@@ -238,7 +238,7 @@ async def test_a_snapshot_of_another_directory_restores_into_a_fresh_one(tmp_pat
         assert list(state_of(hub.store)) == [(KEYWORDS, ROOT_ID)]
 
 
-async def test_the_root_stays_where_a_snapshot_has_none(tmp_path: Path) -> None:
+async def test_the_root_is_kept_if_a_snapshot_has_none(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         entry = await hub.operations.snapshots.create()
@@ -266,7 +266,7 @@ async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:
         assert [name.partition("-")[0] for name in names] == ["FORMAT", "change_log/base", "change_log/segment"]
 
 
-async def test_what_is_not_there_and_what_is_damaged_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
+async def test_missing_and_damaged_snapshots_are_refused(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         entry = await hub.operations.snapshots.create()
@@ -287,7 +287,7 @@ async def test_what_is_not_there_and_what_is_damaged_is_named_and_nothing_is_cha
         assert read_folder(tmp_path).keys() == before
 
 
-async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_open_says_so(tmp_path: Path) -> None:
+async def test_leftovers_are_removed_and_unreadable_snapshots_reported(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await fill(hub)
         folder = tmp_path / "snapshots"
@@ -310,7 +310,7 @@ async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_
         }
 
 
-async def test_two_that_would_change_the_folder_wait_for_each_other(tmp_path: Path) -> None:
+async def test_changes_of_the_snapshot_folder_are_serialised(tmp_path: Path) -> None:
     async with (
         open_hub_at(tmp_path) as hub,
         open_hub_at(tmp_path) as other,
@@ -328,7 +328,7 @@ async def test_two_that_would_change_the_folder_wait_for_each_other(tmp_path: Pa
         assert len({entry.ts for entry in made}) == 4
 
 
-async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_made_again(tmp_path: Path) -> None:
+async def test_a_snapshot_overlapping_an_erasure_is_made_again(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         key = (COLLECTION, ids["zebra 0"])
@@ -353,7 +353,7 @@ async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_m
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-async def test_a_disk_that_is_full_or_fails_is_told_and_nothing_is_left(tmp_path: Path, error: int) -> None:
+async def test_a_full_or_failing_disk_leaves_no_partial_snapshot(tmp_path: Path, error: int) -> None:
     files = FaultyFileSystem()
     async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), Overrides(files=files), maintain=False) as hub:
         ids = await fill(hub)

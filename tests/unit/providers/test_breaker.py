@@ -24,7 +24,7 @@ def fail(breaker: CircuitBreaker, times: int) -> None:
         breaker.note(start_call(breaker), CallResult.ILL)
 
 
-def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: CircuitBreaker) -> None:
+def test_it_opens_at_the_threshold_and_not_before(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
     before = breaker.is_open
 
@@ -36,7 +36,7 @@ def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: CircuitBr
     assert breaker.remaining_s == COOL_DOWN_S
 
 
-def test_a_success_begins_the_count_anew(breaker: CircuitBreaker) -> None:
+def test_a_success_resets_the_count(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
     breaker.note(start_call(breaker), CallResult.WELL)
 
@@ -45,7 +45,7 @@ def test_a_success_begins_the_count_anew(breaker: CircuitBreaker) -> None:
     assert not breaker.is_open
 
 
-def test_a_call_that_says_nothing_is_neither_failure_nor_success(breaker: CircuitBreaker) -> None:
+def test_an_inconclusive_call_does_not_count(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
 
     breaker.note(start_call(breaker), CallResult.NOTHING)
@@ -55,9 +55,7 @@ def test_a_call_that_says_nothing_is_neither_failure_nor_success(breaker: Circui
     assert breaker.is_open
 
 
-def test_after_the_cool_down_one_call_probes_and_the_others_wait_for_it(
-    breaker: CircuitBreaker, clock: FakeClock
-) -> None:
+def test_after_the_cool_down_only_one_call_probes(breaker: CircuitBreaker, clock: FakeClock) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
 
@@ -70,7 +68,7 @@ def test_after_the_cool_down_one_call_probes_and_the_others_wait_for_it(
 @pytest.mark.parametrize(
     ("verdict", "is_open"), [(CallResult.WELL, False), (CallResult.ILL, True), (CallResult.NOTHING, False)]
 )
-def test_the_probe_closes_it_or_opens_it_anew_or_leaves_the_probe_to_another(
+def test_the_probe_closes_or_reopens_it_or_passes_the_probe_on(
     breaker: CircuitBreaker, clock: FakeClock, verdict: CallResult, is_open: bool
 ) -> None:
     fail(breaker, 3)
@@ -109,7 +107,7 @@ def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(
 
 
 @pytest.mark.parametrize("verdict", list(CallResult))
-def test_a_straggler_neither_frees_the_probes_place_nor_decides_for_it(
+def test_a_late_call_does_not_decide_for_the_probe(
     breaker: CircuitBreaker, clock: FakeClock, verdict: CallResult
 ) -> None:
     straggler = start_call(breaker)
@@ -126,9 +124,7 @@ def test_a_straggler_neither_frees_the_probes_place_nor_decides_for_it(
 
 
 @pytest.mark.parametrize("verdict", [CallResult.WELL, CallResult.ILL])
-def test_a_straggler_of_before_does_not_count_once_the_probe_has_closed_it(
-    clock: FakeClock, verdict: CallResult
-) -> None:
+def test_a_late_call_does_not_count_after_the_probe_closed_it(clock: FakeClock, verdict: CallResult) -> None:
     breaker = CircuitBreaker(1, COOL_DOWN_S, clock.now)
     straggler = start_call(breaker)
     fail(breaker, 1)
@@ -140,7 +136,7 @@ def test_a_straggler_of_before_does_not_count_once_the_probe_has_closed_it(
     assert not breaker.is_open
 
 
-def test_a_straggler_does_not_close_what_has_opened(breaker: CircuitBreaker) -> None:
+def test_a_late_call_does_not_close_an_open_breaker(breaker: CircuitBreaker) -> None:
     straggler = start_call(breaker)
     fail(breaker, 3)
 
@@ -149,7 +145,7 @@ def test_a_straggler_does_not_close_what_has_opened(breaker: CircuitBreaker) -> 
     assert breaker.is_open
 
 
-def test_a_probe_that_was_given_up_is_a_straggler_to_the_next_one(breaker: CircuitBreaker, clock: FakeClock) -> None:
+def test_an_abandoned_probe_counts_as_a_late_call(breaker: CircuitBreaker, clock: FakeClock) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
     first = start_call(breaker)
@@ -163,7 +159,7 @@ def test_a_probe_that_was_given_up_is_a_straggler_to_the_next_one(breaker: Circu
     assert not breaker.is_open
 
 
-def test_with_a_threshold_of_nothing_it_never_opens(clock: FakeClock) -> None:
+def test_with_a_threshold_of_zero_it_never_opens(clock: FakeClock) -> None:
     breaker = CircuitBreaker(0, COOL_DOWN_S, clock.now)
 
     fail(breaker, 100)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
         httpx.RemoteProtocolError(f"illegal header line: bytearray(b'Authorization Bearer {KEY}')"),
     ],
 )
-async def test_the_key_stands_in_no_error_and_no_log(
+async def test_errors_and_logs_do_not_contain_the_key(
     http: httpx.AsyncClient,
     server: respx.Route,
     caplog: pytest.LogCaptureFixture,
@@ -63,7 +63,7 @@ def make_question(schema: dict[str, Any]) -> ChatRequest:
         {"content": None, "function_call": {"arguments": json.dumps({"reason": KEY})}},
     ],
 )
-async def test_the_key_stands_in_no_answer(
+async def test_answers_do_not_contain_the_key(
     http: httpx.AsyncClient, server: respx.Route, message: dict[str, Any]
 ) -> None:
     server.mock(return_value=httpx.Response(200, json={"choices": [{"message": message}]}))
@@ -82,7 +82,7 @@ async def test_the_key_stands_in_no_answer(
         f'{{"reason": ["{ESCAPED}"]}}',
     ],
 )
-async def test_the_key_stands_in_no_word_about_an_unfit_answer(
+async def test_messages_on_invalid_answers_do_not_contain_the_key(
     http: httpx.AsyncClient, server: respx.Route, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -97,7 +97,7 @@ async def test_the_key_stands_in_no_word_about_an_unfit_answer(
     assert KEY[:4] not in told
 
 
-async def test_a_key_that_the_names_of_fields_make_up_is_not_told(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_key_made_of_field_names_is_redacted(http: httpx.AsyncClient, server: respx.Route) -> None:
     key = "sk.canary.0123456789"
     schema = {"additionalProperties": {"additionalProperties": {"additionalProperties": {"type": "string"}}}}
     server.mock(return_value=completion({"sk": {"canary": {"0123456789": 1}}}))
@@ -109,9 +109,7 @@ async def test_a_key_that_the_names_of_fields_make_up_is_not_told(http: httpx.As
 
 
 @pytest.mark.parametrize("said", [ESCAPED, ESCAPED.upper().replace("\\U", "\\u"), KEY.replace("-", "\\u002D")])
-async def test_an_error_that_writes_the_key_with_escapes_does_not_tell_it(
-    http: httpx.AsyncClient, server: respx.Route, said: str
-) -> None:
+async def test_an_escaped_key_in_an_error_is_redacted(http: httpx.AsyncClient, server: respx.Route, said: str) -> None:
     server.mock(return_value=httpx.Response(401, content=f'["{said}"]'.encode()))
 
     failed = await failure_of(chat_client(http))
@@ -119,7 +117,7 @@ async def test_an_error_that_writes_the_key_with_escapes_does_not_tell_it(
     assert failed.detail == 'the server answered 401: ["[key]"]'
 
 
-async def test_a_slash_in_the_key_may_be_escaped_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_an_escaped_slash_in_the_key_is_redacted(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.mock(return_value=httpx.Response(401, content=rb'["sk-ab\/cd+ef=="]'))
 
     failed = await failure_of(chat_client(http, api_key="sk-ab/cd+ef=="))
@@ -127,7 +125,9 @@ async def test_a_slash_in_the_key_may_be_escaped_too(http: httpx.AsyncClient, se
     assert failed.detail == 'the server answered 401: ["[key]"]'
 
 
-async def test_a_short_key_is_a_placeholder_and_spoils_no_answer(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_short_key_is_redacted_only_after_bearer_in_answers(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
     answer = {"reason": "ollama runs ollamas; it was asked with Bearer ollama, bearer ollamas and Bearer ollama."}
     server.mock(return_value=completion(answer))
 
@@ -138,7 +138,7 @@ async def test_a_short_key_is_a_placeholder_and_spoils_no_answer(http: httpx.Asy
     }
 
 
-async def test_a_short_key_stands_in_no_error_as_a_word(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_short_key_is_redacted_as_a_word_in_errors(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.mock(return_value=refusal(401, "wrong key: abc; abcdef is another, x-abc too"))
 
     failed = await failure_of(chat_client(http, api_key="abc"))
@@ -147,7 +147,7 @@ async def test_a_short_key_stands_in_no_error_as_a_word(http: httpx.AsyncClient,
 
 
 @pytest.mark.parametrize(("key", "text"), [("1234567", "[1234567]"), ("12345678", "[[key]]")])
-def test_a_key_is_taken_for_a_secret_from_eight_characters_on(key: str, text: str) -> None:
+def test_a_key_of_eight_characters_is_a_secret(key: str, text: str) -> None:
     assert Redaction(key).answer(f"[{key}]") == text
 
 

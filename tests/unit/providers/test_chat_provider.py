@@ -37,7 +37,9 @@ async def test_without_a_key_no_authorization_is_sent(http: httpx.AsyncClient, s
     assert "authorization" not in server.calls[0].request.headers
 
 
-async def test_the_schema_ends_the_system_prompt_on_every_rung(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_the_schema_ends_the_system_prompt_in_every_output_mode(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
     server.side_effect = [refusal(400, "response_format is unsupported")] * 2 + [
         refusal(400, "tools are unsupported"),
         completion(MATCH),
@@ -54,7 +56,7 @@ async def test_the_schema_ends_the_system_prompt_on_every_rung(http: httpx.Async
     assert user == QUESTION.messages[1]
 
 
-async def test_a_question_without_a_system_prompt_is_given_one(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_question_without_a_system_prompt_gets_one(http: httpx.AsyncClient, server: respx.Route) -> None:
     await chat_client(http).chat(ChatRequest("f", [{"role": "user", "content": "hello"}], SCHEMA), 10)
 
     assert [message["role"] for message in read_sent(server.calls[0])["messages"]] == ["system", "user"]
@@ -72,7 +74,7 @@ async def test_a_question_without_a_system_prompt_is_given_one(http: httpx.Async
         (400, "unsupported parameter"),
     ],
 )
-async def test_the_rung_below_is_tried_where_the_server_refuses_this_one(
+async def test_a_refused_output_mode_falls_back_to_the_next(
     http: httpx.AsyncClient, server: respx.Route, status: int, said: str
 ) -> None:
     server.side_effect = [refusal(status, said), completion(MATCH)]
@@ -92,7 +94,7 @@ async def test_the_rung_below_is_tried_where_the_server_refuses_this_one(
         (302, "response_format"),
     ],
 )
-async def test_what_is_not_about_the_rung_ends_the_call(
+async def test_other_errors_do_not_change_the_output_mode(
     http: httpx.AsyncClient, server: respx.Route, status: int, said: str
 ) -> None:
     server.mock(return_value=refusal(status, said))
@@ -103,7 +105,7 @@ async def test_what_is_not_about_the_rung_ends_the_call(
     assert server.call_count == 1
 
 
-async def test_the_rung_that_worked_is_where_the_next_call_begins(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_the_next_call_starts_with_the_working_output_mode(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http)
     refused = refusal(400, "response_format is unsupported")
     called = [{"function": {"name": "pick_branch", "arguments": json.dumps(MATCH)}}]
@@ -119,7 +121,7 @@ async def test_the_rung_that_worked_is_where_the_next_call_begins(http: httpx.As
     assert all("response_format" not in body for body in bodies[2:])
 
 
-async def test_a_rung_that_never_worked_is_not_remembered(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_an_output_mode_that_never_worked_is_not_remembered(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http)
     server.mock(return_value=refusal(400, "unsupported parameter"))
     with pytest.raises(ChatFailed):
@@ -159,7 +161,7 @@ async def test_an_answer_may_come_in_parts_or_as_the_arguments_of_a_tool(
 
 
 @pytest.mark.parametrize("words", ["Sure, let me call.", json.dumps(MISSING), {"action": "missing", "node_id": None}])
-async def test_where_a_tool_was_asked_for_its_arguments_win_over_words_beside_the_call(
+async def test_tool_arguments_win_over_text_beside_the_call(
     http: httpx.AsyncClient, server: respx.Route, words: object
 ) -> None:
     called = [{"function": {"name": "pick_branch", "arguments": json.dumps(MATCH)}}]
@@ -172,7 +174,7 @@ async def test_where_a_tool_was_asked_for_its_arguments_win_over_words_beside_th
     assert server.call_count == 3
 
 
-async def test_where_a_tool_was_asked_for_words_are_an_answer_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_text_is_an_answer_in_tool_mode_too(http: httpx.AsyncClient, server: respx.Route) -> None:
     refused = refusal(400, "response_format is unsupported")
     called = [{"function": {"name": "pick_branch", "arguments": "{}"}}]
     server.side_effect = [refused, refused, completion(MATCH), completion(MATCH, tool_calls=called)]
@@ -192,9 +194,7 @@ async def test_a_body_may_begin_with_a_byte_order_mark(http: httpx.AsyncClient, 
     assert reply.data == MATCH
 
 
-async def test_an_unfit_answer_is_shown_to_the_model_once_with_what_is_wrong(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_an_invalid_answer_is_retried_once_with_its_problem(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.side_effect = [completion(UNFIT), completion(MATCH)]
 
     reply = await chat_client(http).chat(QUESTION, 10)
@@ -206,7 +206,7 @@ async def test_an_unfit_answer_is_shown_to_the_model_once_with_what_is_wrong(
     assert (reply.prompt_tokens, reply.completion_tokens) == (200, 20)
 
 
-async def test_a_long_unfit_answer_is_cut_where_it_is_shown(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_long_invalid_answer_is_cut_in_the_retry(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.side_effect = [completion("no " * 100_000), completion(MATCH)]
 
     await chat_client(http).chat(QUESTION, 10)
@@ -214,9 +214,7 @@ async def test_a_long_unfit_answer_is_cut_where_it_is_shown(http: httpx.AsyncCli
     assert len(read_sent(server.calls[1])["messages"][2]["content"]) < 5000
 
 
-async def test_two_unfit_answers_are_a_failure_and_no_third_is_asked(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_two_invalid_answers_are_a_failure(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.mock(return_value=completion(UNFIT))
 
     with pytest.raises(ChatFailed) as caught:
@@ -249,9 +247,7 @@ BODIES: list[bytes] = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_a_body_that_holds_no_answer_is_a_failure_and_nothing_else(
-    http: httpx.AsyncClient, server: respx.Route, body: bytes
-) -> None:
+async def test_a_body_without_an_answer_is_a_failure(http: httpx.AsyncClient, server: respx.Route, body: bytes) -> None:
     server.mock(return_value=httpx.Response(200, content=body))
 
     with pytest.raises(ChatFailed) as caught:
@@ -265,7 +261,7 @@ async def test_a_body_that_holds_no_answer_is_a_failure_and_nothing_else(
     "usage",
     [None, [], "many", {"prompt_tokens": "7"}, {"prompt_tokens": -1}, {"prompt_tokens": True}, {"prompt_tokens": 1e9}],
 )
-async def test_a_usage_that_counts_nothing_is_estimated_for_the_metrics_and_not_told(
+async def test_missing_usage_is_estimated_for_metrics_only(
     http: httpx.AsyncClient, server: respx.Route, usage: object
 ) -> None:
     message = {"message": {"content": json.dumps(MATCH)}}
@@ -293,7 +289,7 @@ async def test_usage_counts_calls_failures_and_the_tokens_of_every_turn(
     assert model.usage == Usage(calls=3, failures=1, prompt_tokens=300, completion_tokens=30)
 
 
-async def test_text_that_no_json_can_hold_is_sent_without_it(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_text_that_json_cannot_hold_is_replaced(http: httpx.AsyncClient, server: respx.Route) -> None:
     messages = [{"role": "system", "content": "a\x00b"}, {"role": "user", "content": "half \ud800 a pair"}]
 
     await chat_client(http).chat(ChatRequest("odd name \ud800 編", messages, SCHEMA), 10)
@@ -305,7 +301,7 @@ async def test_text_that_no_json_can_hold_is_sent_without_it(http: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("schema", [{"pattern": "x"}, {"enum": ["\ud800"]}, {"const": {1, 2}}])
-async def test_a_schema_that_cannot_be_sent_or_checked_fails_before_anything_is_asked(
+async def test_an_unsupported_schema_fails_before_the_call(
     http: httpx.AsyncClient, server: respx.Route, schema: dict[str, Any]
 ) -> None:
     with pytest.raises(ChatFailed, match="the schema"):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
-async def test_what_may_pass_is_tried_again_after_growing_pauses(
+async def test_temporary_errors_are_retried_with_growing_pauses(
     http: httpx.AsyncClient, server: respx.Route, time: FakeTime, status: int
 ) -> None:
     server.side_effect = [refusal(status, "later"), refusal(status, "later"), completion(MATCH)]
@@ -34,7 +34,7 @@ async def test_what_may_pass_is_tried_again_after_growing_pauses(
     "error",
     [httpx.ConnectError("refused"), httpx.ReadError("reset"), httpx.RemoteProtocolError("gone"), OSError(5, "io")],
 )
-async def test_a_broken_connection_is_tried_again_and_told_when_it_stays_broken(
+async def test_a_broken_connection_is_retried_and_then_reported(
     http: httpx.AsyncClient, server: respx.Route, error: Exception
 ) -> None:
     server.mock(side_effect=error)
@@ -47,7 +47,7 @@ async def test_a_broken_connection_is_tried_again_and_told_when_it_stays_broken(
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 413, 422, 501])
-async def test_what_will_not_pass_is_asked_once(http: httpx.AsyncClient, server: respx.Route, status: int) -> None:
+async def test_permanent_errors_are_not_retried(http: httpx.AsyncClient, server: respx.Route, status: int) -> None:
     server.mock(return_value=refusal(status, "no", location="http://elsewhere.test/"))
 
     failed = await failure_of(chat_client(http))
@@ -60,7 +60,7 @@ async def test_what_will_not_pass_is_asked_once(http: httpx.AsyncClient, server:
 @pytest.mark.parametrize(
     ("error", "calls"), [({"code": 429, "message": "slow"}, 3), ({"code": 401, "message": "who"}, 1), ("ill", 3)]
 )
-async def test_a_failure_inside_of_a_200_is_the_failure_that_it_names(
+async def test_an_error_inside_a_200_is_handled_as_that_error(
     http: httpx.AsyncClient, server: respx.Route, error: object, calls: int
 ) -> None:
     server.mock(return_value=httpx.Response(200, json={"error": error}))
@@ -80,7 +80,7 @@ async def test_a_failure_inside_of_a_200_is_the_failure_that_it_names(
         ("Thu, 05 Mar 2020 12:00:00 GMT", 0.0),
     ],
 )
-async def test_retry_after_is_kept_to(
+async def test_retry_after_is_obeyed(
     http: httpx.AsyncClient, server: respx.Route, time: FakeTime, retry_after: str, pause_s: float
 ) -> None:
     assert START == 1_772_712_000.0
@@ -102,7 +102,7 @@ def in_shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("in_shanghai")
 @pytest.mark.parametrize("retry_after", ["Thu Mar  5 12:00:09 2026", "Thu, 05 Mar 2026 12:00:09 -0000"])
-async def test_a_date_without_a_zone_means_utc_wherever_this_machine_is(
+async def test_a_retry_date_without_a_zone_is_utc(
     http: httpx.AsyncClient, server: respx.Route, time: FakeTime, retry_after: str
 ) -> None:
     server.side_effect = [refusal(429, "slow", **{"retry-after": retry_after}), completion(MATCH)]
@@ -115,7 +115,7 @@ async def test_a_date_without_a_zone_means_utc_wherever_this_machine_is(
 @pytest.mark.parametrize(
     "retry_after", ["soon", "-5", "nan", "inf", "9" * 5000, "٣", "Thu, 99 Mar 2026 12:00:00 GMT", ""]
 )
-async def test_a_retry_after_that_says_nothing_is_passed_over(
+async def test_an_invalid_retry_after_is_ignored(
     http: httpx.AsyncClient, server: respx.Route, time: FakeTime, retry_after: str
 ) -> None:
     answer = httpx.Response(429, headers=[(b"retry-after", retry_after.encode())])
@@ -126,7 +126,7 @@ async def test_a_retry_after_that_says_nothing_is_passed_over(
     assert 0.25 <= time.pauses[0] <= 0.5
 
 
-async def test_a_pause_beyond_the_deadline_is_not_begun(
+async def test_a_pause_beyond_the_deadline_is_not_started(
     http: httpx.AsyncClient, server: respx.Route, time: FakeTime
 ) -> None:
     server.mock(return_value=refusal(429, "slow", **{"retry-after": "61"}))
@@ -138,9 +138,7 @@ async def test_a_pause_beyond_the_deadline_is_not_begun(
     assert time.pauses == []
 
 
-async def test_the_deadline_holds_over_attempts_and_turns_together(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_the_deadline_covers_all_attempts_and_turns(http: httpx.AsyncClient, server: respx.Route) -> None:
     begun: list[httpx.Request] = []
 
     async def slowly(request: httpx.Request) -> httpx.Response:
@@ -159,7 +157,7 @@ async def test_the_deadline_holds_over_attempts_and_turns_together(
     assert 2 <= len(begun) <= 4
 
 
-async def test_an_attempt_has_a_timeout_of_its_own(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_each_attempt_has_its_own_timeout(http: httpx.AsyncClient, server: respx.Route) -> None:
     begun: list[httpx.Request] = []
 
     async def slowly_then_not(request: httpx.Request) -> httpx.Response:
@@ -185,9 +183,7 @@ async def test_attempts_that_are_all_late_are_a_timeout(http: httpx.AsyncClient,
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
-async def test_no_time_is_a_timeout_before_anything_is_sent(
-    http: httpx.AsyncClient, server: respx.Route, timeout_s: float
-) -> None:
+async def test_a_timeout_of_zero_sends_nothing(http: httpx.AsyncClient, server: respx.Route, timeout_s: float) -> None:
     failed = await failure_of(chat_client(http), timeout_s)
 
     assert failed.reason is FailureReason.TIMEOUT
@@ -195,7 +191,7 @@ async def test_no_time_is_a_timeout_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"])
-async def test_time_may_be_without_end(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_the_timeout_may_be_infinite(http: httpx.AsyncClient, server: respx.Route) -> None:
     reply = await chat_client(http).chat(QUESTION, float("inf"))
 
     assert reply.data == MATCH
@@ -222,9 +218,7 @@ async def test_a_long_odd_error_body_is_one_short_line(http: httpx.AsyncClient, 
         "http://m.test/v1?key=secret",
     ],
 )
-async def test_an_address_of_no_use_is_refused_at_construction_and_not_repeated(
-    http: httpx.AsyncClient, base_url: str
-) -> None:
+async def test_an_invalid_base_url_is_refused_and_not_repeated(http: httpx.AsyncClient, base_url: str) -> None:
     with pytest.raises(ValueError, match="base URL is an http address") as caught:
         chat_client(http, base_url=base_url)
 
@@ -232,16 +226,14 @@ async def test_an_address_of_no_use_is_refused_at_construction_and_not_repeated(
 
 
 @pytest.mark.parametrize("key", ["sk-编程", "sk-a\nb", "sk-\x00"])
-async def test_a_key_that_no_header_can_carry_is_refused_at_construction_and_not_repeated(
-    http: httpx.AsyncClient, key: str
-) -> None:
+async def test_an_invalid_key_is_refused_and_not_repeated(http: httpx.AsyncClient, key: str) -> None:
     with pytest.raises(ValueError, match="holds characters that a header cannot carry") as caught:
         chat_client(http, api_key=key)
 
     assert "sk-" not in str(caught.value)
 
 
-async def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
 
@@ -251,7 +243,7 @@ async def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyP
     assert reply.data == MATCH
 
 
-async def test_a_proxy_that_is_set_is_asked() -> None:
+async def test_a_configured_proxy_is_used() -> None:
     async with socket_server([ok_response(MATCH_BODY)]) as proxy, make_client(proxy.removesuffix("/v1")) as http:
         reply = await chat_client(http, base_url="http://model.invalid/v1").chat(QUESTION, 10)
 
@@ -270,9 +262,7 @@ HOSTILE: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("sent", "told"), HOSTILE)
-async def test_whatever_comes_over_the_socket_is_a_failure_and_nothing_else(
-    http: httpx.AsyncClient, sent: bytes, told: str
-) -> None:
+async def test_any_bytes_over_the_socket_are_a_failure(http: httpx.AsyncClient, sent: bytes, told: str) -> None:
     async with socket_server([sent]) as base_url:
         model = chat_client(http, base_url=base_url, max_attempts=1, max_answer_bytes=1000)
         failed = await failure_of(model, 10)
@@ -281,7 +271,7 @@ async def test_whatever_comes_over_the_socket_is_a_failure_and_nothing_else(
     assert told in failed.detail
 
 
-async def test_a_client_that_was_closed_is_a_failure_too() -> None:
+async def test_a_closed_client_is_a_failure() -> None:
     http = make_client()
     await http.aclose()
 

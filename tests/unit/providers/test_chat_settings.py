@@ -55,7 +55,7 @@ def as_counted(chat: object) -> CountedChatModel:
     return chat
 
 
-async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(server: respx.Route) -> None:
+async def test_breaker_settings_are_used(server: respx.Route) -> None:
     given = make_settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
 
     async with build_model(open_chat, given) as built:
@@ -67,7 +67,7 @@ async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(s
     assert server.call_count == 2
 
 
-async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> None:
+async def test_the_breaker_can_be_disabled(server: respx.Route) -> None:
     async with build_model(open_chat, make_settings(llm_breaker_failures=0)) as built:
         chat = as_counted(built)
         failed = [await failure_of(chat) for _ in range(10)]
@@ -76,7 +76,7 @@ async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> No
     assert not any(isinstance(item, ModelUnavailable) for item in failed)
 
 
-async def test_an_answer_is_read_as_far_as_is_set(server: respx.Route) -> None:
+async def test_the_answer_size_limit_is_used(server: respx.Route) -> None:
     server.mock(return_value=completion({**MATCH, "more": "x" * 3000}))
 
     async with build_model(open_chat, make_settings(llm_max_answer_bytes=2048)) as built:
@@ -101,7 +101,7 @@ async def test_models_asked_for_by_name_share_the_spend_limit(server: respx.Rout
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-async def test_a_question_that_is_refused_does_not_open_the_breaker_for_others(
+async def test_a_refused_question_does_not_open_the_breaker(
     http: httpx.AsyncClient, server: respx.Route, status: int
 ) -> None:
     model = chat_client(http, breaker_failures=1)
@@ -112,7 +112,7 @@ async def test_a_question_that_is_refused_does_not_open_the_breaker_for_others(
     assert not model.is_open
 
 
-async def test_unfit_answers_and_late_ones_open_the_breaker_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_invalid_and_late_answers_open_the_breaker(http: httpx.AsyncClient, server: respx.Route) -> None:
     unfit, late = chat_client(http, breaker_failures=1), chat_client(http, breaker_failures=1)
     server.mock(return_value=completion("no"))
     await failure_of(unfit)
@@ -123,9 +123,7 @@ async def test_unfit_answers_and_late_ones_open_the_breaker_too(http: httpx.Asyn
     assert (unfit.is_open, late.is_open) == (True, True)
 
 
-async def test_a_model_that_hangs_until_its_caller_has_no_time_left_opens_the_breaker(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_a_hanging_model_opens_the_breaker(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http, breaker_failures=2)
     server.mock(side_effect=answer_late)
 

@@ -52,7 +52,7 @@ async def test_the_spend_limit_refuses_until_the_hour_is_over(
     assert not model.is_open
 
 
-async def test_calls_side_by_side_do_not_overspend_together(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_concurrent_calls_do_not_overspend(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http, tokens_per_hour=1000)
 
     outcomes = await asyncio.gather(*(model.chat(QUESTION, 60) for _ in range(50)), return_exceptions=True)
@@ -64,9 +64,7 @@ async def test_calls_side_by_side_do_not_overspend_together(http: httpx.AsyncCli
 LATE = httpx.ReadTimeout("late")
 
 
-async def test_each_late_attempt_is_paid_for_and_the_limit_ends_them(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_each_late_attempt_is_charged_up_to_the_limit(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http, tokens_per_hour=2 * PRICE, max_attempts=3)
     server.mock(side_effect=LATE)
 
@@ -77,9 +75,7 @@ async def test_each_late_attempt_is_paid_for_and_the_limit_ends_them(
     assert not isinstance(failed, ModelUnavailable)
 
 
-async def test_attempts_that_were_late_stay_paid_for_however_the_last_one_ends(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_late_attempts_stay_charged_after_a_final_error(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http, tokens_per_hour=3 * PRICE - 1, max_attempts=3)
     server.mock(side_effect=[LATE, LATE, refusal(401, "who are you"), completion(MATCH)])
     first = await failure_of(chat_client(http, tokens_per_hour=3 * PRICE, max_attempts=3))
@@ -103,7 +99,7 @@ async def test_attempts_that_were_late_stay_paid_for_however_the_last_one_ends(
     ],
     ids=repr,
 )
-async def test_what_was_refused_or_never_sent_costs_nothing(
+async def test_refused_and_unsent_attempts_are_not_charged(
     http: httpx.AsyncClient, server: respx.Route, answer: httpx.Response | httpx.TransportError
 ) -> None:
     model = chat_client(http, tokens_per_hour=PRICE, max_attempts=1)
@@ -130,7 +126,7 @@ async def test_what_was_refused_or_never_sent_costs_nothing(
     ],
     ids=repr,
 )
-async def test_what_may_have_been_worked_on_is_paid_for(
+async def test_attempts_that_may_have_run_are_charged(
     http: httpx.AsyncClient, server: respx.Route, answer: httpx.Response | httpx.TransportError
 ) -> None:
     model = chat_client(http, tokens_per_hour=2 * PRICE - 1, max_attempts=1)
@@ -144,7 +140,7 @@ async def test_what_may_have_been_worked_on_is_paid_for(
     assert server.call_count == 1
 
 
-async def test_a_request_that_the_deadline_cuts_off_is_paid_for(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_request_cut_by_the_deadline_is_charged(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http, tokens_per_hour=2 * PRICE - 1)
 
     server.mock(side_effect=answer_late)
@@ -155,7 +151,7 @@ async def test_a_request_that_the_deadline_cuts_off_is_paid_for(http: httpx.Asyn
     assert "the spend limit" in refused.detail
 
 
-async def test_each_minute_is_forgotten_an_hour_after_it(clock: FakeClock) -> None:
+async def test_spending_is_forgotten_after_an_hour(clock: FakeClock) -> None:
     spending = HourlyTokens(100, clock.now)
     assert await spending.reserve(60)
     clock.advance(1800)
@@ -170,12 +166,12 @@ async def test_each_minute_is_forgotten_an_hour_after_it(clock: FakeClock) -> No
     assert not await spending.reserve(1)
 
 
-async def test_a_limit_of_nothing_is_no_limit(clock: FakeClock) -> None:
+async def test_a_limit_of_zero_means_no_limit(clock: FakeClock) -> None:
     spending = HourlyTokens(0, clock.now)
 
     assert all([await spending.reserve(10**9) for _ in range(10)])
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 1), ("编程语言", 5), ("a word or two", 5)])
-def test_tokens_are_guessed_by_the_bytes(text: str, tokens: int) -> None:
+def test_tokens_are_estimated_from_bytes(text: str, tokens: int) -> None:
     assert estimate_request_tokens(text.encode()) == tokens

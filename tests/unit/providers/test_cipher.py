@@ -16,14 +16,14 @@ def cipher() -> AesGcm:
     return AesGcm(random_bytes)
 
 
-def test_what_was_sealed_opens_in_its_place(cipher: AesGcm) -> None:
+def test_sealed_data_opens_in_its_context(cipher: AesGcm) -> None:
     nonce, data = cipher.seal(KEY, b"secret", b"place")
 
     assert cipher.open(KEY, nonce, data, b"place") == b"secret"
     assert b"secret" not in data
 
 
-def test_no_two_sealings_share_a_nonce(cipher: AesGcm) -> None:
+def test_nonces_are_never_repeated(cipher: AesGcm) -> None:
     nonces = {cipher.seal(KEY, b"secret", b"place")[0] for _ in range(1000)}
 
     assert len(nonces) == 1000
@@ -43,16 +43,14 @@ def test_every_flipped_bit_is_found(cipher: AesGcm) -> None:
     ("key", "place", "shorter_by"),
     [(bytes(32), b"place", 0), (KEY, b"another place", 0), (KEY, b"place", 1), (KEY, b"place", 17)],
 )
-def test_another_key_or_place_and_a_shorter_text_open_nothing(
-    cipher: AesGcm, key: bytes, place: bytes, shorter_by: int
-) -> None:
+def test_another_key_context_or_length_does_not_open(cipher: AesGcm, key: bytes, place: bytes, shorter_by: int) -> None:
     nonce, data = cipher.seal(KEY, b"secret", b"place")
 
     with pytest.raises(UnsealError):
         cipher.open(key, nonce, data[: len(data) - shorter_by], place)
 
 
-def test_a_nonce_that_is_none_opens_nothing(cipher: AesGcm) -> None:
+def test_an_empty_nonce_does_not_open(cipher: AesGcm) -> None:
     with pytest.raises(UnsealError):
         cipher.open(KEY, b"", b"x" * 32, b"place")
 
@@ -61,7 +59,7 @@ def test_a_nonce_that_is_none_opens_nothing(cipher: AesGcm) -> None:
     "text",
     [KEY.hex(), KEY.hex().upper(), b64encode(KEY).decode(), urlsafe_b64encode(KEY).decode(), f" {KEY.hex()}\n"],
 )
-def test_a_master_key_of_32_bytes_is_taken_as_it_is(text: str) -> None:
+def test_a_master_key_of_32_bytes_is_used_directly(text: str) -> None:
     assert master_key(text).key == KEY
 
 
@@ -71,7 +69,7 @@ def test_a_key_is_read_as_it_was_written() -> None:
     assert master_key(master_key_text(drawn)).key == drawn
 
 
-def test_of_any_other_text_a_key_is_derived() -> None:
+def test_a_key_is_derived_from_other_text() -> None:
     derived = master_key("correct horse battery staple and more")
 
     assert len(derived.key) == 32
@@ -79,7 +77,7 @@ def test_of_any_other_text_a_key_is_derived() -> None:
     assert derived.key != master_key("correct horse battery staple and less").key
 
 
-def test_a_text_as_long_as_a_written_key_that_is_none_is_derived_from() -> None:
+def test_text_of_key_length_that_is_no_key_is_derived() -> None:
     assert len(master_key("z" * 64).key) == 32
     assert len(master_key("-" * 44).key) == 32
     assert len(master_key("这是一个足够长的口令这是一个足够长的口令这是一个足够长的口令这是口令").key) == 32
@@ -91,7 +89,7 @@ def test_a_short_master_key_is_refused(text: str) -> None:
         master_key(text)
 
 
-def test_a_key_does_not_show_itself() -> None:
+def test_the_repr_of_a_key_hides_it() -> None:
     key = master_key(KEY.hex())
 
     assert KEY.hex() not in repr(key)

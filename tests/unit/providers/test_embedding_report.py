@@ -31,7 +31,7 @@ def make_report(embedder: HashingEmbedder, read: Sequence[str] = (), **settings:
     return EmbeddingReport(EmbedderChoice("server", embedder), skills, Settings.model_validate(settings))
 
 
-async def test_the_packaged_model_reads_english_and_leaves_chinese_to_words() -> None:
+async def test_the_packaged_model_reads_english_only() -> None:
     described = await check_embedder(Settings(embedding="auto"))
 
     assert (described["source"], described["problems"], described["not_measured"]) == ("packaged", [], [])
@@ -40,7 +40,7 @@ async def test_the_packaged_model_reads_english_and_leaves_chinese_to_words() ->
     assert "not 90%" in described["left_to_words"]["han"]
 
 
-async def test_without_an_embedder_it_says_so() -> None:
+async def test_a_missing_embedder_is_reported() -> None:
     described = await check_embedder(Settings(embedding="off"))
 
     assert (described["source"], described["model"], described["reads"]) == ("none", None, [])
@@ -59,7 +59,7 @@ async def test_an_embedder_that_reads_nothing_is_a_problem() -> None:
     assert list(after["left_to_words"]) == ["latin"]
 
 
-async def test_a_setting_overrules_what_was_measured() -> None:
+async def test_a_setting_overrules_the_measurement() -> None:
     subject = make_report(_Constant(), read=["latin"])
     assert subject.skills is not None
 
@@ -70,7 +70,7 @@ async def test_a_setting_overrules_what_was_measured() -> None:
     assert described["left_to_words"] == {"han": "KNOWHUB_EMBEDDING_SCRIPTS leaves it out"}
 
 
-async def test_an_unknown_script_ends_the_start(tmp_path: Path) -> None:
+async def test_an_unknown_script_is_refused_at_start(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, embedding="auto", embedding_scripts=("latin", "chinese"))
 
     with pytest.raises(InvalidInput, match="chinese: no known script"):
@@ -87,7 +87,7 @@ async def test_an_unknown_script_ends_the_start(tmp_path: Path) -> None:
         ("bge-m3", {}, []),
     ],
 )
-async def test_a_prefix_that_a_model_expects_is_named(model: str, settings: dict[str, str], named: list[str]) -> None:
+async def test_a_missing_prefix_is_reported(model: str, settings: dict[str, str], named: list[str]) -> None:
     problems = make_report(HashingEmbedder(model=model), **settings).find_problems()
 
     assert len(problems) == bool(named)

@@ -57,9 +57,7 @@ async def test_texts_are_sent_with_the_model_and_the_key(http: httpx.AsyncClient
     assert embedder.usage == Usage(1, 0, len("索引tree"), 0)
 
 
-async def test_a_prefix_goes_before_queries_and_another_before_texts(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_queries_and_texts_have_their_own_prefix(http: httpx.AsyncClient, server: respx.Route) -> None:
     embedder = embedding_client(http, model="e5", query_prefix="query: ", text_prefix="passage: ", dimensions=64)
 
     await embedder.embed(["a"], 10)
@@ -79,9 +77,7 @@ async def test_batches_are_bounded_by_texts_and_by_characters(http: httpx.AsyncC
     assert len(vectors) == len(texts)
 
 
-async def test_a_server_that_does_not_know_base64_is_asked_for_lists_from_then_on(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_a_server_without_base64_is_asked_for_lists(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.side_effect = [
         refusal(422, "Extra inputs: encoding_format"),
         answer_embedded([3.0, 4.0]),
@@ -95,9 +91,7 @@ async def test_a_server_that_does_not_know_base64_is_asked_for_lists_from_then_o
     assert ["encoding_format" in read_sent(call) for call in server.calls] == [True, False, False]
 
 
-async def test_a_batch_that_is_refused_is_sent_by_halves_and_the_size_that_went_well_is_kept(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_a_refused_batch_is_halved_and_the_size_remembered(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.side_effect = refuse_batches(lambda texts: len(texts) > 2, 413)
     embedder = embedding_client(http)
     texts = ["a", "b", "c", "d", "e", "f", "g", "h"]
@@ -109,9 +103,7 @@ async def test_a_batch_that_is_refused_is_sent_by_halves_and_the_size_that_went_
     assert list(map(len, inputs_of(server))) == [8, 4, 2, 2, 4, 2, 2, *[2] * 4]
 
 
-async def test_a_text_that_is_too_long_is_embedded_by_its_beginning_and_costs_the_others_nothing(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_a_long_text_is_cut_and_does_not_affect_others(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.side_effect = refuse_batches(lambda texts: any(len(text) > 500 for text in texts))
     embedder = embedding_client(http)
 
@@ -124,9 +116,7 @@ async def test_a_text_that_is_too_long_is_embedded_by_its_beginning_and_costs_th
     assert vectors[2] == (await embedder.embed(["other"], 10))[0]
 
 
-async def test_a_text_that_is_never_wanted_is_refused_and_does_not_open_the_breaker(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_a_rejected_text_does_not_open_the_breaker(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.side_effect = refuse_batches(lambda texts: "poison" in texts)
     embedder = embedding_client(http, breaker_failures=1)
     await embedder.embed(["fine"], 10)
@@ -138,7 +128,7 @@ async def test_a_text_that_is_never_wanted_is_refused_and_does_not_open_the_brea
     assert not embedder.is_open
 
 
-async def test_a_server_that_has_refused_everything_is_no_judge_of_a_text(
+async def test_a_server_that_refuses_everything_rejects_no_single_text(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
     server.side_effect = refuse_batches(lambda texts: True)
@@ -148,7 +138,7 @@ async def test_a_server_that_has_refused_everything_is_no_judge_of_a_text(
     assert not isinstance(failed, TextRefused)
 
 
-async def test_what_may_pass_is_tried_again_when_the_server_says(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_temporary_errors_are_retried_after_retry_after(http: httpx.AsyncClient, server: respx.Route) -> None:
     busy = httpx.Response(429, json={"error": "slow down"}, headers={"Retry-After": "7"})
     server.side_effect = [busy, httpx.ConnectError("gone"), answer_embedded(encode_base64([1.0, 0.0]))]
     time = FakeTime()
@@ -160,7 +150,7 @@ async def test_what_may_pass_is_tried_again_when_the_server_says(http: httpx.Asy
     assert len(time.pauses) == 2
 
 
-async def test_the_deadline_holds_over_all_batches(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_the_deadline_covers_all_batches(http: httpx.AsyncClient, server: respx.Route) -> None:
     async def slowly(request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(0.3)
         return answer_hashed(request)
@@ -173,9 +163,7 @@ async def test_the_deadline_holds_over_all_batches(http: httpx.AsyncClient, serv
     assert server.call_count < 5
 
 
-async def test_the_breaker_opens_refuses_at_once_and_lets_a_probe_through(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_an_open_breaker_refuses_and_lets_a_probe_through(http: httpx.AsyncClient, server: respx.Route) -> None:
     time = FakeTime()
     embedder = embedding_client(http, time, breaker_failures=2, breaker_cool_down_s=30.0)
     server.mock(return_value=refusal(401, "who are you"))
@@ -195,7 +183,7 @@ async def test_the_breaker_opens_refuses_at_once_and_lets_a_probe_through(
     assert (embedder.usage.calls, embedder.usage.failures) == (4, 3)
 
 
-async def test_vectors_of_another_dimension_are_refused_later_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_later_change_of_dimensions_is_refused(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.side_effect = [answer_embedded([1.0, 0.0]), answer_embedded([1.0, 0.0, 0.0]), answer_embedded([0.0, 1.0])]
     embedder = embedding_client(http)
     await embedder.embed(["text"], 10)
@@ -206,7 +194,7 @@ async def test_vectors_of_another_dimension_are_refused_later_too(http: httpx.As
     assert (await embedder.embed(["text"], 10))[0].tolist() == [0.0, 1.0]
 
 
-async def test_the_dimension_that_is_set_is_held_from_the_first_answer(
+async def test_configured_dimensions_are_checked_from_the_first_answer(
     http: httpx.AsyncClient, server: respx.Route
 ) -> None:
     server.mock(return_value=answer_embedded([1.0, 0.0, 0.0]))
@@ -242,7 +230,7 @@ async def test_the_dimension_that_is_set_is_held_from_the_first_answer(
         ([{"embedding": [1.0]}, {"embedding": encode_base64([float("inf")])}], "is not finite"),
     ],
 )
-async def test_an_answer_of_no_use_is_a_failure_that_says_what_is_wrong(
+async def test_an_invalid_answer_is_a_failure_with_its_reason(
     http: httpx.AsyncClient, server: respx.Route, data: object, detail: str
 ) -> None:
     server.mock(return_value=httpx.Response(200, json={"data": data}))
@@ -255,7 +243,9 @@ async def test_an_answer_of_no_use_is_a_failure_that_says_what_is_wrong(
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'{"data": [{"embedding": [NaN]}]}', b"\xff\xfe"])
-async def test_what_is_no_object_is_a_failure(http: httpx.AsyncClient, server: respx.Route, body: bytes) -> None:
+async def test_an_answer_that_is_no_object_is_a_failure(
+    http: httpx.AsyncClient, server: respx.Route, body: bytes
+) -> None:
     server.mock(return_value=httpx.Response(200, content=body))
 
     failed = await failure_of(embedding_client(http))
@@ -282,7 +272,7 @@ async def test_every_finite_vector_has_length_1_or_none(
     assert vectors[0].tolist() == pytest.approx(unit, rel=1e-3)
 
 
-async def test_the_key_stands_in_no_error(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_errors_do_not_contain_the_key(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.mock(return_value=refusal(401, f"the key {KEY} is wrong"))
 
     failed = await failure_of(embedding_client(http))
@@ -290,9 +280,7 @@ async def test_the_key_stands_in_no_error(http: httpx.AsyncClient, server: respx
     assert failed.detail == "the server answered 401: the key [key] is wrong"
 
 
-async def test_half_of_a_surrogate_pair_is_sent_as_a_question_mark(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_half_surrogates_are_sent_as_question_marks(http: httpx.AsyncClient, server: respx.Route) -> None:
     await embedding_client(http).embed(["a\ud800b"], 10)
 
     assert inputs_of(server) == [["a?b"]]

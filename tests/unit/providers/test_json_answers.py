@@ -35,7 +35,7 @@ OBJECT = '{"action": "match"}'
         f"\x00\ufffd{OBJECT}\x00",
     ],
 )
-def test_the_object_is_found_wherever_it_stands(text: str) -> None:
+def test_the_object_is_found_anywhere_in_the_text(text: str) -> None:
     assert parse_answer(text, ACTION) == {"action": "match"}
 
 
@@ -58,12 +58,12 @@ def test_the_object_is_found_wherever_it_stands(text: str) -> None:
         '{"a": "' * 10_000,
     ],
 )
-def test_what_cannot_be_read_or_could_not_be_written_again_is_no_answer(text: str) -> None:
+def test_unreadable_or_unwritable_json_is_no_answer(text: str) -> None:
     with pytest.raises(InvalidAnswer, match="no JSON object"):
         parse_answer(text, ANY)
 
 
-def test_an_answer_that_ends_within_many_objects_is_not_read_once_for_each_of_them() -> None:
+def test_a_cut_nested_answer_is_read_in_linear_time() -> None:
     numbers = "[" + "1," * 100_000 + "1"
     cut, whole = '{"a":' * 30 + numbers, '{"a":' * 30 + numbers + "]" + "}" * 30
 
@@ -74,7 +74,7 @@ def test_an_answer_that_ends_within_many_objects_is_not_read_once_for_each_of_th
     assert took < 12 * once
 
 
-def test_an_object_that_does_not_fit_is_told_by_its_first_fault() -> None:
+def test_an_invalid_object_is_reported_by_its_first_fault() -> None:
     with pytest.raises(InvalidAnswer) as caught:
         parse_answer('{"weather": "sunny"}', ACTION)
 
@@ -107,7 +107,7 @@ def test_any_object_is_found_between_prose(value: dict[str, Any], prose: str) ->
 
 
 @given(st.text(st.sampled_from('{}[]":,\\ a1\x00编'), max_size=200))
-def test_no_text_ends_in_anything_but_an_answer_or_the_one_error(text: str) -> None:
+def test_any_text_gives_an_answer_or_an_invalid_answer_error(text: str) -> None:
     found: dict[str, Any] | None = None
 
     with suppress(InvalidAnswer):
@@ -142,7 +142,7 @@ def test_no_text_ends_in_anything_but_an_answer_or_the_one_error(text: str) -> N
         ),
     ],
 )
-def test_each_word_of_the_schema_is_checked(
+def test_each_supported_schema_keyword_is_checked(
     schema: Mapping[str, Any], fit: list[object], unfit: list[object], told: str
 ) -> None:
     assert [mismatch(value, schema) for value in fit] == [None] * len(fit)
@@ -151,14 +151,14 @@ def test_each_word_of_the_schema_is_checked(
     assert list_unsupported_words(schema) == []
 
 
-def test_a_long_value_is_cut_where_it_is_told() -> None:
+def test_a_long_value_is_cut_in_the_error() -> None:
     problem = mismatch({"a": "x" * 10_000}, {"type": "array"})
 
     assert problem is not None
     assert len(problem) < 100
 
 
-def test_words_that_are_not_checked_are_named_however_deep_they_stand() -> None:
+def test_unsupported_schema_keywords_are_named_at_any_depth() -> None:
     schema = {
         "title": "said only",
         "properties": {"a": {"items": {"pattern": "^x"}}, "b": {"anyOf": [{"$ref": "#"}]}},
@@ -168,7 +168,7 @@ def test_words_that_are_not_checked_are_named_however_deep_they_stand() -> None:
     assert list_unsupported_words(schema) == ["$ref", "format", "pattern"]
 
 
-def test_an_answer_that_lists_more_than_anybody_asked_for_is_not_looked_through() -> None:
+def test_an_answer_with_too_many_values_is_refused() -> None:
     numbers = {"type": "object", "properties": {"targets": {"type": "array", "items": {"type": "integer"}}}}
     many, too_many = ('{"targets": [' + "1," * commas + "1]}" for commas in (50_000, 50_001))
 
@@ -187,5 +187,5 @@ def test_an_answer_that_lists_more_than_anybody_asked_for_is_not_looked_through(
         ({"type": "string"}, True),
     ],
 )
-def test_strict_is_a_schema_whose_objects_are_closed_and_complete(schema: Mapping[str, Any], strict: bool) -> None:
+def test_a_strict_schema_has_closed_and_complete_objects(schema: Mapping[str, Any], strict: bool) -> None:
     assert is_strict(schema) is strict

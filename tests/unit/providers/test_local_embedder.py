@@ -18,7 +18,7 @@ def directory(tmp_path: Path) -> Path:
     return write_tiny_model(tmp_path / "tiny")
 
 
-async def test_the_mean_of_a_text_leaves_padding_out(directory: Path) -> None:
+async def test_mean_pooling_ignores_padding(directory: Path) -> None:
     """Padding is a million in each dimension here."""
     embedder = LocalEmbedder(find_model(directory))
 
@@ -28,7 +28,7 @@ async def test_the_mean_of_a_text_leaves_padding_out(directory: Path) -> None:
     assert np.asarray(long) @ np.asarray(short) < 0.99
 
 
-async def test_the_first_token_is_the_text_where_the_model_says_so(directory: Path) -> None:
+async def test_cls_pooling_uses_the_first_token(directory: Path) -> None:
     write_pooling(directory, cls_token=True, mean_tokens=False)
     embedder = LocalEmbedder(find_model(directory))
 
@@ -38,7 +38,7 @@ async def test_the_first_token_is_the_text_where_the_model_says_so(directory: Pa
     assert first != other
 
 
-async def test_a_text_is_read_as_far_as_the_model_was_trained(directory: Path) -> None:
+async def test_a_text_is_cut_at_the_length_of_the_model(directory: Path) -> None:
     (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 2}))
     embedder = LocalEmbedder(find_model(directory))
 
@@ -56,7 +56,7 @@ async def test_prefixes_go_before_queries_and_texts(directory: Path) -> None:
     assert [text, query] == list(await plain.embed(["tree index", "snake index"], 30))
 
 
-async def test_another_model_in_the_same_place_has_another_name(directory: Path) -> None:
+async def test_another_model_in_the_same_directory_has_another_name(directory: Path) -> None:
     files = find_model(directory)
     names = [LocalEmbedder(files).model, LocalEmbedder(files, text_prefix="passage: ").model]
     write_tiny_model(directory, ("input_ids", "attention_mask", "token_type_ids"))
@@ -75,7 +75,7 @@ async def test_numbers_that_are_not_finite_are_a_failure(tmp_path: Path) -> None
     assert caught.value.reason is FailureReason.FAILURE
 
 
-def test_a_directory_of_no_use_is_refused_with_what_it_lacks(directory: Path) -> None:
+def test_an_incomplete_model_directory_is_refused(directory: Path) -> None:
     (directory / "model.onnx").write_bytes(b"not a model")
     with pytest.raises(ValueError, match="cannot be loaded"):
         LocalEmbedder(find_model(directory))
@@ -85,14 +85,14 @@ def test_a_directory_of_no_use_is_refused_with_what_it_lacks(directory: Path) ->
         LocalEmbedder(find_model(directory))
 
 
-def test_a_model_that_wants_more_than_it_is_given_is_refused(tmp_path: Path) -> None:
+def test_a_model_with_other_inputs_is_refused(tmp_path: Path) -> None:
     directory = write_tiny_model(tmp_path / "images", ("input_ids", "pixel_values"))
 
     with pytest.raises(ValueError, match="pixel_values"):
         LocalEmbedder(find_model(directory))
 
 
-def test_a_pooling_that_is_not_known_is_refused(directory: Path) -> None:
+def test_an_unknown_pooling_is_refused(directory: Path) -> None:
     write_pooling(directory, max_tokens=True, mean_tokens=False)
 
     with pytest.raises(ValueError, match="pooling_mode_max_tokens"):

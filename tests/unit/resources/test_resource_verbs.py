@@ -19,7 +19,7 @@ from tests.unit.resources.resource_bench import LI, WANG, ResourceBench
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_upsert_that_says_the_same_writes_nothing(bench: ResourceBench) -> None:
+async def test_an_equal_upsert_writes_nothing(bench: ResourceBench) -> None:
     await bench.service.save(local(), new_resource())
 
     again = await bench.service.save(local(), new_resource(), upsert=True)
@@ -28,7 +28,7 @@ async def test_an_upsert_that_says_the_same_writes_nothing(bench: ResourceBench)
     assert again.record["version"] == 1
 
 
-async def test_an_upsert_by_who_sees_it_and_does_not_own_it_is_forbidden(bench: ResourceBench) -> None:
+async def test_an_upsert_by_a_reader_who_is_not_the_owner_is_forbidden(bench: ResourceBench) -> None:
     await bench.service.save(LI, new_resource(scopes=["public"]))
 
     with pytest.raises(Forbidden):
@@ -63,7 +63,7 @@ async def test_metadata_and_expiry_say_the_same(bench: ResourceBench) -> None:
             await bench.service.save(local(), new_resource("b", metadata={"expires_at": junk}))
 
 
-async def test_pages_go_by_id_through_what_the_caller_sees(bench: ResourceBench) -> None:
+async def test_pages_list_visible_resources_by_id(bench: ResourceBench) -> None:
     for number in (7, 3, 9, 1, 5, 2, 8, 4, 6, 0):
         mine = ["user:wang"] if number % 2 else ["user:owner"]
         await bench.service.save(LI, new_resource(f"code/{number}", scopes=mine, content_type="code"))
@@ -99,7 +99,7 @@ class TurningStore(MemoryStore):
         return (self._stores.pop(0) if len(self._stores) > 1 else self._stores[0]).view(account)
 
 
-async def test_a_row_that_is_hidden_while_a_long_list_is_read_is_left_out(bench: ResourceBench) -> None:
+async def test_a_row_hidden_while_listing_is_left_out(bench: ResourceBench) -> None:
     hidden = [new_resource(f"b/{number:04}", scopes=["user:owner"]) for number in range(SUMMARIES_A_TURN)]
     earlier, later = (MemoryStore(bench.clock, CountedIds()) for _ in range(2))
     for store, scopes in ((earlier, ["user:wang"]), (later, ["user:owner"])):

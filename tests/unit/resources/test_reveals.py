@@ -24,7 +24,7 @@ def with_role(ctx: RequestContext, role: Role) -> RequestContext:
     return RequestContext(found.account, found.actor, found.own, found.visible, found.default_owner, role=role)
 
 
-async def test_a_reader_is_refused_before_anything_is_looked_up(bench: ResourceBench) -> None:
+async def test_a_reader_is_refused_before_any_lookup(bench: ResourceBench) -> None:
     await bench.service.save(LI, new_resource(secure_body=SECRET, scopes=["user:wang"]))
     reader = with_role(WANG, Role.READER)
 
@@ -44,7 +44,7 @@ async def test_a_reader_is_refused_before_anything_is_looked_up(bench: ResourceB
     assert len(details) == 1
 
 
-async def test_a_reveal_is_on_record_before_it_is_answered(bench: ResourceBench) -> None:
+async def test_a_reveal_is_logged_before_it_is_answered(bench: ResourceBench) -> None:
     await bench.service.save(LI, new_resource(secure_body=SECRET, scopes=ATLAS))
     wang = caller(user_id="wang", project_id="atlas")
 
@@ -60,7 +60,7 @@ async def test_a_reveal_is_on_record_before_it_is_answered(bench: ResourceBench)
     assert (line["scopes"], line["owner"]) == (ATLAS, "user:li")
 
 
-async def test_where_no_line_can_be_written_nothing_is_revealed(bench: ResourceBench) -> None:
+async def test_nothing_is_revealed_if_the_log_write_fails(bench: ResourceBench) -> None:
     class Full(MemoryStore):
         is_full = False
 
@@ -80,7 +80,7 @@ async def test_where_no_line_can_be_written_nothing_is_revealed(bench: ResourceB
         await service.reveal(local(), ID)
 
 
-async def test_what_was_resealed_while_it_was_opened_is_opened_again(bench: ResourceBench) -> None:
+async def test_a_body_resealed_during_a_reveal_is_opened_again(bench: ResourceBench) -> None:
     class Racing(MemoryStore):
         races = 1
 
@@ -99,7 +99,7 @@ async def test_what_was_resealed_while_it_was_opened_is_opened_again(bench: Reso
     assert (await service.reveal(LI, ID)).secure_body == "newer"
 
 
-async def test_another_key_of_the_same_principal_is_no_other_allowance() -> None:
+async def test_keys_of_one_principal_share_the_reveal_limit() -> None:
     bench = ResourceBench(an_hour=2)
     await bench.service.save(LI, new_resource(secure_body=SECRET))
     for number in range(2):

@@ -18,7 +18,7 @@ from tests.unit.resources.resource_bench import ResourceBench
 pytestmark = pytest.mark.anyio
 
 
-async def test_nothing_that_carries_a_secret_shows_it_of_itself(bench: ResourceBench) -> None:
+async def test_objects_with_a_secret_hide_it_in_their_repr(bench: ResourceBench) -> None:
     new = new_resource(secure_body=SECRET)
     await bench.service.save(local(), new)
 
@@ -66,7 +66,7 @@ async def test_undecided_outcomes_keep_their_key(bench: ResourceBench) -> None:
     assert row["sealed"]["key_id"] in bench.keyring.held
 
 
-async def test_concurrent_saves_of_one_resource_are_sealed_for_their_own_versions(bench: ResourceBench) -> None:
+async def test_concurrent_saves_are_sealed_for_their_own_versions(bench: ResourceBench) -> None:
     texts = [f"secret {number}" for number in range(8)]
 
     await asyncio.gather(*(bench.service.save(local(), new_resource(secure_body=text), upsert=True) for text in texts))
@@ -76,7 +76,7 @@ async def test_concurrent_saves_of_one_resource_are_sealed_for_their_own_version
     assert len(bench.keyring.held) == len(texts)
 
 
-async def test_a_write_between_the_sealing_and_the_decision_has_the_body_sealed_again(bench: ResourceBench) -> None:
+async def test_a_write_between_sealing_and_commit_seals_again(bench: ResourceBench) -> None:
     class Overtaken(MemoryStore):
         is_overtaken = False
 
@@ -96,7 +96,7 @@ async def test_a_write_between_the_sealing_and_the_decision_has_the_body_sealed_
     assert (shown.secure_body, shown.record["version"]) == (SECRET, 2)
 
 
-def test_the_hash_of_a_retry_key_says_nothing_of_the_secret() -> None:
+def test_the_hash_of_a_retry_does_not_depend_on_the_secret() -> None:
     key = IdempotencyKey("user:li", "POST", "/api/resource", "k1", "hash of everything")
 
     hashes = [hide_secret(key, {"title": title, "secure_body": body}) for title in "ab" for body in (SECRET, "pin")]

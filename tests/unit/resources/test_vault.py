@@ -26,7 +26,7 @@ async def seal(vault: Vault, version: int = 1, text: str = SECRET) -> dict[str, 
     return vault.seal(await vault.new_key(ACCOUNT, ID), text, version)
 
 
-async def test_a_body_opens_in_the_place_that_it_was_sealed_for(keyring: MemoryKeyring) -> None:
+async def test_a_body_opens_for_its_account_and_resource(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
 
     sealed = await seal(vault)
@@ -35,7 +35,7 @@ async def test_a_body_opens_in_the_place_that_it_was_sealed_for(keyring: MemoryK
     assert SECRET not in repr(sealed)
 
 
-async def test_each_version_has_a_key_of_its_own(keyring: MemoryKeyring) -> None:
+async def test_each_version_has_its_own_key(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
 
     first, second = await seal(vault, 1), await seal(vault, 2)
@@ -46,7 +46,7 @@ async def test_each_version_has_a_key_of_its_own(keyring: MemoryKeyring) -> None
 
 
 @pytest.mark.parametrize(("account", "resource_id"), [("other", ID), (ACCOUNT, "credentials/website_b")])
-async def test_a_body_that_was_moved_to_another_account_or_id_is_refused(account: str, resource_id: str) -> None:
+async def test_a_body_moved_to_another_account_or_id_is_refused(account: str, resource_id: str) -> None:
     vault = memory_vault()
     sealed = await seal(vault)
 
@@ -54,7 +54,7 @@ async def test_a_body_that_was_moved_to_another_account_or_id_is_refused(account
         await vault.open(account, resource_id, sealed)
 
 
-async def test_no_two_places_read_the_same() -> None:
+async def test_no_two_contexts_are_equal() -> None:
     vault = memory_vault()
     key = await vault.new_key("a", "bc/d")
     sealed = vault.seal(key, SECRET, 1)
@@ -98,7 +98,7 @@ async def test_without_a_master_key_nothing_is_sealed() -> None:
         await vault.new_key(ACCOUNT, ID)
 
 
-async def test_where_the_master_key_in_use_is_gone_nothing_opens_and_no_other_takes_its_place(
+async def test_a_missing_master_key_is_not_replaced(
     keyring: MemoryKeyring,
 ) -> None:
     sealed = await seal(memory_vault(keyring))
@@ -119,7 +119,7 @@ async def test_a_key_that_is_not_in_the_keyring_is_named_as_missing(keyring: Mem
         await vault.open(ACCOUNT, ID, sealed)
 
 
-async def test_a_destroyed_key_opens_nothing_and_holds_nothing(keyring: MemoryKeyring) -> None:
+async def test_a_destroyed_key_is_empty_and_opens_nothing(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
     first, second = await seal(vault, 1), await seal(vault, 2)
     other = vault.seal(await vault.new_key(ACCOUNT, "code/x"), SECRET, 1)
@@ -136,7 +136,7 @@ async def test_a_destroyed_key_opens_nothing_and_holds_nothing(keyring: MemoryKe
     assert await vault.destroy(lambda *_: True, "2026-11-22") == 1
 
 
-async def test_a_discarded_key_leaves_nothing(keyring: MemoryKeyring) -> None:
+async def test_a_discarded_key_is_removed(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
     key = await vault.new_key(ACCOUNT, ID)
 
@@ -145,7 +145,7 @@ async def test_a_discarded_key_leaves_nothing(keyring: MemoryKeyring) -> None:
     assert keyring.held == {}
 
 
-async def test_a_rotation_wraps_every_key_anew_and_leaves_what_was_sealed_as_it_is(keyring: MemoryKeyring) -> None:
+async def test_a_rotation_rewraps_every_key_and_no_body(keyring: MemoryKeyring) -> None:
     old = memory_vault(keyring)
     bodies = [await seal(old, version) for version in range(1, 6)]
     gone = await seal(old, 6)
@@ -173,7 +173,7 @@ async def test_a_second_rotation_to_the_same_master_key_changes_nothing(keyring:
     assert keyring.held == before
 
 
-async def test_a_rotation_that_cannot_open_one_key_changes_none(keyring: MemoryKeyring) -> None:
+async def test_a_rotation_changes_nothing_if_one_key_does_not_open(keyring: MemoryKeyring) -> None:
     old = memory_vault(keyring)
     first, second = await seal(old, 1), await seal(old, 2)
     keyring.held[second["key_id"]] = replace(keyring.held[second["key_id"]], data=b"x" * 48)
@@ -186,7 +186,7 @@ async def test_a_rotation_that_cannot_open_one_key_changes_none(keyring: MemoryK
     assert await old.open(ACCOUNT, ID, first) == SECRET
 
 
-async def test_a_process_with_another_master_key_seals_nothing_and_leaves_the_keyring_as_it_is(
+async def test_another_master_key_may_not_seal(
     keyring: MemoryKeyring,
 ) -> None:
     mine = memory_vault(keyring)
@@ -204,7 +204,7 @@ async def test_a_process_with_another_master_key_seals_nothing_and_leaves_the_ke
 
 
 @pytest.mark.parametrize("order", list(permutations(("first", "second", "rotation"))))
-async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_all_and_split_nothing(
+async def test_servers_restarted_in_any_order_survive_a_rotation(
     keyring: MemoryKeyring, order: tuple[str, ...]
 ) -> None:
     servers = {name: memory_vault(keyring, ids=100 * number) for number, name in enumerate(("first", "second"), 1)}
