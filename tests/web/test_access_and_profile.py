@@ -57,7 +57,7 @@ async def test_access_names_every_reader_with_the_reason_and_the_callers_rights(
     assert (local["caller"]["seen_by"], local["caller"]["rights"]) == ("local_principal", EVERYTHING)
 
 
-async def test_who_does_not_see_a_record_is_not_told_who_does(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_access_of_a_hidden_record_is_not_answered(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record(scopes=["team:web"])
 
     answers = [
@@ -68,7 +68,7 @@ async def test_who_does_not_see_a_record_is_not_told_who_does(api: httpx.AsyncCl
     assert [answer.status_code for answer in answers] == [404, 404]
 
 
-async def test_a_profile_is_shown_the_surest_first_then_the_most_helpful_then_the_newest(
+async def test_a_profile_sorts_by_confidence_then_helpfulness_then_age(
     api: httpx.AsyncClient,
 ) -> None:
     await import_record(api, "older", eval={"confidence": 0.5, "helpful": 1})
@@ -80,7 +80,7 @@ async def test_a_profile_is_shown_the_surest_first_then_the_most_helpful_then_th
     assert await get_profile(api, user_id="li", limit=2) == ["sure", "helpful"]
 
 
-async def test_a_profile_is_about_its_caller_and_stands_now(api: httpx.AsyncClient) -> None:
+async def test_a_profile_has_only_current_records_of_its_caller(api: httpx.AsyncClient) -> None:
     await import_record(api, "for me", owner="agent:bot", scopes=["user:li"])
     await import_record(api, "by me", owner="user:li", scopes=["user:owner", "project:p"])
     await import_record(api, "about chen", owner="user:chen", scopes=["user:chen", "project:p"])
@@ -96,7 +96,7 @@ async def test_a_profile_is_about_its_caller_and_stands_now(api: httpx.AsyncClie
     assert len(await get_profile(api)) == 6
 
 
-async def test_a_profile_is_answered_in_whole_records(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_profile_never_cuts_a_record(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record("likes tabs", type="user_profile", user_id="li")
 
     answer = (await api.get("/api/knowledge/profile", params={"user_id": "li"})).json()

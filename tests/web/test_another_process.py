@@ -58,7 +58,7 @@ READS = {
 
 
 @pytest.mark.parametrize("what", READS)
-async def test_a_read_knows_what_the_other_process_wrote(
+async def test_a_read_sees_the_writes_of_another_process(
     api: httpx.AsyncClient, second_server: httpx.AsyncClient, what: str
 ) -> None:
     ids = await create_rows(api)
@@ -70,7 +70,7 @@ async def test_a_read_knows_what_the_other_process_wrote(
     assert told in answer.text
 
 
-async def test_a_plan_is_made_of_what_the_other_process_wrote(
+async def test_a_plan_includes_keywords_of_another_process(
     api: httpx.AsyncClient, second_server: httpx.AsyncClient
 ) -> None:
     twins = [await _create(api, "/api/keywords", {"name": "Twin", "allow_duplicate": True}) for _ in range(2)]
@@ -81,7 +81,7 @@ async def test_a_plan_is_made_of_what_the_other_process_wrote(
     assert twins[1]["id"] in str(plan["steps"])
 
 
-async def test_what_the_other_process_did_can_be_undone(
+async def test_an_operation_of_another_process_can_be_undone(
     api: httpx.AsyncClient, second_server: httpx.AsyncClient
 ) -> None:
     record = await _create(api, "/api/knowledge", {"content": CONTENT})
@@ -92,7 +92,7 @@ async def test_what_the_other_process_did_can_be_undone(
     assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 404
 
 
-async def test_a_session_that_the_other_process_kept_is_distilled(
+async def test_a_session_committed_by_another_process_is_distilled(
     api: httpx.AsyncClient, second_server: httpx.AsyncClient
 ) -> None:
     await commit_session(api, "s-1", "Remember: I prefer dark mode.")
@@ -102,7 +102,7 @@ async def test_a_session_that_the_other_process_kept_is_distilled(
     assert distilled.status_code in {200, 201}
 
 
-async def test_infos_are_linked_to_what_the_other_process_named(
+async def test_infos_link_to_keywords_of_another_process(
     api: httpx.AsyncClient, second_server: httpx.AsyncClient
 ) -> None:
     keyword = await _create(api, "/api/keywords", {"name": "Selenium"})

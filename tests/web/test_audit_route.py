@@ -62,9 +62,7 @@ async def test_the_secret_itself_is_never_answered(api: httpx.AsyncClient, save_
     assert PASSWORD[2:-2] not in answer.text
 
 
-async def test_kinds_and_limit_choose_and_stale_days_moves_what_is_old(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_kinds_limit_and_stale_days_filter_the_findings(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     await save_record("密码：abc12X!")
     await save_record("口令：abc12Y!", valid_to="2020-01-01")
 
@@ -76,7 +74,7 @@ async def test_kinds_and_limit_choose_and_stale_days_moves_what_is_old(
     assert (secrets["junk_rate"], stale["junk_rate"]) == (0.5, 0.5)
 
 
-async def test_a_named_caller_is_refused_and_told_nothing(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_named_caller_gets_403_and_no_findings(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record(f"密码：{PASSWORD}", user_id="li")
 
     for ids in ({"user_id": "wang"}, {"user_id": "li"}, {"agent_id": "a"}, {"project_id": "atlas"}):
@@ -103,7 +101,7 @@ async def test_an_audit_stays_within_its_account_and_sees_deleted_rows_nowhere(
     "params",
     [{"limit": "0"}, {"limit": "1001"}, {"kinds": "junk"}, {"stale_days": "0"}, {"stale_days": "x"}, {"bogus": "1"}],
 )
-async def test_what_cannot_be_asked_is_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
+async def test_invalid_parameters_are_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
     answer = await api.get(PATH, params=params)
 
     assert answer.status_code == 422

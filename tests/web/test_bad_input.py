@@ -125,7 +125,7 @@ async def test_a_record_that_cannot_be_saved_is_refused_by_field(
         (b"[" * 100_000, 422),
     ],
 )
-async def test_a_body_that_is_no_object_is_refused(
+async def test_a_body_that_is_not_an_object_is_refused(
     api: httpx.AsyncClient, route: str, body: bytes, status: int
 ) -> None:
     response = await api.post(f"/api/knowledge{route}", content=body, headers=JSON)
@@ -135,13 +135,13 @@ async def test_a_body_that_is_no_object_is_refused(
     assert await nothing_written(api)
 
 
-async def test_of_a_field_that_stands_twice_the_last_one_counts(api: httpx.AsyncClient) -> None:
+async def test_the_last_of_duplicate_json_fields_is_used(api: httpx.AsyncClient) -> None:
     response = await api.post("/api/knowledge", content=b'{"content":"first","content":"last"}', headers=JSON)
 
     assert response.json()["content"] == "last"
 
 
-async def test_json_of_the_depth_that_is_allowed_is_read(api: httpx.AsyncClient) -> None:
+async def test_json_up_to_the_allowed_depth_is_accepted(api: httpx.AsyncClient) -> None:
     brackets = "[" * 70
     response = await api.post("/api/knowledge", json={"content": f'a string may hold {brackets} and "{brackets}'})
 
@@ -197,7 +197,7 @@ async def test_a_wrong_search_is_refused_by_field(api: httpx.AsyncClient, params
         ("/api/infos?nonsense=1&nonsense=2", "nonsense"),
     ],
 )
-async def test_a_parameter_of_one_value_that_comes_twice_is_refused_by_name(
+async def test_a_repeated_single_value_parameter_is_refused_by_name(
     api: httpx.AsyncClient, path: str, field: str
 ) -> None:
     response = await api.get(path)
@@ -216,14 +216,14 @@ async def test_a_list_may_come_in_several_parameters(api: httpx.AsyncClient, sav
 
 
 @pytest.mark.parametrize("query", ["q=%ff", "q=x&%ff=1", "q=%ed%a0%80"])
-async def test_a_query_that_is_no_text_is_refused(api: httpx.AsyncClient, query: str) -> None:
+async def test_a_query_that_is_not_utf_8_is_refused(api: httpx.AsyncClient, query: str) -> None:
     response = await api.get(f"/api/knowledge/search?{query}")
 
     assert response.status_code == 422
     assert response.json()["errors"][0]["field"] == "query"
 
 
-async def test_context_ids_belong_into_the_body_where_there_is_one(app: FastAPI, api: httpx.AsyncClient) -> None:
+async def test_caller_ids_belong_in_the_body_if_there_is_one(app: FastAPI, api: httpx.AsyncClient) -> None:
     # The body of a hook is its host's.
     with_body = [
         route
@@ -254,7 +254,7 @@ async def test_context_ids_belong_into_the_body_where_there_is_one(app: FastAPI,
         ([{"knowledge_id": "x", "is_helpful": True}] * 1001, "feedback_list"),
     ],
 )
-async def test_a_wrong_batch_of_feedback_is_refused_whole(
+async def test_an_invalid_feedback_batch_is_refused_as_a_whole(
     api: httpx.AsyncClient, save_record: SaveRecord, votes: list[dict[str, Any]], field: str
 ) -> None:
     record = await save_record()

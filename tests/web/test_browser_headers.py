@@ -46,9 +46,7 @@ def app_with_origin(settings: Settings, hub: Hub) -> FastAPI:
         ("/api/knowledge?limit=x", 422),
     ],
 )
-async def test_every_answer_says_what_a_browser_must_not_do_with_it(
-    api: httpx.AsyncClient, path: str, status: int
-) -> None:
+async def test_every_answer_has_the_security_headers(api: httpx.AsyncClient, path: str, status: int) -> None:
     answer = await api.get(path)
 
     assert answer.status_code == status
@@ -57,7 +55,7 @@ async def test_every_answer_says_what_a_browser_must_not_do_with_it(
     assert answer.headers.get_list("cache-control") == (["no-store"] if path.startswith("/api/") else [])
 
 
-async def test_a_failure_of_the_server_carries_the_same(settings: Settings, hub: Hub) -> None:
+async def test_a_server_error_has_the_security_headers(settings: Settings, hub: Hub) -> None:
     app = create_app(settings, hub)
 
     async def broken() -> None:
@@ -74,7 +72,7 @@ async def test_a_failure_of_the_server_carries_the_same(settings: Settings, hub:
 # the docs page
 
 
-async def test_the_docs_page_may_run_its_own_scripts_and_stands_in_no_frame(api: httpx.AsyncClient) -> None:
+async def test_the_docs_page_runs_only_its_own_scripts_and_forbids_framing(api: httpx.AsyncClient) -> None:
     page = await api.get("/docs")
     policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
 
@@ -96,7 +94,7 @@ async def test_the_docs_page_may_run_its_own_scripts_and_stands_in_no_frame(api:
 # pages of other origins
 
 
-async def test_without_a_list_no_page_is_let_in(api: httpx.AsyncClient) -> None:
+async def test_without_an_allow_list_no_origin_is_allowed(api: httpx.AsyncClient) -> None:
     answers = [
         await api.get("/api/knowledge", headers={"Origin": PAGE}),
         await api.options("/api/knowledge", headers=ASKS),
@@ -106,7 +104,7 @@ async def test_without_a_list_no_page_is_let_in(api: httpx.AsyncClient) -> None:
     assert not any(name.startswith("access-control") for answer in answers for name in answer.headers)
 
 
-async def test_a_listed_page_asks_first_and_then_reads_the_answer(app_with_origin: FastAPI) -> None:
+async def test_a_listed_origin_passes_the_preflight_and_reads_the_answer(app_with_origin: FastAPI) -> None:
     async with open_unchecked_client(app_with_origin) as client:
         asked = await client.options("/api/knowledge/x", headers=ASKS)
         read = await client.get("/api/knowledge", headers={"Origin": PAGE})
@@ -125,7 +123,7 @@ async def test_a_listed_page_asks_first_and_then_reads_the_answer(app_with_origi
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", f"{PAGE}.evil.example", "null", "http://studio.example"])
-async def test_any_other_page_is_refused_beside_a_list(app_with_origin: FastAPI, origin: str) -> None:
+async def test_an_unlisted_origin_is_refused(app_with_origin: FastAPI, origin: str) -> None:
     async with open_unchecked_client(app_with_origin) as client:
         answers = [
             await client.get("/api/knowledge", headers={"Origin": origin}),
@@ -136,7 +134,7 @@ async def test_any_other_page_is_refused_beside_a_list(app_with_origin: FastAPI,
     assert not any(name.startswith("access-control") for answer in answers for name in answer.headers)
 
 
-async def test_a_listed_page_needs_a_key_where_keys_are_asked_for(settings: Settings, hub: Hub) -> None:
+async def test_a_listed_origin_still_needs_a_key_if_keys_are_required(settings: Settings, hub: Hub) -> None:
     asking = {"auth": "api-key", "root_key": ROOT_KEY, "cors_origins": (PAGE,)}
     async with open_unchecked_client(create_app(settings.model_copy(update=asking), hub)) as client:
         asked = await client.options("/api/knowledge", headers=ASKS)
@@ -148,7 +146,7 @@ async def test_a_listed_page_needs_a_key_where_keys_are_asked_for(settings: Sett
 
 
 @pytest.mark.parametrize("origins", ["*", "studio.example", "https://studio.example/", "file://x", "null"])
-def test_what_is_no_origin_is_refused_at_the_start(origins: str) -> None:
+def test_an_invalid_origin_in_the_settings_is_refused_at_start(origins: str) -> None:
     with pytest.raises(ValueError, match="is no origin"):
         Settings.model_validate({"cors_origins": origins})
 
@@ -156,7 +154,7 @@ def test_what_is_no_origin_is_refused_at_the_start(origins: str) -> None:
 # metrics
 
 
-async def test_no_caller_makes_labels_of_its_own(app: FastAPI, api: httpx.AsyncClient) -> None:
+async def test_callers_cannot_add_metric_labels(app: FastAPI, api: httpx.AsyncClient) -> None:
     async with open_unchecked_client(app) as client:
         for number in range(50):
             await client.request(f"VERB{number}", "/api/knowledge")

@@ -44,7 +44,7 @@ async def save_one_per_scope(save_record: SaveRecord) -> None:
         ({"account": "other", "user_id": "li"}, set()),
     ],
 )
-async def test_a_caller_sees_its_scopes_its_own_and_what_is_public_on_every_route(
+async def test_a_caller_sees_own_scoped_and_public_records_on_every_route(
     api: httpx.AsyncClient, save_record: SaveRecord, caller: dict[str, str], seen: set[str]
 ) -> None:
     await save_one_per_scope(save_record)
@@ -64,7 +64,7 @@ async def test_a_caller_sees_its_scopes_its_own_and_what_is_public_on_every_rout
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "PUT", "DELETE"])
-async def test_what_is_hidden_and_what_is_not_there_answer_the_same_bytes(
+async def test_hidden_and_missing_records_get_the_same_bytes(
     api: httpx.AsyncClient, save_record: SaveRecord, method: str
 ) -> None:
     record = await save_record("hers", user_id="li")
@@ -105,7 +105,7 @@ async def test_a_caller_who_sees_a_record_adds_evidence_and_only_its_owner_chang
     assert [await status(method, body, "li") for method, body in writes] == [200, 200, 200]
 
 
-async def test_an_agent_that_names_its_user_may_change_what_is_that_users(
+async def test_an_agent_may_change_the_records_of_the_user_it_names(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("hers", user_id="li")
@@ -130,7 +130,7 @@ async def test_an_agent_that_names_its_user_may_change_what_is_that_users(
         ({"agent_id": "bot", "user_id": "li"}, "agent:bot", "agent:bot"),
     ],
 )
-async def test_a_record_belongs_to_its_caller_or_to_whom_they_may_name(
+async def test_a_record_belongs_to_its_caller_or_an_owner_they_may_name(
     save_record: SaveRecord, caller: dict[str, str], owner: str | None, kept: str
 ) -> None:
     named = {} if owner is None else {"owner": owner}
@@ -140,7 +140,7 @@ async def test_a_record_belongs_to_its_caller_or_to_whom_they_may_name(
 
 @pytest.mark.parametrize("route", ["/api/knowledge", "/api/knowledge/batch"])
 @pytest.mark.parametrize("owner", ["user:chen", "agent:li", "user:LI", "user:local"])
-async def test_a_named_caller_gives_nothing_to_somebody_else(api: httpx.AsyncClient, route: str, owner: str) -> None:
+async def test_a_named_caller_cannot_save_for_another_owner(api: httpx.AsyncClient, route: str, owner: str) -> None:
     item = {"content": "x", "owner": owner}
     body = {"items": [item]} if route.endswith("batch") else item
 
@@ -163,7 +163,7 @@ async def test_only_the_owner_of_a_record_supersedes_it(api: httpx.AsyncClient, 
     assert await supersede(public["id"], "li") == 201
 
 
-async def test_batch_feedback_calls_what_is_hidden_unknown(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_batch_feedback_lists_hidden_ids_as_unknown(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     hidden = await save_record("hers", user_id="li")
     votes = [{"knowledge_id": hidden["id"], "is_helpful": False}]
 
@@ -173,7 +173,7 @@ async def test_batch_feedback_calls_what_is_hidden_unknown(api: httpx.AsyncClien
     assert (await api.get(f"/api/knowledge/{hidden['id']}")).json()["eval"]["harmful"] == 0
 
 
-async def test_accounts_are_walls(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_accounts_are_isolated(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record("here", scopes=["public"])
     there = {"account": "other"}
     path = f"/api/knowledge/{record['id']}"
@@ -186,7 +186,7 @@ async def test_accounts_are_walls(api: httpx.AsyncClient, save_record: SaveRecor
     assert (await api.post(f"/api/operations/{record['operation_id']}/undo", json=there)).status_code == 404
 
 
-async def test_a_scope_that_is_taken_away_hides_at_once(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_removing_a_scope_hides_the_record_at_once(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     path = f"/api/knowledge/{(await save_record('wait', scopes=['team:web', 'user:li']))['id']}"
 
     await api.patch(path, json={"scopes": ["user:li"]})

@@ -10,9 +10,7 @@ from tests.web.conftest import SaveRecord
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_patch_changes_what_it_names_and_leaves_the_rest(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_patch_changes_only_the_fields_it_names(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record("old", task="kept", tags={"a": "1"}, resource_ids=["code/a"])
     assert record.pop("missing_resource_ids") == ["code/a"]
     patch = {
@@ -45,9 +43,7 @@ async def test_a_patch_changes_what_it_names_and_leaves_the_rest(
     assert changed["updated_at"] >= record["updated_at"]
 
 
-async def test_null_takes_a_time_away_and_leaving_it_out_does_not(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_null_clears_a_time_and_omitting_it_keeps_it(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record(valid_from="2026-01-01", valid_to="2030-01-01")
 
     changed = (await api.patch(f"/api/knowledge/{record['id']}", json={"valid_from": None})).json()
@@ -55,7 +51,7 @@ async def test_null_takes_a_time_away_and_leaving_it_out_does_not(
     assert (changed["valid_from"], changed["valid_to"]) == (None, "2030-01-01T00:00:00Z")
 
 
-async def test_a_source_is_changed_field_by_field_and_null_brings_its_default_back(
+async def test_a_source_is_patched_by_field_and_null_restores_the_default(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     source = {"name": "docs", "category": "paper", "urls": ["https://a"], "timestamp": "2026-01-01", "message_id": "m"}
@@ -106,7 +102,7 @@ async def test_a_patch_that_changes_nothing_writes_nothing(
         *(({name: None}, name) for name in ("task", "content", "types", "tags", "scopes", "resource_ids", "source")),
     ],
 )
-async def test_a_patch_that_cannot_stand_is_refused_by_field(
+async def test_an_invalid_patch_is_refused_by_field(
     api: httpx.AsyncClient, save_record: SaveRecord, patch: dict[str, Any], field: str
 ) -> None:
     record = await save_record(valid_from="2026-01-01")
@@ -119,7 +115,7 @@ async def test_a_patch_that_cannot_stand_is_refused_by_field(
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
-async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_stands(
+async def test_a_change_of_an_outdated_version_is_409_with_the_current_version(
     api: httpx.AsyncClient, save_record: SaveRecord, method: str
 ) -> None:
     record = await save_record()
@@ -135,7 +131,7 @@ async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_sta
 
 
 @pytest.mark.parametrize(("method", "body"), [("PATCH", {"content": "new"}), ("PUT", {"update_score": 5})])
-async def test_the_expected_version_may_stand_in_the_body(
+async def test_the_expected_version_may_be_in_the_body(
     api: httpx.AsyncClient, save_record: SaveRecord, method: str, body: dict[str, Any]
 ) -> None:
     path = f"/api/knowledge/{(await save_record())['id']}"
@@ -148,9 +144,7 @@ async def test_the_expected_version_may_stand_in_the_body(
 
 
 @pytest.mark.parametrize("tag", ["1", '"one"', '"-1"', '"1", "2"', "", '"1234567890123456"'])
-async def test_an_if_match_that_is_no_version_is_refused(
-    api: httpx.AsyncClient, save_record: SaveRecord, tag: str
-) -> None:
+async def test_an_invalid_if_match_is_refused(api: httpx.AsyncClient, save_record: SaveRecord, tag: str) -> None:
     path = f"/api/knowledge/{(await save_record())['id']}"
 
     response = await api.patch(path, json={"content": "new"}, headers={"If-Match": tag})
@@ -222,7 +216,7 @@ async def test_a_history_of_cases_shows_the_last_fifty(api: httpx.AsyncClient, s
 
 
 @pytest.mark.parametrize("body", [{}, {"update_score": 3}, {"add_helpful_case": None}])
-async def test_feedback_that_says_nothing_writes_nothing(
+async def test_empty_feedback_writes_nothing(
     api: httpx.AsyncClient, save_record: SaveRecord, body: dict[str, Any]
 ) -> None:
     record = await save_record()

@@ -43,7 +43,7 @@ async def test_a_memory_is_created_found_and_undone(api: httpx.AsyncClient) -> N
     assert await search_memories(api, "中文报告", **LI) == []
 
 
-async def test_a_name_is_made_of_the_text_and_a_profile_has_none(api: httpx.AsyncClient) -> None:
+async def test_a_name_is_derived_from_the_text_and_a_profile_has_none(api: httpx.AsyncClient) -> None:
     entity = await api.post(NODES, json={"category": "entities", "content": "Finance wants CSV", **LI})
     profile = await api.post(NODES, json={"category": "profile", "content": "- Lives in Ghent.", **LI})
 
@@ -69,7 +69,7 @@ async def test_a_memory_that_cannot_be_created_is_refused(
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-async def test_a_moved_memory_keeps_its_text_and_the_edges_to_it_and_comes_back(api: httpx.AsyncClient) -> None:
+async def test_a_moved_memory_keeps_text_and_edges_and_can_be_undone(api: httpx.AsyncClient) -> None:
     await create(api, LANGUAGE, "报告一律用中文。")
     await create(api, FINANCE, "The finance team reads the reports.")
     edge = {"from_uri": FINANCE, "to_uri": LANGUAGE, "relation_type": "because_of", "reason": "asked", "weight": 0.5}
@@ -176,7 +176,7 @@ async def test_a_search_is_limited_by_time_and_relevance(api: httpx.AsyncClient)
     assert await days(min_relevance="1") == []
 
 
-async def test_several_are_read_at_once_and_missing_ones_are_named(api: httpx.AsyncClient) -> None:
+async def test_several_memories_are_read_at_once_and_missing_ids_are_named(api: httpx.AsyncClient) -> None:
     await create(api, LANGUAGE, "报告一律用中文。")
     await create(api, FINANCE, "The finance team.")
 

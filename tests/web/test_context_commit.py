@@ -37,7 +37,7 @@ async def test_a_commit_answers_what_was_written_and_the_operation_that_wrote_it
     assert told["degraded"] == []
 
 
-async def test_a_commit_says_what_it_has_left_out(api: httpx.AsyncClient) -> None:
+async def test_a_commit_reports_what_it_left_out(api: httpx.AsyncClient) -> None:
     body = {
         "session_id": "s-1",
         "messages": user_messages("I love oolong tea.", "I live in Rome. " + "It rains. " * 10_000),
@@ -54,7 +54,7 @@ async def test_a_commit_says_what_it_has_left_out(api: httpx.AsyncClient) -> Non
     assert {item["what"] for item in again["dropped"]} <= {"messages", "candidates"}
 
 
-async def test_what_a_tool_has_revealed_of_a_resource_is_in_no_transcript_and_in_no_file(
+async def test_a_revealed_secret_is_in_no_transcript_and_no_file(
     api: httpx.AsyncClient, hub: Hub, tmp_path: Path
 ) -> None:
     secret = "correct-horse-battery-staple"
@@ -86,7 +86,7 @@ async def test_the_transcript_is_kept_word_for_word_in_its_order(api: httpx.Asyn
     assert [item["metadata"]["message_id"] for item in kept] == ["m-1", "m-2", "m-3", "m-4"]
 
 
-async def test_a_message_that_says_nothing_is_counted_and_not_kept(api: httpx.AsyncClient) -> None:
+async def test_an_empty_message_is_counted_but_not_stored(api: httpx.AsyncClient) -> None:
     messages = [{"role": "assistant", "content": None}, {"role": "user", "content": "x"}]
 
     told = (await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})).json()
@@ -104,9 +104,7 @@ async def test_a_time_is_kept_as_it_was_sent(api: httpx.AsyncClient) -> None:
     assert (await get_node(api, f"{SESSION}/m-1"))["metadata"]["timestamp"] == "2026-03-05T09:00:00+08:00"
 
 
-async def test_everything_can_be_found_and_stands_on_the_disk_when_the_commit_is_answered(
-    api: httpx.AsyncClient, tmp_path: Path
-) -> None:
+async def test_a_commit_is_searchable_and_on_disk_when_it_is_answered(api: httpx.AsyncClient, tmp_path: Path) -> None:
     await commit_session(api, "s-1", "我们周三去西湖划船", "好")
 
     (first, *_) = await search_memories(api, "划船", categories="sessions")
@@ -127,7 +125,7 @@ async def test_committing_the_same_again_writes_nothing(api: httpx.AsyncClient, 
     assert hub.store.last_seq == before
 
 
-async def test_committing_again_adds_what_is_new_and_nothing_else(api: httpx.AsyncClient) -> None:
+async def test_committing_again_adds_only_new_messages(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-1", "one", "two")
 
     await commit_session(api, "s-1", "one", "two", "three")
@@ -137,7 +135,7 @@ async def test_committing_again_adds_what_is_new_and_nothing_else(api: httpx.Asy
     assert (await get_node(api, SESSION))["metadata"]["message_count"] == 3
 
 
-async def test_messages_without_ids_are_known_again_and_the_same_words_twice_are_two(api: httpx.AsyncClient) -> None:
+async def test_messages_without_ids_are_recognized_and_repeats_are_kept(api: httpx.AsyncClient) -> None:
     messages = [{"role": "user", "content": "ok"}, {"role": "user", "content": "ok"}]
     first = await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})
 
@@ -147,9 +145,7 @@ async def test_messages_without_ids_are_known_again_and_the_same_words_twice_are
     assert (await api.get("/api/context/children", params={"uri": SESSION})).json()["count"] == 2
 
 
-async def test_a_message_that_was_said_otherwise_before_is_a_conflict_and_nothing_is_written(
-    api: httpx.AsyncClient, hub: Hub
-) -> None:
+async def test_a_changed_message_is_a_conflict_and_nothing_is_written(api: httpx.AsyncClient, hub: Hub) -> None:
     await commit_session(api, "s-1", "one")
     before = hub.store.last_seq
 
@@ -178,7 +174,7 @@ async def test_without_extraction_the_transcript_alone_is_kept(api: httpx.AsyncC
     assert [result["uri"] for result in told["write_results"]] == [SESSION]
 
 
-async def test_one_undo_takes_a_commit_back_and_committing_again_brings_it_back(api: httpx.AsyncClient) -> None:
+async def test_an_undo_removes_a_commit_and_a_new_commit_restores_it(api: httpx.AsyncClient) -> None:
     told = await commit_session(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
     uris = [result["uri"] for result in told["write_results"]]
 
@@ -193,7 +189,7 @@ async def test_one_undo_takes_a_commit_back_and_committing_again_brings_it_back(
     assert (await search_memories(api, "划船", categories="sessions"))[0]["message_ids"][0] == "m-2"
 
 
-async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
+async def test_a_retry_gets_the_first_answer(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
     body = {"session_id": "s-1", "messages": user_messages("请以后都用中文回答我。")}
     key = {"Idempotency-Key": "k"}
     first = await api.post(COMMIT, json=body, headers=key)
@@ -247,13 +243,13 @@ async def test_calls_of_tools_feed_their_statistics(api: httpx.AsyncClient) -> N
     assert (stats["calls"], stats["success"], stats["failure"], stats["total_seconds"]) == (2, 1, 1, 4.0)
 
 
-async def test_what_was_recalled_into_the_session_is_not_learnt_again(api: httpx.AsyncClient) -> None:
+async def test_recalled_text_is_not_extracted_again(api: httpx.AsyncClient) -> None:
     told = await commit_session(api, "s-1", "请以后都用中文回答我。", used_contexts=["请以后都用中文回答我。"])
 
     assert not any("/preferences/" in result["uri"] for result in told["write_results"])
 
 
-async def test_each_callers_session_is_their_own(api: httpx.AsyncClient) -> None:
+async def test_callers_have_separate_sessions(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-1", "of li", user_id="li")
     await commit_session(api, "s-1", "of zhou", user_id="zhou")
 
@@ -310,7 +306,7 @@ GOOD = {"session_id": "s-1", "messages": [{"role": "user", "content": "x"}]}
         ({"session": "s"}, "session"),
     ],
 )
-async def test_what_is_wrong_with_a_session_is_named(
+async def test_an_invalid_session_is_refused_by_field(
     api: httpx.AsyncClient, hub: Hub, changed: dict[str, Any], field: str
 ) -> None:
     before = hub.store.last_seq
@@ -322,7 +318,7 @@ async def test_what_is_wrong_with_a_session_is_named(
     assert hub.store.last_seq == before
 
 
-async def test_the_documented_limits_are_those_that_hold(api: httpx.AsyncClient) -> None:
+async def test_the_documented_limits_are_enforced(api: httpx.AsyncClient) -> None:
     message = {"role": "r" * 40, "name": "n" * 200, "content": "x", "timestamp": "2026-03-05T12:00:00Z"}
     used = {"name": "t" * 200, "note": "n" * 1_000, "call_id": "c" * 200}
     at_most = {"messages": [message] * 2_000, "used_contexts": ["x"] * 2_000, "used_tools": [used] * 2_000}
@@ -337,7 +333,7 @@ async def test_the_documented_limits_are_those_that_hold(api: httpx.AsyncClient)
     assert schemas["UsedToolPart"]["properties"]["note"]["maxLength"] == 1_000
 
 
-async def test_a_session_that_is_too_long_is_told_how_to_come_in(api: httpx.AsyncClient) -> None:
+async def test_a_session_that_is_too_long_is_refused_with_advice(api: httpx.AsyncClient) -> None:
     refused = await api.post(COMMIT, json={"session_id": "s-1", "messages": user_messages("x") * 2_001})
 
     assert refused.status_code == 422

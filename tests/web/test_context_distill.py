@@ -21,7 +21,7 @@ async def committed_session(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_what_a_session_taught_becomes_records_that_name_it(api: httpx.AsyncClient) -> None:
+async def test_distilled_records_name_their_session(api: httpx.AsyncClient) -> None:
     response = await api.post(DISTILL, json=LI)
 
     told = response.json()
@@ -65,7 +65,7 @@ async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient,
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_one_undo_takes_all_of_it_back(api: httpx.AsyncClient) -> None:
+async def test_one_undo_reverts_a_distillation(api: httpx.AsyncClient) -> None:
     told = (await api.post(DISTILL, json=LI)).json()
 
     undone = await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
@@ -76,7 +76,7 @@ async def test_one_undo_takes_all_of_it_back(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_what_was_undone_can_be_distilled_again_and_what_was_deleted_stays_gone(api: httpx.AsyncClient) -> None:
+async def test_an_undone_record_is_distilled_again_and_a_deleted_one_is_not(api: httpx.AsyncClient) -> None:
     told = (await api.post(DISTILL, json=LI)).json()
     await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
 
@@ -91,7 +91,7 @@ async def test_what_was_undone_can_be_distilled_again_and_what_was_deleted_stays
 
 @pytest.mark.usefixtures("committed_session")
 @pytest.mark.parametrize("version", ["1", "0"])
-async def test_nobody_else_suppresses_or_blocks_it_by_a_tag(api: httpx.AsyncClient, version: str) -> None:
+async def test_a_tag_of_another_user_does_not_block_distillation(api: httpx.AsyncClient, version: str) -> None:
     look = (await api.post(DISTILL, json={"dry_run": True, **LI})).json()
     for result in look["results"]:
         bait = {
@@ -112,7 +112,7 @@ async def test_nobody_else_suppresses_or_blocks_it_by_a_tag(api: httpx.AsyncClie
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient) -> None:
+async def test_a_retry_gets_the_first_answer(api: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "k"}
 
     first = await api.post(DISTILL, json=LI, headers=key)
@@ -122,7 +122,7 @@ async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient) -> N
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_anothers_session_is_not_there(api: httpx.AsyncClient) -> None:
+async def test_a_session_of_another_user_is_404(api: httpx.AsyncClient) -> None:
     hidden = await api.post(DISTILL, json={"user_id": "zhou"})
     missing = await api.post(DISTILL.replace("s-1", "s-2"), json={"user_id": "zhou"})
 
@@ -131,13 +131,13 @@ async def test_anothers_session_is_not_there(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("session_id", ["🙂" * 100, "a%00b", "%20", "..%2Fx", "%2E%2E"])
-async def test_a_session_that_no_commit_could_have_made_is_not_there(api: httpx.AsyncClient, session_id: str) -> None:
+async def test_an_impossible_session_id_is_404(api: httpx.AsyncClient, session_id: str) -> None:
     response = await api.post(f"/api/context/sessions/{session_id}/distill", json=LI)
 
     assert response.status_code in {404, 422}, response.text
 
 
-async def test_a_memory_that_grew_since_supersedes_its_record(api: httpx.AsyncClient) -> None:
+async def test_a_grown_memory_supersedes_its_earlier_record(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-1", "hello", used_tools=USED, **LI)
     (first,) = (await api.post(DISTILL, json=LI)).json()["saved"]
     more = [*USED, {"name": "site_login", "ok": False, "note": "captcha", "call_id": "c-2"}]

@@ -28,7 +28,7 @@ async def preference(api: httpx.AsyncClient) -> str:
     return next(str(result["uri"]) for result in told["write_results"] if "/preferences/" in result["uri"])
 
 
-async def test_a_correction_is_a_new_version_that_search_knows_at_once(api: httpx.AsyncClient, preference: str) -> None:
+async def test_a_correction_is_a_new_version_and_searchable_at_once(api: httpx.AsyncClient, preference: str) -> None:
     response = await api.patch(NODES, params={"uri": preference}, json={"abstract": "用粤语回答", **LI})
 
     told = response.json()
@@ -38,7 +38,7 @@ async def test_a_correction_is_a_new_version_that_search_knows_at_once(api: http
     assert preference in [item["uri"] for item in await search_memories(api, "粤语", **LI)]
 
 
-async def test_what_is_corrected_away_in_a_content_is_gone_from_every_layer_and_from_what_is_distilled(
+async def test_corrected_text_leaves_every_layer_and_the_distilled_records(
     api: httpx.AsyncClient,
 ) -> None:
     await commit_session(api, "s-1", "我叫李雷，住在上海。", **LI)
@@ -65,7 +65,7 @@ async def test_what_is_corrected_away_in_a_content_is_gone_from_every_layer_and_
         ("我叫李雷，住在上海。", ("上海", "北京"), "我住在深圳。"),
     ],
 )
-async def test_what_a_profile_was_corrected_to_is_what_a_newer_statement_replaces(
+async def test_a_newer_statement_replaces_a_corrected_profile_line(
     api: httpx.AsyncClient, said: str, corrected: tuple[str, str], newer: str
 ) -> None:
     await commit_session(api, "s-1", said, **LI)
@@ -85,9 +85,7 @@ async def test_what_a_profile_was_corrected_to_is_what_a_newer_statement_replace
     assert newer in stands["content"]
 
 
-async def test_an_abstract_or_overview_that_is_sent_is_kept_and_so_is_a_content_that_is_not(
-    api: httpx.AsyncClient, preference: str
-) -> None:
+async def test_a_patch_keeps_a_sent_abstract_and_an_unsent_content(api: httpx.AsyncClient, preference: str) -> None:
     content = (await get_node(api, preference, **LI))["content"]
 
     alone = (await api.patch(NODES, params={"uri": preference}, json={"abstract": "my words", **LI})).json()
@@ -98,7 +96,7 @@ async def test_an_abstract_or_overview_that_is_sent_is_kept_and_so_is_a_content_
     assert (told["abstract"], told["overview"]) == ("mine", "Answer in Cantonese.")
 
 
-async def test_a_memory_that_was_emptied_is_found_by_nothing_and_keeps_no_session_from_being_distilled(
+async def test_an_emptied_memory_is_not_found_and_does_not_block_distilling(
     api: httpx.AsyncClient, preference: str
 ) -> None:
     emptied = (await api.patch(NODES, params={"uri": preference}, json={"content": "", **LI})).json()
@@ -118,7 +116,7 @@ async def test_a_correction_that_changes_nothing_makes_no_operation(api: httpx.A
     assert (response.status_code, response.json()["operation_id"], response.json()["version"]) == (200, None, 1)
 
 
-async def test_the_uri_may_stand_in_the_body_and_must_stand_somewhere(api: httpx.AsyncClient, preference: str) -> None:
+async def test_the_uri_may_be_in_the_body_but_must_be_given(api: httpx.AsyncClient, preference: str) -> None:
     in_body = await api.patch(NODES, json={"uri": preference, "abstract": "x", **LI})
     nowhere = await api.patch(NODES, json={"abstract": "x", **LI})
     two = await api.patch(NODES, params={"uri": SESSION}, json={"uri": preference, "abstract": "x", **LI})
@@ -129,7 +127,7 @@ async def test_the_uri_may_stand_in_the_body_and_must_stand_somewhere(api: httpx
 
 
 @pytest.mark.parametrize("how", [{"headers": {"If-Match": '"7"'}}, {"json": {"version": 7}}])
-async def test_a_change_of_an_old_version_is_refused_with_the_one_that_stands(
+async def test_a_change_of_an_old_version_is_refused_with_the_current_version(
     api: httpx.AsyncClient, preference: str, how: dict[str, Any]
 ) -> None:
     sent = {"abstract": "x", **LI, **how.get("json", {})}
@@ -141,7 +139,7 @@ async def test_a_change_of_an_old_version_is_refused_with_the_one_that_stands(
         assert (response.status_code, response.json()["current_version"]) == (409, 1)
 
 
-async def test_what_was_said_stays_as_it_was_said(api: httpx.AsyncClient, preference: str) -> None:
+async def test_messages_cannot_be_corrected_but_a_session_summary_can(api: httpx.AsyncClient, preference: str) -> None:
     message = await api.patch(NODES, params={"uri": f"{SESSION}/m-1"}, json={"content": "x", **LI})
     transcript = await api.patch(NODES, params={"uri": SESSION}, json={"content": "x", **LI})
     summary = await api.patch(NODES, params={"uri": SESSION}, json={"abstract": "a summary of my own", **LI})
@@ -151,7 +149,7 @@ async def test_what_was_said_stays_as_it_was_said(api: httpx.AsyncClient, prefer
     assert [item.json()["errors"][0]["field"] for item in (message, transcript)] == ["uri", "content"]
 
 
-async def test_a_forgotten_memory_is_gone_and_an_undo_brings_it_back(api: httpx.AsyncClient, preference: str) -> None:
+async def test_a_forgotten_memory_is_gone_until_an_undo(api: httpx.AsyncClient, preference: str) -> None:
     deleted = await api.delete(NODES, params={"uri": preference, **LI})
     gone = await api.get(NODES, params={"uri": preference, **LI})
     unseen = await search_memories(api, "中文", categories="preferences", **LI)
@@ -163,9 +161,7 @@ async def test_a_forgotten_memory_is_gone_and_an_undo_brings_it_back(api: httpx.
     assert preference in [item["uri"] for item in await search_memories(api, "中文", categories="preferences", **LI)]
 
 
-async def test_what_was_forgotten_stays_so_when_the_session_is_committed_again(
-    api: httpx.AsyncClient, preference: str
-) -> None:
+async def test_a_forgotten_memory_stays_gone_after_another_commit(api: httpx.AsyncClient, preference: str) -> None:
     await api.delete(NODES, params={"uri": preference, **LI})
     await api.delete(NODES, params={"uri": f"{SESSION}/m-2", **LI})
 
@@ -177,7 +173,7 @@ async def test_what_was_forgotten_stays_so_when_the_session_is_committed_again(
     assert SECRET not in (await get_node(api, SESSION, **LI))["content"]
 
 
-async def test_a_forgotten_session_goes_with_its_messages(api: httpx.AsyncClient, preference: str) -> None:
+async def test_forgetting_a_session_forgets_its_messages(api: httpx.AsyncClient, preference: str) -> None:
     deleted = await api.delete(NODES, params={"uri": SESSION, **LI})
 
     for uri in (SESSION, f"{SESSION}/m-1", f"{SESSION}/m-2"):
@@ -189,7 +185,7 @@ async def test_a_forgotten_session_goes_with_its_messages(api: httpx.AsyncClient
 
 
 @pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
-async def test_what_is_erased_is_said_nowhere_any_more(
+async def test_erased_text_is_in_no_file_and_no_answer(
     api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str
 ) -> None:
     response = await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
@@ -216,7 +212,7 @@ async def test_what_is_erased_is_said_nowhere_any_more(
         ("我喜欢喝茶。苍鹭是蓝色的。", "苍鹭"),
     ],
 )
-async def test_no_short_sentence_of_an_erased_message_stays_in_what_its_session_is_about(
+async def test_short_sentences_of_an_erased_message_leave_the_session_summary(
     api: httpx.AsyncClient, tmp_path: Path, said: str, word: str
 ) -> None:
     texts = ("I like apples. The garden is green.", said)
@@ -263,7 +259,7 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
     assert still == [what == "memory", True]
 
 
-async def test_what_is_erased_does_not_come_back_with_its_session(api: httpx.AsyncClient, preference: str) -> None:
+async def test_a_new_commit_does_not_restore_erased_text(api: httpx.AsyncClient, preference: str) -> None:
     await api.delete(NODES, params={"uri": f"{SESSION}/m-2", "erase": "true", **LI})
 
     again = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
@@ -275,7 +271,7 @@ async def test_what_is_erased_does_not_come_back_with_its_session(api: httpx.Asy
 
 @pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
 @pytest.mark.parametrize("goes_on", [False, True])
-async def test_no_restore_brings_back_what_a_session_quoted_of_what_is_erased(
+async def test_a_restore_does_not_bring_back_quotes_of_erased_text(
     api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str, *, goes_on: bool
 ) -> None:
     quoted = await get_node(api, SESSION, **LI)
@@ -298,7 +294,7 @@ async def test_no_restore_brings_back_what_a_session_quoted_of_what_is_erased(
 
 @pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
 @pytest.mark.parametrize("goes_on", [False, True])
-async def test_no_restore_brings_back_what_a_person_wrote_of_a_message_that_was_forgotten_and_then_erased(
+async def test_a_restore_does_not_bring_back_edits_of_an_erased_message(
     api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str, *, goes_on: bool
 ) -> None:
     for message in ("m-1", "m-2"):
@@ -319,7 +315,7 @@ async def test_no_restore_brings_back_what_a_person_wrote_of_a_message_that_was_
     assert find_files_with(tmp_path / "data", SECRET) == []
 
 
-async def test_nobody_else_corrects_or_forgets(api: httpx.AsyncClient, hub: Hub, preference: str) -> None:
+async def test_another_user_can_neither_correct_nor_forget(api: httpx.AsyncClient, hub: Hub, preference: str) -> None:
     before = hub.store.last_seq
 
     answers = [
@@ -333,7 +329,7 @@ async def test_nobody_else_corrects_or_forgets(api: httpx.AsyncClient, hub: Hub,
     assert hub.store.last_seq == before
 
 
-async def test_a_retry_of_a_deletion_is_answered_as_the_first_was(api: httpx.AsyncClient, preference: str) -> None:
+async def test_a_retry_of_a_deletion_gets_the_first_answer(api: httpx.AsyncClient, preference: str) -> None:
     asked = {"params": {"uri": preference, **LI}, "headers": {"Idempotency-Key": "k"}}
     first = await api.delete(NODES, **asked)  # type: ignore[arg-type]  # keyword arguments of httpx
 
@@ -347,7 +343,7 @@ async def test_a_retry_of_a_deletion_is_answered_as_the_first_was(api: httpx.Asy
     ("said", "word"),
     [("I like qqzzuniqueword soup.", "qqzzuniqueword"), ("I live in Qqzzuniqueword.", "zzuniqueword")],
 )
-async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_erased(
+async def test_the_words_of_a_memory_name_are_in_no_file_once_it_is_erased(
     api: httpx.AsyncClient, hub: Hub, tmp_path: Path, said: str, word: str
 ) -> None:
     told = await commit_session(api, "s-9", said, **LI)
@@ -363,7 +359,7 @@ async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_e
     assert find_files_with(tmp_path / "data", word) == []
 
 
-async def test_a_list_says_under_which_words_something_is_remembered(api: httpx.AsyncClient) -> None:
+async def test_a_list_names_memories_by_words_that_are_not_in_the_uri(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-9", "I like elderflower soup.", "I prefer green tea.", **LI)
 
     listed = await api.get("/api/context/children", params={"uri": "ctx://default/users/li/memories/preferences", **LI})
@@ -381,7 +377,7 @@ async def test_a_list_says_under_which_words_something_is_remembered(api: httpx.
         ("I prefer AKIA" + "IOSFODNN7EXAMPLE as key.", "IOSFODNN7EXAMPLE"),
     ],
 )
-async def test_a_credential_stands_where_it_was_said_and_nowhere_else(
+async def test_a_credential_is_only_in_the_message_that_contains_it(
     api: httpx.AsyncClient, said: str, secret: str
 ) -> None:
     told = await commit_session(api, "s-9", said, "I prefer green tea.", **LI)

@@ -48,7 +48,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         yield Scene(hub, api, clock, embedder)
 
 
-async def test_without_an_embedder_nothing_waits(api: httpx.AsyncClient) -> None:
+async def test_without_an_embedder_nothing_is_pending(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-1", "the zebra is striped")
 
     told = (await api.get(OUTBOX)).json()
@@ -56,7 +56,7 @@ async def test_without_an_embedder_nothing_waits(api: httpx.AsyncClient) -> None
     assert told == {"pending": 0, "claimed": 0, "failed": 0, "dead": 0, "lag_s": 0.0, "dead_letters": []}
 
 
-async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_vector(scene: Scene) -> None:
+async def test_a_commit_is_pending_with_its_age_until_it_is_embedded(scene: Scene) -> None:
     told = await commit_session(scene.api, "s-1", "the zebra is striped", options={"extract": False}, **LI)
     scene.clock.advance(5)
 
@@ -71,7 +71,7 @@ async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_v
     assert (after["pending"], after["lag_s"]) == (0, 0.0)
 
 
-async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_concerns(scene: Scene) -> None:
+async def test_a_dead_letter_names_its_failure_and_its_owner_retries_it(scene: Scene) -> None:
     await commit_session(scene.api, "s-1", "the zebra is striped", POISON, options={"extract": False}, **LI)
     await scene.work_off()
     (letter, *_) = (told := await scene.outbox(**LI))["dead_letters"]
@@ -95,7 +95,7 @@ async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_conc
     assert letter["event_id"] not in [item["event_id"] for item in again["dead_letters"]]
 
 
-async def test_what_has_no_vector_is_found_by_its_words(scene: Scene) -> None:
+async def test_a_memory_without_a_vector_is_found_by_words(scene: Scene) -> None:
     await commit_session(scene.api, "s-1", POISON, **LI)
     await scene.work_off()
 
@@ -104,7 +104,7 @@ async def test_what_has_no_vector_is_found_by_its_words(scene: Scene) -> None:
     assert blocks[0]["message_ids"] == ["m-1"]
 
 
-async def test_what_is_no_dead_letter_is_not_retried(api: httpx.AsyncClient) -> None:
+async def test_only_a_dead_letter_can_be_retried(api: httpx.AsyncClient) -> None:
     told = await commit_session(api, "s-1", "hello")
 
     response = await api.post(f"{OUTBOX}/{told['outbox_events'][0]['event_id']}/retry")

@@ -75,7 +75,7 @@ async def test_a_search_explains_how_each_block_was_found(api: httpx.AsyncClient
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_what_was_extracted_names_the_messages_that_it_came_from(api: httpx.AsyncClient) -> None:
+async def test_an_extracted_memory_names_its_messages(api: httpx.AsyncClient) -> None:
     blocks = await search_memories(api, "用中文回答", categories="preferences")
 
     assert [block["category"] for block in blocks] == ["preferences"]
@@ -83,7 +83,7 @@ async def test_what_was_extracted_names_the_messages_that_it_came_from(api: http
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_every_block_can_be_read_by_its_uri_as_it_stands(api: httpx.AsyncClient) -> None:
+async def test_every_block_can_be_read_by_its_uri(api: httpx.AsyncClient) -> None:
     blocks = await search_memories(api, "中文 划船 gateway 429")
 
     assert len(blocks) >= 3
@@ -95,7 +95,7 @@ async def test_every_block_can_be_read_by_its_uri_as_it_stands(api: httpx.AsyncC
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_each_level_tells_more(api: httpx.AsyncClient) -> None:
+async def test_each_level_has_more_text(api: httpx.AsyncClient) -> None:
     levels = {level: (await api.get(READ, params={"uri": SESSION, "level": level})).json() for level in ("L0", "L2")}
     default = (await api.get(READ, params={"uri": SESSION})).json()
 
@@ -126,18 +126,18 @@ async def test_an_unknown_category_and_a_number_out_of_bounds_are_refused_by_nam
 
 
 @pytest.mark.parametrize("query", ["", "   ", "x" * 4_097])
-async def test_a_question_that_asks_nothing_or_too_much_is_refused(api: httpx.AsyncClient, query: str) -> None:
+async def test_an_empty_or_too_long_question_is_refused(api: httpx.AsyncClient, query: str) -> None:
     assert (await api.get(SEARCH, params={"q": query})).status_code == 422
 
 
-async def test_nothing_kept_is_nothing_found(api: httpx.AsyncClient) -> None:
+async def test_an_empty_store_finds_nothing(api: httpx.AsyncClient) -> None:
     told = (await api.get(SEARCH, params={"q": "anything"})).json()
 
     assert (told["blocks"], told["total"]) == ([], 0)
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_a_target_narrows_the_search_to_what_stands_below_it(api: httpx.AsyncClient) -> None:
+async def test_a_target_limits_the_search_to_its_subtree(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-2", "我们周四也去西湖划船")
 
     everywhere = await search_memories(api, "划船", categories="sessions")
@@ -150,7 +150,7 @@ async def test_a_target_narrows_the_search_to_what_stands_below_it(api: httpx.As
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_a_node_is_answered_whole_with_its_version_as_its_tag(api: httpx.AsyncClient) -> None:
+async def test_a_node_is_answered_whole_with_its_version_as_etag(api: httpx.AsyncClient) -> None:
     response = await api.get(NODES, params={"uri": SESSION})
 
     told = response.json()
@@ -182,7 +182,7 @@ async def test_children_are_listed_level_by_level_and_messages_as_they_were_said
 
 @pytest.mark.parametrize("uri", MALFORMED)
 @pytest.mark.usefixtures("committed_session")
-async def test_a_uri_that_is_none_is_refused_by_name_on_every_route(api: httpx.AsyncClient, uri: str) -> None:
+async def test_an_invalid_uri_is_refused_by_name_on_every_route(api: httpx.AsyncClient, uri: str) -> None:
     asked = [("GET", READ, "uri"), ("GET", NODES, "uri"), ("DELETE", NODES, "uri"), ("GET", CHILDREN, "uri")]
 
     for method, path, field in asked:
@@ -204,16 +204,14 @@ async def test_a_uri_that_is_none_is_refused_by_name_on_every_route(api: httpx.A
     ],
 )
 @pytest.mark.usefixtures("committed_session")
-async def test_what_is_not_there_or_of_another_account_is_missing_in_the_same_words(
-    api: httpx.AsyncClient, uri: str
-) -> None:
+async def test_missing_nodes_and_nodes_of_other_accounts_get_the_same_404(api: httpx.AsyncClient, uri: str) -> None:
     for method, path in [("GET", READ), ("GET", NODES), ("DELETE", NODES)]:
         response = await api.request(method, path, params={"uri": uri})
         assert response.status_code == 404
         assert response.json()["detail"] == f"no memory with id '{uri}'"
 
 
-async def test_what_is_hidden_is_missing_in_the_same_bytes(api: httpx.AsyncClient) -> None:
+async def test_hidden_and_missing_nodes_get_the_same_bytes(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-1", "of li", user_id="li")
     there, nothing = "ctx://default/users/li/sessions/s-1", "ctx://default/users/li/sessions/s-2"
 
@@ -252,7 +250,7 @@ async def test_a_node_that_is_deleted_while_it_is_read_is_answered_whole_or_not_
 
 
 @pytest.mark.usefixtures("committed_session")
-async def test_an_edge_leads_from_what_was_learnt_to_where_it_was_said(api: httpx.AsyncClient) -> None:
+async def test_an_edge_leads_from_a_memory_to_its_message(api: httpx.AsyncClient) -> None:
     (block, *_) = await search_memories(api, "用中文回答", categories="preferences")
     asked = {"uri": block["uri"], "expand_relations": "true"}
 
@@ -267,7 +265,7 @@ async def test_an_edge_leads_from_what_was_learnt_to_where_it_was_said(api: http
 
 
 @pytest.mark.parametrize("user_id", ["🙂" * 200, "..", ".", "a/b", "%2e"])
-async def test_any_name_of_a_caller_is_answered(api: httpx.AsyncClient, hub: Hub, user_id: str) -> None:
+async def test_a_caller_name_of_any_script_is_answered(api: httpx.AsyncClient, hub: Hub, user_id: str) -> None:
     before = hub.store.last_seq
 
     for path, params in [
@@ -281,7 +279,7 @@ async def test_any_name_of_a_caller_is_answered(api: httpx.AsyncClient, hub: Hub
     assert hub.store.last_seq == before
 
 
-async def test_the_profile_has_all_that_is_current_each_line_with_its_day_and_evidence(api: httpx.AsyncClient) -> None:
+async def test_the_profile_lists_current_lines_with_day_and_evidence(api: httpx.AsyncClient) -> None:
     said = [
         ("2026-03-05T10:00:00Z", "I live in Rome."),
         ("2026-03-05T10:01:00Z", "I love oolong tea."),

@@ -119,7 +119,7 @@ async def look_at_operations(who: AgentUser, **filters: Any) -> None:  # noqa: A
         await who.ask("POST", f"/api/operations/{item['operation_id']}/undo", {"dry_run": True})
 
 
-async def test_who_shares_an_agent_is_told_of_its_tools_and_nothing_of_whose_session_it_came_from(
+async def test_users_of_an_agent_see_its_tools_but_not_each_others_sessions(
     callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
@@ -138,7 +138,7 @@ async def test_who_shares_an_agent_is_told_of_its_tools_and_nothing_of_whose_ses
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_other_users(
+async def test_records_of_an_agent_do_not_name_sessions_of_other_users(
     callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
@@ -177,7 +177,7 @@ async def look_at_rows(who: AgentUser, paths: list[str]) -> None:
     await look_at_operations(who)
 
 
-async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_a_record_saved_for_one_user_is_hidden_from_the_others(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     paths = await save_everything(wang, "wang")
     messages = [
@@ -200,7 +200,7 @@ async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tu
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_rows_of_the_agent_are_visible_to_all_its_users(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     paths = await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
 
@@ -208,7 +208,7 @@ async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: t
     assert [(await li.ask("PATCH", path, {"scopes": ["public"]})).status_code for path in paths] == [200, 200]
 
 
-async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_searches_of_one_user_are_hidden_from_the_others(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
     asked: dict[str, Any] = {"session_id": "wang-run", "goal_id": "wang-goal"}
@@ -223,7 +223,7 @@ async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[AgentUse
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_a_case_is_visible_only_to_its_user(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")
 
@@ -238,7 +238,7 @@ async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[AgentUser, Agen
     assert (await li.ask("GET", NODES, uri=case)).status_code == 404
 
 
-async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_users_see_their_own_sessions_as_sources(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")
     await li.commit("li")
@@ -254,7 +254,7 @@ async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[AgentU
     assert ["wang-talk"] in [their["metadata"]["sessions"] for their in theirs]
 
 
-async def test_an_undo_that_meets_what_another_user_erased_names_none_of_it(
+async def test_a_blocked_undo_does_not_name_rows_another_user_erased(
     callers: tuple[AgentUser, AgentUser], has_keys: bool
 ) -> None:
     li, wang = callers

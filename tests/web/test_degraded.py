@@ -79,7 +79,7 @@ async def list_degraded(api: httpx.AsyncClient) -> dict[str, list[str]]:
     return {name: parts for name, parts in said.items() if parts}
 
 
-async def test_nothing_is_named_where_nothing_is_configured(settings: Settings) -> None:
+async def test_without_models_nothing_is_degraded(settings: Settings) -> None:
     async with open_degraded_server(settings, Overrides()) as api:
         assert await list_degraded(api) == {}
 
@@ -97,7 +97,7 @@ async def test_nothing_is_named_where_nothing_is_configured(settings: Settings) 
     ],
     ids=["down", "late", "failing", "proxy", "gibberish", "another object", "nothing"],
 )
-async def test_a_model_that_is_down_or_answers_junk_is_named_wherever_it_was_asked(
+async def test_a_model_that_is_down_or_answers_junk_is_reported_as_degraded(
     settings: Settings, answer: httpx.Response | Exception
 ) -> None:
     configured = settings.model_copy(update={"llm_base_url": BASE_URL, "llm_attempts": 1, "llm_breaker_failures": 0})
@@ -153,9 +153,7 @@ CHOICES: dict[str, Ask] = {name: ANSWERS[name] for name in ("search", "slim", "r
         ("strangers", ["search", "slim", "recall", "keyword", "place", "link", "namesake", "homonyms"]),
     ],
 )
-async def test_a_model_that_picks_nothing_everything_or_strangers_is_answered_clearly(
-    settings: Settings, kind: str, degraded: list[str]
-) -> None:
+async def test_odd_picks_of_a_model_get_a_clear_answer(settings: Settings, kind: str, degraded: list[str]) -> None:
     configured = settings.model_copy(update={"llm_base_url": BASE_URL, "llm_attempts": 1, "llm_breaker_failures": 0})
     said: dict[str, Any] = {}
     with respx.mock() as router:
@@ -175,7 +173,7 @@ async def test_a_model_that_picks_nothing_everything_or_strangers_is_answered_cl
     )
 
 
-async def test_an_embedder_that_is_down_is_named_by_what_searches_by_meaning(settings: Settings) -> None:
+async def test_an_embedder_that_is_down_is_reported_by_each_vector_search(settings: Settings) -> None:
     embedder = HashingEmbedder()
     async with open_degraded_server(settings, Overrides(embedder=embedder)) as api:
         # Vectors of queries are cached: this one is of another.
@@ -185,7 +183,7 @@ async def test_an_embedder_that_is_down_is_named_by_what_searches_by_meaning(set
         assert await list_degraded(api) == {name: ["embedder"] for name in [*OF_SEARCH, "keyword"]}
 
 
-async def test_a_reranker_that_is_down_is_named_by_what_it_orders(settings: Settings) -> None:
+async def test_a_reranker_that_is_down_is_reported_by_each_search(settings: Settings) -> None:
     async with open_degraded_server(
         settings, Overrides(reranker=ScriptedReranker([RuntimeError("down")] * 200))
     ) as api:
@@ -202,7 +200,7 @@ async def test_messages_beyond_the_limits_of_an_extraction_are_counted_as_droppe
     assert dropped["count"] == len(many) - answer["messages_read"] > 0
 
 
-async def test_an_index_that_is_behind_is_named_until_it_has_caught_up(settings: Settings) -> None:
+async def test_a_lagging_index_is_reported_until_it_has_caught_up(settings: Settings) -> None:
     long_texts = [" ".join(f"word{number * 50_000 + place}" for place in range(50_000)) for number in range(12)]
     tree = make_get("/api/recall", q="word7 stripes", sources="keywords")
     records = make_get("/api/knowledge/search", q="word7 stripes")

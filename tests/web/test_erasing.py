@@ -36,7 +36,7 @@ async def erase(api: httpx.AsyncClient, path: str, **params: str) -> dict[str, A
     return answer
 
 
-async def test_an_erased_record_is_nowhere_and_the_fact_is_told(
+async def test_an_erased_record_is_gone_and_its_erasure_is_listed(
     api: httpx.AsyncClient, save_record: SaveRecord, folder: Path
 ) -> None:
     record, same = await save_record(SECRET), await save_record(f"{SECRET}, they say")
@@ -61,7 +61,7 @@ async def test_an_erased_record_is_nowhere_and_the_fact_is_told(
     assert (operation["op"], operation["actor"], operation["undoable"]) == ("erase_knowledge", "user:local", False)
 
 
-async def test_what_was_deleted_before_is_erased_and_not_brought_back(
+async def test_a_deleted_record_can_be_erased_and_not_restored(
     api: httpx.AsyncClient, save_record: SaveRecord, folder: Path
 ) -> None:
     record = await save_record(SECRET)
@@ -106,7 +106,7 @@ async def test_a_keyword_is_erased_once_it_is_deleted(api: httpx.AsyncClient, fo
     assert (await api.delete("/api/keywords/root", params=ERASE)).status_code in (404, 409)
 
 
-async def test_the_wish_may_stand_in_the_body_with_caller_and_version(api: httpx.AsyncClient, folder: Path) -> None:
+async def test_erase_may_be_in_the_body_with_caller_and_version(api: httpx.AsyncClient, folder: Path) -> None:
     sent = {"content": SECRET, "user_id": "li", "scopes": ["public"]}
     row_id = (await api.post("/api/knowledge", json=sent)).json()["id"]
 
@@ -120,12 +120,14 @@ async def test_the_wish_may_stand_in_the_body_with_caller_and_version(api: httpx
 
 
 @pytest.mark.parametrize("path", ["/api/knowledge/none", "/api/infos/none"])
-async def test_what_is_not_there_cannot_be_erased(api: httpx.AsyncClient, path: str) -> None:
+async def test_a_missing_record_cannot_be_erased(api: httpx.AsyncClient, path: str) -> None:
     assert (await api.delete(path, params=ERASE)).status_code == 404
 
 
 @pytest.mark.parametrize("value", ["perhaps", "", "2"])
-async def test_a_wish_that_is_not_clear_is_refused(api: httpx.AsyncClient, save_record: SaveRecord, value: str) -> None:
+async def test_an_ambiguous_erase_parameter_is_refused(
+    api: httpx.AsyncClient, save_record: SaveRecord, value: str
+) -> None:
     record = await save_record(SECRET)
 
     response = await api.delete(f"/api/knowledge/{record['id']}", params={"erase": value})
@@ -134,7 +136,7 @@ async def test_a_wish_that_is_not_clear_is_refused(api: httpx.AsyncClient, save_
     assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 200
 
 
-async def test_without_the_wish_a_deletion_is_undone_as_ever(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_without_erase_a_deletion_can_be_undone(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record(SECRET)
 
     answer = (await api.delete(f"/api/knowledge/{record['id']}", params={"erase": "false"})).json()
@@ -165,7 +167,7 @@ async def open_server_with_model(settings: Settings, *answers: Answer) -> AsyncI
     ],
     ids=["short", "a summary of a short one", "a line of a long one"],
 )
-async def test_what_a_model_made_of_a_record_goes_with_it_however_short(
+async def test_text_that_a_model_derived_from_a_record_is_erased_with_it(
     settings: Settings, folder: Path, before: str, after: str, summary: str
 ) -> None:
     async with open_server_with_model(settings, {"content": after, "summary_of_change": summary}) as api:
@@ -195,9 +197,7 @@ async def merge_records(api: httpx.AsyncClient, *contents: str) -> list[str]:
     return ids
 
 
-async def test_what_was_merged_into_an_erased_record_is_named_and_nothing_stays_when_it_is_erased_too(
-    settings: Settings, folder: Path
-) -> None:
+async def test_erasing_a_merged_record_names_its_sources(settings: Settings, folder: Path) -> None:
     answer = {"same": [1, 2], "task": "vault", "content": "KODE1 or KODE2 or KODE3"}
     async with open_server_with_model(settings, answer) as api:
         kept, source = await merge_records(api, "first KODE1 at the vault door", "the vault door has KODE2")
@@ -211,7 +211,7 @@ async def test_what_was_merged_into_an_erased_record_is_named_and_nothing_stays_
         assert [find_files_with(folder, code) for code in ("KODE1", "KODE2")] == [[], []]
 
 
-async def test_an_erased_part_names_what_it_was_merged_into(settings: Settings) -> None:
+async def test_erasing_a_source_names_the_record_it_was_merged_into(settings: Settings) -> None:
     answer = {"same": [1, 2], "task": "vault", "content": "KODE1 or KODE2"}
     async with open_server_with_model(settings, answer) as api:
         kept, source = await merge_records(api, "first KODE1 at the vault door", "the vault door has KODE2")
@@ -219,7 +219,7 @@ async def test_an_erased_part_names_what_it_was_merged_into(settings: Settings) 
         assert (await erase(api, f"/api/knowledge/{source}"))["other_rows"] == [kept]
 
 
-async def test_a_retry_is_answered_again_and_one_of_the_save_is_refused(api: httpx.AsyncClient) -> None:
+async def test_a_retried_erasure_is_answered_and_a_retried_save_is_refused(api: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "k-1"}
     record = (await api.post("/api/knowledge", json={"content": SECRET}, headers=key)).json()
     path = f"/api/knowledge/{record['id']}"
@@ -246,7 +246,7 @@ async def test_an_import_of_an_erased_id_is_refused_by_name(
     assert find_files_with(folder, SECRET) == []
 
 
-async def test_a_second_server_on_the_directory_shows_it_no_more(
+async def test_a_second_server_no_longer_shows_an_erased_record(
     api: httpx.AsyncClient, save_record: SaveRecord, folder: Path, open_second_server: OpenServer
 ) -> None:
     record, other = await save_record(SECRET), await save_record("other")

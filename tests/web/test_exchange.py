@@ -59,7 +59,7 @@ async def test_a_record_of_another_server_is_imported_unchanged(api: httpx.Async
     }  # fmt: skip
 
 
-async def test_an_export_comes_back_the_same_in_another_hub(
+async def test_an_export_imports_unchanged_into_another_hub(
     api: httpx.AsyncClient, save_record: SaveRecord, tmp_path: Path
 ) -> None:
     first = await save_record(
@@ -250,9 +250,7 @@ async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> 
         assert (await api.put(path, json={"update_score": 5})).json()["version"] == 2
 
 
-async def test_a_caller_imports_neither_over_nor_against_what_others_own(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_an_import_cannot_replace_records_of_others(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     theirs = await save_record("hers", user_id="li", scopes=["public"])
     deleted = await save_record("her secret", user_id="li")
     await api.delete(f"/api/knowledge/{deleted['id']}", params={"user_id": "li"})
@@ -269,7 +267,7 @@ async def test_a_caller_imports_neither_over_nor_against_what_others_own(
     assert (await api.get("/api/knowledge/mine")).json()["owner"] == "user:chen"
 
 
-async def test_an_export_holds_what_the_caller_sees(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_an_export_contains_only_visible_records(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     await save_record("hers", user_id="li")
     await save_record("everybody's", scopes=["public"])
 
@@ -302,7 +300,7 @@ async def test_a_workspace_archive_has_the_documented_tree(api: httpx.AsyncClien
 @pytest.mark.parametrize(
     "name", ["../../etc", "..", ".", "/etc", "a\\b", "a/../../b", "．．/x", "C:x", "~", "-rf", " "]
 )
-async def test_no_owner_names_a_place_outside_the_archive(
+async def test_an_owner_cannot_name_a_path_outside_the_archive(
     api: httpx.AsyncClient, save_record: SaveRecord, name: str
 ) -> None:
     owners = [f"{kind}:{name}" for kind in ("user", "agent") if name.strip()]

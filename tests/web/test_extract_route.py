@@ -15,7 +15,7 @@ def user_message(content: str, **fields: object) -> list[dict[str, Any]]:
     return [{"role": "user", "content": content, **fields}]
 
 
-async def test_what_was_learnt_is_found_by_its_user_and_by_nobody_else(api: httpx.AsyncClient) -> None:
+async def test_an_extracted_record_is_found_only_by_its_user(api: httpx.AsyncClient) -> None:
     answer = await api.post(URL, json={"messages": user_message("请以后都用中文回答我。", message_id="m-1"), **LI})
 
     found = await api.get("/api/knowledge/search", params={"q": "中文 回答", "user_id": "li"})
@@ -29,7 +29,7 @@ async def test_what_was_learnt_is_found_by_its_user_and_by_nobody_else(api: http
     assert others.json()["count"] == 0
 
 
-async def test_what_contradicts_leaves_only_the_newer_one_in_search_until_it_is_undone(api: httpx.AsyncClient) -> None:
+async def test_a_contradiction_hides_the_older_record_until_it_is_undone(api: httpx.AsyncClient) -> None:
     first = await api.post(URL, json={"messages": user_message("I live in Rome", message_id="m-1"), **LI})
     second = await api.post(URL, json={"messages": user_message("I live in Oslo", message_id="m-2"), **LI})
     query = {"q": "live Rome Oslo", "user_id": "li"}
@@ -43,7 +43,7 @@ async def test_what_contradicts_leaves_only_the_newer_one_in_search_until_it_is_
     assert [result["id"] for result in before.json()["results"]] == [first.json()["saved"][0]["id"]]
 
 
-async def test_a_conversation_that_says_nothing_is_answered_so(api: httpx.AsyncClient) -> None:
+async def test_a_conversation_without_facts_saves_nothing(api: httpx.AsyncClient) -> None:
     answer = await api.post(URL, json={"messages": user_message("Good morning! How are you?")})
 
     assert answer.status_code == 200
@@ -82,14 +82,16 @@ async def test_a_retry_with_the_same_key_writes_once(api: httpx.AsyncClient) -> 
         ({"messages": user_message("x"), "model": "m"}, "model"),
     ],
 )
-async def test_what_cannot_be_read_is_named(api: httpx.AsyncClient, body: dict[str, Any], field: str) -> None:
+async def test_an_invalid_conversation_is_refused_by_field(
+    api: httpx.AsyncClient, body: dict[str, Any], field: str
+) -> None:
     answer = await api.post(URL, json=body)
 
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-async def test_a_message_without_text_says_nothing(api: httpx.AsyncClient) -> None:
+async def test_a_message_without_text_is_ignored(api: httpx.AsyncClient) -> None:
     silent = {"role": "assistant", "content": None}
 
     answer = await api.post(URL, json={"messages": [silent, *user_message("I prefer tabs")]})
@@ -98,7 +100,7 @@ async def test_a_message_without_text_says_nothing(api: httpx.AsyncClient) -> No
     assert [candidate["messages"] for candidate in answer.json()["candidates"]] == [[1]]
 
 
-async def test_what_is_said_in_private_is_read_in_no_project(api: httpx.AsyncClient) -> None:
+async def test_a_private_statement_is_not_visible_in_a_project(api: httpx.AsyncClient) -> None:
     private, project = {"user_id": "li"}, {"user_id": "li", "project_id": "web"}
     for words, place in (
         ("我喜欢深色主题。", project),

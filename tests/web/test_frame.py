@@ -29,7 +29,7 @@ async def test_a_request_id_is_echoed_or_made(api: httpx.AsyncClient) -> None:
     assert re.fullmatch("[0-9a-f]{32}", refused.headers["x-request-id"])
 
 
-async def test_an_unforeseen_failure_is_a_problem_that_names_its_request(settings: Settings, hub: Hub) -> None:
+async def test_an_unexpected_error_is_a_problem_with_the_request_id(settings: Settings, hub: Hub) -> None:
     app = create_app(settings, hub)
 
     async def broken() -> None:
@@ -81,9 +81,7 @@ async def test_a_page_of_a_foreign_origin_is_refused(api: httpx.AsyncClient, ori
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_a_foreign_page_that_names_no_origin_leaves_no_line_in_the_log(
-    api: httpx.AsyncClient, hub: Hub, site: str
-) -> None:
+async def test_a_foreign_page_without_an_origin_writes_no_log_line(api: httpx.AsyncClient, hub: Hub, site: str) -> None:
     saved = await api.post("/api/resource", json={"id": "vault", "secure_body": "canary"})
     before = hub.store.last_seq
     as_image = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
@@ -108,7 +106,7 @@ async def test_a_foreign_page_that_names_no_origin_leaves_no_line_in_the_log(
         ("/api/knowledge", {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:8000"}),
     ],
 )
-async def test_a_page_of_our_own_a_link_to_the_docs_and_a_typed_address_are_answered(
+async def test_own_pages_links_to_the_docs_and_typed_addresses_are_answered(
     api: httpx.AsyncClient, path: str, headers: dict[str, str]
 ) -> None:
     assert (await api.get(path, headers=headers)).status_code == 200
@@ -145,7 +143,7 @@ async def test_a_405_names_every_method_that_the_path_has(
 
 
 @pytest.mark.parametrize("path", ["/api/knowledge/", "/nowhere", "/api", "/docs/assets/../app.py", "/docs/assets/none"])
-async def test_a_path_that_is_nowhere_is_a_problem(api: httpx.AsyncClient, path: str) -> None:
+async def test_an_unknown_path_is_a_problem(api: httpx.AsyncClient, path: str) -> None:
     response = await api.get(path, params={"secret": "x"})
 
     assert (response.status_code, response.headers["content-type"]) == (404, PROBLEM)
@@ -153,7 +151,7 @@ async def test_a_path_that_is_nowhere_is_a_problem(api: httpx.AsyncClient, path:
 
 
 @pytest.mark.parametrize("path", ["/api/resources", "/api/context/commit", "/api/sessions"])
-async def test_what_is_not_built_yet_is_not_there(api: httpx.AsyncClient, path: str) -> None:
+async def test_an_unimplemented_route_is_404(api: httpx.AsyncClient, path: str) -> None:
     assert (await api.post(path, json={})).status_code == 404
 
 
@@ -168,9 +166,7 @@ async def test_what_is_not_built_yet_is_not_there(api: httpx.AsyncClient, path: 
         ("/api/knowledge/x", 2 * MIB, 413),
     ],
 )
-async def test_a_body_has_the_size_that_is_documented(
-    api: httpx.AsyncClient, path: str, size: int, status: int
-) -> None:
+async def test_a_body_may_have_the_documented_size(api: httpx.AsyncClient, path: str, size: int, status: int) -> None:
     around = b'{"items":[{"content":"%s"}]}' if path.endswith("batch") else b'{"content":"%s"}'
     body = around % (b"x" * (size - len(around) + 2))
     method = "PATCH" if path.endswith("/x") else "POST"
@@ -198,7 +194,7 @@ async def test_a_body_of_another_type_is_415(api: httpx.AsyncClient, headers: di
     assert (await api.get("/api/knowledge")).json()["count"] == 0
 
 
-async def test_a_body_that_is_broken_off_is_not_taken_for_all_of_it(app: FastAPI, api: httpx.AsyncClient) -> None:
+async def test_a_truncated_body_is_not_accepted(app: FastAPI, api: httpx.AsyncClient) -> None:
     body = b'{"id":"a","content":"one"}\n'
     messages: list[Message] = [{"type": "http.disconnect"}, {"type": "http.request", "body": body, "more_body": True}]
     sent: list[Message] = []
@@ -252,7 +248,7 @@ async def test_metrics_count_requests_by_route(api: httpx.AsyncClient, save_reco
     assert "中文" not in response.text
 
 
-async def test_the_docs_page_asks_nobody_else(api: httpx.AsyncClient) -> None:
+async def test_the_docs_page_loads_nothing_from_other_hosts(api: httpx.AsyncClient) -> None:
     page = (await api.get("/docs")).text
     named = re.findall(r"""(?:src|href|url)\s*[=:]\s*["']([^"']+)""", page)
 
@@ -303,7 +299,7 @@ async def test_a_job_is_cancelled_and_a_second_of_its_kind_refused(
 
 
 @pytest.mark.parametrize("failure", [OSError("no such device"), RuntimeError("a bug")])
-async def test_a_job_that_fails_says_why_and_leaves_the_way_free(
+async def test_a_failed_job_reports_its_reason_and_allows_the_next(
     api: httpx.AsyncClient, hub: Hub, failure: Exception
 ) -> None:
     async def fails(_progress: object) -> dict[str, object]:

@@ -78,7 +78,7 @@ class Upload:
         return self.sent[0]["status"], dict(self.sent[0]["headers"]).get(b"retry-after")
 
 
-async def test_a_body_counts_from_its_first_byte_until_it_is_answered() -> None:
+async def test_a_body_counts_from_its_first_byte_until_its_answer() -> None:
     guarded = GuardedApp(caller_kib=64)
     half = await Upload(guarded).send(40)
     assert (await Upload(guarded).send(30)).answer == REFUSED
@@ -92,7 +92,7 @@ async def test_a_body_counts_from_its_first_byte_until_it_is_answered() -> None:
     assert (await Upload(guarded).send(64, more=False)).answer == (200, None)
 
 
-async def test_what_is_refused_says_so_as_every_error_does_and_counts_nothing() -> None:
+async def test_a_refused_body_gets_a_problem_and_does_not_count() -> None:
     guarded = GuardedApp(caller_kib=64)
     await Upload(guarded).send(40)
 
@@ -105,7 +105,7 @@ async def test_what_is_refused_says_so_as_every_error_does_and_counts_nothing() 
     assert (await Upload(guarded).send(24)).answer is None
 
 
-async def test_one_caller_takes_no_room_from_another_and_all_together_have_a_limit() -> None:
+async def test_callers_have_separate_limits_and_a_common_one() -> None:
     guarded = GuardedApp(held_kib=100, caller_kib=60)
     await Upload(guarded, "127.0.0.1").send(60)
 
@@ -117,7 +117,7 @@ async def test_one_caller_takes_no_room_from_another_and_all_together_have_a_lim
     assert (await Upload(guarded, "127.0.0.3").send(40)).answer is None
 
 
-async def test_the_root_key_is_limited_with_all_others_alone() -> None:
+async def test_the_root_key_has_only_the_common_limit() -> None:
     guarded = GuardedApp(held_kib=100, caller_kib=60)
     root: dict[str, Any] = {CALLER: root_caller()}
     assert root_caller().role is Role.ROOT
@@ -126,7 +126,7 @@ async def test_the_root_key_is_limited_with_all_others_alone() -> None:
     assert (await Upload(guarded, **root).send(11)).answer == REFUSED
 
 
-async def test_nothing_is_counted_of_what_has_ended_otherwise() -> None:
+async def test_bodies_of_failed_requests_are_no_longer_counted() -> None:
     guarded = GuardedApp(held_kib=100, arrival_s=0.2)
     guarded.may_answer.set()
 
@@ -159,7 +159,7 @@ async def test_a_body_counts_as_large_as_its_headers_announce_it() -> None:
     assert (await announcing(200).send(200, more=False)).answer == (413, None)
 
 
-async def test_a_body_that_comes_byte_by_byte_is_whole() -> None:
+async def test_a_body_sent_byte_by_byte_arrives_whole() -> None:
     guarded = GuardedApp()
     guarded.may_answer.set()
     content = json.dumps({"content": "byte by byte " * 1000}).encode()
@@ -176,7 +176,7 @@ async def test_a_body_that_comes_byte_by_byte_is_whole() -> None:
 @pytest.mark.parametrize(
     "scope", [{"http_version": "1.0"}, {"headers": [(b"connection", b"Close")]}], ids=["HTTP/1.0", "Connection: close"]
 )
-async def test_a_refused_body_is_read_to_its_end_where_the_connection_ends_with_the_answer(
+async def test_a_refused_body_is_drained_if_the_connection_closes(
     scope: dict[str, Any],
 ) -> None:
     guarded = GuardedApp(held_kib=100)

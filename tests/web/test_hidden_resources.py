@@ -202,9 +202,7 @@ async def save_public(ask: Ask, resource_id: str) -> None:
         save_in_another_account,
     ],
 )
-async def test_a_hidden_resource_and_none_are_answered_in_the_same_bytes(
-    tmp_path: Path, prepare: Prepare, auth: str
-) -> None:
+async def test_hidden_and_missing_resources_get_the_same_bytes(tmp_path: Path, prepare: Prepare, auth: str) -> None:
     hidden = await answers_in_new_hub(tmp_path / "hidden", prepare, ASKED, auth=auth)
     absent = await answers_in_new_hub(tmp_path / "absent", prepare, ELSEWHERE, auth=auth)
 
@@ -212,7 +210,7 @@ async def test_a_hidden_resource_and_none_are_answered_in_the_same_bytes(
     assert any(b'"missing_resource_ids":["credentials/hidden_a"]' in body for _, _, body in hidden.answers.values())
 
 
-async def test_what_the_caller_sees_is_told_apart_from_what_is_not_there(tmp_path: Path) -> None:
+async def test_a_visible_resource_changes_the_answers(tmp_path: Path) -> None:
     seen = await answers_in_new_hub(tmp_path / "seen", save_public, ASKED, auth="none")
     absent = await answers_in_new_hub(tmp_path / "absent", save_public, ELSEWHERE, auth="none")
 
@@ -222,7 +220,7 @@ async def test_what_the_caller_sees_is_told_apart_from_what_is_not_there(tmp_pat
 
 
 @pytest.mark.parametrize("scopes", [["user:owner"], ["public"]])
-async def test_a_reader_is_shown_the_references_as_they_were_written(
+async def test_a_reader_sees_references_as_they_were_written(
     api: httpx.AsyncClient, save_record: Callable[..., Awaitable[dict[str, Any]]], scopes: list[str]
 ) -> None:
     await api.post("/api/resource", json={"id": ASKED, "user_id": "li", "scopes": scopes})

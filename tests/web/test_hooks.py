@@ -128,7 +128,7 @@ async def test_every_recorded_payload_is_answered_in_the_form_of_its_host(
         assert set(response.json()) <= {"hookSpecificOutput", "additional_context", "continue"}
 
 
-async def test_a_prompt_is_answered_with_what_fits_it_once_in_a_session(
+async def test_a_prompt_gets_matching_memories_once_per_session(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("Set http.proxy, then push.", task="git push fails behind the proxy", user_id="li")
@@ -180,7 +180,7 @@ async def test_a_memory_that_shares_a_common_word_with_a_prompt_is_not_shown(
     assert shows == {0.01: (True, True), 0.3: (True, False)}
 
 
-async def test_what_was_said_in_the_session_is_not_shown_to_it_again(api: httpx.AsyncClient) -> None:
+async def test_statements_of_a_session_are_not_shown_to_it_again(api: httpx.AsyncClient) -> None:
     said = '{"type":"user","uuid":"u-1","message":{"content":"The staging cluster runs in Oslo."}}\n'
     await send_hook(api, "claude", "Stop", session_id="here", transcript=said)
 
@@ -204,7 +204,7 @@ async def test_a_start_shows_the_profile_and_the_records_of_the_project(
     assert "night build" not in await read_shown_text(api, "claude", "SessionStart", "?user_id=li", session_id="s-2")
 
 
-async def test_a_start_shows_what_the_memories_of_the_caller_state_now(api: httpx.AsyncClient) -> None:
+async def test_a_start_shows_the_current_memories_of_the_caller(api: httpx.AsyncClient) -> None:
     for number, indent in enumerate(("spaces", "tabs")):
         said = [{"role": "user", "content": f"Remember that I prefer {indent} for indentation."}]
         body = {"session_id": f"earlier-{number}", "user_id": "li", "messages": said}
@@ -231,7 +231,7 @@ async def test_the_tokens_that_are_shown_are_bounded_and_counted(
 
 
 @pytest.mark.parametrize("name", ["mcp__memory__recall", "mcp__knowhub__recall", "mcp__notes__read", "recall"])
-async def test_what_was_recalled_is_not_stored_whatever_the_server_is_called(
+async def test_recalled_text_is_not_stored_under_any_server_name(
     api: httpx.AsyncClient, save_record: SaveRecord, name: str
 ) -> None:
     record = await save_record("Remember that the launch code is 4711.", user_id="li")
@@ -255,7 +255,7 @@ async def test_what_was_recalled_is_not_stored_whatever_the_server_is_called(
     assert not any("4711" in block["abstract"] for block in blocks)
 
 
-async def test_the_answer_of_a_recall_is_not_stored_if_it_is_not_fenced_either(api: httpx.AsyncClient) -> None:
+async def test_an_unfenced_recall_answer_is_not_stored(api: httpx.AsyncClient) -> None:
     used = {"type": "tool_use", "id": "t-1", "name": "mcp__memory__recall", "input": {}}
     answer = {"type": "tool_result", "tool_use_id": "t-1", "content": "The launch code is 4711."}
     entries = [
@@ -285,7 +285,7 @@ async def test_the_answer_of_a_recall_is_not_stored_if_it_is_not_fenced_either(a
         ("emacs/Stop", {"session_id": "s"}, 404, "known are claude, codex, cursor"),
     ],
 )
-async def test_a_wrong_call_is_answered_with_what_is_wrong(
+async def test_an_invalid_call_gets_a_message_that_names_the_error(
     api: httpx.AsyncClient, path: str, body: dict[str, Any], status: int, said: str
 ) -> None:
     response = await api.post(f"/api/hooks/{path}", json=body)
@@ -335,7 +335,7 @@ async def test_a_file_is_read_for_local_callers_without_keys_only(
             assert (await send_hook(eve, "claude", "Stop", "", transcript=read_transcript("claude"))).status_code == 403
 
 
-async def test_a_file_is_read_on_from_where_it_ended(api: httpx.AsyncClient, transcripts: Path) -> None:
+async def test_a_transcript_is_read_on_from_its_last_position(api: httpx.AsyncClient, transcripts: Path) -> None:
     path = transcripts / "growing.jsonl"
     written = [
         f'{{"type":"user","uuid":"u-{n}","message":{{"content":"The answer to {n} is {n * 7}."}}}}' for n in range(6)
@@ -354,7 +354,7 @@ async def test_a_file_is_read_on_from_where_it_ended(api: httpx.AsyncClient, tra
     assert [text for _, text in await list_messages(api, "s-1")] == [*said, "Anew."]
 
 
-async def test_of_a_large_transcript_the_newest_part_is_read(api: httpx.AsyncClient, transcripts: Path) -> None:
+async def test_only_the_newest_part_of_a_large_transcript_is_read(api: httpx.AsyncClient, transcripts: Path) -> None:
     path = transcripts / "large.jsonl"
     output = json.dumps({"type": "user", "uuid": "u-0", "message": {"content": [
         {"type": "tool_result", "tool_use_id": "t", "content": "x" * 1_000_000}]}})  # fmt: skip
@@ -382,7 +382,7 @@ class StuckEmbedder(HashingEmbedder):
         return await super().embed(texts, timeout_s, query=query)
 
 
-async def test_a_hook_that_is_late_is_answered_and_its_capture_goes_on(tmp_path: Path) -> None:
+async def test_a_late_hook_is_answered_and_its_capture_continues(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "slow", owner="user:local", hook_budget_s=0.001)
     async with (
         open_hub(settings, Overrides(embedder=StuckEmbedder())) as hub,

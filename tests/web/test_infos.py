@@ -19,7 +19,7 @@ from tests.web.trees import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_info_is_answered_whole_with_its_place(api: httpx.AsyncClient) -> None:
+async def test_an_info_is_answered_whole_with_its_location(api: httpx.AsyncClient) -> None:
     python = await create_keyword(api, "Python")
     body = {"content": "GIL 可以关闭", "source": "PEP 703", "metadata": {"page": 7}, "keyword_ids": [python["id"]]}
 
@@ -60,7 +60,7 @@ async def test_an_info_finds_the_keywords_that_it_names(api: httpx.AsyncClient) 
     assert (linked["keyword_id"], linked["relation"], made["decided"]["created"]) == (python["id"], "RELATED", [])
 
 
-async def test_the_keywords_of_an_info_tell_how_it_belongs_to_them(api: httpx.AsyncClient) -> None:
+async def test_the_keywords_of_an_info_have_their_relation(api: httpx.AsyncClient) -> None:
     python, rust = await create_keyword(api, "Python"), await create_keyword(api, "Rust")
     made = await create_info(api, "both", python["id"])
 
@@ -79,7 +79,7 @@ async def test_the_keywords_of_an_info_tell_how_it_belongs_to_them(api: httpx.As
     assert (keywords["count"], keywords["next_cursor"]) == (2, None)
 
 
-async def test_a_link_is_primary_where_nothing_is_said(api: httpx.AsyncClient) -> None:
+async def test_a_link_is_primary_by_default(api: httpx.AsyncClient) -> None:
     python = await create_keyword(api, "Python")
     made = await create_info(api, "loose")
     path = f"/api/infos/{made['id']}/keywords/{python['id']}"
@@ -103,7 +103,7 @@ async def test_a_pair_has_one_link_whose_relation_can_change(api: httpx.AsyncCli
     assert [await list_names(api, page, relation=item) for item in ("PRIMARY", "EXAMPLE")] == [["an example"], []]
 
 
-async def test_a_link_is_taken_away_and_both_ends_stay(api: httpx.AsyncClient) -> None:
+async def test_removing_a_link_keeps_both_ends(api: httpx.AsyncClient) -> None:
     python = await create_keyword(api, "Python")
     made = await create_info(api, "kept", python["id"])
     path = f"/api/infos/{made['id']}/keywords/{python['id']}"
@@ -158,7 +158,7 @@ async def test_infos_are_listed_newest_first_page_by_page(api: httpx.AsyncClient
     assert await list_names(api, "/api/infos", **rest) == ["number 0"]
 
 
-async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.AsyncClient) -> None:
+async def test_a_patch_changes_only_the_fields_it_names(api: httpx.AsyncClient) -> None:
     made = await create_info(api, "old", source="kept", metadata={"a": 1})
     path = f"/api/infos/{made['id']}"
 
@@ -172,7 +172,7 @@ async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.Asyn
     assert again.json() == changed | {"operation_id": None}
 
 
-async def test_a_deleted_info_is_gone_with_its_links_and_undo_brings_both_back(api: httpx.AsyncClient) -> None:
+async def test_deleting_an_info_deletes_its_links_and_undo_restores_both(api: httpx.AsyncClient) -> None:
     python = await create_keyword(api, "Python")
     made = await create_info(api, "gone", python["id"])
     path = f"/api/infos/{made['id']}"
@@ -187,7 +187,7 @@ async def test_a_deleted_info_is_gone_with_its_links_and_undo_brings_both_back(a
 
 
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_stands(
+async def test_a_change_of_an_outdated_version_is_409_with_the_current_version(
     api: httpx.AsyncClient, method: str
 ) -> None:
     made = await create_info(api, "old")
@@ -225,7 +225,7 @@ async def test_a_batch_is_one_operation(api: httpx.AsyncClient) -> None:
     assert await list_names(api, "/api/infos") == []
 
 
-async def test_what_a_caller_does_not_see_is_missing_and_only_the_owner_changes_an_info(
+async def test_a_hidden_info_is_404_and_only_the_owner_changes_an_info(
     api: httpx.AsyncClient,
 ) -> None:
     python = await create_keyword(api, "Python")
@@ -278,7 +278,7 @@ async def test_an_unknown_info_is_404_on_every_route(api: httpx.AsyncClient, unk
     assert [answer.status_code for answer in answers] == [404] * 9
 
 
-async def test_an_equal_info_is_answered_and_linked_once_more(api: httpx.AsyncClient) -> None:
+async def test_an_equal_info_is_answered_and_gets_another_link(api: httpx.AsyncClient) -> None:
     first, second = await create_keyword(api, "first"), await create_keyword(api, "second")
     saved = await create_info(api, "Pin the version.", first["id"])
 
@@ -301,7 +301,7 @@ async def test_an_equal_info_is_answered_and_linked_once_more(api: httpx.AsyncCl
     assert (await again("Pin the versions."))[0] == 201
 
 
-async def test_an_equal_info_is_known_by_its_newest_text_and_not_once_deleted(
+async def test_an_equal_info_is_matched_by_its_newest_text_unless_deleted(
     api: httpx.AsyncClient, open_second_server: OpenServer
 ) -> None:
     saved = await create_info(api, "old")

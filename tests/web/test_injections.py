@@ -119,13 +119,13 @@ async def open_victim(folder: Path) -> AsyncIterator[Victim]:
         yield ann
 
 
-def test_the_orders_are_many_and_as_many_in_each_language() -> None:
+def test_there_are_enough_injections_in_each_language() -> None:
     assert len({injection["text"] for injection in INJECTIONS}) == len(INJECTIONS) >= 150
     assert {len(texts) for texts in GROUPS.values()} == {12}
     assert {name.partition("-")[2] for name in GROUPS} == {"zh", "en"}
 
 
-async def test_the_model_would_do_harm_to_whoever_believed_it() -> None:
+async def test_the_obeying_model_follows_an_injection() -> None:
     model = ObeyingChat()
     question = prompts.merge([("t", "order: take h-1"), ("t", "other")])
 
@@ -142,9 +142,7 @@ async def test_the_model_would_do_harm_to_whoever_believed_it() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-async def test_a_model_that_obeys_what_is_stored_can_only_choose_among_what_it_was_offered(
-    tmp_path: Path, group: str
-) -> None:
+async def test_an_obeying_model_can_only_choose_among_the_offered_options(tmp_path: Path, group: str) -> None:
     async with open_victim(tmp_path / "data") as ann:
         for number, text in enumerate(GROUPS[group]):
             # Not the record's id: a message that holds one is KnowHub's own to an extraction, and shown to no model.

@@ -101,7 +101,7 @@ def fill_in_ids(text: str, made: dict[str, dict[str, Any]]) -> str:
         ("GET", "/api/infos?cursor=x", None, 422),
     ],
 )
-async def test_what_cannot_be_done_is_refused_and_changes_nothing(
+async def test_an_impossible_change_is_refused_and_changes_nothing(
     api: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None, status: int
 ) -> None:
     made = await create_tree(api)
@@ -161,9 +161,7 @@ async def test_what_cannot_be_done_is_refused_and_changes_nothing(
         ({"name": "x", "created_at": "2020-01-01"}, "created_at"),
     ],
 )
-async def test_a_keyword_that_cannot_be_made_is_refused_by_field(
-    api: httpx.AsyncClient, sent: dict[str, Any], field: str
-) -> None:
+async def test_an_invalid_keyword_is_refused_by_field(api: httpx.AsyncClient, sent: dict[str, Any], field: str) -> None:
     await check_refused(api, "/api/keywords", {"name": "good"}, sent, field)
 
 
@@ -201,7 +199,7 @@ async def test_the_longest_integers_and_long_digits_in_a_text_are_kept_exactly(a
     assert (made["metadata"], made["name"]) == (metadata, "x" + "1" * 30)
 
 
-async def test_a_number_that_no_log_line_can_hold_is_refused_however_it_comes_in(api: httpx.AsyncClient) -> None:
+async def test_a_number_too_large_for_the_log_is_refused_in_every_format(api: httpx.AsyncClient) -> None:
     # NaN has the body read by another parser, to which the second metadata is the one that counts.
     twice = b'{"name":"x","metadata":{"a":NaN},"metadata":{"a":%d}}' % (10**30)
 
@@ -231,9 +229,7 @@ async def test_a_number_that_no_log_line_can_hold_is_refused_however_it_comes_in
         ({"content": "x", "version": 1}, "version"),
     ],
 )
-async def test_an_info_that_cannot_be_saved_is_refused_by_field(
-    api: httpx.AsyncClient, sent: dict[str, Any], field: str
-) -> None:
+async def test_an_invalid_info_is_refused_by_field(api: httpx.AsyncClient, sent: dict[str, Any], field: str) -> None:
     await check_refused(api, "/api/infos", {"content": "good"}, sent, field)
 
 
@@ -250,7 +246,9 @@ async def test_an_info_that_cannot_be_saved_is_refused_by_field(
         ([{"name": "x", "llm_auto_place": True}], "items.0.llm_auto_place"),
     ],
 )
-async def test_a_wrong_batch_is_refused_whole(api: httpx.AsyncClient, items: list[dict[str, Any]], field: str) -> None:
+async def test_an_invalid_batch_is_refused_as_a_whole(
+    api: httpx.AsyncClient, items: list[dict[str, Any]], field: str
+) -> None:
     before = await read_everything(api)
 
     response = await api.post("/api/keywords/batch", json={"items": items})
@@ -272,9 +270,7 @@ async def test_a_wrong_batch_is_refused_whole(api: httpx.AsyncClient, items: lis
         *(({name: None}, name) for name in ("name", "aliases", "description", "metadata", "scopes")),
     ],
 )
-async def test_a_patch_that_cannot_stand_is_refused_by_field(
-    api: httpx.AsyncClient, patch: dict[str, Any], field: str
-) -> None:
+async def test_an_invalid_patch_is_refused_by_field(api: httpx.AsyncClient, patch: dict[str, Any], field: str) -> None:
     made = await create_keyword(api, "Python")
     before = await read_everything(api)
 

@@ -23,7 +23,7 @@ async def list_changes(api: httpx.AsyncClient, made: dict[str, Any], other: dict
 
 
 @pytest.mark.parametrize("verb", range(6))
-async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_stands(
+async def test_a_change_of_an_outdated_version_is_409_with_the_current_version(
     api: httpx.AsyncClient, verb: int
 ) -> None:
     made, other = await create_keyword(api, "topic", aliases=["old"]), await create_keyword(api, "other")
@@ -41,9 +41,7 @@ async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_sta
 
 
 @pytest.mark.parametrize("verb", range(6))
-async def test_only_the_owner_changes_a_keyword_and_who_does_not_see_it_is_told_nothing(
-    api: httpx.AsyncClient, verb: int
-) -> None:
+async def test_only_the_owner_changes_a_keyword_and_others_learn_nothing(api: httpx.AsyncClient, verb: int) -> None:
     public = await create_keyword(api, "hers", aliases=["old"], user_id="li")
     hidden = await create_keyword(api, "secret", aliases=["old"], user_id="li", scopes=["user:li"])
     other = await create_keyword(api, "other", user_id="li")
@@ -57,7 +55,7 @@ async def test_only_the_owner_changes_a_keyword_and_who_does_not_see_it_is_told_
     assert [await status(public, "li"), await status(hidden, "li")] == [200, 200]
 
 
-async def test_what_a_caller_does_not_see_is_missing_everywhere(api: httpx.AsyncClient) -> None:
+async def test_a_hidden_keyword_is_missing_on_every_route(api: httpx.AsyncClient) -> None:
     top = await create_keyword(api, "top")
     hidden = await create_keyword(api, "hidden", top["id"], user_id="li", scopes=["team:web"])
     below = await create_keyword(api, "below", hidden["id"], user_id="li", scopes=["public"])
@@ -77,7 +75,7 @@ async def test_what_a_caller_does_not_see_is_missing_everywhere(api: httpx.Async
     assert hidden["id"] not in str(subtree)
 
 
-async def test_who_sees_a_keyword_may_create_below_it_and_gives_nothing_to_others(api: httpx.AsyncClient) -> None:
+async def test_a_reader_may_create_below_a_keyword_but_only_own_rows(api: httpx.AsyncClient) -> None:
     top = await create_keyword(api, "top", user_id="li")
 
     made = await create_keyword(api, "his", top["id"], user_id="chen")
@@ -87,7 +85,7 @@ async def test_who_sees_a_keyword_may_create_below_it_and_gives_nothing_to_other
     assert refused.status_code == 403
 
 
-async def test_accounts_are_walls(api: httpx.AsyncClient) -> None:
+async def test_accounts_are_isolated(api: httpx.AsyncClient) -> None:
     made = await create_keyword(api, "here")
     there = {"account": "other"}
 

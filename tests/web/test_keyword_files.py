@@ -58,7 +58,7 @@ async def list_paths(api: httpx.AsyncClient) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("form", TYPES)
-async def test_an_export_is_imported_elsewhere_as_it_was_and_twice_changes_nothing(
+async def test_an_export_imports_unchanged_and_a_second_import_changes_nothing(
     api: httpx.AsyncClient, form: str
 ) -> None:
     await create_tree(api)
@@ -102,7 +102,7 @@ async def test_json_lines_keep_infos_links_scopes_and_metadata(
         assert (await later.get("/api/keywords/export")).content == exported
 
 
-async def test_each_format_says_what_it_should(api: httpx.AsyncClient) -> None:
+async def test_each_format_has_its_documented_text(api: httpx.AsyncClient) -> None:
     await create_tree(api)
 
     async def export(form: str) -> str:
@@ -125,7 +125,7 @@ async def test_each_format_says_what_it_should(api: httpx.AsyncClient) -> None:
     assert labels == ["TCP/IP | 网络", "HTTP", "Java", "Java"]
 
 
-async def test_what_a_caller_does_not_see_is_not_exported(api: httpx.AsyncClient) -> None:
+async def test_hidden_keywords_are_not_exported(api: httpx.AsyncClient) -> None:
     hidden = await create_keyword(api, "hidden", user_id="li", scopes=["user:li"])
     shown = await create_keyword(api, "shown", hidden["id"])
     await create_info(api, "secret", hidden["id"], user_id="li", scopes=["user:li"])
@@ -171,7 +171,7 @@ async def test_a_large_import_is_several_operations_of_one_group(api: httpx.Asyn
     assert (await api.get("/api/keywords")).json()["count"] == 0
 
 
-async def test_an_import_is_answered_again_to_the_same_key(api: httpx.AsyncClient) -> None:
+async def test_a_retried_import_gets_the_first_answer(api: httpx.AsyncClient) -> None:
     headers = {"Content-Type": OUTLINE, "Idempotency-Key": "once"}
     first = await api.post("/api/keywords/import", content="a\nb", headers=headers)
     again = await api.post("/api/keywords/import", content="a\nb", headers=headers)
@@ -250,7 +250,7 @@ BOMB = f"""<!DOCTYPE r [<!ENTITY a0 "lol">{ENTITIES}]>{HEAD}{make_concept("u:1",
         ("{", JSONL, "lines.1", "JSON"),
     ],
 )
-async def test_a_file_that_cannot_be_imported_is_refused_whole(
+async def test_an_invalid_file_is_refused_as_a_whole(
     api: httpx.AsyncClient, text: str | bytes, media_type: str, field: str, said: str
 ) -> None:
     refused = await import_file(api, text, media_type)

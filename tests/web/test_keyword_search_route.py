@@ -73,7 +73,7 @@ async def test_several_keywords_of_one_name_are_ambiguous(api: httpx.AsyncClient
 @pytest.mark.parametrize(
     ("params", "reason"), [({}, "exact_miss_no_llm"), ({"llm_expand_query": "false"}, "exact_miss_llm_disabled")]
 )
-async def test_what_is_not_there_is_an_answer_too_and_degrades_nothing(
+async def test_an_unknown_name_is_not_found_and_not_degraded(
     api: httpx.AsyncClient, params: dict[str, str], reason: str
 ) -> None:
     near = await create_keyword(api, "asyncio tasks")
@@ -85,7 +85,7 @@ async def test_what_is_not_there_is_an_answer_too_and_degrades_nothing(
 
 
 @pytest.mark.parametrize("q", ["!!!", "。", "\u3000-\u3000"])
-async def test_what_has_no_letter_is_not_found(api: httpx.AsyncClient, q: str) -> None:
+async def test_a_query_without_letters_is_not_found(api: httpx.AsyncClient, q: str) -> None:
     found = await search(api, q)
 
     assert (found["status"], found["reason"], found["candidates"]) == ("not_found", "empty_query", [])
@@ -116,7 +116,7 @@ async def test_a_search_sees_each_write_at_once_here_and_in_another_process(
         assert (await search(other, "rust"))["infos"] == []
 
 
-async def test_infos_that_the_caller_does_not_see_are_left_out(api: httpx.AsyncClient) -> None:
+async def test_hidden_infos_are_left_out(api: httpx.AsyncClient) -> None:
     made = await create_keyword(api, "Python")
     await create_info(api, "secret", made["id"], user_id="li", scopes=["user:li"])
 

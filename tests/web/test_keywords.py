@@ -12,7 +12,7 @@ from tests.web.trees import create_info, create_keyword, list_names, read_everyt
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_keyword_is_answered_whole_with_its_place(api: httpx.AsyncClient) -> None:
+async def test_a_keyword_is_answered_whole_with_its_location(api: httpx.AsyncClient) -> None:
     response = await api.post(
         "/api/keywords",
         json={
@@ -61,7 +61,7 @@ async def test_a_keyword_is_read_as_it_was_created_and_by_another_process_too(
     assert read_there == strip_write_fields(made)
 
 
-async def test_the_root_is_there_before_anything_is_written(api: httpx.AsyncClient) -> None:
+async def test_the_root_exists_before_the_first_write(api: httpx.AsyncClient) -> None:
     root = (await api.get("/api/keywords/root")).json()
     elsewhere = (await api.get("/api/keywords/root", params={"account": "other", "user_id": "li"})).json()
 
@@ -70,7 +70,7 @@ async def test_the_root_is_there_before_anything_is_written(api: httpx.AsyncClie
     assert (await api.get("/api/operations")).json()["count"] == 0
 
 
-async def test_the_root_is_made_once(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
+async def test_the_root_is_created_once(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
     await create_keyword(api, "one")
     async with open_second_server() as later:
         await create_keyword(later, "two")
@@ -110,7 +110,7 @@ async def test_children_and_path_are_lists_in_order(api: httpx.AsyncClient) -> N
     assert (path["count"], path["next_cursor"]) == (4, None)
 
 
-async def test_a_subtree_is_nested_as_deep_as_it_is_asked_for(api: httpx.AsyncClient) -> None:
+async def test_a_subtree_has_the_requested_depth(api: httpx.AsyncClient) -> None:
     top = await create_keyword(api, "top")
     middle = await create_keyword(api, "middle", top["id"])
     leaf = await create_keyword(api, "leaf", middle["id"])
@@ -127,7 +127,7 @@ async def test_a_subtree_is_nested_as_deep_as_it_is_asked_for(api: httpx.AsyncCl
     assert (none["children_nodes"], none["child_count"]) == ([], 1)
 
 
-async def test_a_subtree_of_too_many_keywords_is_refused_with_a_way_out(api: httpx.AsyncClient) -> None:
+async def test_a_too_large_subtree_is_refused_with_advice(api: httpx.AsyncClient) -> None:
     for batch in range(10):
         items = [{"name": f"{batch}-{number}"} for number in range(1000)]
         assert (await api.post("/api/keywords/batch", json={"items": items})).status_code == 201
@@ -138,7 +138,7 @@ async def test_a_subtree_of_too_many_keywords_is_refused_with_a_way_out(api: htt
     assert (await api.get("/api/keywords/root/subtree", params={"depth": 0})).status_code == 200
 
 
-async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.AsyncClient) -> None:
+async def test_a_patch_changes_only_the_fields_it_names(api: httpx.AsyncClient) -> None:
     made = await create_keyword(api, "Pyton", aliases=["py"], description="kept", metadata={"a": 1})
     patch = {"name": "Python", "aliases": ["蟒蛇"], "metadata": {"b": 2}}
 
@@ -186,7 +186,7 @@ async def test_a_move_takes_the_whole_branch_along(api: httpx.AsyncClient) -> No
     assert await list_names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "old", "branch", "leaf"]
 
 
-async def test_a_merge_hands_over_names_infos_and_children(api: httpx.AsyncClient) -> None:
+async def test_a_merge_moves_names_infos_and_children(api: httpx.AsyncClient) -> None:
     kept, gone = (
         await create_keyword(api, "Python", aliases=["py"]),
         await create_keyword(api, "蟒蛇", aliases=["CPython"]),
@@ -211,7 +211,7 @@ async def test_a_merge_hands_over_names_infos_and_children(api: httpx.AsyncClien
     assert [link["count"] for link in after["links"]] == [link["count"] for link in before["links"]]
 
 
-async def test_a_cascade_takes_the_branch_and_undo_brings_it_back(api: httpx.AsyncClient) -> None:
+async def test_a_cascade_deletes_the_branch_and_undo_restores_it(api: httpx.AsyncClient) -> None:
     top = await create_keyword(api, "top")
     leaf = await create_keyword(api, "leaf", top["id"])
     kept = await create_info(api, "kept", leaf["id"])
@@ -231,7 +231,7 @@ async def test_a_cascade_takes_the_branch_and_undo_brings_it_back(api: httpx.Asy
 
 @pytest.mark.parametrize(("policy", "status", "left"), [("reattach", 200, ["top"]), ("detach", 200, [])])
 @pytest.mark.parametrize("in_body", [False, True])
-async def test_the_infos_of_a_deleted_keyword_go_where_the_policy_says(
+async def test_the_policy_decides_about_the_infos_of_a_deleted_keyword(
     api: httpx.AsyncClient, policy: str, status: int, left: list[str], in_body: bool
 ) -> None:
     top = await create_keyword(api, "top")
@@ -246,7 +246,7 @@ async def test_the_infos_of_a_deleted_keyword_go_where_the_policy_says(
 
 
 @pytest.mark.parametrize("alias", ["asyncio", "异步 编程", "TCP/IP", "a%b", "C++", "q?x=1#y"])
-async def test_an_alias_comes_and_goes_whatever_its_letters(api: httpx.AsyncClient, alias: str) -> None:
+async def test_an_alias_of_any_script_can_be_added_and_removed(api: httpx.AsyncClient, alias: str) -> None:
     made = await create_keyword(api, "topic")
     path = f"/api/keywords/{made['id']}/aliases"
 
@@ -263,7 +263,7 @@ async def test_an_alias_comes_and_goes_whatever_its_letters(api: httpx.AsyncClie
     assert (await api.delete(f"{path}/{encoded}")).status_code == 404
 
 
-async def test_a_batch_is_one_operation_and_hangs_later_ones_below_earlier_ones(api: httpx.AsyncClient) -> None:
+async def test_a_batch_is_one_operation_and_may_refer_to_its_earlier_items(api: httpx.AsyncClient) -> None:
     items = [
         {"name": "编程语言", "ref": "languages"},
         {"name": "Python", "ref": "py", "parent_ref": "languages", "aliases": ["蟒蛇"]},
@@ -297,7 +297,7 @@ async def test_a_batch_may_be_larger_than_other_bodies(api: httpx.AsyncClient) -
 
 
 @pytest.mark.parametrize("since", ["renamed", "deleted"])
-async def test_a_merge_that_gave_nothing_is_answered_again_as_it_was(api: httpx.AsyncClient, since: str) -> None:
+async def test_a_retried_merge_without_changes_gets_the_first_answer(api: httpx.AsyncClient, since: str) -> None:
     # Names of one normal form: the one that stays has nothing to gain.
     kept, gone = await create_keyword(api, "Python"), await create_keyword(api, "python")
     path, body, key = f"/api/keywords/{gone['id']}/merge", {"into": kept["id"]}, {"Idempotency-Key": "k"}
@@ -313,7 +313,7 @@ async def test_a_merge_that_gave_nothing_is_answered_again_as_it_was(api: httpx.
     assert (again.status_code, again.json(), again.headers["etag"]) == (200, first.json(), first.headers["etag"])
 
 
-async def test_a_merge_for_which_there_is_no_room_is_refused(api: httpx.AsyncClient) -> None:
+async def test_a_merge_with_too_much_metadata_is_refused(api: httpx.AsyncClient) -> None:
     kept = await create_keyword(api, "Python", metadata={"mine": "x" * 40_000})
     gone = await create_keyword(api, "CPython", metadata={"theirs": "x" * 40_000})
     before = await read_everything(api)
@@ -325,9 +325,7 @@ async def test_a_merge_for_which_there_is_no_room_is_refused(api: httpx.AsyncCli
     assert await read_everything(api) == before
 
 
-async def test_a_write_is_answered_again_to_the_same_key(
-    api: httpx.AsyncClient, open_second_server: OpenServer
-) -> None:
+async def test_a_retried_write_gets_the_first_answer(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
     key = {"Idempotency-Key": "k-1"}
     body = {"name": "Python", "aliases": ["py"]}
     first = await api.post("/api/keywords", json=body, headers=key)
@@ -341,7 +339,7 @@ async def test_a_write_is_answered_again_to_the_same_key(
     assert await list_names(api, "/api/keywords/root/children") == ["Python"]
 
 
-async def test_a_keyword_is_named_by_its_path_wherever_an_id_is_taken(api: httpx.AsyncClient) -> None:
+async def test_a_path_is_accepted_wherever_an_id_is(api: httpx.AsyncClient) -> None:
     travel, languages = await create_keyword(api, "旅行"), await create_keyword(api, "编程语言")
     places = await create_keyword(api, "目的地", travel["id"])
     island, java = await create_keyword(api, "Java", places["id"]), await create_keyword(api, "Java", languages["id"])
@@ -371,7 +369,7 @@ async def test_a_keyword_is_named_by_its_path_wherever_an_id_is_taken(api: httpx
     assert [row["content"] for row in infos["results"]] == ["雨季"]
 
 
-async def test_a_twin_under_one_parent_needs_to_be_allowed(api: httpx.AsyncClient) -> None:
+async def test_a_duplicate_name_under_one_parent_must_be_allowed(api: httpx.AsyncClient) -> None:
     first = (await api.post("/api/keywords", json={"name": "Go", "parent_id": "root"})).json()
 
     refused = await api.post("/api/keywords", json={"name": "go", "parent_id": "root"})
@@ -479,7 +477,7 @@ async def test_infos_roll_up_from_the_keywords_below(api: httpx.AsyncClient) -> 
     assert await rolled(size=1, page=1, sort="relevance") == [("on deep", "PRIMARY", deep["id"])]
 
 
-async def test_a_rename_or_a_move_to_a_twin_is_refused_unless_it_is_allowed(api: httpx.AsyncClient) -> None:
+async def test_a_rename_or_move_to_a_duplicate_name_must_be_allowed(api: httpx.AsyncClient) -> None:
     first, other = [
         (await api.post("/api/keywords", json={"name": name, "parent_id": "root"})).json() for name in ("Go", "Rust")
     ]

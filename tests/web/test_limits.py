@@ -72,7 +72,7 @@ async def test_a_bucket_holds_a_minute_of_requests_and_fills_up_evenly() -> None
     assert [await buckets.take("ann") for _ in range(61)].count(0.0) == 60
 
 
-async def test_what_is_refused_takes_nothing_out_of_the_bucket() -> None:
+async def test_a_refused_request_takes_nothing_from_the_bucket() -> None:
     time = FakeTimer()
     buckets = TokenBuckets(1, 60.0, time)
     await buckets.take("ann")
@@ -85,7 +85,7 @@ async def test_what_is_refused_takes_nothing_out_of_the_bucket() -> None:
     assert await buckets.take("ann") == 0.0
 
 
-async def test_callers_without_number_take_no_memory_without_bound() -> None:
+async def test_memory_for_many_callers_is_bounded() -> None:
     time = FakeTimer()
     buckets, days = TokenBuckets(2, 60.0, time, most_callers=100), DailyCounts(2, time, most_callers=100)
 
@@ -102,7 +102,7 @@ async def test_callers_without_number_take_no_memory_without_bound() -> None:
     assert (len(buckets), len(days)) == (100, 100)
 
 
-async def test_writes_are_counted_by_the_day_and_the_answer_says_how_much_of_it_is_left() -> None:
+async def test_writes_are_counted_by_day_and_the_answer_shows_the_rest() -> None:
     midnight = 20_000 * 86_400.0
     time = FakeTimer(midnight + 100)
     days = DailyCounts(2, time)
@@ -118,11 +118,11 @@ async def test_writes_are_counted_by_the_day_and_the_answer_says_how_much_of_it_
 # over HTTP
 
 
-async def test_without_a_limit_nobody_is_counted(api: httpx.AsyncClient) -> None:
+async def test_without_a_limit_nothing_is_counted(api: httpx.AsyncClient) -> None:
     assert {(await api.get("/api/knowledge")).status_code for _ in range(200)} == {200}
 
 
-async def test_an_address_that_asks_too_often_is_told_when_to_come_back(settings: Settings) -> None:
+async def test_an_address_over_its_limit_gets_retry_after(settings: Settings) -> None:
     async with open_hub_with(settings, rate_limit_per_minute=2) as hub, client_of(create_app(hub.settings, hub)) as api:
         answers = [await api.get("/api/knowledge") for _ in range(3)]
         beside = [(await api.get(path)).status_code for path in ("/health", "/ready", "/metrics", "/docs")]
@@ -135,7 +135,7 @@ async def test_an_address_that_asks_too_often_is_told_when_to_come_back(settings
     assert beside == [200] * 4
 
 
-async def test_writes_of_a_day_end_and_begin_again_at_midnight(settings: Settings) -> None:
+async def test_the_write_limit_resets_at_midnight(settings: Settings) -> None:
     clock = FakeClock(NOON)
     limited = settings.model_copy(update={"writes_per_day": 1})
     async with (
@@ -152,7 +152,7 @@ async def test_writes_of_a_day_end_and_begin_again_at_midnight(settings: Setting
     assert (read.status_code, read.json()["count"]) == (200, 1)
 
 
-async def test_a_principal_has_one_allowance_however_many_keys_it_has_and_root_has_none(settings: Settings) -> None:
+async def test_all_keys_of_a_principal_share_a_limit_and_root_has_none(settings: Settings) -> None:
     with_keys = {"auth": "api-key", "root_key": ROOT_KEY, "rate_limit_per_minute": 3}
     async with open_hub_with(settings, **with_keys) as hub, open_root_client(hub) as root:
         keys = [await issue_key(root, user_id) for user_id in ("ann", "ann", "bob")]
@@ -167,9 +167,7 @@ async def test_a_principal_has_one_allowance_however_many_keys_it_has_and_root_h
 
 
 @pytest.mark.parametrize("limited", ["rate_limit_per_minute", "writes_per_day", "reveals_per_hour"])
-async def test_who_calls_as_the_same_agent_as_somebody_else_is_not_kept_from_being_answered(
-    settings: Settings, limited: str
-) -> None:
+async def test_users_of_the_same_agent_have_separate_limits(settings: Settings, limited: str) -> None:
     with_keys = {"auth": "api-key", "root_key": ROOT_KEY, "secret_key": "s" * 40, limited: 3}
     async with open_hub_with(settings, **with_keys) as hub, open_root_client(hub) as root:
         keys = [await issue_key(root, user_id, agent_id="crawler") for user_id in ("ann", "ann", "bob")]
@@ -191,7 +189,7 @@ async def test_who_calls_as_the_same_agent_as_somebody_else_is_not_kept_from_bei
     assert answers[3].status_code == 429
 
 
-async def test_more_requests_at_once_than_there_is_room_for_are_sent_away(settings: Settings) -> None:
+async def test_requests_over_the_concurrency_limit_are_refused(settings: Settings) -> None:
     entered, go = asyncio.Event(), asyncio.Event()
 
     async def busy(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -214,7 +212,7 @@ async def test_more_requests_at_once_than_there_is_room_for_are_sent_away(settin
     assert (answered, again.status_code) == ([200, 200], 200)
 
 
-async def test_room_is_free_again_after_a_request_that_failed() -> None:
+async def test_a_failed_request_frees_its_slot() -> None:
     async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
         raise RuntimeError("a bug")
 
@@ -226,7 +224,7 @@ async def test_room_is_free_again_after_a_request_that_failed() -> None:
             await room(scope, _nothing, _nowhere)
 
 
-async def test_a_body_that_does_not_arrive_is_not_waited_for(settings: Settings, hub: Hub) -> None:
+async def test_a_body_that_does_not_arrive_times_out(settings: Settings, hub: Hub) -> None:
     app = create_app(settings.model_copy(update={"request_timeout_s": 0.05}), hub)
     sent: list[Message] = []
 
@@ -254,7 +252,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(settings: Settings,
     ("name", "value"),
     [("rate_limit_per_minute", -1), ("writes_per_day", -1), ("max_concurrent_requests", -1), ("request_timeout_s", 0)],
 )
-def test_a_limit_that_is_none_is_refused(name: str, value: int) -> None:
+def test_an_invalid_limit_is_refused(name: str, value: int) -> None:
     with pytest.raises(ValueError, match=name):
         Settings.model_validate({name: value})
 

@@ -27,9 +27,7 @@ async def test_a_link_is_answered_with_its_version(api: httpx.AsyncClient) -> No
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-async def test_a_link_that_has_moved_on_is_409_and_names_the_version_that_stands(
-    api: httpx.AsyncClient, method: str
-) -> None:
+async def test_an_outdated_link_version_is_409_with_the_current_version(api: httpx.AsyncClient, method: str) -> None:
     path = await create_link(api)
     await api.put(path, json={"relation": "EXAMPLE"})
     before = await read_everything(api)
@@ -43,7 +41,7 @@ async def test_a_link_that_has_moved_on_is_409_and_names_the_version_that_stands
     assert (await api.request(method, path, json=body, headers={"If-Match": '"2"'})).status_code == 200
 
 
-async def test_a_version_of_what_is_not_linked_is_409_and_without_one_it_is_linked(api: httpx.AsyncClient) -> None:
+async def test_a_version_for_a_missing_link_is_409_and_without_it_links(api: httpx.AsyncClient) -> None:
     path = await create_link(api)
     await api.delete(path)
 
@@ -54,7 +52,7 @@ async def test_a_version_of_what_is_not_linked_is_409_and_without_one_it_is_link
     assert (made.status_code, made.json()["version"]) == (200, 3)
 
 
-async def test_another_maker_of_the_same_relation_is_a_change(api: httpx.AsyncClient) -> None:
+async def test_another_creator_of_the_same_relation_is_a_change(api: httpx.AsyncClient) -> None:
     path = await create_link(api, created_by="agent")
 
     changed = (await api.put(path, json={"created_by": "crawler-7"})).json()

@@ -101,7 +101,7 @@ async def test_a_lesson_is_saved_recalled_read_rated_and_undone(mcp: McpApi) -> 
     assert text.startswith("Known already as")
 
 
-async def test_a_conversation_is_remembered_once_and_what_was_recalled_is_not_learnt_again(mcp: McpApi) -> None:
+async def test_a_conversation_is_stored_once_without_recalled_text(mcp: McpApi) -> None:
     said = [{"role": "user", "content": "Remember that I prefer tabs."}]
     _, first = await mcp.call("remember", messages=said, session_id="s-1")
     recalled, found = await mcp.call("recall", query="tabs")
@@ -129,13 +129,13 @@ async def test_a_conversation_is_remembered_once_and_what_was_recalled_is_not_le
         ("forget_everything", {}, "no tool 'forget_everything'; known are recall"),
     ],
 )
-async def test_a_wrong_call_is_a_result_that_says_what_is_wrong(
+async def test_an_invalid_call_is_a_result_that_names_the_error(
     mcp: McpApi, tool: str, arguments: dict[str, Any], said: str
 ) -> None:
     assert said in await mcp.refused(tool, **arguments)
 
 
-async def test_the_address_names_the_caller_and_others_do_not_see_what_it_saves(mcp: McpApi) -> None:
+async def test_the_address_names_the_caller_and_hides_its_records_from_others(mcp: McpApi) -> None:
     _, saved = await mcp.call("save", "?user=li", content="The staging password rotates on Mondays.")
 
     _, own = await mcp.call("recall", "?user=li", query="staging password")
@@ -147,7 +147,7 @@ async def test_the_address_names_the_caller_and_others_do_not_see_what_it_saves(
     assert "role: unknown in the address" in await mcp.refused("recall", "?role=root", query="a")
 
 
-async def test_keys_decide_who_reads_and_who_writes(keyed_hub: tuple[Hub, Settings]) -> None:
+async def test_the_role_of_a_key_decides_about_reads_and_writes(keyed_hub: tuple[Hub, Settings]) -> None:
     hub, settings = keyed_hub
     app = create_app(settings, hub)
     async with client_of(app) as nobody:
@@ -190,7 +190,7 @@ async def test_resources_and_prompts(mcp: McpApi) -> None:
         ("prompts/get", {"name": "save_lessons"}, "the argument task is missing"),
     ],
 )
-async def test_what_is_not_there_is_named(mcp: McpApi, method: str, params: dict[str, Any], said: str) -> None:
+async def test_an_unknown_name_is_an_error(mcp: McpApi, method: str, params: dict[str, Any], said: str) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     answer = (await mcp.http.post("/mcp", json=body, headers=HEADERS)).json()
 
@@ -214,7 +214,7 @@ async def test_white_space_around_a_header_is_ignored(mcp: McpApi) -> None:
     assert answer.status_code == 200
 
 
-async def test_a_setting_chooses_the_tools(settings: Settings, hub: Hub) -> None:
+async def test_a_setting_selects_the_tools(settings: Settings, hub: Hub) -> None:
     chosen = settings.model_copy(update={"mcp_tools": "core, profile"})
     async with client_of(create_app(chosen, hub)) as api:
         tools = (await McpApi(api).request("tools/list"))["result"]["tools"]

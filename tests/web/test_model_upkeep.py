@@ -62,9 +62,7 @@ async def test_calls_failures_and_tokens_are_counted(api: httpx.AsyncClient, mod
     }
 
 
-async def test_a_model_that_is_left_alone_degrades_the_hub_and_writes_go_on(
-    api: httpx.AsyncClient, model: respx.Route
-) -> None:
+async def test_a_paused_model_degrades_the_hub_but_not_writes(api: httpx.AsyncClient, model: respx.Route) -> None:
     await create_keyword(api, "编程语言")
     model.mock(return_value=httpx.Response(500))
     for number in range(FAILURES_TO_OPEN - 1):
@@ -82,14 +80,14 @@ async def test_a_model_that_is_left_alone_degrades_the_hub_and_writes_go_on(
     assert (await api.post("/api/keywords", json={"name": "Python"})).json()["degraded"] == ["llm"]
 
 
-async def test_decisions_that_the_log_has_no_place_for_are_counted(api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_decisions_dropped_by_a_full_queue_are_counted(api: httpx.AsyncClient, hub: Hub) -> None:
     for _ in range(MAX_PENDING + 3):
         hub.decisions.note(local(), [{"function": "pick_branch"}])
 
     assert (await read_model_metrics(api))["knowhub_agent_decisions_dropped_total"] == 3.0
 
 
-async def test_a_model_that_counts_nothing_is_counted_by_nobody(settings: Settings) -> None:
+async def test_a_model_without_counters_has_no_metrics(settings: Settings) -> None:
     async with open_hub(settings, Overrides(llm=ScriptedChat())) as hub, client_of(create_app(settings, hub)) as api:
         await search(api, "anything")
 
@@ -97,7 +95,7 @@ async def test_a_model_that_counts_nothing_is_counted_by_nobody(settings: Settin
         assert (await api.get("/ready")).json()["degraded"] == []
 
 
-async def test_without_a_model_nothing_is_said_of_one(settings: Settings) -> None:
+async def test_without_a_model_there_are_no_model_metrics(settings: Settings) -> None:
     plain = settings.model_copy(update={"llm_base_url": None})
     async with open_hub(plain) as hub, client_of(create_app(plain, hub)) as api:
         assert await read_model_metrics(api) == {}

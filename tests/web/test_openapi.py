@@ -108,7 +108,7 @@ async def test_every_example_of_an_answer_fits_its_model(app: FastAPI, document:
     assert checked > 70
 
 
-async def test_keys_are_optional_where_the_server_asks_for_none(document: dict[str, Any]) -> None:
+async def test_keys_are_optional_if_the_server_requires_none(document: dict[str, Any]) -> None:
     assert document["security"] == [{}, {"key": []}, {"bearer": []}]
     assert set(document["components"]["securitySchemes"]) == {"key", "bearer"}
 
@@ -117,7 +117,7 @@ async def test_no_schema_has_the_name_of_a_module(document: dict[str, Any]) -> N
     assert [name for name in document["components"]["schemas"] if "__" in name or "-" in name] == []
 
 
-async def test_a_head_answers_the_headers_of_its_get(api: httpx.AsyncClient) -> None:
+async def test_head_answers_the_headers_of_get(api: httpx.AsyncClient) -> None:
     answered = await api.head("/api/knowledge")
     refused = await api.put("/api/knowledge", json={})
 
@@ -127,7 +127,7 @@ async def test_a_head_answers_the_headers_of_its_get(api: httpx.AsyncClient) -> 
     assert refused.headers["allow"] == "GET, HEAD, POST"
 
 
-async def test_an_empty_object_is_taken_where_no_body_is_read(api: httpx.AsyncClient) -> None:
+async def test_a_route_without_a_body_accepts_an_empty_object(api: httpx.AsyncClient) -> None:
     answered = await api.request("POST", "/api/maintenance/reindex", json={})
     refused = await api.request("POST", "/api/maintenance/reindex", json={"user_id": "li"})
 
@@ -149,7 +149,7 @@ async def test_every_route_describes_its_errors_as_problems(document: dict[str, 
             assert {"400", "413", "415", "422", "503", "507"} <= answers.keys(), (method, path)
 
 
-async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+async def test_every_reference_resolves(document: dict[str, Any]) -> None:
     found = list(list_references(document))
 
     assert len(found) > 50

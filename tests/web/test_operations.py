@@ -14,7 +14,7 @@ async def undo(api: httpx.AsyncClient, operation_id: str, **body: object) -> htt
     return await api.post(f"/api/operations/{operation_id}/undo", json=body)
 
 
-async def test_an_operation_is_listed_without_and_read_with_its_rows(
+async def test_an_operation_has_its_rows_when_read_but_not_when_listed(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("登录")
@@ -61,7 +61,7 @@ async def test_operations_are_filtered_by_kind_actor_row_and_time(
     assert await seqs(account="other") == []
 
 
-async def test_a_list_of_operations_goes_on_to_its_end(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_list_of_operations_is_paged_to_its_end(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     for number in range(5):
         await save_record(f"number {number}")
 
@@ -125,7 +125,7 @@ async def test_every_change_of_a_record_is_undone_one_by_one_after_a_restart(
     assert [result["id"] for result in found["results"]] == [record["id"]]
 
 
-async def test_a_dry_run_tells_what_an_undo_would_write_and_writes_nothing(
+async def test_a_dry_run_of_an_undo_shows_its_changes_and_writes_nothing(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("old")
@@ -142,7 +142,7 @@ async def test_a_dry_run_tells_what_an_undo_would_write_and_writes_nothing(
     assert (await api.get(f"/api/operations/{changed['operation_id']}")).json()["undone_by"] is None
 
 
-async def test_what_stands_on_an_operation_is_named_and_votes_never_do(
+async def test_a_later_edit_blocks_an_undo_by_name_but_a_vote_does_not(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("old")
@@ -162,7 +162,7 @@ async def test_what_stands_on_an_operation_is_named_and_votes_never_do(
     assert undone["changes"][0]["after"]["eval"]["helpful"] == 2
 
 
-async def test_a_record_that_another_supersedes_is_not_taken_away(
+async def test_the_save_of_a_superseded_record_cannot_be_undone(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     old = await save_record("old")
@@ -174,7 +174,9 @@ async def test_a_record_that_another_supersedes_is_not_taken_away(
     assert refused.json()["blocked_by"] == [new["operation_id"]]
 
 
-async def test_an_undo_is_undone_and_an_operation_only_once(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_an_undo_can_be_undone_and_an_operation_only_once(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     record = await save_record()
     path = f"/api/knowledge/{record['id']}"
 

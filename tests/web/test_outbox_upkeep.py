@@ -12,7 +12,7 @@ from tests.web.conftest import client_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_dead_letters_are_counted_named_as_degraded_and_shown_to_whom_they_concern(tmp_path: Path) -> None:
+async def test_dead_letters_are_counted_reported_and_shown_to_their_owner(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub, client_of(create_app(hub.settings, hub)) as api:
         dead = await make_dead_letter(hub, clock)

@@ -64,7 +64,7 @@ async def test_no_request_to_a_model_holds_a_credential(settings: Settings) -> N
     ] == []
 
 
-async def test_what_is_stored_stays_as_it_was_said(api: httpx.AsyncClient) -> None:
+async def test_stored_text_is_not_redacted(api: httpx.AsyncClient) -> None:
     saved = (await api.post("/api/knowledge", json={"content": texts()[0]})).json()
 
     assert (await api.get(f"/api/knowledge/{saved['id']}")).json()["content"] == texts()[0]

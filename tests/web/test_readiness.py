@@ -15,7 +15,7 @@ from tests.web.conftest import SaveRecord, client_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_tells_how_far_what_is_derived_is_behind(settings: Settings) -> None:
+async def test_it_reports_the_lag_of_the_indexes(settings: Settings) -> None:
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         for content in ("one", "two"):
             await api.post("/api/knowledge", json={"content": content})
@@ -29,7 +29,7 @@ async def test_it_tells_how_far_what_is_derived_is_behind(settings: Settings) ->
     assert [after[name] for name in ("index_lag", "records_lag", "maps_lag")] == [0, 0, 0]
 
 
-async def test_it_tells_how_far_the_directories_of_memories_are_behind(settings: Settings) -> None:
+async def test_it_reports_the_lag_of_the_memory_directories(settings: Settings) -> None:
     session = {"session_id": "s-1", "user_id": "li", "messages": [{"role": "user", "content": "I like green tea."}]}
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         unused = (await api.get("/ready")).json()
@@ -42,7 +42,7 @@ async def test_it_tells_how_far_the_directories_of_memories_are_behind(settings:
     assert [ready["directories_lag"] for ready in (unused, behind, after)] == [0, 1, 0]
 
 
-async def test_it_names_the_upkeep_that_fails_and_why(settings: Settings, hub: Hub, api: httpx.AsyncClient) -> None:
+async def test_it_names_failing_upkeep_with_the_reason(settings: Settings, hub: Hub, api: httpx.AsyncClient) -> None:
     before = (await api.get("/ready")).json()
     # A folder in the place of a file: no record can be appended.
     (settings.data_dir / "records" / "knowledge.jsonl").mkdir(parents=True)
@@ -71,7 +71,7 @@ async def test_it_names_damage_and_is_503(settings: Settings, save_record: SaveR
     assert "knowhub doctor" in ready.json()["reason"]
 
 
-async def test_it_names_what_lies_in_quarantine_after_a_restart_too(tmp_path: Path) -> None:
+async def test_it_names_quarantined_files_after_a_restart(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, owner="user:local")
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         await api.post("/api/knowledge", json={"content": "one"})
@@ -90,7 +90,7 @@ async def test_it_names_what_lies_in_quarantine_after_a_restart_too(tmp_path: Pa
 FIGURES = {"index_lag", "records_lag", "maps_lag", "directories_lag", "last_seq", "damage", "quarantined"}
 
 
-async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path) -> None:
+async def test_with_keys_only_root_sees_the_figures(tmp_path: Path) -> None:
     settings = make_keyed_settings(tmp_path / "data")
     root = {"X-API-Key": ROOT_KEY}
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
@@ -110,7 +110,7 @@ async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path
     assert [(item["status"], item["degraded"]) for item in after] == [("ready", [])] * 5
 
 
-async def test_where_keys_are_asked_for_strangers_are_told_no_path(tmp_path: Path) -> None:
+async def test_with_keys_anonymous_callers_see_no_path(tmp_path: Path) -> None:
     settings = make_keyed_settings(tmp_path / "data")
     root = {"X-API-Key": ROOT_KEY}
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:

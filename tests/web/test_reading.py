@@ -10,7 +10,7 @@ from tests.web.conftest import SaveRecord
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_record_is_read_whole_with_its_version_as_tag(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_record_is_read_whole_with_its_version_as_etag(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record("绕过反爬检测", tags={"domain": "爬虫"})
 
     response = await api.get(f"/api/knowledge/{record['id']}")
@@ -22,7 +22,7 @@ async def test_a_record_is_read_whole_with_its_version_as_tag(api: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("knowledge_id", ["knowledge-20260101-0000", "中文", "a b", "a/b", "a?b", "..", "%ff"])
-async def test_an_unknown_id_is_404_whatever_it_holds(api: httpx.AsyncClient, knowledge_id: str) -> None:
+async def test_an_unknown_id_of_any_characters_is_404(api: httpx.AsyncClient, knowledge_id: str) -> None:
     quoted = {"a/b": "a%2Fb", "a?b": "a%3Fb", "..": "%2E%2E"}.get(knowledge_id, knowledge_id)
 
     response = await api.get(f"/api/knowledge/{quoted}")
@@ -31,9 +31,7 @@ async def test_an_unknown_id_is_404_whatever_it_holds(api: httpx.AsyncClient, kn
     assert response.json()["detail"].startswith("no knowledge with id")
 
 
-async def test_a_list_shows_the_newest_first_and_goes_on_to_its_end(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_list_is_newest_first_and_paged_to_its_end(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     ids = [(await save_record(f"number {number}"))["id"] for number in range(25)]
 
     pages, cursor = [], None
@@ -50,7 +48,7 @@ async def test_a_list_shows_the_newest_first_and_goes_on_to_its_end(
     assert [item for page in pages for item in page] == ids[::-1]
 
 
-async def test_a_cursor_stays_where_it_is_while_records_come_and_go(
+async def test_a_cursor_stays_valid_while_records_are_added_and_deleted(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     ids = [(await save_record(f"number {number}"))["id"] for number in range(4)]
@@ -64,7 +62,7 @@ async def test_a_cursor_stays_where_it_is_while_records_come_and_go(
     assert second["next_cursor"] is None
 
 
-async def test_a_list_has_ten_records_unless_told_otherwise(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_list_has_ten_records_by_default(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     for number in range(11):
         await save_record(f"number {number}")
 
@@ -106,7 +104,9 @@ async def test_a_list_is_filtered_by_type_scope_owner_and_tag(
     assert "".join(sorted(record["content"] for record in listed["results"])) == found
 
 
-async def test_a_list_follows_a_change_of_what_it_filters_by(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_filtered_list_follows_changes_of_the_filtered_field(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     record = await save_record(types=["tool"], scopes=["public"], tags={"domain": "web"})
 
     await api.patch(
@@ -181,7 +181,7 @@ async def test_a_long_history_comes_in_pages(api: httpx.AsyncClient, save_record
     assert pages == [[7, 6, 5], [4, 3, 2], [1]]
 
 
-async def test_a_history_does_not_tell_what_was_hidden_then(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_history_omits_versions_that_were_hidden(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record("the password is 1234", user_id="li")
     path = f"/api/knowledge/{record['id']}"
     await api.patch(path, json={"content": "ask li for the password", "user_id": "li"})

@@ -25,7 +25,7 @@ async def ids_by_source(api: httpx.AsyncClient, save_record: SaveRecord) -> dict
     return {"record": record["id"], "keyword": named["id"], "info": hanging["id"]}
 
 
-async def test_every_source_answers_and_each_item_says_where_it_is_from(
+async def test_every_source_answers_and_each_item_names_its_source(
     api: httpx.AsyncClient, ids_by_source: dict[str, str]
 ) -> None:
     response = await api.get("/api/recall", params={"q": "asyncio"})
@@ -42,7 +42,7 @@ async def test_every_source_answers_and_each_item_says_where_it_is_from(
 
 
 @pytest.mark.usefixtures("ids_by_source")
-async def test_what_an_item_names_can_be_read(api: httpx.AsyncClient) -> None:
+async def test_the_reference_of_an_item_can_be_read(api: httpx.AsyncClient) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio"})).json()
 
     for item in told["results"]:
@@ -79,16 +79,14 @@ async def test_top_k_bounds_all_sources_together(api: httpx.AsyncClient) -> None
 
 
 @pytest.mark.usefixtures("ids_by_source")
-async def test_nobody_is_told_of_what_they_do_not_see(api: httpx.AsyncClient) -> None:
+async def test_hidden_rows_are_not_recalled(api: httpx.AsyncClient) -> None:
     told = (await api.get("/api/recall", params={"q": "asyncio", "user_id": "zhou"})).json()
 
     assert {result["source"] for result in told["results"]} == {"keywords"}
 
 
 @pytest.mark.parametrize("path", ["/api/recall", "/api/context/search", "/api/knowledge/search"])
-async def test_the_longest_question_is_answered_by_all_and_a_longer_one_by_none(
-    api: httpx.AsyncClient, path: str
-) -> None:
+async def test_all_sources_share_the_maximum_length_of_a_question(api: httpx.AsyncClient, path: str) -> None:
     longest = await api.get(path, params={"q": "x" * 4_096})
     longer = await api.get(path, params={"q": "x" * 4_097})
 
@@ -97,7 +95,7 @@ async def test_the_longest_question_is_answered_by_all_and_a_longer_one_by_none(
 
 
 @pytest.mark.parametrize("params", [{}, {"q": " "}, {"q": "x", "sources": "web"}, {"q": "x", "top_k": 0}])
-async def test_what_is_wrong_with_a_question_is_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
+async def test_an_invalid_question_is_refused_by_field(api: httpx.AsyncClient, params: dict[str, str]) -> None:
     assert (await api.get("/api/recall", params=params)).status_code == 422
 
 
@@ -115,7 +113,7 @@ async def test_an_info_is_found_by_words_of_its_text_and_a_keyword_by_its_descri
     assert 0 < by_info[0]["relevance"] <= 1
 
 
-async def test_an_info_that_nobody_else_sees_is_found_by_its_owner_only(api: httpx.AsyncClient) -> None:
+async def test_a_private_info_is_found_only_by_its_owner(api: httpx.AsyncClient) -> None:
     body = {"content": "the safe opens with seven turns", "scopes": ["user:ann"], "user_id": "ann"}
     assert (await api.post("/api/infos", json=body)).status_code == 201
 

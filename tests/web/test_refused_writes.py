@@ -104,7 +104,7 @@ async def test_the_tree_is_read_but_not_written_while_the_disk_fails(
     assert {item.status_code for item in await send_every_tree_write(api, made["id"], on_it["id"])} == afterwards
 
 
-async def test_after_a_failed_sync_every_write_is_503_and_reads_go_on(
+async def test_after_a_failed_sync_writes_are_503_and_reads_still_work(
     api: httpx.AsyncClient, disk: FaultyFileSystem
 ) -> None:
     record = (await api.post("/api/knowledge", json={"content": "kept"})).json()
@@ -123,7 +123,7 @@ async def test_after_a_failed_sync_every_write_is_503_and_reads_go_on(
     assert await are_reads_answered(api, record)
 
 
-async def test_while_the_disk_is_full_every_write_is_507_and_afterwards_each_is_taken(
+async def test_writes_are_507_while_the_disk_is_full_and_work_afterwards(
     api: httpx.AsyncClient, disk: FaultyFileSystem
 ) -> None:
     record = (await api.post("/api/knowledge", json={"content": "kept"})).json()

@@ -76,7 +76,7 @@ async def test_a_plan_is_carried_out_as_one_operation_that_is_undone_as_one(api:
     assert await list_names(api, f"/api/keywords/{made['network']['id']}/path") == ["root", "Docker 网络"]
 
 
-async def test_a_plan_of_one_branch_leaves_the_others_alone(api: httpx.AsyncClient) -> None:
+async def test_a_plan_of_one_branch_does_not_touch_the_others(api: httpx.AsyncClient) -> None:
     made = await create_untidy_tree(api)
 
     plan = await make_plan(api, scope_id=made["docker"]["id"])
@@ -85,7 +85,7 @@ async def test_a_plan_of_one_branch_leaves_the_others_alone(api: httpx.AsyncClie
     assert plan["scope_name"] == "Docker"
 
 
-async def test_a_plan_that_somebody_edited_does_what_is_left_of_it(api: httpx.AsyncClient) -> None:
+async def test_an_edited_plan_applies_its_remaining_steps(api: httpx.AsyncClient) -> None:
     made = await create_untidy_tree(api)
     plan = await make_plan(api)
     plan["steps"] = [step for step in plan["steps"] if step["kind"] == "move"]
@@ -105,7 +105,7 @@ async def test_a_plan_without_steps_writes_nothing(api: httpx.AsyncClient) -> No
     assert await read_everything(api) == before
 
 
-async def test_a_plan_is_refused_whole_when_somebody_moved_a_keyword_since(api: httpx.AsyncClient) -> None:
+async def test_a_plan_is_refused_as_a_whole_if_a_keyword_was_moved(api: httpx.AsyncClient) -> None:
     made = await create_untidy_tree(api)
     plan = await make_plan(api)
     elsewhere = await create_keyword(api, "elsewhere")
@@ -134,7 +134,7 @@ async def test_a_plan_is_refused_whole_when_somebody_moved_a_keyword_since(api: 
         ({"steps": [], "summary": "a\0b"}, "plan"),
     ],
 )
-async def test_what_is_no_plan_is_refused_by_field(api: httpx.AsyncClient, plan: object, field: str) -> None:
+async def test_an_invalid_plan_is_refused_by_field(api: httpx.AsyncClient, plan: object, field: str) -> None:
     before = await read_everything(api)
 
     response = await api.post(APPLY, json={"plan": plan})
@@ -162,7 +162,7 @@ async def test_a_plan_may_be_fetched_later(api: httpx.AsyncClient, hub: Hub) -> 
     assert {step["kind"] for step in told["result"]["steps"]} == {"move", "merge"}
 
 
-async def test_a_named_caller_waits_for_a_plan_of_what_they_may_change(api: httpx.AsyncClient) -> None:
+async def test_a_named_caller_must_wait_for_a_plan_which_has_only_own_keywords(api: httpx.AsyncClient) -> None:
     await create_untidy_tree(api)
 
     waited = await api.post(PLAN, json={"user_id": "chen"})
@@ -172,7 +172,7 @@ async def test_a_named_caller_waits_for_a_plan_of_what_they_may_change(api: http
     assert left.status_code == 403
 
 
-async def test_a_plan_is_for_the_owner_to_carry_out(api: httpx.AsyncClient) -> None:
+async def test_only_the_owner_can_apply_a_plan(api: httpx.AsyncClient) -> None:
     await create_untidy_tree(api)
     plan = await make_plan(api)
     before = await read_everything(api)
@@ -183,7 +183,7 @@ async def test_a_plan_is_for_the_owner_to_carry_out(api: httpx.AsyncClient) -> N
     assert await read_everything(api) == before
 
 
-async def test_the_figures_of_a_tree_are_those_of_what_the_caller_sees(api: httpx.AsyncClient) -> None:
+async def test_tree_metrics_count_only_visible_keywords(api: httpx.AsyncClient) -> None:
     made = await create_untidy_tree(api)
     await create_keyword(api, "secret", made["docker"]["id"], user_id="li", scopes=["user:li"])
 

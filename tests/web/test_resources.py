@@ -35,7 +35,7 @@ async def save_resource(api: httpx.AsyncClient, **fields: object) -> dict[str, A
     return record
 
 
-async def test_a_saved_resource_is_answered_whole_and_found_where_it_says(api: httpx.AsyncClient) -> None:
+async def test_a_saved_resource_is_answered_whole_with_its_location(api: httpx.AsyncClient) -> None:
     answer = await api.post("/api/resource", json=CREDENTIAL)
 
     record = answer.json()
@@ -64,7 +64,7 @@ async def test_an_id_with_slashes_is_read_however_it_is_encoded(api: httpx.Async
 @pytest.mark.parametrize(
     "resource_id", ["密码/网站 甲", "a", "cookies/a?b#c", "x/.hidden/y", "a/b/.meta.json", "é" * 512]
 )
-async def test_an_id_of_any_script_goes_there_and_back(api: httpx.AsyncClient, resource_id: str) -> None:
+async def test_an_id_of_any_script_survives_a_round_trip(api: httpx.AsyncClient, resource_id: str) -> None:
     made = await api.post("/api/resource", json={"id": resource_id})
 
     assert made.status_code == 201
@@ -91,7 +91,7 @@ async def test_an_id_of_any_script_goes_there_and_back(api: httpx.AsyncClient, r
         "a／..／b",
     ],
 )
-async def test_an_id_that_is_none_is_422(api: httpx.AsyncClient, resource_id: str) -> None:
+async def test_an_invalid_id_is_422(api: httpx.AsyncClient, resource_id: str) -> None:
     answer = await api.post("/api/resource", json={"id": resource_id})
 
     assert answer.status_code == 422
@@ -100,7 +100,7 @@ async def test_an_id_that_is_none_is_422(api: httpx.AsyncClient, resource_id: st
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", ["a%252e", "a%5Cb", "%2Fa", "a%00b", "x" * 513, "a%2F%2e%2e%2Fb"])
-async def test_a_path_with_an_id_that_is_none_is_422(api: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_a_path_with_an_invalid_id_is_422(api: httpx.AsyncClient, method: str, path: str) -> None:
     body = {"title": "x"} if method == "PATCH" else None
 
     answer = await api.request(method, f"/api/resource/{path}", json=body)
@@ -119,7 +119,7 @@ async def test_a_taken_id_is_409_and_an_upsert_a_new_version(api: httpx.AsyncCli
     assert (await api.get(PATH, params={"reveal": True})).json()["secure_body"] == "密码：2"
 
 
-async def test_a_hidden_id_is_taken_and_nothing_more_is_told(api: httpx.AsyncClient) -> None:
+async def test_a_hidden_id_is_a_conflict_without_details(api: httpx.AsyncClient) -> None:
     await save_resource(api, user_id="li")
 
     hidden = await api.post("/api/resource?upsert=true", json={"id": ID, "user_id": "wang"})
@@ -129,7 +129,7 @@ async def test_a_hidden_id_is_taken_and_nothing_more_is_told(api: httpx.AsyncCli
     assert hidden.json() == own.json()
 
 
-async def test_changes_are_made_on_the_version_that_was_read(api: httpx.AsyncClient) -> None:
+async def test_a_change_needs_the_version_that_was_read(api: httpx.AsyncClient) -> None:
     await save_resource(api)
 
     first = await api.patch(PATH, json={"title": "new", "expires_at": "2020-01-01"}, headers={"If-Match": '"1"'})
@@ -162,7 +162,7 @@ async def test_a_reveal_names_its_line_in_the_log(api: httpx.AsyncClient) -> Non
     assert (await api.post(f"/api/operations/{operation_id}/undo")).status_code == 409
 
 
-async def test_what_is_only_public_is_read_and_not_revealed(api: httpx.AsyncClient) -> None:
+async def test_a_public_resource_can_be_read_but_not_revealed(api: httpx.AsyncClient) -> None:
     await save_resource(api, user_id="li", scopes=["public"])
 
     read = await api.get(PATH, params={"user_id": "wang"})
@@ -184,7 +184,7 @@ async def test_too_many_reveals_are_429_with_the_seconds_to_wait(tmp_path: Path)
     assert 1700 < int(answers[2].headers["retry-after"]) <= 1800
 
 
-async def test_history_and_undo_bring_back_what_was_sealed_and_show_none_of_it(api: httpx.AsyncClient) -> None:
+async def test_undo_restores_a_sealed_body_and_history_does_not_show_it(api: httpx.AsyncClient) -> None:
     first = await save_resource(api)
     changed = (await api.patch(PATH, json={"secure_body": "another", "title": "t"})).json()
 
@@ -200,7 +200,7 @@ async def test_history_and_undo_bring_back_what_was_sealed_and_show_none_of_it(a
     assert (shown["secure_body"], shown["title"], shown["version"]) == (SECRET, CREDENTIAL["title"], 3)
 
 
-async def test_a_deleted_resource_comes_back_with_what_was_sealed(api: httpx.AsyncClient) -> None:
+async def test_undoing_a_deletion_restores_the_sealed_body(api: httpx.AsyncClient) -> None:
     await save_resource(api)
     deleted = (await api.delete(PATH)).json()
 
@@ -226,7 +226,7 @@ async def test_an_erased_resource_is_gone_with_its_keys_and_keeps_its_id(
 
 
 @pytest.mark.parametrize("first", ["reveal", "seal"])
-async def test_what_a_second_process_sealed_is_opened_and_sealed_anew_at_once(
+async def test_a_body_sealed_by_another_process_can_be_opened_and_changed(
     api: httpx.AsyncClient, open_second_server: OpenServer, first: str
 ) -> None:
     async with open_second_server() as second:
@@ -265,7 +265,7 @@ async def test_a_retry_is_answered_as_the_first_time_after_the_master_key_was_ro
     assert differs.status_code == 422
 
 
-async def test_knowledge_that_refers_to_what_is_not_there_is_saved_and_says_so(
+async def test_a_record_with_a_missing_resource_is_saved_with_a_warning(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     await save_resource(api, user_id="li")
@@ -302,7 +302,7 @@ async def test_knowledge_that_refers_to_what_is_not_there_is_saved_and_says_so(
         ("expired", False),
     ],
 )
-async def test_a_field_that_is_wrong_is_named_and_nothing_is_stored(
+async def test_an_invalid_field_is_named_and_nothing_is_stored(
     api: httpx.AsyncClient, settings: Settings, field: str, value: object
 ) -> None:
     # As a careless client writes it: with half a surrogate pair escaped.
@@ -316,7 +316,7 @@ async def test_a_field_that_is_wrong_is_named_and_nothing_is_stored(
     assert not (settings.data_dir / "keys").exists()
 
 
-async def test_parameters_that_are_none_are_refused(api: httpx.AsyncClient) -> None:
+async def test_invalid_parameters_are_refused(api: httpx.AsyncClient) -> None:
     answers = [
         await api.post("/api/resource?upsert=maybe", json=CREDENTIAL),
         await api.post("/api/resource?user_id=li", json=CREDENTIAL),
@@ -327,7 +327,7 @@ async def test_parameters_that_are_none_are_refused(api: httpx.AsyncClient) -> N
     assert [answer.status_code for answer in answers] == [422] * 4
 
 
-async def test_no_key_no_sealed_body_and_the_rest_goes_on(tmp_path: Path) -> None:
+async def test_without_a_master_key_only_sealed_bodies_are_refused(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", owner="user:local", auth="api-key", root_key="r" * 40)
     headers = {"X-API-Key": "r" * 40}
     async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub), headers) as api:
@@ -341,7 +341,7 @@ async def test_no_key_no_sealed_body_and_the_rest_goes_on(tmp_path: Path) -> Non
     assert not (settings.data_dir / "keys" / "master.key").exists()
 
 
-async def test_a_lost_master_key_shuts_sealed_bodies_only(hub: Hub, api: httpx.AsyncClient, settings: Settings) -> None:
+async def test_a_lost_master_key_locks_only_sealed_bodies(hub: Hub, api: httpx.AsyncClient, settings: Settings) -> None:
     await save_resource(api)
     key = settings.data_dir / "keys" / "master.key"
     kept = key.read_bytes()

@@ -38,7 +38,7 @@ KINDS = ["save", "batch", "patch", "feedback", "batch_update", "undo", "delete",
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_retry_answers_the_first_answer_again_here_and_in_another_process(
+async def test_a_retry_gets_the_first_answer_in_any_process(
     api: httpx.AsyncClient, save_record: SaveRecord, open_second_server: OpenServer, kind: str
 ) -> None:
     record = await save_record("known")
@@ -78,7 +78,7 @@ async def test_the_same_key_with_another_body_is_refused(api: httpx.AsyncClient)
     assert (await api.get("/api/knowledge")).json()["count"] == 1
 
 
-async def test_the_query_belongs_to_what_was_asked(api: httpx.AsyncClient) -> None:
+async def test_a_retry_with_another_query_is_another_request(api: httpx.AsyncClient) -> None:
     line, url = b'{"id":"x","content":"imported"}', "/api/knowledge/import"
     await api.post(url, content=line, headers=KEY | LINES)
 
@@ -87,7 +87,7 @@ async def test_the_query_belongs_to_what_was_asked(api: httpx.AsyncClient) -> No
     assert refused.status_code == 422
 
 
-async def test_a_key_stands_for_one_caller_one_account_and_one_place(
+async def test_a_retry_key_belongs_to_one_caller_account_and_path(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     body = {"content": "fresh", "dedup": False}
@@ -101,7 +101,7 @@ async def test_a_key_stands_for_one_caller_one_account_and_one_place(
     assert (patched.json()["id"], other.json()["id"]) == (first, ids[0])
 
 
-async def test_ids_that_differ_behind_a_question_mark_are_two_places(api: httpx.AsyncClient) -> None:
+async def test_ids_that_differ_after_a_question_mark_have_separate_retry_keys(api: httpx.AsyncClient) -> None:
     lines = b'{"id":"a?1","content":"one"}\n{"id":"a?2","content":"two"}'
     await api.post("/api/knowledge/import", content=lines, headers=LINES)
 
@@ -110,7 +110,9 @@ async def test_ids_that_differ_behind_a_question_mark_are_two_places(api: httpx.
     assert [answer.json()["id"] for answer in answers] == ["a?1", "a?2"]
 
 
-async def test_what_wrote_nothing_keeps_no_key(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_request_that_wrote_nothing_stores_no_retry_key(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     record = await save_record("known")
     duplicate = await api.post("/api/knowledge", json={"content": "known"}, headers=KEY)
     await api.delete(f"/api/knowledge/{record['id']}")
@@ -120,7 +122,7 @@ async def test_what_wrote_nothing_keeps_no_key(api: httpx.AsyncClient, save_reco
     assert (duplicate.status_code, again.status_code) == (200, 201)
 
 
-async def test_a_refused_write_keeps_no_key(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_refused_write_stores_no_retry_key(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     path = f"/api/knowledge/{(await save_record())['id']}"
     refused = await api.patch(path, json={"content": "x", "version": 7}, headers=KEY)
 

@@ -105,7 +105,7 @@ async def test_a_record_of_content_alone_has_the_defaults(save_record: SaveRecor
 
 
 @pytest.mark.parametrize("kind", ["user_profile", "strategy", "tool", "usecase", "definition", "plan"])
-async def test_type_is_the_first_of_types_whichever_was_sent(save_record: SaveRecord, kind: str) -> None:
+async def test_type_is_the_first_of_types(save_record: SaveRecord, kind: str) -> None:
     by_type = await save_record("one", type=kind)
     by_types = await save_record("two", types=["plan", kind])
 
@@ -138,7 +138,7 @@ async def test_a_visibility_that_is_sent_is_kept(save_record: SaveRecord) -> Non
 
 
 @pytest.mark.parametrize("sent", [{"message_id": "msg-1"}, {"source": {"message_id": "msg-1"}}])
-async def test_a_message_id_stands_above_and_in_the_source(save_record: SaveRecord, sent: dict[str, Any]) -> None:
+async def test_a_message_id_is_answered_on_top_and_in_the_source(save_record: SaveRecord, sent: dict[str, Any]) -> None:
     record = await save_record(**sent)
 
     assert (record["message_id"], record["source"]["message_id"]) == ("msg-1", "msg-1")
@@ -178,9 +178,7 @@ async def test_times_are_kept_in_utc(save_record: SaveRecord, sent: str, kept: s
     assert (record["source"]["timestamp"], record["valid_from"]) == (kept, kept)
 
 
-async def test_the_same_again_answers_the_record_that_stands_there(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_saving_an_equal_record_answers_the_existing_one(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first = await save_record("等待元素出现", task="Selenium 登录", types=["tool", "plan"], scopes=["user:a", "user:b"])
 
     again = {"content": " 等待元素出现\n", "task": "ＳＥＬＥＮＩＵＭ  登录"}
@@ -197,7 +195,7 @@ async def test_the_same_again_answers_the_record_that_stands_there(
 @pytest.mark.parametrize(
     "other", [{"owner": "agent:x"}, {"scopes": ["public"]}, {"types": ["plan"]}, {"task": "another"}, {"dedup": False}]
 )
-async def test_what_differs_in_owner_scopes_types_or_text_is_no_duplicate(
+async def test_another_owner_scope_type_or_text_makes_no_duplicate(
     save_record: SaveRecord, other: dict[str, Any]
 ) -> None:
     first = await save_record()
@@ -207,7 +205,7 @@ async def test_what_differs_in_owner_scopes_types_or_text_is_no_duplicate(
     assert second["id"] != first["id"]
 
 
-async def test_a_deleted_record_and_one_of_another_account_are_no_duplicates(
+async def test_deleted_records_and_other_accounts_are_no_duplicates(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     first = await save_record()
@@ -219,7 +217,7 @@ async def test_a_deleted_record_and_one_of_another_account_are_no_duplicates(
     assert len({first["id"], elsewhere["id"], again["id"]}) == 3
 
 
-async def test_a_duplicate_that_the_caller_cannot_see_is_not_told_of(save_record: SaveRecord) -> None:
+async def test_a_hidden_duplicate_is_not_revealed(save_record: SaveRecord) -> None:
     hidden = await save_record(owner="agent:crawler", scopes=["user:chen"], agent_id="crawler")
 
     first = await save_record(owner="user:chen", scopes=["user:li"], user_id="chen")
@@ -275,7 +273,7 @@ async def test_a_batch_with_one_bad_item_names_it_and_saves_none(
     assert (await api.get("/api/knowledge")).json()["count"] == 0
 
 
-async def test_a_batch_takes_a_thousand_items_and_no_more(api: httpx.AsyncClient) -> None:
+async def test_a_batch_has_at_most_a_thousand_items(api: httpx.AsyncClient) -> None:
     items = [{"content": f"number {number}"} for number in range(1001)]
 
     refused = await api.post("/api/knowledge/batch", json={"items": items})
@@ -287,7 +285,7 @@ async def test_a_batch_takes_a_thousand_items_and_no_more(api: httpx.AsyncClient
     assert len({record["id"] for record in taken.json()["results"]}) == 1000
 
 
-async def test_saving_what_equals_a_record_with_evidence_against_it_brings_that_one_back(
+async def test_saving_an_equal_record_revives_one_that_was_voted_down(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("wait for the element")
@@ -311,7 +309,7 @@ async def test_saving_what_equals_a_record_with_evidence_against_it_brings_that_
     assert "warning" in (await api.get("/api/knowledge/search", params=found)).json()["results"][0]
 
 
-async def test_a_batch_brings_an_equal_record_back_too(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_batch_revives_an_equal_record(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record("wait for the element")
     for number in range(4):
         goal = {"session_id": f"s{number}", "goal_id": "g", "outcome": "failure", "wrong": [record["id"]]}

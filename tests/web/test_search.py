@@ -65,9 +65,7 @@ async def test_a_saved_record_is_found_at_once_here_and_in_another_process(
 
 
 @pytest.mark.parametrize("query", ["!!!", "。，、", "___", "🙂", "\u200b", "a" * 4096])
-async def test_a_query_that_says_nothing_finds_nothing(
-    api: httpx.AsyncClient, save_record: SaveRecord, query: str
-) -> None:
+async def test_an_empty_query_finds_nothing(api: httpx.AsyncClient, save_record: SaveRecord, query: str) -> None:
     await save_record("wait for the element 等待元素的出现")
 
     assert await search_contents(api, query) == []
@@ -111,7 +109,7 @@ async def test_a_question_that_shares_a_common_word_only_finds_nothing(
     assert await search_contents(api, "find the invoice", min_relevance=1) == []
 
 
-async def test_an_explanation_names_what_is_not_about_the_question(
+async def test_an_explanation_names_results_dropped_as_irrelevant(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("wait for a while")
@@ -143,9 +141,7 @@ async def test_types_and_scopes_filter_before_anything_is_ranked(
     assert sorted(await search_contents(api, **params)) == names
 
 
-async def test_so_many_are_found_as_were_asked_for_when_that_many_match(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_search_returns_top_k_results_if_enough_match(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     for number in range(120):
         scopes = ["team:web"] if number % 2 else ["team:other"]
         await save_record(f"wait number{number}", scopes=scopes, score=2 if number % 4 == 1 else 3)
@@ -169,7 +165,7 @@ async def test_a_record_is_found_while_it_is_valid(api: httpx.AsyncClient, save_
     assert sorted(await search_contents(api, as_of="3000-01-01")) == ["always", "later"]
 
 
-async def test_a_superseded_record_gives_way_to_the_newer_where_that_is_seen(
+async def test_a_superseded_record_is_hidden_if_the_newer_one_is_visible(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     old = await save_record("wait old", scopes=["public"])
@@ -184,7 +180,7 @@ async def test_a_superseded_record_gives_way_to_the_newer_where_that_is_seen(
     assert await search_contents(api) == ["old"]
 
 
-async def test_a_superseding_record_counts_from_when_it_is_valid(
+async def test_a_superseding_record_applies_from_its_start_of_validity(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     old = await save_record("wait old", valid_from="2020-01-01")
@@ -230,7 +226,7 @@ async def test_profiles_and_near_scopes_come_first_among_equals(
     assert (await search_contents(api, order="quality", **params))[:2] in (["org", "public"], ["public", "org"])
 
 
-async def test_an_explanation_says_why_each_is_there_and_what_was_left_out(
+async def test_an_explanation_names_reasons_and_dropped_records(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     kept = await save_record("wait for it", scopes=["team:web"])

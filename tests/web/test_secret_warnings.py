@@ -33,7 +33,7 @@ async def send_and_list_warnings(
         ("/api/context/nodes", {"category": "events", "content": TEXT}, "content"),
     ],
 )
-async def test_a_save_names_the_field_and_where_a_secret_belongs(
+async def test_a_save_warns_about_a_secret_with_its_field_and_a_better_place(
     api: httpx.AsyncClient, path: str, body: dict[str, Any], field: str
 ) -> None:
     (warning,) = await send_and_list_warnings(api, "POST", path, body)
@@ -43,7 +43,7 @@ async def test_a_save_names_the_field_and_where_a_secret_belongs(
     assert "secure_body" in warning["message"]
 
 
-async def test_a_change_is_looked_at_too(api: httpx.AsyncClient) -> None:
+async def test_a_change_warns_about_a_secret(api: httpx.AsyncClient) -> None:
     saved = (await api.post("/api/knowledge", json={"content": "harmless"})).json()
 
     (warning,) = await send_and_list_warnings(api, "PATCH", f"/api/knowledge/{saved['id']}", {"content": TEXT})
@@ -59,7 +59,5 @@ async def test_a_change_is_looked_at_too(api: httpx.AsyncClient) -> None:
         ("/api/resource", {"id": "site/login", "body": "see secure_body", "secure_body": TEXT}),
     ],
 )
-async def test_what_is_harmless_or_sealed_is_no_reason_to_warn(
-    api: httpx.AsyncClient, path: str, body: dict[str, Any]
-) -> None:
+async def test_harmless_or_sealed_text_gets_no_warning(api: httpx.AsyncClient, path: str, body: dict[str, Any]) -> None:
     assert await send_and_list_warnings(api, "POST", path, body) == []

@@ -49,7 +49,7 @@ async def test_a_result_says_whether_it_was_shown_to_this_session_before(
     assert await search_shown(api) == {"wait a": None, "wait b": None}
 
 
-async def test_a_goal_is_its_own_and_its_session_knows_of_all_its_goals(
+async def test_goals_have_separate_impressions_and_their_session_has_all(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     await save_record("wait a")
@@ -64,9 +64,7 @@ async def test_a_goal_is_its_own_and_its_session_knows_of_all_its_goals(
     assert await search_shown(api, goal_id="g-1") == {"wait a": True}
 
 
-async def test_unseen_gives_the_next_best_in_place_of_what_was_shown(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_unseen_returns_the_next_best_records(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     for number in range(5):
         await save_record(f"wait {number}")
 
@@ -78,7 +76,9 @@ async def test_unseen_gives_the_next_best_in_place_of_what_was_shown(
     assert len(await search_shown(api, session_id="s", top_k=2)) == 2
 
 
-async def test_an_explanation_names_what_was_left_out_as_shown(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_an_explanation_names_records_dropped_as_already_shown(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     record = await save_record("wait a")
     await search_shown(api, session_id="s")
 
@@ -88,7 +88,7 @@ async def test_an_explanation_names_what_was_left_out_as_shown(api: httpx.AsyncC
     assert answer["explanation"]["filtered"] == [{"id": record["id"], "rule": "already_shown"}]
 
 
-async def test_unseen_by_nobody_and_the_outcome_of_nothing_are_refused(api: httpx.AsyncClient) -> None:
+async def test_unseen_or_an_outcome_without_session_and_goal_is_refused(api: httpx.AsyncClient) -> None:
     search_answer = await api.get("/api/knowledge/search", params={"q": "wait", "unseen": "true"})
     outcome_answer = await api.post("/api/knowledge/outcome", json={"is_helpful": True})
 
@@ -97,7 +97,7 @@ async def test_unseen_by_nobody_and_the_outcome_of_nothing_are_refused(api: http
     assert "session_id or goal_id" in outcome_answer.text
 
 
-async def test_what_was_shown_outlives_the_process_and_another_one_knows_of_it(
+async def test_impressions_survive_a_restart_and_are_shared_by_processes(
     api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord, open_second_server: OpenServer
 ) -> None:
     await save_record("wait a")
@@ -108,7 +108,7 @@ async def test_what_was_shown_outlives_the_process_and_another_one_knows_of_it(
         assert await search_shown(second, session_id="会话 1/2", goal_id="目标:一") == {"wait a": True}
 
 
-async def test_what_is_shown_is_seen_by_its_caller_alone(
+async def test_impressions_are_visible_only_to_their_caller(
     api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
 ) -> None:
     await save_record("wait a", scopes=["public"])
@@ -125,7 +125,7 @@ async def test_what_is_shown_is_seen_by_its_caller_alone(
     assert ops[0]["results"][0]["undoable"] is False
 
 
-async def test_what_was_shown_already_is_not_written_again(
+async def test_a_repeated_impression_is_not_written_again(
     api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
 ) -> None:
     await save_record("wait a")
@@ -161,7 +161,7 @@ async def test_results_have_short_tags_in_the_order_in_which_the_goal_was_shown_
     assert (await tags_of(api, session_id="s", goal_id="other", top_k=1)).popitem()[1] == "a"
 
 
-async def test_evidence_goes_to_what_was_used_and_counts_against_what_was_passed_over_for_it(
+async def test_used_records_gain_and_skipped_records_lose_evidence(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     for name in ("one", "two", "three"):
@@ -177,9 +177,7 @@ async def test_evidence_goes_to_what_was_used_and_counts_against_what_was_passed
     assert "votes" not in await read_eval(api, below)
 
 
-async def test_what_another_search_of_the_goal_showed_was_not_passed_over(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_record_of_another_search_was_not_skipped(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first, second = await save_record("wait"), await save_record("zebra")
     goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
     await search_shown(api, **goal)
@@ -191,7 +189,7 @@ async def test_what_another_search_of_the_goal_showed_was_not_passed_over(
     assert "votes" not in await read_eval(api, first)
 
 
-async def test_nothing_said_is_weak_evidence_that_no_counter_shows(
+async def test_an_unrated_record_gets_weak_evidence_without_a_counter(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record, other = await save_record("wait a"), await save_record("zebra")
@@ -206,7 +204,7 @@ async def test_nothing_said_is_weak_evidence_that_no_counter_shows(
     assert "weak" not in await read_eval(api, other)
 
 
-async def test_a_failure_blames_only_what_was_said_to_be_wrong_or_no_help(
+async def test_a_failure_counts_only_against_records_named_wrong_or_unhelpful(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     for name in ("one", "two", "three"):
@@ -239,7 +237,7 @@ async def test_a_cause_outside_knowledge_is_no_evidence(
     assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
 
 
-async def test_nothing_that_helped_is_no_evidence_against_what_was_shown(
+async def test_success_without_used_records_counts_against_none(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("wait a")
@@ -253,7 +251,7 @@ async def test_nothing_that_helped_is_no_evidence_against_what_was_shown(
     assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
 
 
-async def test_unknown_foreign_and_repeated_names_are_answered_and_the_others_count(
+async def test_unknown_hidden_and_repeated_names_are_reported_not_counted(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("wait a", scopes=["public"])
@@ -292,7 +290,7 @@ async def test_an_outcome_that_contradicts_itself_is_refused(
     assert (answer.status_code, said in answer.text) == (422, True), answer.text
 
 
-async def test_an_outcome_that_is_told_again_counts_once_and_one_that_says_more_counts_too(
+async def test_a_repeated_outcome_counts_once_and_a_correction_counts(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("wait a")
@@ -310,7 +308,7 @@ async def test_an_outcome_that_is_told_again_counts_once_and_one_that_says_more_
     assert found["eval"]["effective"] == {"helpful": 0.0, "harmful": 1.0}
 
 
-async def test_an_outcome_is_undone_as_one_and_can_then_be_told_anew(
+async def test_an_outcome_is_undone_as_one_and_can_be_reported_again(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("wait a")
@@ -338,7 +336,7 @@ async def test_a_retried_outcome_is_answered_as_the_first(api: httpx.AsyncClient
     assert first["operation_id"] is not None
 
 
-async def test_nothing_shown_is_nothing_to_tell_and_what_is_gone_or_hidden_gets_no_evidence(
+async def test_unshown_deleted_and_hidden_records_get_no_evidence(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     nothing = await report_outcome(api, session_id="s", goal_id="g")
@@ -354,7 +352,7 @@ async def test_nothing_shown_is_nothing_to_tell_and_what_is_gone_or_hidden_gets_
     assert await count_votes(api, hidden) == (1, 0)
 
 
-async def test_what_a_search_notes_stands_in_no_restores_way(
+async def test_impressions_do_not_block_undoing_a_restore(
     api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
 ) -> None:
     await save_record("wait a")

@@ -14,9 +14,7 @@ async def list_similar(api: httpx.AsyncClient, row_id: str, **params: str) -> li
     return [(item["id"], item["similarity"]) for item in answer["similar"]]
 
 
-async def test_two_records_that_nearly_say_the_same_name_each_other(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_near_duplicates_name_each_other(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first = (await save_record(LONG))["id"]
     alone = await list_similar(api, first)
     second, other = (
@@ -30,13 +28,13 @@ async def test_two_records_that_nearly_say_the_same_name_each_other(
     assert await list_similar(api, other) == []
 
 
-async def test_a_copy_is_wholly_similar_however_short(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_short_copy_has_similarity_one(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first, second = (await save_record("pnpm!"))["id"], (await save_record("PNPM!", dedup=False))["id"]
 
     assert await list_similar(api, first) == [(second, 1.0)]
 
 
-async def test_they_are_found_again_after_a_restart_and_in_another_process(
+async def test_similar_records_are_found_after_a_restart_and_by_other_processes(
     api: httpx.AsyncClient, open_second_server: OpenServer, save_record: SaveRecord
 ) -> None:
     first, second = (await save_record(LONG))["id"], (await save_record(LONGER))["id"]
@@ -47,7 +45,7 @@ async def test_they_are_found_again_after_a_restart_and_in_another_process(
         assert [item for item, _ in await list_similar(later, third)] == [first, second]
 
 
-async def test_what_changes_goes_or_becomes_part_of_another_is_named_no_more(
+async def test_changed_deleted_and_merged_records_are_no_longer_similar(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     first, second, third = [(await save_record(LONG, dedup=False))["id"] for _ in range(3)]
@@ -65,7 +63,7 @@ async def test_what_changes_goes_or_becomes_part_of_another_is_named_no_more(
     assert await list_similar(api, fourth) == []
 
 
-async def test_only_what_the_caller_sees_is_named(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_only_visible_records_are_named_as_similar(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     shared = (await save_record(LONG, scopes=["team:web"], owner="user:li"))["id"]
     await save_record(LONGER, owner="user:wang")
     seen = (await save_record(LONGER, scopes=["team:web"], owner="user:wang"))["id"]
@@ -76,7 +74,7 @@ async def test_only_what_the_caller_sees_is_named(api: httpx.AsyncClient, save_r
 
 
 @pytest.mark.parametrize("is_asked_before", [True, False])
-async def test_what_the_caller_does_not_see_leaves_no_trace_in_the_answer(
+async def test_hidden_records_do_not_change_the_similar_list(
     api: httpx.AsyncClient, save_record: SaveRecord, is_asked_before: bool
 ) -> None:
     first = (await save_record(f"{LONG} One.", owner="user:li"))["id"]
@@ -90,9 +88,7 @@ async def test_what_the_caller_does_not_see_leaves_no_trace_in_the_answer(
     assert named == [[second], [first]]
 
 
-async def test_a_record_that_is_shown_to_the_caller_later_is_named_from_then_on(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_record_made_visible_later_is_named_as_similar(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first = (await save_record(LONG, owner="user:li"))["id"]
     second = (await save_record(LONGER, owner="user:wang"))["id"]
     named = [await list_similar(api, first, user_id="li")]
@@ -104,7 +100,7 @@ async def test_a_record_that_is_shown_to_the_caller_later_is_named_from_then_on(
     assert [len(item) for item in named] == [0, 1, 0, 1]
 
 
-async def test_lists_and_saves_do_not_carry_it(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_lists_and_saves_have_no_similar_field(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first = await save_record(LONG)
     await save_record(LONGER)
 

@@ -81,7 +81,7 @@ async def test_copies_become_one_record_with_the_evidence_on_all_of_them(
     assert (kept["resource_ids"], kept["source"]["urls"]) == (["r-1", "r-2"], ["https://pnpm.io"])
 
 
-async def test_copies_that_differ_in_case_or_indentation_become_one_that_says_both(
+async def test_copies_that_differ_in_case_or_indentation_keep_both_texts(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     first, second = await save_record("tar -c makes one"), await save_record("tar -C makes one", dedup=False)
@@ -92,7 +92,7 @@ async def test_copies_that_differ_in_case_or_indentation_become_one_that_says_bo
     assert (await read_record(api, first["id"]))["content"] == "tar -c makes one\ntar -C makes one"
 
 
-async def test_near_copies_become_one_that_says_all_that_one_of_them_said(
+async def test_near_copies_become_one_record_with_all_sentences(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     first, second = await save_record(LONG), await save_record(LONGER)
@@ -118,7 +118,7 @@ async def test_near_copies_become_one_that_says_all_that_one_of_them_said(
         ),
     ],
 )
-async def test_near_copies_that_would_say_it_twice_are_left_apart_and_named(
+async def test_near_copies_only_a_model_could_merge_stay_apart_and_are_named(
     api: httpx.AsyncClient, save_record: SaveRecord, first: str, second: str
 ) -> None:
     records = [await save_record(first), await save_record(second)]
@@ -132,7 +132,7 @@ async def test_near_copies_that_would_say_it_twice_are_left_apart_and_named(
     assert [(await read_record(api, record["id"]))["content"] for record in records] == [first, second]
 
 
-async def test_what_was_merged_is_read_by_its_id_and_is_in_no_list(
+async def test_a_merged_source_is_readable_by_id_but_not_listed(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     first, second = await save_record("one"), await save_record("ｏｎｅ", dedup=False)
@@ -171,7 +171,7 @@ async def test_no_record_is_lost_and_one_undo_brings_all_of_them_back(
     assert await list_records(api) == before
 
 
-async def test_evidence_that_came_after_it_outlives_its_undo(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_evidence_after_a_merge_survives_its_undo(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first, second = await save_record("one"), await save_record("one", dedup=False)
     await vote(api, second["id"], {"task": "before"})
     done = await slim(api)
@@ -213,7 +213,7 @@ async def test_a_preview_answers_the_same_plan_and_writes_nothing(
     ],
     ids=["resources", "characters"],
 )
-async def test_copies_that_no_one_record_can_hold_stay_apart_and_are_named(
+async def test_copies_whose_merge_would_be_invalid_stay_apart_and_are_named(
     api: httpx.AsyncClient, save_record: SaveRecord, contents: list[str], fields: list[dict[str, Any]], reason: str
 ) -> None:
     pair = [await save_record(text, dedup=False, **more) for text, more in zip(contents, fields, strict=True)]
@@ -250,9 +250,7 @@ async def test_records_of_different_owners_readers_types_or_times_stay_apart(
             assert into[name] == source[name]
 
 
-async def test_what_is_superseded_or_spoken_against_does_not_come_back_within_another(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_superseded_or_voted_down_records_are_not_merged(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     old = await save_record(LONG)
     new = await save_record("Ask the identity service for a session.", supersedes=old["id"])
     bad = await save_record(f"{LONG} Then sleep for ten seconds.")
@@ -265,9 +263,7 @@ async def test_what_is_superseded_or_spoken_against_does_not_come_back_within_an
     assert await list_ids(api) == [other["id"], bad["id"], new["id"], old["id"]]
 
 
-async def test_a_named_caller_slims_what_they_own_and_nothing_else(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_named_caller_slims_only_own_records(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     own = [await save_record("same", owner="user:li", scopes=["team:web"], dedup=False) for _ in range(2)]
     for _ in range(2):
         await save_record("same", owner="user:wang", scopes=["team:web"], dedup=False)
@@ -281,7 +277,9 @@ async def test_a_named_caller_slims_what_they_own_and_nothing_else(
     assert job.status_code == 403
 
 
-async def test_evidence_on_what_was_merged_goes_where_it_went(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_evidence_on_a_merged_source_goes_to_the_merged_record(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     first, second = await save_record("one"), await save_record("one", dedup=False)
     await slim(api)
 
@@ -295,9 +293,7 @@ async def test_evidence_on_what_was_merged_goes_where_it_went(api: httpx.AsyncCl
     assert (await read_record(api, second["id"]))["eval"]["helpful"] == 1
 
 
-async def test_what_was_merged_is_not_edited_and_can_be_deleted(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_merged_source_cannot_be_edited_but_deleted(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first, second = await save_record("one"), await save_record("one", dedup=False)
     done = await slim(api)
 
@@ -313,7 +309,7 @@ async def test_what_was_merged_is_not_edited_and_can_be_deleted(
 
 @pytest.mark.parametrize("second_wait", ["true", "false"])
 @pytest.mark.parametrize("first_wait", ["true", "false"])
-async def test_a_retry_is_one_operation_whether_it_is_waited_for_or_not(
+async def test_a_retried_slimming_is_one_operation(
     api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord, first_wait: str, second_wait: str
 ) -> None:
     for _ in range(2):
@@ -335,7 +331,7 @@ async def test_a_retry_is_one_operation_whether_it_is_waited_for_or_not(
     assert "another body" in str(refused.problem)
 
 
-async def test_it_runs_in_the_background_with_progress_and_is_the_only_one(
+async def test_slimming_runs_as_a_single_job_with_progress(
     api: httpx.AsyncClient, hub: Hub, save_record: SaveRecord
 ) -> None:
     for number in range(6):
@@ -370,7 +366,7 @@ async def test_a_cancelled_slimming_has_written_all_or_nothing(
     assert (await slim(api))["records_after"] == 1
 
 
-async def test_a_restart_keeps_what_was_merged_merged(
+async def test_merged_records_stay_merged_after_a_restart(
     api: httpx.AsyncClient, open_second_server: OpenServer, save_record: SaveRecord
 ) -> None:
     first, second = await save_record("one"), await save_record("one", dedup=False)
@@ -383,9 +379,7 @@ async def test_a_restart_keeps_what_was_merged_merged(
         assert (await slim(later))["merged"] == []
 
 
-async def test_erasing_names_the_record_that_the_text_went_into(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_erasing_a_source_names_the_merged_record(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first, second = await save_record(LONG), await save_record(LONGER)
     await slim(api)
 
@@ -396,7 +390,7 @@ async def test_erasing_names_the_record_that_the_text_went_into(
     assert "login-2" in (await read_record(api, first["id"]))["content"]
 
 
-async def test_what_was_merged_can_be_superseded_by_its_id(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_merged_source_can_be_superseded_by_its_id(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     first, second = await save_record("one"), await save_record("one", dedup=False)
     await slim(api)
 
@@ -407,7 +401,7 @@ async def test_what_was_merged_can_be_superseded_by_its_id(api: httpx.AsyncClien
 
 
 @pytest.mark.parametrize("named", [0, 1], ids=["what stayed", "what was merged"])
-async def test_its_undo_leaves_alone_what_superseded_the_whole_since(
+async def test_undoing_a_merge_keeps_a_later_superseding_record(
     api: httpx.AsyncClient, save_record: SaveRecord, named: int
 ) -> None:
     pair = [(await save_record(text, dedup=False))["id"] for text in (LONG, LONGER)]
@@ -422,7 +416,7 @@ async def test_its_undo_leaves_alone_what_superseded_the_whole_since(
 
 
 @pytest.mark.parametrize("superseded", [0, 1], ids=["what stayed", "what was merged"])
-async def test_its_redo_hides_no_record_behind_one_that_was_superseded_since(
+async def test_redoing_a_merge_is_refused_if_a_source_was_superseded(
     api: httpx.AsyncClient, save_record: SaveRecord, superseded: int
 ) -> None:
     ids = [(await save_record(text, dedup=False))["id"] for text in (LONG, LONGER)]

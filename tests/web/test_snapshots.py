@@ -85,9 +85,7 @@ async def test_a_damaged_snapshot_is_422_naming_the_member_and_changes_nothing(
     assert (await api.get(SNAPSHOTS)).json()["count"] == 1
 
 
-async def test_a_restore_that_something_was_written_after_is_not_undone(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_restore_followed_by_a_write_cannot_be_undone(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     await save_record("as it was")
     snapshot = await take_snapshot(api)
     await save_record("written since")
@@ -105,7 +103,7 @@ async def test_a_restore_that_something_was_written_after_is_not_undone(
     assert await list_contents(api) == {"as it was", "written since"}
 
 
-async def test_long_work_is_a_job_that_tells_what_it_did(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_long_restore_is_a_job_with_a_result(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     await save_record("as it was")
     started = await api.post(SNAPSHOTS, params={"wait": "false"})
     snapshot = await wait_for_result(api, started)
@@ -130,9 +128,7 @@ async def wait_for_result(api: httpx.AsyncClient, started: httpx.Response) -> di
         await asyncio.sleep(0.01)
 
 
-async def test_a_retry_of_a_restore_answers_the_first_answer_again(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_a_retried_restore_gets_the_first_answer(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     await save_record("as it was")
     snapshot = await take_snapshot(api)
     await save_record("written since")
@@ -145,7 +141,7 @@ async def test_a_retry_of_a_restore_answers_the_first_answer_again(
     assert first.json()["removed"] == 1
 
 
-async def test_a_retry_of_a_restore_that_runs_gets_that_job(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_retry_of_a_running_restore_gets_its_job(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     await save_record("as it was")
     snapshot = await take_snapshot(api)
     await save_record("written since")
@@ -169,5 +165,5 @@ async def test_a_retry_of_a_restore_that_runs_gets_that_job(api: httpx.AsyncClie
         ("POST", f"{SNAPSHOTS}/20200101T000000Z/restore"),
     ],
 )
-async def test_who_names_themselves_may_not_touch_snapshots(api: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_named_callers_may_not_use_snapshots(api: httpx.AsyncClient, method: str, path: str) -> None:
     assert (await api.request(method, path, params={"user_id": "li"})).status_code == 403

@@ -34,9 +34,7 @@ async def test_the_texts_of_all_results_together_keep_to_the_budget(
     assert (len(answer["results"]) == 8) == (budget == 100_000)
 
 
-async def test_the_best_records_are_kept_whole_whoever_is_shown_first(
-    api: httpx.AsyncClient, save_record: SaveRecord
-) -> None:
+async def test_the_best_records_are_kept_whole_in_any_order(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     await save_record("wait " + "mine " * 20, user_id="li", score=3)
     await save_record("team " * 20, task="wait", scopes=["team:web"], owner="user:chen")
 
@@ -46,7 +44,9 @@ async def test_the_best_records_are_kept_whole_whoever_is_shown_first(
     assert [result["truncated"] for result in answer["results"]] == [False]
 
 
-async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
+async def test_a_record_over_the_budget_is_replaced_by_the_next(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
     await save_record("wait wait wait")
     long = await save_record("wait wait " + "long " * 200)
     await save_record("wait at last")
@@ -57,7 +57,7 @@ async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncC
     assert answer["explanation"]["filtered"] == [{"id": long["id"], "rule": "over_budget"}]
 
 
-async def test_the_best_record_is_cut_where_it_alone_is_too_long(
+async def test_the_best_record_is_cut_if_it_alone_exceeds_the_budget(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     record = await save_record("wait " + "等待元素的出现。" * 100, task="登录网站")
@@ -81,7 +81,7 @@ async def test_without_a_budget_nothing_is_counted_or_cut(api: httpx.AsyncClient
 
 
 @pytest.mark.parametrize("budget", [0, -1, "many", 10**12])
-async def test_a_budget_that_is_none_is_refused(api: httpx.AsyncClient, budget: int | str) -> None:
+async def test_an_invalid_budget_is_refused(api: httpx.AsyncClient, budget: int | str) -> None:
     answer = await api.get("/api/knowledge/search", params={"q": "wait", "budget_tokens": budget})
 
     assert answer.status_code == 422

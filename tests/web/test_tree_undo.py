@@ -15,7 +15,7 @@ async def create(api: httpx.AsyncClient, path: str, **body: object) -> dict[str,
     return row
 
 
-async def test_who_deletes_a_keyword_undoes_it_and_is_told_of_no_hidden_link(api: httpx.AsyncClient) -> None:
+async def test_undoing_a_deletion_does_not_reveal_hidden_links(api: httpx.AsyncClient) -> None:
     keyword = await create(api, KEYWORDS, name="T3", user_id="alice")
     info = await create(
         api, INFOS, content="bob's own", scopes=["user:owner"], user_id="bob", keyword_ids=[keyword["id"]]
@@ -34,7 +34,7 @@ async def test_who_deletes_a_keyword_undoes_it_and_is_told_of_no_hidden_link(api
     assert [row["id"] for row in linked.json()["results"]] == [keyword["id"]]
 
 
-async def test_what_was_hidden_is_hidden_with_all_its_operations(api: httpx.AsyncClient) -> None:
+async def test_the_operations_of_a_hidden_row_are_hidden(api: httpx.AsyncClient) -> None:
     info = await create(api, INFOS, content="SECRET1", user_id="bob")
     await api.patch(f"{INFOS}/{info['id']}", json={"scopes": ["user:owner"], "user_id": "bob"})
 
@@ -45,7 +45,7 @@ async def test_what_was_hidden_is_hidden_with_all_its_operations(api: httpx.Asyn
     assert listed.json()["results"] == []
 
 
-async def test_a_chain_of_two_thousand_comes_back_without_walking_it_for_each(api: httpx.AsyncClient) -> None:
+async def test_undo_of_a_chain_of_two_thousand_keywords_is_not_quadratic(api: httpx.AsyncClient) -> None:
     items = [{"name": f"level {number}", "ref": str(number)} for number in range(1000)]
     for number, item in enumerate(items[1:]):
         item["parent_ref"] = str(number)
@@ -62,9 +62,7 @@ async def test_a_chain_of_two_thousand_comes_back_without_walking_it_for_each(ap
 
 
 @pytest.mark.parametrize("end", ["merged away", "deleted"])
-async def test_a_merge_is_not_undone_while_its_target_is_gone_and_then_exactly(
-    api: httpx.AsyncClient, end: str
-) -> None:
+async def test_a_merge_cannot_be_undone_while_its_target_is_deleted(api: httpx.AsyncClient, end: str) -> None:
     source, target, other = [await create(api, KEYWORDS, name=name) for name in ("ma", "mb", "mc")]
     merge = (await api.post(f"{KEYWORDS}/{source['id']}/merge", json={"into": target["id"]})).json()["operation_id"]
     gone = (
@@ -84,7 +82,7 @@ async def test_a_merge_is_not_undone_while_its_target_is_gone_and_then_exactly(
         assert (found["status"], found["node"]["id"]) == ("matched", row["id"])
 
 
-async def test_what_was_put_into_a_place_of_metadata_since_stands_in_the_way(api: httpx.AsyncClient) -> None:
+async def test_a_later_change_of_the_same_metadata_key_blocks_an_undo(api: httpx.AsyncClient) -> None:
     keyword = await create(api, KEYWORDS, name="u", metadata={"a": 1})
     path = f"{KEYWORDS}/{keyword['id']}"
     first = (await api.patch(path, json={"metadata": {"a": {"x": 1}}, "version": 1})).json()["operation_id"]
@@ -98,9 +96,7 @@ async def test_what_was_put_into_a_place_of_metadata_since_stands_in_the_way(api
 
 
 @pytest.mark.parametrize("weaker_first", [True, False])
-async def test_of_two_links_of_an_info_that_undo_moves_to_one_keyword_the_stronger_is_kept(
-    api: httpx.AsyncClient, weaker_first: bool
-) -> None:
+async def test_undo_keeps_the_stronger_of_two_links_to_one_keyword(api: httpx.AsyncClient, weaker_first: bool) -> None:
     items = [{"name": "first"}, {"name": "second"}]
     batch = (await api.post(f"{KEYWORDS}/batch", json={"items": items})).json()
     weak, strong = [row["id"] for row in batch["results"]][:: 1 if weaker_first else -1]

@@ -39,7 +39,7 @@ async def open_bait() -> AsyncIterator[Bait]:
         yield bait
 
 
-async def test_the_bait_notices_who_calls_it() -> None:
+async def test_the_bait_counts_calls() -> None:
     async with open_bait() as bait, httpx.AsyncClient() as client:
         with pytest.raises(httpx.HTTPError):
             await client.get(bait.url)
@@ -47,7 +47,7 @@ async def test_the_bait_notices_who_calls_it() -> None:
     assert bait.calls == 1
 
 
-async def test_no_address_that_is_stored_or_asked_is_ever_fetched(settings: Settings) -> None:
+async def test_urls_in_stored_text_and_queries_are_never_fetched(settings: Settings) -> None:
     model = ObeyingChat()
     async with (
         open_bait() as bait,
@@ -93,7 +93,7 @@ async def ask(api: httpx.AsyncClient, url: str, order: str) -> None:
     assert {answer.status_code for answer in sent} <= {200, 201}, [answer.text for answer in sent]
 
 
-async def test_a_host_header_leads_nowhere(app: FastAPI, hub: Hub) -> None:
+async def test_a_host_header_is_never_fetched(app: FastAPI, hub: Hub) -> None:
     async with open_bait() as bait, client_of(app, {"X-Forwarded-Host": bait.url.split("/")[2]}) as api:
         saved = await api.post("/api/knowledge", json={"content": "one"})
 

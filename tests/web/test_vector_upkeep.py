@@ -51,7 +51,7 @@ async def test_calls_and_failures_are_counted(
     }
 
 
-async def test_what_is_left_alone_is_named_and_writes_are_taken(
+async def test_a_paused_embedder_is_reported_and_writes_still_work(
     api: httpx.AsyncClient, embedder: HashingEmbedder, reranker: ScriptedReranker
 ) -> None:
     before = (await api.get("/ready")).json()["degraded"]
@@ -63,7 +63,7 @@ async def test_what_is_left_alone_is_named_and_writes_are_taken(
     assert (ready.status_code, ready.json()["degraded"]) == (200, ["embedder", "reranker"])
 
 
-async def test_without_them_nothing_is_said_of_them(settings: Settings) -> None:
+async def test_without_embedder_and_reranker_there_are_no_metrics(settings: Settings) -> None:
     async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
         assert (hub.embedder, hub.reranker) == (None, None)
         assert await read_vector_metrics(api) == {}

@@ -20,7 +20,7 @@ async def save(api: httpx.AsyncClient, **fields: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_a_vote_on_what_was_hidden_since_shows_and_undoes_nothing(api: httpx.AsyncClient, dry_run: bool) -> None:
+async def test_a_vote_on_a_record_hidden_later_shows_and_undoes_nothing(api: httpx.AsyncClient, dry_run: bool) -> None:
     record = await save(api, user_id="li", content="open", scopes=["public"])
     path = f"/api/knowledge/{record['id']}"
     vote = (await api.put(path, json={"user_id": "wang", "add_helpful_case": {}})).json()
@@ -34,7 +34,7 @@ async def test_a_vote_on_what_was_hidden_since_shows_and_undoes_nothing(api: htt
     assert (await api.get(path, params={"user_id": "li"})).json()["eval"]["helpful"] == 2
 
 
-async def test_an_undo_names_only_the_referring_records_that_the_caller_sees(api: httpx.AsyncClient) -> None:
+async def test_a_refused_undo_names_only_visible_referrers(api: httpx.AsyncClient) -> None:
     old = await save(api, user_id="li", agent_id="bot", content="old", owner="agent:bot", scopes=["public"])
     hidden = await save(api, content="hidden", owner="user:zhao", supersedes=old["id"])
 
@@ -44,7 +44,7 @@ async def test_an_undo_names_only_the_referring_records_that_the_caller_sees(api
     assert answer.status_code == 200
 
 
-async def test_an_undo_that_would_leave_a_record_that_says_nothing_is_refused(api: httpx.AsyncClient) -> None:
+async def test_an_undo_that_would_leave_an_empty_record_is_refused(api: httpx.AsyncClient) -> None:
     record = await save(api, task="said here")
     path = f"/api/knowledge/{record['id']}"
     moved = (await api.patch(path, json={"content": "said there"})).json()
@@ -68,7 +68,7 @@ async def test_a_body_of_a_delete_names_the_caller_and_the_version(api: httpx.As
     assert [answer.status_code for answer in (theirs, stale, unknown, mine)] == [404, 409, 422, 200]
 
 
-async def test_upkeep_is_not_for_named_callers_and_stays_within_its_account(api: httpx.AsyncClient) -> None:
+async def test_maintenance_is_refused_to_named_callers_and_stays_in_its_account(api: httpx.AsyncClient) -> None:
     await save(api, content="one")
 
     named = await api.post("/api/maintenance/reindex", params={"user_id": "wang"})
@@ -80,7 +80,7 @@ async def test_upkeep_is_not_for_named_callers_and_stays_within_its_account(api:
     assert with_body.status_code == 422
 
 
-async def test_who_names_only_a_project_finds_what_it_saves(api: httpx.AsyncClient) -> None:
+async def test_a_caller_with_only_a_project_finds_its_records(api: httpx.AsyncClient) -> None:
     record = await save(api, project_id="atlas", content="for the project")
 
     again = await api.post("/api/knowledge", json={"project_id": "atlas", "content": "for the project"})
@@ -107,7 +107,7 @@ async def test_an_id_of_200_characters_owns_lists_and_is_imported_again(api: htt
     assert imported.json()["replaced"] == 1
 
 
-async def test_before_a_record_was_replaced_only_the_old_one_stands(api: httpx.AsyncClient) -> None:
+async def test_before_a_replacement_is_valid_only_the_old_record_is_found(api: httpx.AsyncClient) -> None:
     old = await save(api, content="limit is 100", valid_from="2020-01-01")
     new = await save(api, content="limit is 500", supersedes=old["id"])
 

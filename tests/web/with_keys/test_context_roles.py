@@ -88,7 +88,7 @@ async def test_the_root_key_commits_for_whom_it_names(api: httpx.AsyncClient) ->
     assert told.json()["archive"]["archive_uri"] == "ctx://acme/users/li/sessions/s-1"
 
 
-async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:
+async def test_accounts_are_isolated(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:
     other = key_headers(text_of(await issue_key(hub, KeyHolder("li"), account="acme")))
 
     hidden = await api.get(NODES, params={"uri": SESSION}, headers=other)
