@@ -58,6 +58,7 @@ class HubServer:
             "knowhub",
             version=version("knowhub"),
             instructions=_INSTRUCTIONS,
+            get_tool_input_schema=_find_headers,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -144,6 +145,10 @@ class HubServer:
         return types.GetPromptResult(
             description=description, messages=[types.PromptMessage(role="user", content=content)]
         )
+
+
+def _find_headers(_tool: str) -> None:
+    """Say that no argument of a tool is sent as a header too: else the library would list all tools for each call."""
 
 
 def _describe(tool: "McpTool") -> types.Tool:
