@@ -1,7 +1,7 @@
 """MCP at /mcp: tools, resources and prompts for the caller of the request, and clear errors for the rest."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +15,14 @@ from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.keys import issue_key_text, key_headers, make_keyed_settings
 from tests.web.conftest import client_of
+from tests.web.mcp_api import HEADERS, McpApi
 
 pytestmark = pytest.mark.anyio
 
-HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
 CORE = ["recall", "read", "save", "remember", "feedback", "undo"]
-
-
-class McpApi:
-    """Sends JSON-RPC to an app."""
-
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self.http = http
-
-    async def request(self, method: str, params: Mapping[str, Any] | None = None, query: str = "") -> dict[str, Any]:
-        """Return the JSON-RPC answer."""
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
-        response = await self.http.post(f"/mcp{query}", json=body, headers=HEADERS)
-        assert response.status_code == 200, response.text
-        answer: dict[str, Any] = response.json()
-        return answer
-
-    async def call(self, tool: str, address: str = "", /, **arguments: Any) -> tuple[str, dict[str, Any]]:  # noqa: ANN401 -- JSON
-        """Call a tool that must succeed; return its text and its data."""
-        result = (await self.request("tools/call", {"name": tool, "arguments": arguments}, address))["result"]
-        assert not result.get("isError"), result
-        return result["content"][0]["text"], result["structuredContent"]
-
-    async def refused(self, tool: str, address: str = "", /, **arguments: Any) -> str:  # noqa: ANN401 -- JSON
-        """Call a tool that must fail; return its text."""
-        result = (await self.request("tools/call", {"name": tool, "arguments": arguments}, address))["result"]
-        assert result["isError"], result
-        text: str = result["content"][0]["text"]
-        return text
+DATA = Path(__file__).parents[1] / "data" / "hosts"
+FRAMES: dict[str, list[dict[str, Any]]] = json.loads((DATA / "mcp_frames.json").read_text("utf-8"))
+"""What Claude Code 2.1.197 and Codex 0.169.0 sent to `/mcp` in a session, and how each was answered."""
 
 
 @pytest.fixture
@@ -161,6 +136,28 @@ async def test_the_role_of_a_key_decides_about_reads_and_writes(keyed_hub: tuple
         assert "read" in await McpApi(reader).refused("save", content="x")
 
 
+@pytest.mark.parametrize("host", sorted(FRAMES))
+async def test_the_recorded_session_of_a_host_is_answered(mcp: McpApi, host: str) -> None:
+    said = "Remember that I prefer tabs over spaces."
+    await mcp.call("remember", "?user=li", messages=[{"role": "user", "content": said}], session_id="before")
+
+    answers: dict[str, dict[str, Any]] = {}
+    for frame in FRAMES[host]:
+        answered = await mcp.http.request(frame["method"], frame["path"], headers=frame["headers"], json=frame["body"])
+        assert answered.status_code == frame["status"], (frame, answered.text)
+        if answered.status_code == 200:
+            answer = answered.json()
+            assert answer["id"] == frame["body"]["id"]
+            answers[frame["body"]["method"]] = answer["result"]
+
+    sent = {frame["body"]["method"]: frame["body"] for frame in FRAMES[host] if frame["body"]}
+    assert answers["initialize"]["protocolVersion"] == sent["initialize"]["params"]["protocolVersion"]
+    assert [tool["name"] for tool in answers["tools/list"]["tools"]] == CORE
+    recalled = answers["tools/call"]
+    assert not recalled.get("isError")
+    assert said in recalled["content"][0]["text"]
+
+
 async def test_resources_and_prompts(mcp: McpApi) -> None:
     _, saved = await mcp.call("save", content="Answers in English, please.", type="user_profile")
     await mcp.call("remember", messages=[{"role": "user", "content": "Remember that I prefer tabs."}])
@@ -220,5 +217,9 @@ async def test_a_setting_selects_the_tools(settings: Settings, hub: Hub) -> None
         tools = (await McpApi(api).request("tools/list"))["result"]["tools"]
 
     assert [tool["name"] for tool in tools] == [*CORE, "profile"]
+    async with client_of(create_app(settings.model_copy(update={"mcp_tools": "all"}), hub)) as api:
+        every = (await McpApi(api).request("tools/list"))["result"]["tools"]
+    assert {tool["name"] for tool in tools} <= {tool["name"] for tool in every}
+    assert len(json.dumps(every)) / 4 <= 4_000
     with pytest.raises(InvalidInput, match="nope: no such tool"):
         create_app(settings.model_copy(update={"mcp_tools": "core,nope"}), hub)

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.context.model import Level
 from knowhub.conversations.messages import Message
 from knowhub.core.errors import NotFound
+from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
@@ -34,6 +35,7 @@ def _check_not_empty(text: str) -> str:
 
 _Name = Annotated[Label, AfterValidator(_check_not_empty)]
 _Content = Annotated[Text, AfterValidator(_check_not_empty)]
+_Question = Annotated[Text, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(_check_not_empty)]
 
 
 class Arguments(BaseModel):
@@ -43,7 +45,7 @@ class Arguments(BaseModel):
 
 
 class RecallArguments(Arguments):
-    query: _Content = Field(description="What you want to know or do.")
+    query: _Question = Field(description="What you want to know or do.")
     limit: int = Field(default=8, ge=1, le=50)
 
 
