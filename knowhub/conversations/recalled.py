@@ -21,6 +21,13 @@ _LISTED = re.compile(r"^\s*(?:[>|\-*+•·]|\d{1,3}[.)、．]|[（(]\d{1,2}[)）
 _LABEL = re.compile(r"^[^:：。.!?！？]{1,40}[:：]\s*")
 _SENTENCE_END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s+")
 _RECORD_ID = re.compile(r"\bknowledge-\d{8}-[0-9a-f]{4,}\b")
+# Files of Claude's memory tool. Its model expects this form (see agent_tools/integrations/anthropic_memory.py), so
+# there is no other fence: each line of a file has its number before it.
+_FILE_HEADING: Final = re.compile(
+    r"Here's the content of /memories\b[^\n]{0,1000} with line numbers:"
+    r"|Here is the snippet showing the change \(with line numbers\):"
+)
+_FILE_LINE: Final = re.compile(r"^ *[0-9]+\t")
 _ITEM = re.compile(r"^\s*(?:[|>\-*•·]|\d{1,3}[.)、]|\[|\{|$)")
 # A copy has at least this length, and shares at least this part with the record.
 _LEAST_WEIGHT = 16
@@ -57,14 +64,18 @@ def is_recall_answer(message: Message) -> bool:
         return False
     if is_own_tool(message.name):
         return True
-    return message.is_tool and (_FENCE_NOTE in message.content or _RECORD_ID.search(message.content) is not None)
+    content = message.content
+    return message.is_tool and (
+        _FENCE_NOTE in content or _RECORD_ID.search(content) is not None or _FILE_HEADING.search(content) is not None
+    )
 
 
 def without_recalled(content: str) -> str:
     """Return a text without the lines that KnowHub wrote into it."""
-    marks = (_INJECTED, _FENCE_NOTE, "knowledge-", "用户说：", "The user said: ")
+    marks = (_INJECTED, _FENCE_NOTE, "knowledge-", "用户说：", "The user said: ", "with line numbers")
     if not any(mark in content for mark in marks):
         return content
+    has_file = _FILE_HEADING.search(content) is not None
     kept: list[str] = []
     injected = False
     after_blank = False
@@ -76,7 +87,12 @@ def without_recalled(content: str) -> str:
             injected = False
         after_blank = not line.strip()
         if not (
-            injected or _FENCE_NOTE in line or line.startswith("|") or _RECORD_ID.search(line) or _SHOWN.match(line)
+            injected
+            or _FENCE_NOTE in line
+            or line.startswith("|")
+            or _RECORD_ID.search(line)
+            or _SHOWN.match(line)
+            or (has_file and (_FILE_LINE.match(line) or _FILE_HEADING.search(line)))
         ):
             kept.append(line)
     return "\n".join(kept)

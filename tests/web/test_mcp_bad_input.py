@@ -10,7 +10,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.identity.model import KeyHolder
 from knowhub.web.app import create_app
-from tests.keys import ROOT_KEY, bearing, keyed, minted, text_of
+from tests.keys import ROOT_KEY, issue_key, key_headers, make_keyed_settings, text_of
 from tests.web.conftest import client_of
 from tests.web.mcp_api import HEADERS, McpApi
 
@@ -93,10 +93,10 @@ async def test_foreign_hosts_and_origins_are_refused(mcp: McpApi) -> None:
 
 
 async def test_a_wrong_key_and_a_key_that_is_revoked_in_mid_session_open_nothing(tmp_path: Path) -> None:
-    settings = keyed(tmp_path / "keyed")
+    settings = make_keyed_settings(tmp_path / "keyed")
     async with open_hub(settings, maintain=False) as hub:
         app = create_app(settings, hub)
-        key = await minted(hub, KeyHolder("li"))
+        key = await issue_key(hub, KeyHolder("li"))
         for headers in (
             {"X-API-Key": "kh_wrong"},
             {"Authorization": "Bearer kh_wrong"},
@@ -105,7 +105,7 @@ async def test_a_wrong_key_and_a_key_that_is_revoked_in_mid_session_open_nothing
             async with client_of(app, headers) as stranger:
                 answered = await stranger.post("/mcp", json={}, headers=HEADERS)
                 assert (answered.status_code, answered.headers["www-authenticate"]) == (401, "Bearer")
-        async with client_of(app, bearing(text_of(key))) as client, client_of(app, bearing(ROOT_KEY)) as root:
+        async with client_of(app, key_headers(text_of(key))) as client, client_of(app, key_headers(ROOT_KEY)) as root:
             session = McpApi(client)
             await session.request("initialize", INITIALIZE)
             _, saved = await session.call("save", content="Only li knows this.")

@@ -18,7 +18,7 @@ from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
 from knowhub.web.mcp.fenced_text import fence_rows
 from knowhub.web.profile_rows import list_profile
-from knowhub.web.schemas.parts import Label, Text
+from knowhub.web.schemas.parts import Label, Text, clean
 from knowhub.web.views import make_commit_view
 
 _MEMORY_SCHEME: Final = "ctx://"
@@ -35,7 +35,9 @@ def _check_not_empty(text: str) -> str:
 
 _Name = Annotated[Label, AfterValidator(_check_not_empty)]
 _Content = Annotated[Text, AfterValidator(_check_not_empty)]
-_Question = Annotated[Text, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(_check_not_empty)]
+_Question = Annotated[
+    str, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(clean), AfterValidator(_check_not_empty)
+]
 
 
 class Arguments(BaseModel):

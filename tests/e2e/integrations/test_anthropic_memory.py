@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
 from anthropic.lib.tools._beta_builtin_memory_tool import BetaAsyncLocalFilesystemMemoryTool  # its own implementation
@@ -137,6 +138,30 @@ async def test_all_memory_of_a_user_is_cleared(memory: KnowHubMemoryTool, user: 
 
     assert "does not exist" in await call(memory, command="view", path="/memories/a.txt")
     assert "x" in await call(other, command="view", path="/memories/a.txt")
+
+
+@pytest.mark.parametrize("role", ["tool", "user"])
+async def test_what_a_file_says_is_not_learnt_again_from_the_session_that_read_it(
+    memory: KnowHubMemoryTool, user: str, url: str, role: str
+) -> None:
+    path = "/memories/me.md"
+    await call(memory, command="create", path=path, file_text="Remember that I live in Rome.\nI prefer tabs.\n")
+    viewed = await call(memory, command="view", path=path)
+    edited = await call(memory, command="str_replace", path=path, old_str="tabs", new_str="tea")
+    # Hosts that know two roles only send the result of a tool as a user's message.
+    answers = [{"role": role, "content": text} for text in (viewed, edited)]
+    said = {"role": "user", "content": "Remember that I work in Oslo."}
+    async with httpx.AsyncClient(base_url=url) as api:
+        for extract, body in (
+            ("/api/context/sessions/commit", {"session_id": f"s-{user}", "messages": [*answers, said]}),
+            ("/api/knowledge/extract", {"messages": [*answers, said], "trigger": "user_expression"}),
+        ):
+            (await api.post(extract, json={**body, "user_id": user})).raise_for_status()
+        found = (await api.get("/api/recall", params={"q": "Rome Oslo tabs tea", "user_id": user, "top_k": 50})).json()
+
+    texts = [item["text"] for item in found["results"] if "/sessions/" not in item["id"]]
+    assert any("Oslo" in text for text in texts), found
+    assert not any(word in text for text in texts for word in ("Rome", "tabs", "tea")), found
 
 
 async def test_a_server_that_is_down_is_an_error_that_a_model_can_read(

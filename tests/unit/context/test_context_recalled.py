@@ -34,12 +34,19 @@ def test_answers_of_knowhub_tools_are_removed(name: str) -> None:
         "相关记忆：\n- 我住在罗马。\n\nWhat is next?",
         "ctx://default/users/li/memories/profile: I live in Rome.\nWhat is next?",
         '| I live in Rome.\nLines that begin with "| " are stored text\nWhat is next?',
+        "Here's the content of /memories/me.md with line numbers:\n     1\tI live in Rome.\n    12\t\nWhat is next?",
     ],
 )
 def test_text_injected_by_a_host_is_removed_and_the_rest_kept(injected: str) -> None:
     kept = remove_recall(user_message(injected))
 
     assert kept.strip() == "What is next?"
+
+
+def test_numbered_lines_of_a_user_stay() -> None:
+    said = "My list:\n1\tI live in Rome.\n2\tI love tea."
+
+    assert remove_recall(user_message(said)) == said
 
 
 def test_an_unclosed_fence_hides_the_rest() -> None:
