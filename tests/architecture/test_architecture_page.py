@@ -50,7 +50,7 @@ def test_the_layers_are_those_of_the_import_contract() -> None:
     assert shown_layers(PAGE.read_text(encoding="utf-8")) == contract_layers()
 
 
-def test_a_folder_or_layer_that_is_missing_is_found() -> None:
+def test_a_missing_folder_or_layer_is_reported() -> None:
     page = "| `knowhub/core/` | x |\n\n`knowhub/web/`\n\n```\ncli > stores | search\n  > core\n```\n"
 
     assert set(FOLDER.findall(table_of(page))) == {"knowhub/core/"}

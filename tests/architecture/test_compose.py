@@ -37,7 +37,7 @@ def test_no_key_is_written_down() -> None:
     assert {name: value for name, value in environment.items() if "KEY" in name and value is not None} == {}
 
 
-def test_data_lies_in_a_named_volume() -> None:
+def test_data_is_in_a_named_volume() -> None:
     service = COMPOSE["services"]["knowhub"]
     mounts = dict(reversed(mount.split(":")) for mount in service["volumes"])
 
@@ -68,7 +68,7 @@ def test_health_is_asked_of_the_server_in_the_same_words_by_both() -> None:
     assert json.loads(instruction.partition(" CMD ")[2]) == in_compose[1:]
 
 
-def test_the_last_stage_ends_up_as_a_user_who_is_not_root() -> None:
+def test_the_last_stage_runs_as_a_user_other_than_root() -> None:
     last_stage = DOCKERFILE[max(n for n, line in enumerate(DOCKERFILE) if line.startswith("FROM ")) :]
     users = [line.split()[1] for line in last_stage if line.startswith("USER ")]
 

@@ -245,19 +245,19 @@ def test_every_field_and_parameter_of_the_keyword_tree_is_named_beside_its_route
         assert list(missing_fields(page, own)) == [], shape.__name__
 
 
-def test_every_fault_names_its_test() -> None:
+def test_every_documented_fault_names_a_test() -> None:
     assert list(untested_faults(page_at(ROOT / "docs" / "explanation" / "durability.md"))) == []
 
 
 @pytest.mark.parametrize("check", [dangling_citations, missing_paths, broken_links], ids=lambda check: check.__name__)
-def test_what_is_named_is_there(check: Callable[[Page], Iterator[str]]) -> None:
+def test_every_citation_and_path_resolves(check: Callable[[Page], Iterator[str]]) -> None:
     all_pages = pages()
 
     assert len(all_pages) > 10
     assert [wrong for page in all_pages for wrong in check(page)] == []
 
 
-def test_no_page_of_the_docs_is_out_of_reach_of_the_readme() -> None:
+def test_every_page_is_linked_from_the_readme() -> None:
     linked = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(page_at(ROOT / "README.md").text)}
 
     assert [
@@ -272,7 +272,7 @@ def sample(text: str) -> Page:
     return Page(REFERENCE / "sample.md", text)
 
 
-def test_a_setting_that_is_missing_or_made_up_is_found() -> None:
+def test_a_missing_or_invented_setting_is_reported() -> None:
     page = sample("### KNOWHUB_HOST\n\n### KNOWHUB_MADE_UP\n\nKNOWHUB_PORT is only named.\n")
 
     assert list(wrong_settings(page, {"KNOWHUB_HOST", "KNOWHUB_PORT"})) == [
@@ -281,7 +281,7 @@ def test_a_setting_that_is_missing_or_made_up_is_found() -> None:
     ]
 
 
-def test_a_route_that_is_missing_or_made_up_is_found() -> None:
+def test_a_missing_or_invented_route_is_reported() -> None:
     page = sample("### GET /health\n\n### POST /made/up\n\n```\n### GET /ready\n```\n")
 
     assert list(wrong_routes(page, {"GET /health", "GET /ready"})) == [
@@ -290,7 +290,7 @@ def test_a_route_that_is_missing_or_made_up_is_found() -> None:
     ]
 
 
-def test_a_command_or_an_option_that_is_missing_is_found() -> None:
+def test_a_missing_command_or_option_is_reported() -> None:
     page = sample("`--json`\n\n### knowhub save\n\n`--task`\n\n### knowhub get\n")
 
     assert list(wrong_commands(page, {"knowhub save": {"--task", "--json", "--url"}, "knowhub undo": set()})) == [
@@ -300,7 +300,7 @@ def test_a_command_or_an_option_that_is_missing_is_found() -> None:
     ]
 
 
-def test_a_field_that_is_not_named_is_found() -> None:
+def test_an_undocumented_field_is_reported() -> None:
     assert list(missing_fields(sample("| `id` | owner |"), {"id", "owner"})) == [
         "sample.md does not name the field owner"
     ]
@@ -315,24 +315,24 @@ def test_a_field_that_is_not_named_is_found() -> None:
         "tests/crash/test_kill.py:test_nothing",
     ],
 )
-def test_a_citation_of_nothing_is_found(cited: str) -> None:
+def test_a_dangling_citation_is_reported(cited: str) -> None:
     assert list(dangling_citations(sample(f"see `{cited}` and `knowhub/core/clock.py:iso`"))) != []
 
 
 @pytest.mark.parametrize(
     "cited", ["knowhub/core/clock.py:SystemClock.now", "knowhub/core/scopes.py:PUBLIC", "knowhub/settings.py:Settings"]
 )
-def test_a_citation_of_something_resolves(cited: str) -> None:
+def test_a_valid_citation_resolves(cited: str) -> None:
     assert list(dangling_citations(sample(f"see `{cited}`"))) == []
 
 
-def test_a_path_that_is_not_there_is_found() -> None:
+def test_a_missing_path_is_reported() -> None:
     assert list(missing_paths(sample("`knowhub/nowhere/` beside `knowhub/core/`"))) == [
         "sample.md: there is no knowhub/nowhere/"
     ]
 
 
-def test_a_fault_without_a_test_is_found() -> None:
+def test_a_fault_without_a_test_is_reported() -> None:
     row = "| a flood | `tests/crash/test_kill.py:killed` |"
     page = sample(f"| fault | test |\n|---|---|\n| an earthquake | we hope |\n{row}\n")
 
@@ -343,7 +343,7 @@ def test_a_fault_without_a_test_is_found() -> None:
     assert list(untested_faults(sample("nothing"))) == ["sample.md has no table of faults"]
 
 
-def test_a_link_that_leads_nowhere_is_found() -> None:
+def test_a_broken_link_is_reported() -> None:
     page = sample(
         "# A heading, with `code`\n[a](settings.md) [b](nowhere.md) [c](#a-heading-with-code) [d](#gone) "
         "[e](settings.md#knowhub_host) [f](settings.md#gone) [g](https://example.org/x) `[h](nowhere.md)`"

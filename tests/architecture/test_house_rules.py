@@ -233,13 +233,13 @@ RULES = (*PRODUCT_RULES, *PYTHON_RULES, *TEXT_RULES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule_can_fail_and_need_not(rule: Rule) -> None:
+def test_each_rule_fails_on_its_bad_sample_only(rule: Rule) -> None:
     assert list(rule.breaches(rule.bad))
     assert list(rule.breaches(rule.good)) == []
 
 
 @pytest.mark.parametrize("rule", PRODUCT_RULES, ids=lambda rule: rule.name)
-def test_the_product_keeps(rule: Rule) -> None:
+def test_the_product_follows_the_rule(rule: Rule) -> None:
     product = [source for source in kept_files(".py") if source.path.parts[0] in PRODUCT]
 
     assert product
@@ -247,12 +247,12 @@ def test_the_product_keeps(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", PYTHON_RULES, ids=lambda rule: rule.name)
-def test_all_python_keeps(rule: Rule) -> None:
+def test_all_python_files_follow_the_rule(rule: Rule) -> None:
     assert [breach for source in kept_files(".py") for breach in rule.breaches(source)] == []
 
 
 @pytest.mark.parametrize("rule", TEXT_RULES, ids=lambda rule: rule.name)
-def test_all_that_is_kept_is_of_no_one_machine(rule: Rule) -> None:
+def test_no_tracked_file_names_a_machine(rule: Rule) -> None:
     assert [breach for source in kept_files("") for breach in rule.breaches(source)] == []
 
 

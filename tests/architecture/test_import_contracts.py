@@ -27,9 +27,7 @@ def is_kept(layers: list[str], importer: str, imported: str) -> bool:
         ("core", "bookmarks", False),
     ],
 )
-def test_packages_that_no_layer_names_are_layers_beside_each_other(
-    importer: str, imported: str, expected: bool
-) -> None:
+def test_packages_that_no_layer_names_are_independent_layers(importer: str, imported: str, expected: bool) -> None:
     assert is_kept(["web", "engine", "* | (missing)", "core"], importer, imported) is expected
 
 

@@ -37,7 +37,7 @@ def test_no_lock_names_an_address(lock: str) -> None:
 
 
 @pytest.mark.parametrize(("lock", "asked"), [(LOCKS[0], ALL), (LOCKS[1], RUNTIME), (LOCKS[2], BUILD)])
-def test_a_lock_holds_what_the_project_asks_for(lock: str, asked: list[str]) -> None:
+def test_a_lock_has_every_required_package(lock: str, asked: list[str]) -> None:
     pinned = pins(lock)
     missing = [
         line

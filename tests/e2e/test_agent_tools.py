@@ -192,7 +192,7 @@ async def test_slim_merges_without_loss_and_reports_how_to_take_it_back() -> Non
     assert report["slim_id"] in result.output
 
 
-async def test_what_the_server_refuses_becomes_advice_that_names_the_field() -> None:
+async def test_a_refusal_becomes_advice_that_names_the_field() -> None:
     knowledge_id = await saved("等待")
 
     wrong = {
@@ -226,7 +226,7 @@ async def test_tools_are_called_by_name_as_a_model_does() -> None:
     assert [item["id"] for item in found.metadata["items"]] == [done.metadata["id"]]
 
 
-async def test_a_server_that_is_gone_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopped_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path / "data") as server:
         monkeypatch.setenv("KNOWHUB_API_URL", server.url)
         before = await knowledge_list()
@@ -238,7 +238,7 @@ async def test_a_server_that_is_gone_is_said_to_be(tmp_path: Path, monkeypatch: 
     assert server.url in after.error
 
 
-async def test_a_run_reads_deletes_and_undoes_what_is_its_users(url: str) -> None:
+async def test_a_run_reads_deletes_and_undoes_records_of_its_user(url: str) -> None:
     with running(caller={"user_id": "li", "agent_id": "crawler"}):
         made = await call_tool("knowledge_save", {"task": "登录", "content": "先等待", "types": ["user_profile"]})
         read = await call_tool("knowledge_get", {"knowledge_id": made.metadata["id"]})

@@ -149,7 +149,7 @@ def attack(attacked: Attacked, name: str) -> Try:
         ("half-sent bodies", {503: 158, None: 2}),
     ],
 )
-def test_an_attack_is_refused_at_once_and_nobody_else_notices_it(
+def test_an_attack_is_refused_at_once_without_slowing_other_callers(
     attacked: Attacked, name: str, refusals: dict[int | None, int]
 ) -> None:
     tries: list[Try] = []

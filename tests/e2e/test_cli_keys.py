@@ -69,7 +69,7 @@ def test_wrong_arguments_of_keys_are_refused_by_name(cli: Cli, words: tuple[str,
     assert cli.json("keys", "list")["count"] == 1
 
 
-def test_a_server_with_which_nobody_could_speak_says_how_to_make_a_key(cli: Cli) -> None:
+def test_a_server_without_any_key_says_how_to_create_one(cli: Cli) -> None:
     told = said_at_start(cli, **ASKING)
     cli.json("keys", "create", "--user-id", "li")
 
@@ -86,7 +86,7 @@ def test_a_server_that_asks_for_keys_listens_beyond_loopback(cli: Cli) -> None:
         assert status(url, "forged") == 401
 
 
-def test_a_root_key_that_is_too_short_ends_the_start_without_being_told(cli: Cli) -> None:
+def test_a_short_root_key_is_refused_at_start_and_not_printed(cli: Cli) -> None:
     ended = cli("serve", KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY="a-short-secret")
 
     assert ended.code == 2
@@ -94,7 +94,7 @@ def test_a_root_key_that_is_too_short_ends_the_start_without_being_told(cli: Cli
     assert "a-short-secret" not in ended.err + ended.out
 
 
-def test_who_has_no_key_is_refused_while_their_body_is_still_to_come(cli: Cli) -> None:
+def test_a_request_without_a_key_is_refused_before_its_body_arrives(cli: Cli) -> None:
     with serving(cli.data, **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY) as server:
         address = urlsplit(server.url)
         with socket.create_connection((address.hostname or "", address.port or 0), WAIT_S) as connection:

@@ -79,9 +79,7 @@ def test_the_example_is_loaded_and_found_in_every_spelling(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("auth", "scopes"), [("none", ["public"]), ("api-key", ["user:owner"])])
-def test_what_names_no_scopes_is_public_only_where_no_keys_are_asked_for(
-    tmp_path: Path, auth: str, scopes: list[str]
-) -> None:
+def test_rows_without_scopes_are_public_only_without_keys(tmp_path: Path, auth: str, scopes: list[str]) -> None:
     cli = Cli(tmp_path / "data")
     lines = b'{"kind":"keyword","name":"ants"}\n{"kind":"info","content":"about ants"}'
 

@@ -140,7 +140,7 @@ def test_with_a_key_the_lines_are_sent_and_the_key_names_the_caller(tmp_path: Pa
 
 
 @pytest.mark.parametrize("host", sorted(FILES))
-def test_with_a_server_that_is_down_or_stuck_the_agent_goes_on(host: str, tmp_path: Path) -> None:
+def test_an_agent_goes_on_if_the_server_is_down_or_stuck(host: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stuck:
         port = stuck.getsockname()[1]
         Cli(tmp_path / "data")("connect", host, "--url", f"http://127.0.0.1:{port}", HOME=str(tmp_path))
@@ -153,7 +153,7 @@ def test_with_a_server_that_is_down_or_stuck_the_agent_goes_on(host: str, tmp_pa
         assert (answer, seconds < 3) == ("", True)
 
 
-def test_what_a_hook_cannot_read_does_not_stop_it(tmp_path: Path) -> None:
+def test_an_unreadable_transcript_does_not_stop_a_hook(tmp_path: Path) -> None:
     Cli(tmp_path / "data")("connect", "codex", "--url", "http://127.0.0.1:9", HOME=str(tmp_path))
     words = shlex.split(find_hooks(tmp_path, "codex")["Stop"]["command"])
     for sent in (b"", b"nonsense", b"[]", b'{"transcript_path": "/nowhere"}'):

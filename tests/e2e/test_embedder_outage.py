@@ -102,7 +102,7 @@ def stages(found: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("count", MANY)
 @pytest.mark.parametrize("is_killed", [False, True], ids=["running", "killed"])
-async def test_what_is_saved_while_the_embedder_is_down_is_found_by_words_and_has_its_vector_when_it_is_up(
+async def test_records_saved_in_an_embedder_outage_are_found_and_embedded_later(
     tmp_path: Path, llm: ScriptedLLM, count: int, *, is_killed: bool
 ) -> None:
     folder, contents = tmp_path / "data", texts(count)

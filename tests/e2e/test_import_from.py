@@ -88,7 +88,7 @@ CAPTURED = {
 
 
 @pytest.mark.parametrize("host", CAPTURED)
-def test_what_hooks_captured_is_not_imported_a_second_time(host: str, home: Path, cli: Cli) -> None:
+def test_sessions_captured_by_hooks_are_not_imported_again(host: str, home: Path, cli: Cli) -> None:
     form, folder, session_id, expected = CAPTURED[host]
     lines = next((home / folder).rglob(f"*{session_id}.jsonl")).read_text("utf-8")
     with serving(cli.data) as url:
@@ -123,7 +123,7 @@ def test_a_cut_file_is_refused_and_nothing_is_written(cli: Cli, tmp_path: Path) 
     assert not cli.data.exists()
 
 
-def test_a_wrong_name_and_a_folder_of_something_else_say_so(cli: Cli) -> None:
+def test_an_unknown_source_and_a_wrong_folder_are_named(cli: Cli) -> None:
     assert cli("import", "--from", "nobody", str(FILES)).code == 2
 
     refused = cli("import", "--from", "chatgpt", str(FILES / "vault"))
@@ -132,7 +132,7 @@ def test_a_wrong_name_and_a_folder_of_something_else_say_so(cli: Cli) -> None:
     assert "holds nothing of chatgpt; left out: 3 files *.md" in refused.err
 
 
-def test_an_import_that_is_broken_off_goes_on_and_each_part_can_be_undone(cli: Cli, tmp_path: Path) -> None:
+def test_an_interrupted_import_resumes_and_each_part_can_be_undone(cli: Cli, tmp_path: Path) -> None:
     folder, sessions, turns = tmp_path / "projects", 60, 40
     folder.mkdir()
     for number in range(sessions):

@@ -159,9 +159,7 @@ def client_of(server: Server) -> httpx.AsyncClient:
         *(pytest.param(10, seed, marks=pytest.mark.nightly) for seed in range(3, 23)),
     ],
 )
-async def test_a_server_killed_under_writers_loses_nothing_that_it_answered(
-    tmp_path: Path, points: int, seed: int
-) -> None:
+async def test_a_killed_server_loses_no_acknowledged_write(tmp_path: Path, points: int, seed: int) -> None:
     rng, ledger = random.Random(seed), Ledger()
 
     for _ in range(points):
@@ -174,7 +172,7 @@ async def test_a_server_killed_under_writers_loses_nothing_that_it_answered(
     assert ledger.requests > points * WRITERS
 
 
-async def test_what_was_saved_before_a_kill_is_found_after_the_restart(tmp_path: Path) -> None:
+async def test_records_saved_before_a_kill_are_found_after_the_restart(tmp_path: Path) -> None:
     with killed_at_last(tmp_path / "data") as first:
         async with client_of(first) as client:
             saved = (await client.post("/api/knowledge", json={"task": "登录", "content": "绕过反爬检测"})).json()

@@ -70,9 +70,7 @@ async def vote(server: Server, path: str, times: int) -> None:
 
 
 @pytest.mark.parametrize(("count", "times"), NUMBERS)
-async def test_no_vote_on_one_record_is_lost_and_none_needs_a_second_try(
-    tmp_path: Path, count: int, times: int
-) -> None:
+async def test_no_concurrent_vote_is_lost_or_refused(tmp_path: Path, count: int, times: int) -> None:
     with serving(tmp_path / "data") as server:
         async with client_of(server) as client:
             path = f"/api/knowledge/{(await saved(client, {'content': 'voted on'}))['id']}"

@@ -35,7 +35,7 @@ async def stdio_session(data: Path, *options: str) -> AsyncIterator[ClientSessio
         yield session
 
 
-async def test_what_one_run_learns_over_http_another_recalls_over_stdio_while_the_server_runs(tmp_path: Path) -> None:
+async def test_a_lesson_saved_over_http_is_recalled_over_stdio(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         async with http_session(f"{server.url}/mcp?user=li") as first:
             saved = await first.call_tool("save", {"content": "Set http.proxy.", "task": "git push behind a proxy"})

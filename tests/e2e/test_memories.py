@@ -19,9 +19,7 @@ ASKED = "登录怎么避免验证码"
 
 
 @pytest.mark.anyio
-async def test_an_agent_keeps_its_session_and_comes_back_to_what_it_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_agent_commits_its_session_and_finds_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = json.loads(TRANSCRIPT.read_text(encoding="utf-8"))
     monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
     with serving(tmp_path / "data") as server:
@@ -41,7 +39,7 @@ async def test_an_agent_keeps_its_session_and_comes_back_to_what_it_said(
     assert all(message["content"] in read.metadata["items"][0]["content"] for message in sent["messages"])
 
 
-def test_what_a_killed_server_acknowledged_is_there_whole(tmp_path: Path) -> None:
+def test_memories_acknowledged_before_a_kill_are_complete(tmp_path: Path) -> None:
     data = tmp_path / "data"
     server = started(data)
     body = json.loads(TRANSCRIPT.read_text(encoding="utf-8")) | CHEN
@@ -103,7 +101,7 @@ def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None
     assert (outbox["pending"], outbox["dead_letters"]) == (0, [])
 
 
-def test_what_a_listing_shows_can_be_read_by_what_it_shows(tmp_path: Path) -> None:
+def test_every_listed_memory_can_be_read_by_its_uri(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data")
     words = ("--user-id", "chen", "--agent-id", "crawler")
     preferences = "ctx://default/users/chen/memories/preferences"
@@ -130,7 +128,7 @@ def test_what_a_listing_shows_can_be_read_by_what_it_shows(tmp_path: Path) -> No
         (("search", " "), b"", 2, "QUERY"),
     ],
 )
-def test_what_is_asked_wrongly_is_told_in_a_line(
+def test_an_invalid_question_is_reported_in_one_line(
     tmp_path: Path, words: tuple[str, ...], stdin: bytes, code: int, told: str
 ) -> None:
     cli = Cli(tmp_path / "data")

@@ -78,7 +78,7 @@ def run_host(programs: Path, models: FakeModels, host: str, home: Path, prompt: 
 
 
 @pytest.mark.parametrize("host", ["claude", "codex"])
-def test_the_next_session_is_shown_what_the_first_one_said(
+def test_the_next_session_sees_statements_of_the_first(
     host: str, programs: Path, models: FakeModels, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"

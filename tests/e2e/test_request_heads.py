@@ -58,7 +58,7 @@ def test_each_request_of_a_connection_has_the_whole_limit(server: Server) -> Non
     [b"", b"GET /", b"GET /version HTTP/1.1\r\nA: ", b"GET /version HTTP/1.1\r\nA", b"GET /version HTTP/1.1\r\nA:"],
     ids=["empty lines", "an address", "a value", "a name", "blanks"],
 )
-def test_what_never_ends_is_refused_while_it_comes(server: Server, start: bytes) -> None:
+def test_an_endless_head_is_refused_while_it_arrives(server: Server, start: bytes) -> None:
     filling = b" " if start.endswith(b":") else b"A" if start else b"\r\n"
 
     assert ask(server, start + filling * (4 * BYTES)) == TOO_LARGE
@@ -78,7 +78,7 @@ def test_what_never_ends_is_refused_while_it_comes(server: Server, start: bytes)
     ],
     ids=["none", "one", "many", "too many", "a value", "a name", "an extension", "a size"],
 )
-def test_what_a_body_has_beside_its_data_is_limited_too(server: Server, end: bytes, status: int) -> None:
+def test_chunk_extensions_and_trailers_are_limited(server: Server, end: bytes, status: int) -> None:
     assert ask(server, CHUNKED + b"\r\n" + RECORD + end)[0] == status
 
 
@@ -88,7 +88,7 @@ def test_a_body_in_chunks_of_a_byte_is_read(server: Server) -> None:
     assert ask(server, CHUNKED + b"\r\n" + chunks + b"0\r\n\r\n")[0] == 201
 
 
-def test_a_trailer_is_no_header(server: Server) -> None:
+def test_a_trailer_is_not_a_header(server: Server) -> None:
     chunks = b'10\r\n{"content":"twi"\r\n1\r\n}\r\n0\r\nIdempotency-Key: trailing\r\n\r\n'
 
     with Wire(server) as wire:
@@ -99,7 +99,7 @@ def test_a_trailer_is_no_header(server: Server) -> None:
     assert (first[0], again[0]) == (201, 201)
 
 
-def test_who_goes_on_sending_sees_the_answer(server: Server) -> None:
+def test_a_client_that_keeps_sending_gets_the_answer(server: Server) -> None:
     with Wire(server) as wire:
         wire.write(GET + b"A: b\r\n" * 2 * 1024 * KIB)
 
@@ -107,13 +107,13 @@ def test_who_goes_on_sending_sees_the_answer(server: Server) -> None:
         assert wire.line() == b""
 
 
-def test_a_head_that_does_not_arrive_is_waited_for_no_longer_than_a_body(server: Server) -> None:
+def test_a_head_times_out_like_a_body(server: Server) -> None:
     with Wire(server) as wire:
         assert wire.ask(GET)[:2] == (408, PROBLEM)
         assert wire.line() == b""
 
 
-def test_requests_that_are_sent_ahead_are_answered_in_order_up_to_a_bound(server: Server) -> None:
+def test_pipelined_requests_are_answered_in_order_up_to_a_limit(server: Server) -> None:
     with Wire(server) as wire:
         wire.write((GET + b"\r\n") * 100)
         assert [wire.answer()[0] for _ in range(100)] == [200] * 100

@@ -60,7 +60,7 @@ async def test_scene_1_a_tool_of_many_lines_is_kept_as_code(data: Path) -> None:
     assert "driver = uc.Chrome()" in read.output
 
 
-async def test_scene_2_an_account_is_sealed_and_shown_to_who_asks_for_it(data: Path) -> None:
+async def test_scene_2_an_account_is_sealed_and_revealed_on_request(data: Path) -> None:
     saved = await resource_save(
         resource_id=CREDENTIAL_ID,
         title="某网站测试账号",

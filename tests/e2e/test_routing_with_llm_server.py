@@ -47,13 +47,13 @@ def tasks(answer: dict[str, Any]) -> list[str]:
     return [record["task"] for record in answer["results"]]
 
 
-async def test_a_question_finds_by_meaning_what_shares_no_word_with_it(server: Server, llm: ScriptedLLM) -> None:
+async def test_a_question_finds_records_by_meaning_without_shared_words(server: Server, llm: ScriptedLLM) -> None:
     found = await search(server, llm, {"pick": ["登录"]})
 
     assert (tasks(found), found["degraded"]) == (["登录 网站"], [])
 
 
-async def test_the_model_is_sent_id_types_and_task_of_each_and_no_content(server: Server, llm: ScriptedLLM) -> None:
+async def test_the_model_gets_id_types_and_task_but_no_content(server: Server, llm: ScriptedLLM) -> None:
     before = len(await llm.requests())
 
     await search(server, llm, {"pick": []})
@@ -79,7 +79,7 @@ async def test_the_model_is_sent_id_types_and_task_of_each_and_no_content(server
         [{"close": True}] * 3,
     ],
 )
-async def test_whatever_the_model_does_the_search_is_recalls_within_the_budget(
+async def test_the_search_falls_back_to_recall_within_the_budget(
     server: Server, llm: ScriptedLLM, steps: list[Step]
 ) -> None:
     started = time.monotonic()
@@ -90,7 +90,7 @@ async def test_whatever_the_model_does_the_search_is_recalls_within_the_budget(
     assert (tasks(found), found["degraded"]) == (["wait for elements", "wait for pages"], ["llm"])
 
 
-async def test_where_all_there_is_will_be_answered_the_model_is_not_asked(server: Server, llm: ScriptedLLM) -> None:
+async def test_the_model_is_not_asked_if_top_k_covers_all_records(server: Server, llm: ScriptedLLM) -> None:
     before = len(await llm.requests())
 
     found = await search(server, llm, q="wait login color limits 登录 request", top_k=5)

@@ -82,7 +82,7 @@ def assert_sound(told: dict[str, Any], phases: Sequence[str] = PHASES) -> None:
     assert told["operations"]["tested"] == told["operations"]["total"] > 20
 
 
-def test_two_thousand_cases_meet_no_failure_and_nothing_undocumented(tmp_path: Path) -> None:
+def test_two_thousand_generated_requests_find_no_failure(tmp_path: Path) -> None:
     told = explored(tmp_path, 1, "--max-examples=12")
 
     assert_sound(told)
@@ -90,7 +90,7 @@ def test_two_thousand_cases_meet_no_failure_and_nothing_undocumented(tmp_path: P
 
 
 @pytest.mark.parametrize("role", ["root", "writer"])
-def test_a_thousand_cases_with_a_key_meet_no_failure_and_nothing_undocumented(tmp_path: Path, role: str) -> None:
+def test_a_thousand_generated_requests_with_a_key_find_no_failure(tmp_path: Path, role: str) -> None:
     # The borders of each schema are the same for every caller; the first test meets them.
     phases = [name for name in PHASES if name != "coverage"]
 
@@ -103,9 +103,7 @@ def test_a_thousand_cases_with_a_key_meet_no_failure_and_nothing_undocumented(tm
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("roles", [(None,), ("root", "writer")], ids=["without keys", "with keys"])
-def test_fifty_thousand_cases_meet_no_failure_and_nothing_undocumented(
-    tmp_path: Path, roles: Sequence[str | None]
-) -> None:
+def test_fifty_thousand_generated_requests_find_no_failure(tmp_path: Path, roles: Sequence[str | None]) -> None:
     cases = 0
     for seed in range(100, 130):
         folder = tmp_path / str(seed)

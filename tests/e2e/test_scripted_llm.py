@@ -83,7 +83,7 @@ async def asked_since(llm: ScriptedLLM, before: int) -> list[dict[str, Any]]:
         (None, {"action": "missing", "node_id": None, "node_ids": [], "reason": "script exhausted"}),
     ],
 )
-async def test_the_server_decides_by_name_and_the_client_hands_it_on(
+async def test_the_scripted_server_picks_by_name_and_counts_tokens(
     llm: ScriptedLLM, chat: Chat, step: Step | None, expected: dict[str, Any]
 ) -> None:
     await llm.script(*([step] if step else []))
@@ -141,7 +141,7 @@ async def test_a_name_that_was_not_offered_fails_by_that_name(llm: ScriptedLLM, 
     assert "'Rust' is not among the candidates" in failed.detail
 
 
-async def test_a_script_can_lie_in_a_file(tmp_path: Path) -> None:
+async def test_a_script_can_be_read_from_a_file(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"text": "from a file"}]), encoding="utf-8")
 

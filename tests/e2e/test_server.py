@@ -63,7 +63,7 @@ def test_a_body_of_unknown_length_is_limited_too(url: str) -> None:
         assert b"at most 1048576 bytes" in answer.read()
 
 
-def test_a_body_that_there_is_no_room_for_gets_an_answer_that_can_be_read_and_the_connection_goes_on(
+def test_a_refused_body_gets_a_readable_answer_and_keeps_the_connection(
     url: str,
 ) -> None:
     path, body, headers = "/api/knowledge/batch", b"x" * 16 * MIB, {"Content-Type": "application/json"}
@@ -95,7 +95,7 @@ def test_a_chunked_body_within_the_limit_is_read(url: str) -> None:
     assert response.json()["content"] == "piece by piece"
 
 
-def test_an_import_that_breaks_off_writes_nothing(url: str) -> None:
+def test_an_interrupted_import_writes_nothing(url: str) -> None:
     place = urlsplit(url)
     head = "POST /api/knowledge/import HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n"
     with socket.create_connection((place.hostname, place.port)) as broken:
@@ -169,7 +169,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def test_a_full_disk_refuses_writes_reads_on_and_resumes_when_there_is_room(small_disk: Path) -> None:
+def test_a_full_disk_refuses_writes_until_there_is_room(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     with serving(small_disk / "data", KNOWHUB_INDEX_INTERVAL_S="3600") as server, httpx.Client() as client:
         api = f"{server.url}/api/knowledge"

@@ -59,7 +59,7 @@ def test_a_stuck_server_ends_within_its_time_and_says_where_it_is_stuck(
     assert ("in stay_busy" if "loop" in words else "threading.py") in report
 
 
-def test_a_server_whose_interpreter_is_kept_by_c_code_is_killed_in_time(tmp_path: Path) -> None:
+def test_a_server_blocked_in_c_code_is_killed_in_time(tmp_path: Path) -> None:
     with stuck(tmp_path / "data", "interpreter") as server:
         assert is_answering(server)
         server.process.send_signal(signal.SIGUSR1)

@@ -151,7 +151,7 @@ def stalls(measured: dict[str, Measured], limit_ms: float) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-def test_half_a_mebibyte_of_text_stalls_nobody(tmp_path: Path) -> None:
+def test_half_a_mebibyte_of_text_does_not_stall_the_server(tmp_path: Path) -> None:
     with watched_server(tmp_path) as server:
         found = [
             f"{kind}: {stall}"
@@ -165,7 +165,7 @@ def test_half_a_mebibyte_of_text_stalls_nobody(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", [*HOSTILE, *HONEST])
-def test_sixteen_mebibytes_stall_nobody_and_take_linear_time(tmp_path: Path, kind: str) -> None:
+def test_sixteen_mebibytes_do_not_stall_the_server_and_take_linear_time(tmp_path: Path, kind: str) -> None:
     rounds: dict[int, dict[str, Measured]] = {}
     for mebibytes in (4, 8, 16):
         with watched_server(tmp_path / str(mebibytes)) as server:

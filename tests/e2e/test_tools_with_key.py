@@ -44,7 +44,7 @@ async def test_with_a_key_a_record_is_the_users_that_the_key_names(url: str, mon
     assert [record["scopes"] for record in records] == [["user:owner"], ["team:web"]]
 
 
-async def test_two_agents_find_what_is_shared_and_their_own(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_agents_find_shared_and_own_records(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first, other = [await key_for(url, agent_id=name, project_ids=["atlas"]) for name in ("one", "other")]
     monkeypatch.setenv("KNOWHUB_API_KEY", first)
     await knowledge_save(task="deploy", content="mine alone", types=["tool"])

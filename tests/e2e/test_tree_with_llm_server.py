@@ -148,9 +148,7 @@ async def test_a_search_jumps_twice_and_matches(caller: Caller) -> None:
     ]
 
 
-async def test_prompts_hold_no_id_and_nothing_of_others_and_fence_what_was_stored(
-    caller: Caller, server: Server
-) -> None:
+async def test_prompts_have_no_ids_or_hidden_text_and_fence_stored_text(caller: Caller, server: Server) -> None:
     async with caller_of(server, caller.llm).http as http:
         other = Caller("stranger", http, caller.llm)
         await other.keyword("somebody else's")
@@ -174,7 +172,7 @@ async def test_prompts_hold_no_id_and_nothing_of_others_and_fence_what_was_store
     assert not any(name in body["messages"][0]["content"] for name in [query, *names])
 
 
-async def test_a_creation_finds_its_own_parent_and_its_retry_asks_nobody(caller: Caller) -> None:
+async def test_a_creation_finds_its_parent_and_its_retry_asks_no_model(caller: Caller) -> None:
     tree = await languages(caller)
     await caller.llm.script({"jump": "技术"}, {"match": "编程语言"})
     before = await caller.asked()
@@ -190,7 +188,7 @@ async def test_a_creation_finds_its_own_parent_and_its_retry_asks_nobody(caller:
     assert [call["output"]["action"] for call in io] == ["jump", "match"]
 
 
-async def test_an_info_is_linked_as_the_model_says_and_its_retry_asks_nobody(caller: Caller) -> None:
+async def test_an_info_is_linked_by_the_model_and_its_retry_asks_no_model(caller: Caller) -> None:
     tree, before = await languages(caller), await caller.asked()
     link = {"keyword_id": 1, "relation": "EXAMPLE"}
     await caller.llm.script({"answer": {"links": [link], "suggested_names": [], "reason": "shows it"}})
@@ -252,7 +250,7 @@ async def test_a_plan_is_proposed_applied_and_undone(caller: Caller) -> None:
         pytest.param([{"slow_drip": 0.2}], "agent_timeout", id="dripping"),
     ],
 )
-async def test_a_search_survives_what_the_model_does_within_its_budget(
+async def test_a_search_survives_model_failures_within_its_budget(
     caller: Caller, server: Server, steps: list[Step], reason: str
 ) -> None:
     python = await caller.keyword("Python")
@@ -272,7 +270,7 @@ async def test_a_search_survives_what_the_model_does_within_its_budget(
     ("steps", "waits_s"),
     [([{"status": 429, "retry_after": 1}], 1.0), ([{"status": 500}], 0.0), ([{"close": True}], 0.0), (UNFIT[:1], 0.0)],
 )
-async def test_what_passes_is_tried_again(caller: Caller, steps: list[Step], waits_s: float) -> None:
+async def test_a_transient_failure_is_retried(caller: Caller, steps: list[Step], waits_s: float) -> None:
     await caller.keyword("Python")
     began = time.monotonic()
 
@@ -342,9 +340,7 @@ async def test_replay_shows_what_the_model_decided(caller: Caller, data: Path) -
     assert "node_id Python" in as_text.out
 
 
-async def test_a_server_that_refuses_ways_to_ask_is_asked_another_way_and_nothing_is_logged(
-    llm: ScriptedLLM, tmp_path: Path
-) -> None:
+async def test_a_refused_request_form_is_replaced_by_another_and_not_logged(llm: ScriptedLLM, tmp_path: Path) -> None:
     settings = variables(llm) | {"KNOWHUB_LOG_AGENT_DECISIONS": "false"}
     with serving(tmp_path / "data", **settings) as running:
         async with (caller := caller_of(running, llm)).http:

@@ -126,11 +126,11 @@ def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path) -> None:
         ("knowledge-20261122-6c74\n", "knowledge-20261121-11b5\n", True),
     ],
 )
-def test_what_is_printed_is_compared_with_what_is_shown(printed: str, shown: str, fits: bool) -> None:
+def test_printed_text_is_compared_with_the_page(printed: str, shown: str, fits: bool) -> None:
     assert is_as_shown(printed, shown) is fits
 
 
-def test_commands_are_found_with_what_they_print() -> None:
+def test_commands_are_parsed_with_their_output() -> None:
     page = "```sh\na\n```\ntext\n```\nprints\n```\n```sh\nb\n```\n```sh\nc\n```\n```console\n$ d\n```\n"
 
     assert steps(page) == [("a\n", "prints\n"), ("b\n", None), ("c\n", None)]

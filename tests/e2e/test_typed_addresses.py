@@ -64,7 +64,7 @@ def test_a_body_that_looks_like_a_request_stays_as_it_is(server: Server) -> None
     assert (after[0], after[2]["id"]) == (200, "root")
 
 
-def test_an_address_is_read_as_it_was_typed_also_after_a_body_that_nobody_read(server: Server) -> None:
+def test_a_typed_address_is_read_after_an_unread_body(server: Server) -> None:
     head = (
         "POST /api/knowledge HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\nContent-Length: 2\r\n\r\n"
     )
@@ -95,7 +95,7 @@ def test_bytes_that_are_no_utf_8_are_refused_by_name(server: Server) -> None:
     [b"hello\r\n\r\n", b"GET /\x00 HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\xff" * 99],
     ids=["no request", "a NUL", "TLS", "no text"],
 )
-def test_what_is_no_http_is_told_so_as_every_error_is(server: Server, text: bytes) -> None:
+def test_a_request_that_is_not_http_gets_a_problem(server: Server, text: bytes) -> None:
     with Wire(server) as wire:
         status, kind, told = wire.ask(text)
 

@@ -26,7 +26,7 @@ def search(http: httpx.Client, text: str) -> Any:  # noqa: ANN401 -- JSON
     return answer.json()
 
 
-async def test_records_that_were_saved_while_the_embedder_was_down_get_their_vectors_when_it_is_back(
+async def test_records_saved_without_the_embedder_are_embedded_later(
     tmp_path: Path,
 ) -> None:
     variables = {"KNOWHUB_EMBEDDING_ATTEMPTS": "1", "KNOWHUB_EMBEDDING_SEARCH_BUDGET_S": "20"}

@@ -204,7 +204,7 @@ def test_llm_expand_query_false_skips_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("auth", "scopes"), [("none", ["public"]), ("api-key", ["user:owner"])])
-def test_what_is_made_is_public_only_where_no_keys_are_asked_for(tmp_path: Path, auth: str, scopes: list[str]) -> None:
+def test_rows_are_public_by_default_only_without_keys(tmp_path: Path, auth: str, scopes: list[str]) -> None:
     with KeywordTree(str(tmp_path), auth=auth) as tree:
         tree.CreateKeyword("ants", llm_auto_place=False)
         tree.CreateInfo("about ants")

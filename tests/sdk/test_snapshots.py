@@ -33,7 +33,7 @@ def test_a_restored_tree_answers_as_it_did_and_the_restore_is_undone(tmp_path: P
         assert [node.name for node in again.GetChildren("root")] == ["Ruby"]
 
 
-def test_restoring_what_did_not_change_is_no_operation_and_an_unknown_snapshot_is_refused(tmp_path: Path) -> None:
+def test_a_restore_without_changes_is_no_operation(tmp_path: Path) -> None:
     with KeywordTree(str(tmp_path)) as tree:
         ts = tree.snapshot()
 
@@ -43,7 +43,7 @@ def test_restoring_what_did_not_change_is_no_operation_and_an_unknown_snapshot_i
             tree.restore("20200101T000000Z")
 
 
-def test_a_long_term_memory_goes_back_too_and_names_what_is_damaged(tmp_path: Path) -> None:
+def test_a_long_term_memory_is_restored_and_names_damage(tmp_path: Path) -> None:
     with KeywordTree(str(tmp_path)) as tree:
         memory = LongTermMemory(tree)
         ts = memory.Snapshot()

@@ -158,7 +158,7 @@ async def test_an_invalid_outcome_does_not_stop_the_evidence(hub: respx.MockRout
         ({"action": "cancel"}, {"outcome": "external"}),
     ],
 )
-async def test_what_helped_and_what_was_wrong_is_named_by_tags(
+async def test_helpful_and_wrong_records_are_named_by_tags(
     hub: respx.MockRouter, fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     hub.get(SEARCH).respond(json={"results": [{**RECORD, "tag": "a"}], "count": 1})

@@ -153,7 +153,7 @@ async def registry_test_label(label: Label, size: int = 2, sender: str = "nobody
     return ToolResult("Labelled", "| x", {"label": label, "size": size, "sender": sender, "ids": ids})
 
 
-def test_a_model_sees_fields_and_choices_but_nothing_that_only_a_host_gives() -> None:
+def test_a_model_sees_fields_and_choices_but_no_host_parameters() -> None:
     schema = registry_test_label.anthropic_schema()["input_schema"]
 
     assert schema["properties"] == {
@@ -169,7 +169,7 @@ def test_a_model_sees_fields_and_choices_but_nothing_that_only_a_host_gives() ->
     assert schema["required"] == ["label"]
 
 
-def test_in_strict_mode_all_is_required_and_what_was_optional_may_be_null() -> None:
+def test_in_strict_mode_all_parameters_are_required_and_may_be_null() -> None:
     sent = registry_test_label.openai_schema(strict=True)["function"]
 
     assert sent["strict"] is True

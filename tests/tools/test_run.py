@@ -49,7 +49,7 @@ async def test_a_resource_belongs_to_the_user_of_the_run(hub: respx.MockRouter) 
     assert saved == ["user:li", None]
 
 
-async def test_what_a_host_gives_with_the_call_replaces_what_the_run_says(hub: respx.MockRouter) -> None:
+async def test_arguments_of_the_host_override_the_run(hub: respx.MockRouter) -> None:
     save = hub.post("/api/knowledge").respond(201, json=RECORD)
     search = hub.get("/api/knowledge/search").respond(json={"results": []})
 
@@ -107,7 +107,7 @@ async def test_the_start_and_an_extraction_take_the_caller_and_the_trace_of_the_
     assert sent(extract).items() >= {**LI, "trace_id": "trace-1"}.items()
 
 
-async def test_another_caller_takes_nothing_from_the_run_around_it(hub: respx.MockRouter) -> None:
+async def test_another_caller_inherits_nothing_from_the_run(hub: respx.MockRouter) -> None:
     search = hub.get("/api/knowledge/search").respond(json={"results": []})
 
     with running(caller=LI, trace_id="trace-1"):

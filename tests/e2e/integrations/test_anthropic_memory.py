@@ -114,7 +114,7 @@ async def test_a_refusal_says_what_is_wrong_and_changes_nothing(
     assert await DocumentFolder("anthropic-memory", user).scan() == before
 
 
-async def test_of_two_edits_at_once_the_second_is_refused_or_sees_the_first(memory: KnowHubMemoryTool) -> None:
+async def test_the_second_of_two_concurrent_edits_is_refused_or_sees_the_first(memory: KnowHubMemoryTool) -> None:
     await call(memory, command="create", path="/memories/a.txt", file_text="x\n")
 
     edits = [

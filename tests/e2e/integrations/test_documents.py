@@ -161,7 +161,7 @@ async def test_a_log_is_cleared_and_goes_on(user: str) -> None:
     assert await other.read() == [0]
 
 
-async def test_a_text_that_somebody_has_spoilt_is_named(user: str) -> None:
+async def test_a_damaged_text_is_named(user: str) -> None:
     folder = DocumentFolder("logs", user)
     log = ItemLog(folder, ("s",))
     await log.append([1])
@@ -172,6 +172,6 @@ async def test_a_text_that_somebody_has_spoilt_is_named(user: str) -> None:
         await log.read()
 
 
-async def test_what_json_does_not_have_is_refused() -> None:
+async def test_a_value_that_is_not_json_is_refused() -> None:
     with pytest.raises(TypeError):
         to_json({"a": object()})

@@ -102,7 +102,7 @@ async def test_an_item_is_put_read_changed_and_deleted(store: KnowHubStore) -> N
     assert await store.aget(space, "doc1") is None
 
 
-async def test_a_key_and_a_namespace_of_one_name_are_apart(store: KnowHubStore) -> None:
+async def test_a_key_and_a_namespace_may_have_the_same_name(store: KnowHubStore) -> None:
     await store.aput(("a",), "b", {"n": 1})
     await store.aput(("a", "b"), "c", {"n": 2})
     await store.aput(("a b",), "c/d", {"n": 3})
@@ -112,7 +112,7 @@ async def test_a_key_and_a_namespace_of_one_name_are_apart(store: KnowHubStore) 
     assert [(item.namespace, item.key) for item in await store.asearch(("a b",))] == [(("a b",), "c/d")]
 
 
-async def test_a_namespace_that_is_none_is_refused(store: KnowHubStore) -> None:
+async def test_an_invalid_namespace_is_refused(store: KnowHubStore) -> None:
     for namespace in ((), ("a.b",), ("",), ("langgraph", "x")):
         with pytest.raises(InvalidNamespaceError):
             await store.aput(namespace, "a", {"n": 1})
@@ -217,7 +217,7 @@ async def test_an_unknown_operator_is_named(store: KnowHubStore) -> None:
 # ── search by words ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_a_question_is_about_comes_first_with_a_score(store: KnowHubStore) -> None:
+async def test_the_most_relevant_item_comes_first_with_a_score(store: KnowHubStore) -> None:
     for key, text in (("1", "something about dogs"), ("2", "zany zebra Xerxes"), ("3", "text about birds")):
         await store.aput(NS, key, {"text": text})
 

@@ -42,7 +42,7 @@ async def is_read(api: httpx.AsyncClient) -> bool:
     return bool((await get_session(api))["by_model"])
 
 
-async def test_what_a_model_learnt_from_an_import_is_undone_with_it(
+async def test_undoing_an_import_undoes_what_a_model_extracted_from_it(
     api: httpx.AsyncClient, hub: Hub, script: list[Answer]
 ) -> None:
     script.append(answer_with_change(statement="Has a cat called Pixel.", category="entities", said="Pixel"))
@@ -55,7 +55,7 @@ async def test_what_a_model_learnt_from_an_import_is_undone_with_it(
     assert await list_memories(api) == {}
 
 
-async def test_what_a_model_learns_from_a_later_turn_does_not_belong_to_the_import(
+async def test_extractions_from_later_turns_do_not_belong_to_the_import(
     api: httpx.AsyncClient, hub: Hub, script: list[Answer]
 ) -> None:
     script += [
@@ -72,7 +72,7 @@ async def test_what_a_model_learns_from_a_later_turn_does_not_belong_to_the_impo
     assert "Has a dog called Byte." in await list_memories(api)
 
 
-async def test_an_import_of_any_size_is_undone_with_what_came_later(
+async def test_a_large_import_is_undone_with_later_commits(
     api: httpx.AsyncClient, hub: Hub, script: list[Answer]
 ) -> None:
     script += [{"changes": []}] * 200

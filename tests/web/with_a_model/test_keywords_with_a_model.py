@@ -56,7 +56,7 @@ async def test_a_question_is_answered_by_a_walk_down_the_tree(
     assert (found["degraded"], len(model.questions)) == ([], 2)
 
 
-async def test_a_model_may_be_undecided_or_find_nothing(api: httpx.AsyncClient, script: list[Answer]) -> None:
+async def test_a_model_may_answer_ambiguous_or_not_found(api: httpx.AsyncClient, script: list[Answer]) -> None:
     fruit, company = await create_keyword(api, "苹果 (fruit)"), await create_keyword(api, "苹果 (company)")
     script += [ambiguous(fruit["name"], company["name"]), missing("香蕉")]
 
@@ -74,7 +74,7 @@ async def test_a_model_may_be_undecided_or_find_nothing(api: httpx.AsyncClient, 
 @pytest.mark.parametrize(
     ("failure", "reason"), [(ValueError("garbage"), "agent_failure"), (TimeoutError(), "agent_timeout")]
 )
-async def test_a_search_survives_the_model(
+async def test_a_search_survives_a_failing_model(
     api: httpx.AsyncClient, script: list[Answer], failure: Exception, reason: str
 ) -> None:
     shown = await create_keyword(api, "Python")
@@ -106,7 +106,7 @@ async def test_a_keyword_is_created_though_the_model_fails(api: httpx.AsyncClien
 
 
 @pytest.mark.parametrize("body", [{"parent_id": "root"}, {"llm_auto_place": False}])
-async def test_a_model_is_not_asked_where_the_place_is_known(
+async def test_a_model_is_not_asked_if_the_parent_is_given(
     api: httpx.AsyncClient, model: ScriptedChat, body: dict[str, Any]
 ) -> None:
     response = await api.post("/api/keywords", json={"name": "Rust"} | body)
@@ -115,7 +115,7 @@ async def test_a_model_is_not_asked_where_the_place_is_known(
 
 
 @pytest.mark.parametrize("action", ["alias_of", "merge"])
-async def test_a_double_is_answered_with_the_keyword_that_stands_and_again_to_the_same_key(
+async def test_a_duplicate_gets_the_existing_keyword_and_so_does_its_retry(
     api: httpx.AsyncClient, script: list[Answer], model: ScriptedChat, action: str
 ) -> None:
     python = await create_keyword(api, "Python")
@@ -134,7 +134,9 @@ async def test_a_double_is_answered_with_the_keyword_that_stands_and_again_to_th
     assert await list_names(api, "/api/keywords/root/children") == ["Python"]
 
 
-async def test_a_namesake_that_is_another_thing_is_created(api: httpx.AsyncClient, script: list[Answer]) -> None:
+async def test_a_keyword_of_equal_name_but_other_meaning_is_created(
+    api: httpx.AsyncClient, script: list[Answer]
+) -> None:
     await create_keyword(api, "苹果")
     script += [answer_dedup_check("create_new", 1)]
 
@@ -144,7 +146,7 @@ async def test_a_namesake_that_is_another_thing_is_created(api: httpx.AsyncClien
     assert await list_names(api, "/api/keywords/root/children") == ["苹果", "苹果"]
 
 
-async def test_several_of_one_name_are_told_apart_where_that_is_asked_for(
+async def test_a_model_disambiguates_keywords_of_one_name_on_request(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
     made = [await create_keyword(api, "苹果", (await create_keyword(api, top))["id"]) for top in ("水果", "公司")]
@@ -155,7 +157,7 @@ async def test_several_of_one_name_are_told_apart_where_that_is_asked_for(
     assert (found["status"], found["node"]["id"], found["reason"]) == ("matched", made[1]["id"], "disambiguated")
 
 
-async def test_infos_are_linked_to_all_that_they_name_when_the_model_fails(
+async def test_infos_link_to_every_named_keyword_if_the_model_fails(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
     await create_keyword(api, "Python")
@@ -166,7 +168,7 @@ async def test_infos_are_linked_to_all_that_they_name_when_the_model_fails(
     assert (made["degraded"], [item["relation"] for item in made["decided"]["linked"]]) == (["llm"], ["RELATED"])
 
 
-async def test_a_plan_of_rules_stands_when_the_model_fails(api: httpx.AsyncClient, script: list[Answer]) -> None:
+async def test_a_plan_by_rules_is_returned_if_the_model_fails(api: httpx.AsyncClient, script: list[Answer]) -> None:
     first, second = await create_keyword(api, "日志", description="kept"), await create_keyword(api, "日志")
     script.append(ValueError("garbage"))
 
@@ -187,9 +189,7 @@ async def wait_for_missed(api: httpx.AsyncClient, count: int, **params: str) -> 
     return rows
 
 
-async def test_what_a_model_did_not_find_waits_until_it_is_accepted(
-    api: httpx.AsyncClient, script: list[Answer]
-) -> None:
+async def test_a_missed_query_is_queued_until_it_is_accepted(api: httpx.AsyncClient, script: list[Answer]) -> None:
     fruit = await create_keyword(api, "水果")
     await create_keyword(api, "苹果", fruit["id"])
     script += [jump_to("水果"), missing("香蕉")]
@@ -214,7 +214,7 @@ async def test_what_a_model_did_not_find_waits_until_it_is_accepted(
     ) == 0
 
 
-async def test_a_missed_query_is_counted_placed_elsewhere_or_dismissed_for_good(
+async def test_a_missed_query_can_be_placed_elsewhere_or_dismissed(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
     await create_keyword(api, "水果")

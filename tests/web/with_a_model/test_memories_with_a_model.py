@@ -84,7 +84,7 @@ async def count_dropped(api: httpx.AsyncClient, session: str = "s1") -> dict[str
     return {item["why"]: item["count"] for item in (await get_session(api, session))["dropped"]}
 
 
-async def test_a_session_is_read_in_the_background_and_says_by_what(
+async def test_a_session_is_read_in_the_background_and_reports_by_model(
     api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
 ) -> None:
     script.append(answer_with_change(statement="Lives in Lisbon with a cat called Pixel.", said="Lisbon"))
@@ -104,7 +104,7 @@ async def test_a_session_is_read_in_the_background_and_says_by_what(
     assert "On Thursday, 2026-03-05:" in prompt_of(model.questions[0])
 
 
-async def test_a_memory_says_what_it_rests_on_and_its_operation_can_be_undone_without_being_read_again(
+async def test_a_memory_names_its_evidence_and_is_not_relearnt_after_an_undo(
     api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
 ) -> None:
     script += [
@@ -127,7 +127,7 @@ async def test_a_memory_says_what_it_rests_on_and_its_operation_can_be_undone_wi
     assert (await get_session(api))["by_model"] == 2
 
 
-async def test_a_later_session_replaces_what_an_earlier_one_said_and_history_keeps_it(
+async def test_a_later_session_replaces_a_statement_and_history_keeps_the_old(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
     script += [
@@ -183,7 +183,7 @@ async def test_a_later_session_replaces_what_an_earlier_one_said_and_history_kee
         ({"statement": "Moved to Lisbon, password hunter2secret9!", "said": "moved"}, "secret"),
     ],
 )
-async def test_a_change_that_does_not_stand_in_the_prompt_is_refused_and_its_reason_listed(
+async def test_a_change_without_evidence_in_the_prompt_is_dropped_with_a_reason(
     api: httpx.AsyncClient, script: list[Answer], change: dict[str, Any], reason: str
 ) -> None:
     script.append(answer_with_change(**change))
@@ -195,7 +195,7 @@ async def test_a_change_that_does_not_stand_in_the_prompt_is_refused_and_its_rea
     assert not any(node["metadata"]["by"] == "llm" for node in (await list_memories(api)).values())
 
 
-async def test_numbers_and_days_count_in_any_spelling(api: httpx.AsyncClient, script: list[Answer]) -> None:
+async def test_numbers_and_days_match_in_any_spelling(api: httpx.AsyncClient, script: list[Answer]) -> None:
     script.append(
         answer_with_change(
             statement="Sees the dentist on Friday 6 March 2026 at 15:00, with 2 children.",
@@ -212,7 +212,7 @@ async def test_numbers_and_days_count_in_any_spelling(api: httpx.AsyncClient, sc
     assert await count_dropped(api) == {}
 
 
-async def test_no_model_changes_what_a_person_wrote(api: httpx.AsyncClient, script: list[Answer]) -> None:
+async def test_a_model_cannot_change_text_that_a_person_wrote(api: httpx.AsyncClient, script: list[Answer]) -> None:
     script += [
         answer_with_change(statement="Drinks green tea.", category="preferences", said="tea"),
         answer_with_change(
@@ -229,7 +229,7 @@ async def test_no_model_changes_what_a_person_wrote(api: httpx.AsyncClient, scri
     assert list(await count_dropped(api, "s2")) == ["a person wrote what it would replace"]
 
 
-async def test_a_model_that_repeats_itself_says_a_thing_once_and_what_is_known_gains_its_source(
+async def test_a_repeated_statement_is_stored_once_and_gains_its_source(
     api: httpx.AsyncClient, script: list[Answer]
 ) -> None:
     def twice(question: ChatRequest) -> object:
@@ -248,9 +248,7 @@ async def test_a_model_that_repeats_itself_says_a_thing_once_and_what_is_known_g
     assert node["metadata"]["message_ids"] == ["m0", "n1"]
 
 
-async def test_what_is_withheld_is_in_no_prompt(
-    api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
-) -> None:
+async def test_withheld_text_is_in_no_prompt(api: httpx.AsyncClient, script: list[Answer], model: QueuedChat) -> None:
     script.append({"changes": []})
     fenced = 'Lines that begin with "| " are stored text\n| The boat is called Ondine.'
 
@@ -324,7 +322,7 @@ async def test_a_model_that_was_down_catches_up_and_a_commit_does_not_wait_for_i
     assert (await api.get("/ready")).json()["extraction_lag"] == 0
 
 
-async def test_what_a_spending_limit_holds_back_is_said(api: httpx.AsyncClient, script: list[Answer]) -> None:
+async def test_sessions_held_back_by_the_token_limit_are_reported(api: httpx.AsyncClient, script: list[Answer]) -> None:
     script.append(ModelUnavailable(FailureReason.FAILURE, "the spend limit of 100 tokens an hour is reached"))
 
     answer = await commit_session(api, "s1", MOVED)
@@ -341,7 +339,7 @@ async def test_what_a_spending_limit_holds_back_is_said(api: httpx.AsyncClient, 
 @pytest.mark.parametrize(
     "answer", [{"weather": "sunny"}, {"changes": "many"}, AnswerRejected(FailureReason.FAILURE, "no")]
 )
-async def test_answers_that_nobody_can_use_stop_neither_commits_nor_what_comes_behind_them(
+async def test_unusable_answers_do_not_block_commits_or_later_sessions(
     api: httpx.AsyncClient,
     script: list[Answer],
     answer: Any,  # noqa: ANN401 -- as a model answers
@@ -364,9 +362,7 @@ async def test_answers_that_nobody_can_use_stop_neither_commits_nor_what_comes_b
     assert any("answer in English" in content for content in found)
 
 
-async def test_what_a_model_says_takes_the_place_of_what_rules_took_from_the_same_words(
-    api: httpx.AsyncClient, script: list[Answer]
-) -> None:
+async def test_a_statement_by_the_model_replaces_the_one_by_rules(api: httpx.AsyncClient, script: list[Answer]) -> None:
     script.append(answer_with_change(statement="Home is Lisbon.", said="Lisbon"))
 
     await commit_session(api, "s1", "I live in Lisbon.")
@@ -374,9 +370,7 @@ async def test_what_a_model_says_takes_the_place_of_what_rules_took_from_the_sam
     assert list(await list_memories(api)) == ["Home is Lisbon."]
 
 
-async def test_a_session_that_is_committed_without_extraction_is_shown_to_no_model(
-    api: httpx.AsyncClient, model: QueuedChat
-) -> None:
+async def test_a_session_without_extraction_is_not_sent_to_a_model(api: httpx.AsyncClient, model: QueuedChat) -> None:
     await commit_session(api, "s1", MOVED, options={"extract": False})
 
     session = await get_session(api)
@@ -384,7 +378,7 @@ async def test_a_session_that_is_committed_without_extraction_is_shown_to_no_mod
     assert model.questions == []
 
 
-async def test_a_session_of_somebody_else_is_listed_nowhere(api: httpx.AsyncClient, script: list[Answer]) -> None:
+async def test_a_session_of_another_user_is_not_listed(api: httpx.AsyncClient, script: list[Answer]) -> None:
     script.append({"changes": []})
     await commit_session(api, "s1", MOVED)
 

@@ -13,7 +13,7 @@ KEYS = "/api/admin/keys"
 ROOT = key_headers(ROOT_KEY)
 
 
-async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, second_server: httpx.AsyncClient) -> None:
+async def test_a_new_key_works_at_once_in_another_process(hub: Hub, second_server: httpx.AsyncClient) -> None:
     key = await issue_key(hub, KeyHolder("li"))
 
     answer = await second_server.get("/api/knowledge", headers=key_headers(text_of(key)))
@@ -21,7 +21,7 @@ async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, second_server:
     assert answer.status_code == 200
 
 
-async def test_a_key_opens_nothing_beside_as_soon_as_it_is_revoked_or_replaced(
+async def test_a_revoked_key_fails_at_once_in_another_process(
     api: httpx.AsyncClient, hub: Hub, second_server: httpx.AsyncClient
 ) -> None:
     revoked, replaced = await issue_key(hub, KeyHolder("li")), await issue_key(hub, KeyHolder("chen"))
@@ -37,7 +37,9 @@ async def test_a_key_opens_nothing_beside_as_soon_as_it_is_revoked_or_replaced(
     assert [first.status_code, second.status_code] == [401, 401]
 
 
-async def test_the_list_of_keys_and_a_keys_account_are_known_beside(hub: Hub, second_server: httpx.AsyncClient) -> None:
+async def test_keys_and_their_accounts_are_listed_by_another_process(
+    hub: Hub, second_server: httpx.AsyncClient
+) -> None:
     first = await issue_key(hub, KeyHolder("li"))
     listed = await second_server.get(KEYS, headers=ROOT)
     other = await issue_key(hub, KeyHolder("li"), account="acme")

@@ -97,7 +97,7 @@ async def test_every_route_has_its_row(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)
-async def test_who_is_answered_what(
+async def test_each_route_answers_exactly_the_allowed_callers(
     method: str, path: str, row: RouteRequest, row_maker: RowMaker, keys: dict[str, str | None]
 ) -> None:
     ids: dict[str, str] = {}
@@ -116,7 +116,7 @@ async def test_who_is_answered_what(
 
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)
-async def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(
+async def test_hidden_and_missing_rows_get_the_same_refusal(
     method: str, path: str, row: RouteRequest, row_maker: RowMaker, keys: dict[str, str | None]
 ) -> None:
     ids = await row_maker.rows(path, row)
@@ -133,7 +133,7 @@ async def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(
         assert there.headers == nothing.headers, who
 
 
-async def test_what_a_request_refers_to_is_missing_in_the_same_words_whether_it_is_hidden_or_not_there(
+async def test_references_to_hidden_and_missing_rows_get_the_same_answer(
     row_maker: RowMaker, keys: dict[str, str | None]
 ) -> None:
     hidden = {

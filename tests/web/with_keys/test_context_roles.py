@@ -50,7 +50,7 @@ async def writer(api: httpx.AsyncClient, hub: Hub) -> dict[str, str]:
     return key
 
 
-async def test_a_reader_of_ones_own_reads_everything_and_changes_nothing(
+async def test_a_readers_key_of_the_owner_reads_all_and_changes_nothing(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:
     reader = key_headers(text_of(await issue_key(hub, KeyHolder("li"), Role.READER)))
@@ -69,9 +69,7 @@ async def test_a_reader_of_ones_own_reads_everything_and_changes_nothing(
     assert hub.store.last_seq == before
 
 
-async def test_a_key_remembers_as_its_holder_and_as_nobody_else(
-    api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
-) -> None:
+async def test_a_key_commits_only_as_its_holder(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:
     before = hub.store.last_seq
 
     refused = await api.post(COMMIT, json=BODY | {"user_id": "zhou"}, headers=writer)
@@ -81,7 +79,7 @@ async def test_a_key_remembers_as_its_holder_and_as_nobody_else(
     assert hub.store.last_seq == before
 
 
-async def test_the_root_key_commits_for_whom_it_names(api: httpx.AsyncClient) -> None:
+async def test_the_root_key_commits_for_a_named_user(api: httpx.AsyncClient) -> None:
     told = await api.post(COMMIT, json=BODY | {"user_id": "li", "account": "acme"}, headers=key_headers(ROOT_KEY))
 
     assert told.status_code == 201
@@ -98,7 +96,7 @@ async def test_accounts_are_isolated(api: httpx.AsyncClient, hub: Hub, writer: d
     assert (hidden.status_code, found.json()["blocks"]) == (404, [])
 
 
-async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(
+async def test_index_lag_is_shown_only_to_callers_who_see_the_whole_account(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:
     admin, root = key_headers(text_of(await issue_key(hub, KeyHolder("zhou"), Role.ADMIN))), key_headers(ROOT_KEY)

@@ -49,7 +49,7 @@ def list_ids(told: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", LISTS)
-async def test_no_cursor_is_a_place_among_rows_that_its_caller_does_not_see(
+async def test_a_cursor_does_not_reveal_positions_of_hidden_rows(
     api: httpx.AsyncClient, li: dict[str, str], chen: dict[str, str], path: str
 ) -> None:
     await save(api, path, li, *map(str, range(7)), scope="user:li")
@@ -63,7 +63,7 @@ async def test_no_cursor_is_a_place_among_rows_that_its_caller_does_not_see(
 
 
 @pytest.mark.parametrize("path", LISTS)
-async def test_a_list_goes_on_from_a_row_that_was_deleted_or_hidden_between_two_pages(
+async def test_a_list_continues_after_a_row_deleted_or_hidden_between_pages(
     api: httpx.AsyncClient, hub: Hub, li: dict[str, str], chen: dict[str, str], path: str
 ) -> None:
     rows = await save(api, path, li, *map(str, range(8)), scope="public")
@@ -80,7 +80,7 @@ async def test_a_list_goes_on_from_a_row_that_was_deleted_or_hidden_between_two_
 
 
 @pytest.mark.parametrize("path", LISTS)
-async def test_another_process_and_a_later_one_go_on_with_a_cursor(
+async def test_a_cursor_works_in_other_and_later_processes(
     api: httpx.AsyncClient, hub: Hub, chen: dict[str, str], open_second_server: OpenServer, path: str
 ) -> None:
     rows = await save(api, path, chen, *map(str, range(4)), scope="public")
@@ -97,7 +97,7 @@ async def test_another_process_and_a_later_one_go_on_with_a_cursor(
 
 
 @pytest.mark.parametrize("path", LISTS)
-async def test_a_cursor_opens_no_other_list_and_no_other_account(
+async def test_a_cursor_is_refused_for_another_list_or_account(
     api: httpx.AsyncClient, hub: Hub, chen: dict[str, str], path: str
 ) -> None:
     await save(api, path, chen, "1", "2", scope="public")

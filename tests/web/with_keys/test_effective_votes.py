@@ -68,7 +68,7 @@ async def voters(api: httpx.AsyncClient, hub: Hub) -> Voters:
     return voters
 
 
-async def test_repeated_votes_of_a_principal_weigh_less_and_all_are_counted(voters: Voters) -> None:
+async def test_repeated_votes_of_a_principal_weigh_less_but_are_all_counted(voters: Voters) -> None:
     for who, case in (("li", HELPFUL), ("li", HELPFUL), ("chen", HELPFUL), ("reader", HELPFUL), ("reader", HARMFUL)):
         await voters.vote(who, case)
     record = await voters.ask("li", "GET", f"{KNOWLEDGE}/{voters.record}")
@@ -81,7 +81,7 @@ async def test_repeated_votes_of_a_principal_weigh_less_and_all_are_counted(vote
     assert not any("li" in str(item) or "chen" in str(item) for item in record["eval"]["votes"])
 
 
-async def test_one_principal_does_not_push_a_record_out_of_search_for_the_others(voters: Voters) -> None:
+async def test_one_principal_cannot_vote_a_record_out_of_search(voters: Voters) -> None:
     for _ in range(20):
         await voters.vote("li", HARMFUL)
 
@@ -107,7 +107,7 @@ async def test_a_principal_counts_once_for_a_goal(voters: Voters) -> None:
     assert await voters.weighs() == (0.9, 1.0)
 
 
-async def test_a_vote_that_is_undone_weighs_no_more_and_the_one_before_it_does(voters: Voters) -> None:
+async def test_an_undone_vote_is_replaced_by_the_vote_before_it(voters: Voters) -> None:
     first = await voters.vote("li", HELPFUL)
     second = await voters.vote("li", HARMFUL)
     await voters.vote("chen", HELPFUL)
@@ -118,7 +118,7 @@ async def test_a_vote_that_is_undone_weighs_no_more_and_the_one_before_it_does(v
     assert (await voters.counted(), await voters.weighs()) == ((2, 0), (1.0, 0.0))
 
 
-async def test_the_votes_of_others_keep_no_record_from_being_undone_or_deleted(voters: Voters) -> None:
+async def test_votes_of_others_do_not_block_an_undo_or_a_deletion(voters: Voters) -> None:
     made = (await voters.ask("maker", "GET", f"{OPERATIONS}?subject={voters.record}"))["results"][-1]
     await voters.vote("li", HELPFUL)
 
@@ -127,7 +127,7 @@ async def test_the_votes_of_others_keep_no_record_from_being_undone_or_deleted(v
     await voters.ask("maker", "GET", f"{KNOWLEDGE}/{voters.record}", 404)
 
 
-async def test_an_export_brings_the_votes_along(voters: Voters, api: httpx.AsyncClient) -> None:
+async def test_an_export_contains_the_votes(voters: Voters, api: httpx.AsyncClient) -> None:
     await voters.vote("li", HELPFUL)
     await voters.vote("li", HELPFUL)
     root = {"X-API-Key": ROOT_KEY}

@@ -39,12 +39,12 @@ async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
 @pytest.mark.parametrize(
     "path", ["/health", "/ready", "/version", "/docs", "/docs/assets/swagger-ui.css", "/openapi.json", "/"]
 )
-async def test_what_is_open_answers_without_a_key_and_with_any(api: httpx.AsyncClient, path: str) -> None:
+async def test_open_routes_answer_without_a_key_and_with_any_key(api: httpx.AsyncClient, path: str) -> None:
     for headers in ({}, key_headers("forged")):
         assert (await api.get(path, headers=headers, follow_redirects=True)).status_code == 200
 
 
-async def test_every_other_route_and_whatever_is_none_asks_for_a_key(app: FastAPI, api: httpx.AsyncClient) -> None:
+async def test_every_other_path_requires_a_key(app: FastAPI, api: httpx.AsyncClient) -> None:
     open_paths = {"/", "/health", "/ready", "/version", "/docs", "/openapi.json"}
     routes = [
         (method.upper(), path)
@@ -64,7 +64,7 @@ async def test_every_other_route_and_whatever_is_none_asks_for_a_key(app: FastAP
 @pytest.mark.parametrize(
     "path", ["//api/knowledge", "/api//knowledge", "/%61pi/knowledge", "/docs/assets/../../api/knowledge", "/metrics/"]
 )
-async def test_no_spelling_of_a_path_goes_around_the_gate(app: FastAPI, path: str) -> None:
+async def test_no_spelling_of_a_path_bypasses_authentication(app: FastAPI, path: str) -> None:
     async with client_of(app) as client:
         url = httpx.URL("http://127.0.0.1:8000").copy_with(raw_path=path.encode())
         answer = await client.get(url)
@@ -74,7 +74,7 @@ async def test_no_spelling_of_a_path_goes_around_the_gate(app: FastAPI, path: st
 
 
 @pytest.mark.parametrize("control", ["%0a", "%0A", "%00", "%0d", "%09", "%1f", "%7f", "%0d%0a"])
-async def test_no_path_with_a_control_character_names_anything(app: FastAPI, control: str) -> None:
+async def test_a_path_with_a_control_character_matches_no_row_or_route(app: FastAPI, control: str) -> None:
     body = {"id": "c/1", "body": "b", "secure_body": "what is sealed"}
     paths = [
         *(("GET", path) for path in ("/metrics", "/ready", "/api/knowledge", "/api/admin/keys", "/api/resource")),
@@ -115,7 +115,7 @@ async def test_no_path_with_a_control_character_names_anything(app: FastAPI, con
         [("X-API-Key", "KEY"), ("Authorization", "Basic bGk6bGk=")],
     ],
 )
-async def test_a_key_comes_in_either_header_or_in_both(
+async def test_a_key_is_accepted_in_either_header_or_both(
     api: httpx.AsyncClient, hub: Hub, headers: list[tuple[str, str]]
 ) -> None:
     key = await issue_key_text(hub, "li")
@@ -138,7 +138,7 @@ async def test_a_key_comes_in_either_header_or_in_both(
         [("X-API-Key", "KEY"), ("Authorization", "Bearer ")],
     ],
 )
-async def test_no_key_or_two_that_differ_open_nothing(
+async def test_a_missing_key_or_two_different_keys_are_refused(
     api: httpx.AsyncClient, hub: Hub, headers: list[tuple[str, str]]
 ) -> None:
     key, other = await issue_key_text(hub, "li"), await issue_key_text(hub, "chen")
@@ -148,7 +148,7 @@ async def test_no_key_or_two_that_differ_open_nothing(
     assert (await api.get(f"/api/knowledge?api_key={key}", headers=sent)).status_code == 401
 
 
-async def test_a_key_that_is_unknown_expired_or_revoked_is_refused_in_the_same_bytes(
+async def test_unknown_expired_and_revoked_keys_get_the_same_bytes(
     api: httpx.AsyncClient, hub: Hub, clock: FakeClock
 ) -> None:
     expired = await issue_key(hub, KeyHolder("li"), expires_at="2026-03-06")
@@ -165,7 +165,7 @@ async def test_a_key_that_is_unknown_expired_or_revoked_is_refused_in_the_same_b
     assert all(key not in item.text for key, item in zip(keys, refused, strict=True))
 
 
-async def test_who_has_no_key_is_refused_before_the_body_is_read(app: FastAPI) -> None:
+async def test_a_request_without_a_key_is_refused_before_its_body_is_read(app: FastAPI) -> None:
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -188,7 +188,7 @@ async def test_who_has_no_key_is_refused_before_the_body_is_read(app: FastAPI) -
     assert BODY not in scope
 
 
-async def test_any_host_will_do_where_keys_are_asked_for(api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_any_host_is_accepted_if_keys_are_required(api: httpx.AsyncClient, hub: Hub) -> None:
     headers = key_headers(await issue_key_text(hub, "li")) | {"Host": "hub.example.com:9000"}
 
     assert (await api.get("/api/knowledge", headers=headers)).status_code == 200
@@ -214,7 +214,7 @@ class UnreadableStore:
         return None
 
 
-async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock) -> None:
+async def test_an_unreadable_key_store_refuses_every_key(hub: Hub, clock: FakeClock) -> None:
     key = await issue_key_text(hub, "li")
     table = KeyTable([])
     identity = IdentityService(UnreadableStore(), table, clock, CountedIds(), None)
@@ -230,7 +230,7 @@ async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock)
 # ── whose request it is ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_a_key_saves_is_its_users_in_its_account(api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_a_record_belongs_to_the_user_and_account_of_its_key(api: httpx.AsyncClient, hub: Hub) -> None:
     key = text_of(await issue_key(hub, KeyHolder("li", "crawler"), account="acme"))
 
     saved = await api.post("/api/knowledge", json={"content": "wait"}, headers=key_headers(key))
@@ -242,7 +242,7 @@ async def test_what_a_key_saves_is_its_users_in_its_account(api: httpx.AsyncClie
     assert elsewhere.status_code == 404
 
 
-async def test_the_root_key_saves_for_root_or_for_whom_it_names(api: httpx.AsyncClient) -> None:
+async def test_the_root_key_saves_for_root_or_a_named_user(api: httpx.AsyncClient) -> None:
     plain = await api.post("/api/knowledge", json={"content": "wait"}, headers=ROOT)
     named = [
         await api.post("/api/knowledge", json={"content": "wait", **ids}, headers=ROOT)
@@ -268,7 +268,7 @@ async def test_ids_of_others_are_refused_in_body_and_query_alike(api: httpx.Asyn
 # ── what the document tells ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_document_tells_how_keys_are_sent_and_what_is_open(app: FastAPI, tmp_path: Path) -> None:
+async def test_the_document_describes_key_headers_and_open_routes(app: FastAPI, tmp_path: Path) -> None:
     asking, open_one = app.openapi(), create_app(Settings(data_dir=tmp_path / "open")).openapi()
 
     assert asking["components"]["securitySchemes"]["key"] == {

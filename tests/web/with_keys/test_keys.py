@@ -29,7 +29,7 @@ async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
         yield opened
 
 
-async def test_a_key_is_made_told_once_listed_without_it_and_used(api: httpx.AsyncClient) -> None:
+async def test_a_key_is_shown_once_and_listed_without_its_text(api: httpx.AsyncClient) -> None:
     wanted = {
         "account": "acme",
         "user_id": "li",
@@ -58,7 +58,7 @@ async def test_a_key_is_made_told_once_listed_without_it_and_used(api: httpx.Asy
     assert (await api.get(KEYS, headers=ROOT)).json()["results"][0]["last_used_at"] is not None
 
 
-async def test_an_admin_keeps_the_keys_of_their_account_and_no_others(api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_an_admin_manages_only_the_keys_of_their_account(api: httpx.AsyncClient, hub: Hub) -> None:
     admin = key_headers(await issue_key_text(hub, "boss", Role.ADMIN, account="acme"))
     foreign = await issue_key(hub, KeyHolder("li"))
 
@@ -83,7 +83,7 @@ async def test_an_admin_keeps_the_keys_of_their_account_and_no_others(api: httpx
 
 
 @pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
-async def test_who_is_no_admin_makes_lists_and_ends_no_key(api: httpx.AsyncClient, hub: Hub, role: Role) -> None:
+async def test_only_admins_create_list_and_revoke_keys(api: httpx.AsyncClient, hub: Hub, role: Role) -> None:
     own = await issue_key(hub, KeyHolder("li"), role)
     headers = key_headers(text_of(own))
 
@@ -145,7 +145,7 @@ async def test_the_root_key_rotates_and_revokes_in_any_account_named_or_not(api:
         ({"user_id": "li", "version": 7}, "version"),
     ],
 )
-async def test_a_key_that_cannot_be_is_refused_by_its_field(
+async def test_an_invalid_key_request_is_refused_by_field(
     api: httpx.AsyncClient, wrong: dict[str, Any], field: str
 ) -> None:
     answer = await api.post(KEYS, json=wrong, headers=ROOT)
@@ -156,13 +156,11 @@ async def test_a_key_that_cannot_be_is_refused_by_its_field(
 
 
 @pytest.mark.parametrize("wanted", [{"user_id": "roots"}, {"agent_id": "root"}, {"user_id": "toor"}])
-async def test_a_name_that_is_only_like_that_of_the_root_key_is_anybodys(
-    api: httpx.AsyncClient, wanted: dict[str, str]
-) -> None:
+async def test_a_name_similar_to_the_root_key_is_allowed(api: httpx.AsyncClient, wanted: dict[str, str]) -> None:
     assert (await api.post(KEYS, json=wanted, headers=ROOT)).status_code == 201
 
 
-async def test_a_retry_makes_no_second_key_and_tells_no_text(api: httpx.AsyncClient) -> None:
+async def test_a_retry_creates_no_second_key_and_shows_no_text(api: httpx.AsyncClient) -> None:
     headers = ROOT | {"Idempotency-Key": "once"}
 
     first, again = [await api.post(KEYS, json={"user_id": "li"}, headers=headers) for _ in range(2)]
@@ -172,7 +170,7 @@ async def test_a_retry_makes_no_second_key_and_tells_no_text(api: httpx.AsyncCli
     assert (first.json()["key"] is None, again.json()["key"]) == (False, None)
 
 
-async def test_operations_on_keys_tell_no_hash_and_are_not_undone(api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_key_operations_show_no_hash_and_cannot_be_undone(api: httpx.AsyncClient, hub: Hub) -> None:
     made = await api.post(KEYS, json={"user_id": "li"}, headers=ROOT)
     operation = f"/api/operations/{made.json()['operation_id']}"
 
@@ -185,7 +183,7 @@ async def test_operations_on_keys_tell_no_hash_and_are_not_undone(api: httpx.Asy
     assert by_holder.status_code == 404
 
 
-async def test_with_auth_off_the_local_principal_makes_keys_beforehand_and_named_callers_none(tmp_path: Path) -> None:
+async def test_without_auth_only_the_local_principal_creates_keys(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "open", owner="user:local")
     async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as client:
         made = await client.post(KEYS, json={"user_id": "li"})

@@ -88,7 +88,7 @@ def overrides() -> Overrides:
 
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)
-async def test_no_write_route_takes_what_is_the_servers_to_say(
+async def test_no_write_route_accepts_server_owned_fields(
     method: str, path: str, row: RouteRequest, api: httpx.AsyncClient, hub: Hub
 ) -> None:
     role = Role.ADMIN if row.need is Need.ADMIN else Role.WRITER
@@ -134,7 +134,7 @@ def _with(body: Any, field: str, value: object) -> list[Any]:  # noqa: ANN401 --
 
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.is_core], ids=lambda tool: tool.name)
-async def test_no_mcp_tool_takes_what_is_the_servers_to_say(tool: McpTool, api: httpx.AsyncClient, hub: Hub) -> None:
+async def test_no_mcp_tool_accepts_server_owned_fields(tool: McpTool, api: httpx.AsyncClient, hub: Hub) -> None:
     key = text_of(await issue_key(hub, KeyHolder("li"), Role.WRITER))
     fields = {name: value for name, value in FIELDS.items() if name not in tool.schema["properties"]}
 

@@ -45,9 +45,7 @@ async def save_row_of_each_kind(api: httpx.AsyncClient, who: Key, user: str) -> 
 
 
 @pytest.mark.parametrize("more", ["", "&limit=1", "&actor=agent:coder", "&op=save_knowledge", "&since=1"])
-async def test_a_hidden_id_filters_as_one_that_never_was_also_for_who_acts_as_the_same_agent(
-    api: httpx.AsyncClient, hub: Hub, more: str
-) -> None:
+async def test_a_hidden_id_filters_operations_like_an_unknown_one(api: httpx.AsyncClient, hub: Hub, more: str) -> None:
     li, wang = await issue_agent_keys(hub)
     secret = await save_row_of_each_kind(api, li, "li")
     path = f"{KNOWLEDGE}/{(await ask(api, li, 'POST', KNOWLEDGE, {'content': 'x', 'owner': 'user:li'}))['id']}"
@@ -68,9 +66,7 @@ async def test_a_hidden_id_filters_as_one_that_never_was_also_for_who_acts_as_th
     assert answers == dict.fromkeys(secret, nothing)
 
 
-async def test_an_actor_keeps_sight_of_their_own_operations_without_the_ids_that_are_hidden(
-    api: httpx.AsyncClient, hub: Hub
-) -> None:
+async def test_actors_see_their_own_operations_without_hidden_ids(api: httpx.AsyncClient, hub: Hub) -> None:
     li, wang = [{"X-API-Key": await issue_key_text(hub, user)} for user in ("li", "wang")]
     path = f"{KNOWLEDGE}/{(await ask(api, li, 'POST', KNOWLEDGE, {'content': 'x', 'scopes': ['public']}))['id']}"
     vote = await ask(api, wang, "PUT", path, {"add_helpful_case": {}})
@@ -89,9 +85,7 @@ async def preview_undo(api: httpx.AsyncClient, who: Key, entry: Mapping[str, Any
     return await api.post(path, json={"dry_run": True}, headers=dict(who))
 
 
-async def test_an_operation_is_undoable_to_those_whom_an_undo_would_not_be_refused(
-    api: httpx.AsyncClient, hub: Hub
-) -> None:
+async def test_undoable_is_true_exactly_for_callers_who_may_undo(api: httpx.AsyncClient, hub: Hub) -> None:
     names = {"li": Role.WRITER, "chen": Role.WRITER, "kai": Role.READER, "ada": Role.ADMIN}
     keys: dict[str, Key] = {name: {"X-API-Key": await issue_key_text(hub, name, role)} for name, role in names.items()}
     keys["root"] = {"X-API-Key": ROOT_KEY}

@@ -92,7 +92,7 @@ def root(api: httpx.AsyncClient) -> RoleCaller:
         ({"scopes": ["org:acme"]}, 403),
     ],
 )
-async def test_owner_and_scopes_that_are_given_are_the_keys_own(
+async def test_a_key_can_give_only_its_own_owner_and_scopes(
     li: RoleCaller, path: str, item: dict[str, object], given: dict[str, object], status: int
 ) -> None:
     body = {"items": [item | given]} if path.endswith("batch") else item | given
@@ -104,7 +104,7 @@ async def test_owner_and_scopes_that_are_given_are_the_keys_own(
 
 
 @pytest.mark.parametrize("path", [KNOWLEDGE, KEYWORDS, INFOS])
-async def test_who_edits_their_own_gives_it_no_scope_of_others_and_may_leave_one_that_it_has(
+async def test_an_owner_can_keep_or_drop_but_not_add_foreign_scopes(
     li: RoleCaller, root: RoleCaller, path: str
 ) -> None:
     named = {"name": "x", "llm_auto_place": False} if path == KEYWORDS else {"content": "x"}
@@ -120,7 +120,7 @@ async def test_who_edits_their_own_gives_it_no_scope_of_others_and_may_leave_one
     assert without["scopes"] == ["project:atlas"]
 
 
-async def test_undoing_gives_nobody_a_scope_that_the_key_cannot_give(li: RoleCaller, root: RoleCaller) -> None:
+async def test_an_undo_cannot_add_a_scope_that_the_key_cannot_give(li: RoleCaller, root: RoleCaller) -> None:
     row = await root.ask("POST", KNOWLEDGE, 201, content="x", owner="user:li", scopes=["user:li", "org:acme"])
     narrowed = await li.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", scopes=["user:li"])
 
@@ -128,7 +128,7 @@ async def test_undoing_gives_nobody_a_scope_that_the_key_cannot_give(li: RoleCal
     await root.ask("POST", f"{OPERATIONS}/{narrowed['operation_id']}/undo")
 
 
-async def test_what_is_extracted_from_an_admins_talk_is_the_admins(admin: RoleCaller) -> None:
+async def test_records_extracted_by_an_admin_belong_to_the_admin(admin: RoleCaller) -> None:
     spoken = [{"role": "user", "content": "请以后都用中文回答我。"}]
 
     saved = (await admin.ask("POST", f"{KNOWLEDGE}/extract", messages=spoken, trigger="user_expression"))["saved"]
@@ -136,7 +136,7 @@ async def test_what_is_extracted_from_an_admins_talk_is_the_admins(admin: RoleCa
     assert [(item["owner"], item["scopes"]) for item in saved] == [("user:ada", ["user:ada"])]
 
 
-async def test_the_profile_of_an_admin_is_their_own_and_not_everybodys(admin: RoleCaller, li: RoleCaller) -> None:
+async def test_the_profile_of_an_admin_has_only_own_records(admin: RoleCaller, li: RoleCaller) -> None:
     await li.ask("POST", KNOWLEDGE, 201, content="prefers tabs", type="user_profile", owner="user:li")
     await admin.ask("POST", KNOWLEDGE, 201, content="prefers spaces", type="user_profile")
 
@@ -145,7 +145,7 @@ async def test_the_profile_of_an_admin_is_their_own_and_not_everybodys(admin: Ro
     assert [result["content"] for result in profile["results"]] == ["prefers spaces"]
 
 
-async def test_access_tells_each_role_its_rights(
+async def test_access_lists_the_rights_of_each_role(
     li: RoleCaller, reader: RoleCaller, admin: RoleCaller, root: RoleCaller
 ) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["project:atlas"])
@@ -160,7 +160,7 @@ async def test_access_tells_each_role_its_rights(
 # ── what may be taken back ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_reader_takes_back_the_evidence_that_it_gave(li: RoleCaller, reader: RoleCaller) -> None:
+async def test_a_reader_can_undo_its_own_evidence(li: RoleCaller, reader: RoleCaller) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["project:atlas"])
     at = f"{KNOWLEDGE}/{row['id']}"
     vote = await reader.ask("PUT", at, add_harmful_case={"reason": "stale"})
@@ -170,9 +170,7 @@ async def test_a_reader_takes_back_the_evidence_that_it_gave(li: RoleCaller, rea
     assert (await reader.ask("GET", at))["eval"]["harmful"] == 0
 
 
-async def test_to_have_written_something_with_another_key_does_not_make_a_reader_a_writer(
-    api: httpx.AsyncClient, hub: Hub
-) -> None:
+async def test_a_reader_cannot_undo_its_own_earlier_writes(api: httpx.AsyncClient, hub: Hub) -> None:
     writer = RoleCaller(api, await issue_key_text(hub, "kai"))
     demoted = RoleCaller(api, await issue_key_text(hub, "kai", Role.READER))
     saved = await writer.ask("POST", KNOWLEDGE, 201, content="x")
@@ -181,7 +179,7 @@ async def test_to_have_written_something_with_another_key_does_not_make_a_reader
     await writer.ask("POST", f"{OPERATIONS}/{saved['operation_id']}/undo")
 
 
-async def test_what_an_admin_did_to_somebody_elses_record_it_undoes_as_an_admin_only(
+async def test_an_admins_change_to_a_foreign_record_is_undone_only_as_admin(
     api: httpx.AsyncClient, hub: Hub, li: RoleCaller, admin: RoleCaller
 ) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["public"])
@@ -192,9 +190,7 @@ async def test_what_an_admin_did_to_somebody_elses_record_it_undoes_as_an_admin_
     await admin.ask("POST", f"{OPERATIONS}/{edited['operation_id']}/undo")
 
 
-async def test_an_import_is_undone_by_an_admin_even_where_all_of_it_is_somebodys(
-    admin: RoleCaller, li: RoleCaller
-) -> None:
+async def test_an_admin_can_undo_an_import_of_foreign_records(admin: RoleCaller, li: RoleCaller) -> None:
     done = await admin.lines({"content": "x", "owner": "user:li"})
 
     await li.ask("POST", f"{OPERATIONS}/{done['import_id']}/undo", 403)
@@ -204,7 +200,7 @@ async def test_an_import_is_undone_by_an_admin_even_where_all_of_it_is_somebodys
 # ── what is told ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_operations_are_told_to_those_who_see_all_rows_to_their_actor_and_to_admins(
+async def test_operations_are_listed_for_actors_admins_and_readers_of_all_rows(
     li: RoleCaller, chen: RoleCaller, admin: RoleCaller
 ) -> None:
     hidden = await li.ask("POST", KNOWLEDGE, 201, content="hidden")
@@ -224,7 +220,7 @@ async def test_operations_are_told_to_those_who_see_all_rows_to_their_actor_and_
         await chen.ask("POST", f"{OPERATIONS}/{operation_id}/undo", 404)
 
 
-async def test_who_changed_a_row_is_told_no_more_of_it_once_it_is_hidden(li: RoleCaller, chen: RoleCaller) -> None:
+async def test_an_actor_sees_no_rows_of_an_operation_that_were_hidden_later(li: RoleCaller, chen: RoleCaller) -> None:
     row = await li.ask("POST", KNOWLEDGE, 201, content="secret", scopes=["project:atlas"])
     vote = await chen.ask("PUT", f"{KNOWLEDGE}/{row['id']}", add_helpful_case={})
     await li.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", scopes=["user:owner"])
@@ -234,7 +230,7 @@ async def test_who_changed_a_row_is_told_no_more_of_it_once_it_is_hidden(li: Rol
     assert (told["changes"], told["subjects"]) == ([], [])
 
 
-async def test_the_operations_on_keys_are_told_to_admins(api: httpx.AsyncClient, hub: Hub, admin: RoleCaller) -> None:
+async def test_key_operations_are_listed_for_admins(api: httpx.AsyncClient, hub: Hub, admin: RoleCaller) -> None:
     made = await admin.ask("POST", "/api/admin/keys", 201, user_id="li")
     demoted = RoleCaller(api, await issue_key_text(hub, "ada"))
     li = RoleCaller(api, made["key"])
@@ -245,9 +241,7 @@ async def test_the_operations_on_keys_are_told_to_admins(api: httpx.AsyncClient,
     assert (await admin.ask("GET", f"{OPERATIONS}?subject={made['key_id']}"))["count"] == 1
 
 
-async def test_a_record_names_no_record_that_its_reader_does_not_see(
-    li: RoleCaller, chen: RoleCaller, reader: RoleCaller
-) -> None:
+async def test_a_record_does_not_name_hidden_records(li: RoleCaller, chen: RoleCaller, reader: RoleCaller) -> None:
     older = await li.ask("POST", KNOWLEDGE, 201, content="older")
     newer = await li.ask("POST", KNOWLEDGE, 201, content="newer", supersedes=older["id"], scopes=["project:atlas"])
     at = f"{KNOWLEDGE}/{newer['id']}"
@@ -268,9 +262,7 @@ async def test_a_record_names_no_record_that_its_reader_does_not_see(
     assert (await li.ask("GET", at))["supersedes"] == older["id"]
 
 
-async def test_a_keyword_names_no_parent_that_its_reader_does_not_see(
-    li: RoleCaller, chen: RoleCaller, root: RoleCaller
-) -> None:
+async def test_a_keyword_does_not_name_a_hidden_parent(li: RoleCaller, chen: RoleCaller, root: RoleCaller) -> None:
     seen = {"llm_auto_place": False, "scopes": ["public"]}
     top = await li.ask("POST", KEYWORDS, 201, name="top", **seen)
     hidden = await li.ask("POST", KEYWORDS, 201, name="between", parent_id=top["id"], llm_auto_place=False)
@@ -293,9 +285,7 @@ async def test_a_keyword_names_no_parent_that_its_reader_does_not_see(
         assert (whole["parent_id"], whole["level"]) == (hidden["id"], 3)
 
 
-async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(
-    li: RoleCaller, admin: RoleCaller
-) -> None:
+async def test_index_lag_is_shown_only_to_callers_who_see_the_whole_account(li: RoleCaller, admin: RoleCaller) -> None:
     await admin.ask("POST", KNOWLEDGE, 201, content="somebody else writes")
 
     lags = [(await who.ask("GET", f"{KNOWLEDGE}/search?q=writes"))["index_lag"] for who in (li, admin)]
@@ -303,9 +293,7 @@ async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_acc
     assert lags == [0, 1]
 
 
-async def test_a_retry_key_gives_one_user_of_an_agent_nothing_that_another_was_answered(
-    api: httpx.AsyncClient, hub: Hub
-) -> None:
+async def test_users_of_an_agent_have_separate_retry_keys(api: httpx.AsyncClient, hub: Hub) -> None:
     left, other = [
         {"X-API-Key": text_of(await issue_key(hub, KeyHolder(user, "coder"))), "Idempotency-Key": "1"}
         for user in ("li", "wang")
@@ -321,9 +309,7 @@ async def test_a_retry_key_gives_one_user_of_an_agent_nothing_that_another_was_a
     assert "li's own" not in foreign.text
 
 
-async def test_a_retry_key_of_one_admin_of_an_agent_keeps_no_other_from_writing(
-    api: httpx.AsyncClient, hub: Hub
-) -> None:
+async def test_admins_of_an_agent_have_separate_retry_keys(api: httpx.AsyncClient, hub: Hub) -> None:
     holders = [KeyHolder(user, "crawler") for user in ("li", "wang")]
     keys = [text_of(await issue_key(hub, holder, Role.ADMIN)) for holder in holders]
     body = {"session_id": "s-1", "messages": [{"role": "user", "content": "请以后都用中文回答我。"}]}

@@ -35,7 +35,7 @@ async def status_for(api: httpx.AsyncClient, key: str, path: str, row: dict[str,
 
 
 @pytest.mark.parametrize("path", SAVES)
-async def test_what_is_saved_without_scopes_is_the_callers_own(api: httpx.AsyncClient, hub: Hub, path: str) -> None:
+async def test_rows_without_scopes_are_visible_only_to_their_owner(api: httpx.AsyncClient, hub: Hub, path: str) -> None:
     li, chen = await issue_key_text(hub, "li"), await issue_key_text(hub, "chen")
     agent = text_of(await issue_key(hub, KeyHolder("li", "crawler")))
     admin = await issue_key_text(hub, "boss", Role.ADMIN)
@@ -48,7 +48,7 @@ async def test_what_is_saved_without_scopes_is_the_callers_own(api: httpx.AsyncC
 
 
 @pytest.mark.parametrize("path", SAVES)
-async def test_whoever_wants_to_share_says_so(api: httpx.AsyncClient, hub: Hub, path: str) -> None:
+async def test_explicit_scopes_share_a_row(api: httpx.AsyncClient, hub: Hub, path: str) -> None:
     row = await save(api, await issue_key_text(hub, "li"), path, scopes=["public"])
 
     assert row["scopes"] == ["public"]

@@ -104,7 +104,7 @@ async def hang_nothing(_keyword_id: str) -> None:
 
 
 @pytest.mark.parametrize("journey", JOURNEYS)
-async def test_what_hangs_unseen_below_a_keyword_changes_no_answer_and_stays(
+async def test_hidden_rows_below_a_keyword_change_no_answer_and_survive(
     li: TreeCaller, chen: TreeCaller, journey: str
 ) -> None:
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
@@ -148,7 +148,7 @@ async def find_area(li: TreeCaller, journey: str) -> str:
         ),
     ],
 )
-async def test_what_is_not_seen_goes_on_where_it_is_looked_for(
+async def test_hidden_rows_follow_the_keyword_they_hang_on(
     li: TreeCaller, chen: TreeCaller, journey: str, above: list[str]
 ) -> None:
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
@@ -166,9 +166,7 @@ async def test_what_is_not_seen_goes_on_where_it_is_looked_for(
     assert await chen.names(f"{INFOS}/{hung[1]}/keywords") == [above[-1]]
 
 
-async def test_what_its_owner_has_put_elsewhere_since_stays_there_when_the_rest_comes_back(
-    li: TreeCaller, chen: TreeCaller
-) -> None:
+async def test_undo_keeps_hidden_rows_where_their_owner_moved_them(li: TreeCaller, chen: TreeCaller) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
     top = await li.publish(KEYWORDS, name="top", **plain)
@@ -193,9 +191,7 @@ async def test_what_its_owner_has_put_elsewhere_since_stays_there_when_the_rest_
         assert (await chen.try_to("GET", path)).status_code == 404
 
 
-async def test_what_went_along_and_was_deleted_since_stands_in_no_way_back_and_forth(
-    li: TreeCaller, chen: TreeCaller
-) -> None:
+async def test_a_cascaded_row_deleted_later_does_not_block_undo_and_redo(li: TreeCaller, chen: TreeCaller) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     own = {"scopes": ["user:chen"], "owner": "user:chen"}
     top = await li.publish(KEYWORDS, name="top", **plain)
@@ -215,7 +211,7 @@ async def test_what_went_along_and_was_deleted_since_stands_in_no_way_back_and_f
     assert await chen.names(f"{KEYWORDS}/{gone['id']}/path") == ["root", "top", "gone"]
 
 
-async def test_what_is_seen_stands_in_the_way_as_before(li: TreeCaller, chen: TreeCaller) -> None:
+async def test_a_visible_child_blocks_a_deletion_and_a_merge(li: TreeCaller, chen: TreeCaller) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     top, other = [await li.publish(KEYWORDS, name=name, **plain) for name in ("top", "other")]
     child = await chen.publish(KEYWORDS, name="chen's", parent_id=top["id"], **plain)
@@ -230,9 +226,7 @@ async def test_what_is_seen_stands_in_the_way_as_before(li: TreeCaller, chen: Tr
     assert all(child["id"] in item.text for item in refused)
 
 
-async def test_what_hangs_below_a_keyword_goes_on_above_it_when_its_making_is_undone(
-    li: TreeCaller, chen: TreeCaller
-) -> None:
+async def test_undoing_a_creation_moves_its_children_to_the_parent(li: TreeCaller, chen: TreeCaller) -> None:
     top = await li.publish(KEYWORDS, name="top", llm_auto_place=False)
     child = await chen.publish(KEYWORDS, name="chen's", parent_id=top["id"], llm_auto_place=False)
 
@@ -244,9 +238,7 @@ async def test_what_hangs_below_a_keyword_goes_on_above_it_when_its_making_is_un
     assert await chen.names(f"{KEYWORDS}/{child['id']}/path") == ["root", "top", "chen's"]
 
 
-async def test_who_deletes_a_keyword_with_somebodys_info_on_it_may_bring_it_back(
-    li: TreeCaller, chen: TreeCaller
-) -> None:
+async def test_a_deletion_that_unlinked_a_foreign_info_can_be_undone(li: TreeCaller, chen: TreeCaller) -> None:
     top = await li.publish(KEYWORDS, name="top", llm_auto_place=False)
     info = await chen.publish(INFOS, content="seen by all", keyword_ids=[top["id"]])
     deleted = await li.ask("DELETE", f"{KEYWORDS}/{top['id']}")
@@ -256,9 +248,7 @@ async def test_who_deletes_a_keyword_with_somebodys_info_on_it_may_bring_it_back
     assert await chen.names(f"{INFOS}/{info['id']}/keywords") == ["top"]
 
 
-async def test_what_hangs_below_several_that_go_at_once_moves_up_past_all_of_them(
-    li: TreeCaller, chen: TreeCaller
-) -> None:
+async def test_rows_below_several_removed_keywords_move_above_all_of_them(li: TreeCaller, chen: TreeCaller) -> None:
     seen = {"scopes": ["public"]}
     items = [{"name": "upper", "ref": "1", **seen}, {"name": "lower", "parent_ref": "1", **seen}]
     made = await li.ask("POST", f"{KEYWORDS}/batch", items=items)
@@ -273,7 +263,7 @@ async def test_what_hangs_below_several_that_go_at_once_moves_up_past_all_of_the
     assert await chen.names(f"{INFOS}/{info['id']}/keywords") == ["root"]
 
 
-async def test_an_info_goes_with_its_link_to_a_keyword_that_was_hidden_since(li: TreeCaller, chen: TreeCaller) -> None:
+async def test_undoing_an_info_removes_its_link_to_a_keyword_hidden_later(li: TreeCaller, chen: TreeCaller) -> None:
     place = await chen.publish(KEYWORDS, name="place", llm_auto_place=False)
     info = await li.publish(INFOS, content="li's")
     await li.ask("PUT", f"{INFOS}/{info['id']}/keywords/{place['id']}", relation="PRIMARY")
@@ -287,7 +277,7 @@ async def test_an_info_goes_with_its_link_to_a_keyword_that_was_hidden_since(li:
 
 
 @pytest.mark.parametrize("was_moved", [False, True])
-async def test_an_unseen_parent_that_was_deleted_since_is_in_the_way_and_only_counted(
+async def test_a_hidden_deleted_parent_blocks_an_undo_and_is_only_counted(
     li: TreeCaller, chen: TreeCaller, *, was_moved: bool
 ) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
@@ -318,7 +308,7 @@ async def test_an_unseen_parent_that_was_deleted_since_is_in_the_way_and_only_co
     assert await chen.names(f"{KEYWORDS}/{below['id']}/path") == ["root", "area", "chen's", "li's"]
 
 
-async def test_what_is_unseen_and_stands_in_the_way_is_not_said_to_be_named(li: TreeCaller, chen: TreeCaller) -> None:
+async def test_a_hidden_blocking_operation_is_counted_but_not_named(li: TreeCaller, chen: TreeCaller) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     upper = await chen.publish(KEYWORDS, name="chen's", **plain)
     lower = await li.publish(KEYWORDS, name="li's", parent_id=upper["id"], **plain)

@@ -34,17 +34,17 @@ def overrides(clock: FakeClock) -> Overrides:
     return Overrides(clock=clock, files=RealFileSystem())
 
 
-async def test_what_callers_are_answered_equals_an_oracle_while_scopes_change(hub: Hub) -> None:
+async def test_answers_equal_an_oracle_while_scopes_change(hub: Hub) -> None:
     await _ask_at_random(hub, rounds=20, questions=500)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-async def test_what_callers_are_answered_equals_an_oracle_a_hundred_thousand_times(hub: Hub) -> None:
+async def test_answers_equal_an_oracle_a_hundred_thousand_times(hub: Hub) -> None:
     await _ask_at_random(hub, rounds=200, questions=500)
 
 
-async def test_the_oracle_finds_a_leak_where_there_is_one(hub: Hub) -> None:
+async def test_the_oracle_detects_a_leak(hub: Hub) -> None:
     world = VisibleWorld(hub, random.Random(3))
     await world.fill()
     # A caller who is told more than the oracle allows, as a filter that is forgotten would tell.
