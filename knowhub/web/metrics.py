@@ -46,6 +46,12 @@ class Metrics:
             ["host", "event"],
             registry=self._registry,
         )
+        self._tool_calls = Counter(
+            "knowhub_mcp_calls_total",
+            "Calls of tools over MCP; `error` is an answer with isError.",
+            ["tool", "result"],
+            registry=self._registry,
+        )
         # Looking a labelled counter up costs more than counting: each is looked up once.
         self._known: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
@@ -74,6 +80,10 @@ class Metrics:
             self._hook_tokens.labels(host, event).inc(tokens)
         if is_late:
             self._hooks_late.labels(host, event).inc()
+
+    def count_tool_call(self, tool: str, *, is_error: bool) -> None:
+        """Count one answered call of a tool over MCP."""
+        self._tool_calls.labels(tool, "error" if is_error else "ok").inc()
 
     def render(self) -> bytes:
         """Return everything in Prometheus's text format."""

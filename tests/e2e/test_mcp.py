@@ -1,5 +1,7 @@
 """MCP with the protocol's own client: over HTTP to a server process, and over stdio to `knowhub mcp`."""
 
+import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -69,3 +71,31 @@ async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_
 
     assert answer.is_error
     assert "FORMAT is damaged" in str(answer.content)
+
+
+def test_lines_that_are_no_requests_do_not_stop_stdio_and_it_ends_with_its_client(tmp_path: Path) -> None:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
+    save = {"name": "save", "arguments": {"content": "x" * 2**20}}
+    requests = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "id": 3, "method": "no/such/method"},
+        {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": save},
+    ]
+    command = [sys.executable, "-m", "knowhub", "mcp", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(tmp_path)
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in ("garbage", "[]", "7", '{"jsonrpc": "2.0"}', *map(json.dumps, requests)):
+            process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+        answers = {answer["id"]: answer for answer in (json.loads(process.stdout.readline()) for _ in requests)}
+        process.stdin.close()
+        ended = process.wait(30)
+
+    assert answers[1]["result"] == answers[2]["result"]
+    assert answers[3]["error"]["message"] == "Method not found"
+    assert answers[4]["result"]["content"][0]["text"].startswith("Saved knowledge-")
+    assert ended == 0

@@ -204,6 +204,20 @@ async def test_other_methods_and_foreign_pages_are_refused(mcp: McpApi) -> None:
     assert 400 <= broken.status_code < 500
 
 
+async def test_requests_and_calls_are_counted_by_the_names_that_are_known(mcp: McpApi) -> None:
+    await mcp.call("recall", query="anything")
+    await mcp.refused("recall")
+    await mcp.refused("forget_everything")
+    await mcp.http.get("/mcp")
+
+    lines = (await mcp.http.get("/metrics")).text.splitlines()
+    assert 'knowhub_http_requests_total{method="POST",route="/mcp",status="200"} 3.0' in lines
+    assert 'knowhub_http_requests_total{method="GET",route="/mcp",status="405"} 1.0' in lines
+    assert 'knowhub_mcp_calls_total{result="ok",tool="recall"} 1.0' in lines
+    assert 'knowhub_mcp_calls_total{result="error",tool="recall"} 1.0' in lines
+    assert 'knowhub_mcp_calls_total{result="error",tool="unknown"} 1.0' in lines
+
+
 async def test_white_space_around_a_header_is_ignored(mcp: McpApi) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     answer = await mcp.http.post("/mcp", json=body, headers={**HEADERS, "mcp-protocol-version": "2025-11-25  "})

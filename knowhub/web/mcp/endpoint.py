@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 from starlette.requests import Request
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
@@ -59,7 +59,15 @@ def make_route(tools: str) -> Route:
         chosen = choose_tools(tools)
     except ValueError as error:
         raise InvalidInput.of("KNOWHUB_MCP_TOOLS", str(error)) from error
-    return Route(PATH, McpEndpoint(chosen), methods=["POST"], include_in_schema=False)
+    return _McpRoute(PATH, McpEndpoint(chosen), methods=["POST"], include_in_schema=False)
+
+
+class _McpRoute(Route):
+    """A route whose requests are counted by its path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child = super().matches(scope)
+        return match, {**child, "route": self} if match is not Match.NONE else child
 
 
 async def caller_of(request: Request | None) -> tuple[Hub, RequestContext]:

@@ -76,6 +76,17 @@ class HubServer:
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
+        result = await self._run_tool(ctx, params)
+        # Over stdio there is no request, and nobody scrapes.
+        if isinstance(ctx.request, Request):
+            # A client may send any name, and each would stay there for ever.
+            tool = params.name if (await self._load_tools()).get(params.name) else "unknown"
+            ctx.request.app.state.metrics.count_tool_call(tool, is_error=bool(result.is_error))
+        return result
+
+    async def _run_tool(
+        self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         try:
             offered = await self._load_tools()
             tool = offered.get(params.name)
