@@ -60,7 +60,7 @@ async def failure_of(model: ChatModel, timeout_s: float = 10) -> ChatFailed:
     return caught.value
 
 
-async def test_an_answer_that_fits_is_handed_on_with_its_model_and_its_cost(build_model: Models) -> None:
+async def test_a_valid_answer_is_returned_with_model_and_cost(build_model: Models) -> None:
     model = build_model([MATCH])
 
     reply = await model.chat(QUESTION, 10)
@@ -99,7 +99,7 @@ async def test_a_model_that_breaks_is_a_failure_and_a_late_one_a_timeout(build_m
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
-async def test_no_time_is_a_timeout(build_model: Models, timeout_s: float) -> None:
+async def test_a_timeout_of_zero_is_a_timeout(build_model: Models, timeout_s: float) -> None:
     failed = await failure_of(build_model([MATCH]), timeout_s)
 
     assert failed.reason is FailureReason.TIMEOUT
@@ -155,7 +155,7 @@ async def test_the_fake_finds_candidates_by_the_names_in_the_prompt(answer: Answ
     assert model.questions == [question]
 
 
-async def test_the_fake_says_missing_when_its_script_is_over() -> None:
+async def test_the_fake_answers_missing_after_its_script() -> None:
     question = ChatRequest("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
 
     reply = await ScriptedChat().chat(question, 10)
@@ -163,7 +163,7 @@ async def test_the_fake_says_missing_when_its_script_is_over() -> None:
     assert reply.data == {**NOTHING, "action": "missing", "reason": "script exhausted"}
 
 
-async def test_the_fake_names_a_candidate_that_is_not_there() -> None:
+async def test_the_fake_refuses_an_unknown_candidate() -> None:
     question = ChatRequest("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
 
     with pytest.raises(AssertionError, match="'Rust' is not among the candidates"):

@@ -30,11 +30,11 @@ def add_key(key_id: str) -> Callable[[Mapping[str, WrappedKey]], Mapping[str, Wr
     return lambda keys: {**keys, key_id: KEY}
 
 
-async def test_an_empty_one_has_no_keys(keyring: Keyring) -> None:
+async def test_a_new_keyring_is_empty(keyring: Keyring) -> None:
     assert await keyring.keys() == {}
 
 
-async def test_what_was_put_in_stands_there(keyring: Keyring) -> None:
+async def test_added_keys_are_returned(keyring: Keyring) -> None:
     gone = WrappedKey("default", "密码/网站", "master-1", destroyed_at="2026-11-21T12:00:00.000Z")
 
     await keyring.change(lambda _keys: {"key-1": KEY, "key-2": gone})
@@ -42,13 +42,13 @@ async def test_what_was_put_in_stands_there(keyring: Keyring) -> None:
     assert await keyring.keys() == {"key-1": KEY, "key-2": gone}
 
 
-async def test_changes_at_one_time_lose_nothing(keyring: Keyring) -> None:
+async def test_concurrent_changes_lose_nothing(keyring: Keyring) -> None:
     await asyncio.gather(*(keyring.change(add_key(f"key-{number}")) for number in range(20)))
 
     assert sorted(await keyring.keys()) == sorted(f"key-{number}" for number in range(20))
 
 
-async def test_a_change_of_nothing_leaves_what_stands(keyring: Keyring) -> None:
+async def test_an_empty_change_keeps_the_keys(keyring: Keyring) -> None:
     await keyring.change(add_key("key-1"))
 
     await keyring.change(lambda _keys: None)
@@ -56,7 +56,7 @@ async def test_a_change_of_nothing_leaves_what_stands(keyring: Keyring) -> None:
     assert list(await keyring.keys()) == ["key-1"]
 
 
-async def test_a_change_that_fails_leaves_what_stands(keyring: Keyring) -> None:
+async def test_a_failed_change_keeps_the_keys(keyring: Keyring) -> None:
     await keyring.change(add_key("key-1"))
 
     def failing(_keys: Mapping[str, WrappedKey]) -> None:

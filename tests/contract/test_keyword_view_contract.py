@@ -110,7 +110,7 @@ class ViewTakenError(Exception):
     """The decision has seen what it came to see."""
 
 
-async def test_an_account_without_a_tree_answers_every_question_with_nothing(store: Store) -> None:
+async def test_an_account_without_a_tree_has_no_results(store: Store) -> None:
     view: View = store.view(ACCOUNT)
 
     assert (find_keyword(view, ROOT_ID), find_info(view, "i1"), view.raw(INFOS, "i1"), view.raw(LINKS, "i1:py")) == (
@@ -131,7 +131,7 @@ async def test_an_account_without_a_tree_answers_every_question_with_nothing(sto
     assert list(list_infos_of_keyword(view, "py", InfoQuery())) == []
 
 
-async def test_a_tree_that_is_written_answers_what_its_rows_say(store: Store) -> None:
+async def test_a_written_tree_answers_as_its_rows(store: Store) -> None:
     rows = await plant_tree(store)
 
     view: View = store.view(ACCOUNT)
@@ -151,7 +151,7 @@ async def test_a_tree_that_is_written_answers_what_its_rows_say(store: Store) ->
     assert [head.id for head in by_relevance] == ["i2", "i1", "i3"]
 
 
-async def test_a_node_says_who_sees_it_and_what_its_row_says(store: Store) -> None:
+async def test_a_node_has_its_audience_and_the_fields_of_its_row(store: Store) -> None:
     await plant_tree(store)
 
     node, other = find_keyword(store.view(ACCOUNT), "zh"), find_keyword(store.view(ACCOUNT), "py")
@@ -163,7 +163,7 @@ async def test_a_node_says_who_sees_it_and_what_its_row_says(store: Store) -> No
     assert (node.is_described, other.is_described, node.version, node.live) == (False, True, 1, True)
 
 
-async def test_a_tree_that_changed_answers_what_its_rows_say(store: Store) -> None:
+async def test_a_changed_tree_answers_as_its_rows(store: Store) -> None:
     rows = await plant_tree(store)
 
     for changed in (
@@ -180,7 +180,7 @@ async def test_a_tree_that_changed_answers_what_its_rows_say(store: Store) -> No
         check_view(store.view(ACCOUNT), rows)
 
 
-async def test_a_decision_sees_what_its_batch_decided_before_it(store: Store) -> None:
+async def test_a_decision_sees_earlier_decisions_of_its_batch(store: Store) -> None:
     await plant_tree(store)
 
     view = await view_in_batch(
@@ -217,7 +217,7 @@ async def test_a_decision_sees_what_its_batch_decided_before_it(store: Store) ->
     assert orjson.loads(view.raw(LINKS, "i1:py") or b"")["version"] == 2
 
 
-async def test_a_batch_that_failed_leaves_the_tree_as_it_was(store: Store) -> None:
+async def test_a_failed_batch_does_not_change_the_tree(store: Store) -> None:
     rows = await plant_tree(store)
 
     await view_in_batch(store, keyword_row("py", "Rust"), info_row("i9"), link_row("i9", "py"))

@@ -281,7 +281,7 @@ def remove(path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [cut, flip, remove])
 @pytest.mark.parametrize("name", FOLDERS)
-async def test_a_check_names_what_was_altered_and_a_rebuild_makes_it_right(
+async def test_a_check_names_altered_files_and_a_rebuild_repairs_them(
     histories: Path, tmp_path: Path, name: str, spoil: Callable[[Path], None]
 ) -> None:
     expected = await make_expected(name, histories, tmp_path / "data")
@@ -368,7 +368,7 @@ class RebootedSystem(RealFileSystem):
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-async def test_an_erase_is_known_when_nothing_tells_of_the_row(histories: Path, tmp_path: Path, name: str) -> None:
+async def test_an_erased_row_is_in_no_projection(histories: Path, tmp_path: Path, name: str) -> None:
     folder = log_of(histories, tmp_path / "data")
     settings = Settings(data_dir=folder, owner=OWNER, maps_interval_s=0)
     async with open_hub(settings, Overrides(text=PlainText(), files=RealFileSystem()), maintain=False) as hub:

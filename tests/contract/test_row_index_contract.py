@@ -135,7 +135,7 @@ async def index(request: pytest.FixtureRequest, family: Family, tmp_path: Path) 
         yield Index(family, hub, tmp_path)
 
 
-async def test_what_was_written_is_found_at_once_and_in_the_same_order_when_it_was_absorbed(index: Index) -> None:
+async def test_rows_are_found_in_the_same_order_before_and_after_indexing(index: Index) -> None:
     await index.write(TEXTS)
     lag, at_once = index.recall.lag, [await index.find(text) for text in ("zebra", "网站登录", "green")]
 
@@ -147,7 +147,7 @@ async def test_what_was_written_is_found_at_once_and_in_the_same_order_when_it_w
 
 
 @pytest.mark.parametrize("is_absorbed", [False, True])
-async def test_a_text_that_was_changed_or_deleted_is_found_no_more(index: Index, *, is_absorbed: bool) -> None:
+async def test_changed_and_deleted_texts_are_not_found(index: Index, *, is_absorbed: bool) -> None:
     await index.write(TEXTS)
     if is_absorbed:
         await index.index_pending()
@@ -161,7 +161,7 @@ async def test_a_text_that_was_changed_or_deleted_is_found_no_more(index: Index,
     assert [await index.find(text) for text in ("zebra", "horse")] == before
 
 
-async def test_what_was_deleted_and_comes_back_is_found_again(index: Index) -> None:
+async def test_a_restored_row_is_found_again(index: Index) -> None:
     await index.write(TEXTS)
     await index.index_pending()
     await index.delete("four")
@@ -187,7 +187,7 @@ async def test_groups_narrow_and_accept_decides(index: Index, *, is_absorbed: bo
     assert (sorted(narrowed), nothing, accepted) == (["one", "three"], [], ["four"])
 
 
-async def test_no_account_finds_what_is_anothers(index: Index) -> None:
+async def test_no_account_finds_rows_of_another(index: Index) -> None:
     await index.write({"one": TEXTS["one"]})
     await index.write({"two": TEXTS["two"]}, account="other")
     await index.index_pending()
@@ -199,7 +199,7 @@ async def test_no_account_finds_what_is_anothers(index: Index) -> None:
     ]
 
 
-async def test_an_index_that_was_deleted_is_built_anew_to_the_same_answers(index: Index) -> None:
+async def test_a_rebuilt_index_gives_the_same_answers(index: Index) -> None:
     await index.write(TEXTS)
     await index.index_pending()
     before = [await index.find(text) for text in ("zebra", "tea", "selenium")]
@@ -212,7 +212,7 @@ async def test_an_index_that_was_deleted_is_built_anew_to_the_same_answers(index
     assert [await index.find(text) for text in ("zebra", "tea", "selenium")] == before
 
 
-async def test_each_family_has_folders_of_its_own(index: Index) -> None:
+async def test_each_family_has_its_own_folders(index: Index) -> None:
     await index.write(TEXTS)
     await index.index_pending()
 

@@ -74,7 +74,7 @@ async def list_seqs(store: Store, account: str = ACCOUNT) -> list[int]:
     return [operation.seq async for operation in store.operations(account)]
 
 
-async def test_a_commit_says_who_did_what_and_each_row_before_and_after(store: Store) -> None:
+async def test_a_commit_records_actor_and_rows_before_and_after(store: Store) -> None:
     first = await commit(store, save_draft("a", "one"))
 
     second = await commit(store, save_draft("a", "two"))
@@ -112,7 +112,7 @@ async def test_an_account_sees_nothing_of_another(store: Store) -> None:
     assert await list_seqs(store, "other") == []
 
 
-async def test_a_decision_that_raises_writes_nothing_and_leaves_its_neighbours_alone(store: Store) -> None:
+async def test_a_raising_decision_does_not_affect_its_batch(store: Store) -> None:
     wanted = [save_draft("a"), refuse, save_draft("b")]
 
     answers = await asyncio.gather(*(store.commit(ACCOUNT, ACTOR, decide) for decide in wanted), return_exceptions=True)
@@ -129,7 +129,7 @@ async def test_a_row_of_an_unregistered_collection_is_refused(store: Store) -> N
     assert store.last_seq == 0
 
 
-async def test_a_write_that_its_collection_does_not_allow_is_refused(store: Store) -> None:
+async def test_a_write_that_breaks_a_rule_is_refused(store: Store) -> None:
     row = knowledge_row("knowledge-blank") | {"task": " ", "content": " "}
 
     with pytest.raises(InvalidInput, match="both blank"):
@@ -167,7 +167,7 @@ async def test_two_live_rows_never_share_a_unique_key(store: Store) -> None:
     assert store.last_seq == 2
 
 
-async def test_a_unique_key_goes_from_one_row_to_another_in_one_operation(store: Store) -> None:
+async def test_unique_keys_can_be_swapped_in_one_operation(store: Store) -> None:
     await commit(store, label_draft(a="red", b="blue"))
     await commit(store, label_draft(a="blue", b="red"))
     await commit(store, label_draft(a=None))
@@ -177,7 +177,7 @@ async def test_a_unique_key_goes_from_one_row_to_another_in_one_operation(store:
     assert store.last_seq == 4
 
 
-async def test_an_unchanged_decision_writes_nothing_and_hands_over_its_answer(store: Store) -> None:
+async def test_an_unchanged_decision_writes_nothing_and_returns_its_answer(store: Store) -> None:
     outcome = await store.commit(ACCOUNT, ACTOR, lambda _view: Unchanged("as it was"))
 
     assert outcome == Unchanged("as it was")
@@ -198,7 +198,7 @@ async def test_a_group_is_all_or_none(store: Store) -> None:
     assert [operation.seq for operation in group] == [2, 3]
 
 
-async def test_a_group_that_fails_is_not_seen_by_what_is_decided_after_it(store: Store) -> None:
+async def test_a_failed_group_is_not_seen_by_later_decisions(store: Store) -> None:
     answers = await asyncio.gather(
         store.commit_group(ACCOUNT, ACTOR, [save_draft("a"), refuse]),
         store.commit(ACCOUNT, ACTOR, save_draft("a")),
@@ -209,7 +209,7 @@ async def test_a_group_that_fails_is_not_seen_by_what_is_decided_after_it(store:
     assert operations_of(answers)[0].changes[0].after["version"] == 1
 
 
-async def test_a_group_that_fails_takes_nothing_back_of_what_was_decided_before_it(store: Store) -> None:
+async def test_a_failed_group_keeps_earlier_decisions(store: Store) -> None:
     answers = await asyncio.gather(
         store.commit(ACCOUNT, ACTOR, save_draft("a")),
         store.commit_group(ACCOUNT, ACTOR, [save_draft("a"), refuse]),
@@ -269,7 +269,7 @@ async def test_a_retried_group_gets_all_its_operations(store: Store) -> None:
     assert await list_seqs(store) == [2, 1]
 
 
-async def test_what_a_retry_would_answer_is_known_without_a_decision(store: Store) -> None:
+async def test_a_replay_is_found_without_a_decision(store: Store) -> None:
     fresh = await store.find_replay(ACCOUNT, retry_key())
     first = await commit(store, save_draft("a"), idempotency=retry_key())
 
@@ -283,7 +283,7 @@ async def test_what_a_retry_would_answer_is_known_without_a_decision(store: Stor
     assert await list_seqs(store) == [1]
 
 
-async def test_of_a_group_that_was_written_already_the_first_operation_is_known(store: Store) -> None:
+async def test_the_replay_of_a_group_is_its_first_operation(store: Store) -> None:
     first = await store.commit_group(ACCOUNT, ACTOR, [save_in_group("a", 0, 2), save_in_group("b", 1, 2)], retry_key())
 
     again = await store.find_replay(ACCOUNT, retry_key())
@@ -351,7 +351,7 @@ async def test_an_undo_that_is_undone_does_not_count(store: Store) -> None:
     assert store.undone_by(ACCOUNT, undo) is not None
 
 
-async def test_a_view_knows_what_its_own_batch_has_undone(store: Store) -> None:
+async def test_a_view_sees_undos_of_its_own_batch(store: Store) -> None:
     first = (await commit(store, save_draft("a"))).operation.operation_id
 
     def decide(view: AccountView) -> Draft:
@@ -365,7 +365,7 @@ async def test_a_view_knows_what_its_own_batch_has_undone(store: Store) -> None:
     ]
 
 
-async def test_a_decision_reads_what_those_before_it_in_its_group_noted(store: Store) -> None:
+async def test_a_decision_reads_notes_of_earlier_decisions_of_its_group(store: Store) -> None:
     def decide(view: AccountView) -> Draft | Unchanged:
         notes = list(view.earlier_notes)
         if len(notes) == 1:
@@ -382,7 +382,7 @@ async def test_a_decision_reads_what_those_before_it_in_its_group_noted(store: S
     assert store.view(ACCOUNT).earlier_notes == ()
 
 
-async def test_followers_hear_every_operation_in_order_before_it_is_acknowledged(store: Store) -> None:
+async def test_listeners_get_every_operation_before_it_is_acknowledged(store: Store) -> None:
     heard = SeqListener()
     store.subscribe(heard)
 
@@ -392,7 +392,7 @@ async def test_followers_hear_every_operation_in_order_before_it_is_acknowledged
     assert at_once == [answer.operation.seq for answer in answers] == list(range(1, 21))
 
 
-async def test_a_follower_hears_of_the_collections_that_it_named_only(store: Store) -> None:
+async def test_a_listener_gets_only_its_collections(store: Store) -> None:
     heard = SeqListener()
     store.subscribe(heard, [LABELS])
 
@@ -430,7 +430,7 @@ async def test_a_retry_key_outlives_a_restart(tmp_path: Path) -> None:
     assert again.operation == first.operation
 
 
-async def test_another_process_knows_what_a_retry_would_answer_and_for_as_long(tmp_path: Path) -> None:
+async def test_another_process_finds_the_same_replay(tmp_path: Path) -> None:
     clock = FakeClock()
     left, other = open_files(tmp_path, clock=clock), open_files(tmp_path, clock=clock)
     first = await commit(left, save_draft("a"), idempotency=retry_key())

@@ -41,7 +41,7 @@ def iter_damages(good: bytes, step: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("step", EVERY)
-async def test_a_base_that_is_not_whole_is_named_and_what_is_read_of_it_is_right(tmp_path: Path, step: int) -> None:
+async def test_a_damaged_base_is_reported_and_its_readable_rows_are_correct(tmp_path: Path, step: int) -> None:
     async with compaction_store.open_store(tmp_path) as store:
         known = await compaction_store.fill(store, 3)
         await compaction_store.compact(store)
@@ -64,7 +64,7 @@ async def test_a_base_that_is_not_whole_is_named_and_what_is_read_of_it_is_right
 
 
 @pytest.mark.parametrize("step", EVERY)
-async def test_a_journal_that_is_not_whole_is_named_and_overwrites_nothing(tmp_path: Path, step: int) -> None:
+async def test_a_damaged_journal_is_reported_and_overwrites_nothing(tmp_path: Path, step: int) -> None:
     shutil.copytree(BROKEN_OFF, tmp_path / "data")
     folder = tmp_path / "data"
     good = (folder / "change_log" / JOURNAL).read_bytes()
@@ -81,7 +81,7 @@ async def test_a_journal_that_is_not_whole_is_named_and_overwrites_nothing(tmp_p
     assert before != []
 
 
-async def test_a_crash_while_a_journal_is_carried_out_leaves_it_to_the_next_opening(tmp_path: Path) -> None:
+async def test_a_crash_while_applying_a_journal_is_finished_at_the_next_open(tmp_path: Path) -> None:
     deaths = 0
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)

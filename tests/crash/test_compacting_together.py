@@ -46,7 +46,7 @@ async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: 
 
 
 @pytest.mark.parametrize("spoiling", ["emptied", "cut", "of another", "gone"])
-async def test_a_base_that_is_not_what_was_written_is_not_put_in_place(tmp_path: Path, spoiling: str) -> None:
+async def test_a_changed_base_is_not_published(tmp_path: Path, spoiling: str) -> None:
     async with open_store(tmp_path) as store:
         known = await fill(store)
         before = state_of(store, known)
@@ -71,7 +71,7 @@ async def test_a_base_that_is_not_what_was_written_is_not_put_in_place(tmp_path:
         }
 
 
-async def test_what_a_dead_compaction_was_writing_goes_with_the_next(tmp_path: Path) -> None:
+async def test_leftovers_of_a_dead_compaction_are_removed(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store:
         await fill(store)
         (tmp_path / "change_log" / "base-00000099.g9.jsonl").write_bytes(b"old")
@@ -82,7 +82,7 @@ async def test_what_a_dead_compaction_was_writing_goes_with_the_next(tmp_path: P
         assert not any("00000099" in name for name in list_log_files(tmp_path))
 
 
-async def test_an_operation_that_was_forgotten_is_told_from_one_that_never_was(tmp_path: Path) -> None:
+async def test_compacted_operations_differ_from_unknown_ones_in_errors(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store:
         known = await fill(store)
         await compact(store)

@@ -51,7 +51,7 @@ async def test_rows_stay_and_operations_go(tmp_path: Path) -> None:
         assert (patched.record["version"], undone.changes[0].after["version"]) == (3, 4)
 
 
-async def test_nothing_is_left_open_or_on_disk_of_what_a_base_stands_for(tmp_path: Path) -> None:
+async def test_compacted_segments_are_closed_and_removed(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store:
         known = await fill(store)
         before = state_of(store, known)
@@ -79,7 +79,7 @@ async def test_a_child_process_writes_the_same_base(tmp_path: Path) -> None:
         assert state_of(store, known) == before
 
 
-async def test_what_is_younger_than_the_retention_can_still_be_undone(tmp_path: Path) -> None:
+async def test_operations_within_the_retention_can_still_be_undone(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_store(tmp_path, clock) as store:
         known = await fill(store)
@@ -96,7 +96,7 @@ async def test_what_is_younger_than_the_retention_can_still_be_undone(tmp_path: 
             await domain_on(store).operations.history.undo(local(), known.operation_id)
 
 
-async def test_with_nothing_old_enough_nothing_is_done(tmp_path: Path) -> None:
+async def test_without_old_operations_nothing_is_compacted(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store:
         known = await fill(store)
         before = list_log_files(tmp_path)
@@ -145,7 +145,7 @@ async def test_another_process_reads_on_and_follows(tmp_path: Path) -> None:
         assert state_of(store, known) == state_of(other, known)
 
 
-async def test_what_another_process_has_not_read_yet_is_not_dropped(tmp_path: Path) -> None:
+async def test_operations_unread_by_another_process_are_not_dropped(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store, open_store(tmp_path) as other:
         known = await fill(store)
 
@@ -159,7 +159,7 @@ async def test_what_another_process_has_not_read_yet_is_not_dropped(tmp_path: Pa
 
 
 @pytest.mark.parametrize("where", ["header", "a row", "the end"])
-async def test_a_damaged_base_is_named_and_nothing_more_is_written(tmp_path: Path, where: str) -> None:
+async def test_a_damaged_base_is_reported_and_stops_writing(tmp_path: Path, where: str) -> None:
     async with open_store(tmp_path) as store:
         known = await fill(store, 150)
         await compact(store)
@@ -209,7 +209,7 @@ async def test_a_crash_at_any_call_of_a_compaction_changes_no_row(tmp_path: Path
     assert deaths >= 10
 
 
-async def test_another_process_goes_on_after_a_death_at_any_call(tmp_path: Path) -> None:
+async def test_another_process_continues_after_a_death_at_any_call(tmp_path: Path) -> None:
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
         # In one segment, which the compaction has to end and the other process would go on in.
@@ -269,7 +269,7 @@ def spoil(folder: Path, where: float) -> None:
     base.write_bytes(data)
 
 
-async def test_a_base_whose_header_does_not_read_back_costs_who_has_the_log_open_nothing(tmp_path: Path) -> None:
+async def test_an_open_store_survives_a_damaged_base_header(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store, open_store(tmp_path) as other:
         known = await fill(store)
         await other.refresh()
@@ -283,7 +283,7 @@ async def test_a_base_whose_header_does_not_read_back_costs_who_has_the_log_open
         assert await other.operation("default", known.operation_id) is not None
 
 
-async def test_a_row_of_a_base_that_does_not_read_back_is_named_by_who_has_the_log_open(tmp_path: Path) -> None:
+async def test_an_open_store_reports_a_damaged_row_of_a_base(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store, open_store(tmp_path) as other:
         known = await fill(store, 150)
         await other.refresh()
@@ -300,7 +300,7 @@ async def test_a_row_of_a_base_that_does_not_read_back_is_named_by_who_has_the_l
         assert state_of(other, known) == before
 
 
-async def test_what_another_process_looks_at_is_dropped_by_the_next_compaction(tmp_path: Path) -> None:
+async def test_segments_open_in_another_process_are_dropped_later(tmp_path: Path) -> None:
     oldest = tmp_path / "change_log" / "segment-00000001.jsonl"
     async with open_store(tmp_path) as store:
         known = await fill(store)

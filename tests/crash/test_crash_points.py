@@ -159,7 +159,7 @@ async def test_a_crash_while_a_directory_is_recovered_leaves_one_that_opens(tmp_
 
 
 @pytest.mark.parametrize("call", range(1, 8))
-async def test_a_crash_while_writing_resumes_after_a_fault_loses_nothing(tmp_path: Path, call: int) -> None:
+async def test_a_crash_while_writing_resumes_loses_nothing(tmp_path: Path, call: int) -> None:
     known = await prepare(tmp_path)
     before = await reopen_rows(tmp_path, ONE_SEGMENT)
     files = FaultyFileSystem()

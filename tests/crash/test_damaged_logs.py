@@ -131,7 +131,7 @@ async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_
 
 
 @STEPS
-async def test_every_prefix_shorter_than_what_was_acknowledged_is_named(tmp_path: Path, step: int) -> None:
+async def test_every_prefix_that_lacks_acknowledged_lines_is_reported(tmp_path: Path, step: int) -> None:
     source = await write_notes(tmp_path / "source")
     all_notes, _ = await reopen(source.folder)
     for length in list_offsets(source, step)[:-1]:
@@ -159,7 +159,7 @@ def line_ends(source: NotesFolder) -> list[int]:
 
 @pytest.mark.parametrize("is_trusted", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
 @pytest.mark.parametrize("kind", ["NUL", "garbage", "half a line and NUL"])
-async def test_bytes_behind_the_end_are_cut_and_kept(tmp_path: Path, kind: str, is_trusted: bool) -> None:
+async def test_bytes_after_the_end_are_cut_and_quarantined(tmp_path: Path, kind: str, is_trusted: bool) -> None:
     rng = random.Random(7)
     source = await write_notes(tmp_path / "source")
     all_notes, _ = await reopen(source.folder)
@@ -321,7 +321,7 @@ async def test_a_damaged_log_is_read_and_never_written(tmp_path: Path) -> None:
     assert (source.folder / SEGMENT).read_bytes() == damaged
 
 
-async def test_damage_at_the_end_of_a_segment_hides_nothing_of_the_next(tmp_path: Path) -> None:
+async def test_damage_at_a_segment_end_does_not_hide_the_next_segment(tmp_path: Path) -> None:
     store = open_files(tmp_path, options=StoreOptions(segment_bytes=1))
     for number in range(4):
         await commit_note(store, number)
@@ -336,7 +336,7 @@ async def test_damage_at_the_end_of_a_segment_hides_nothing_of_the_next(tmp_path
 
 
 @pytest.mark.parametrize("boundary", [False, True], ids=["inside a line", "between lines"])
-async def test_bytes_that_vanish_under_an_open_store_are_named_by_its_next_read(tmp_path: Path, boundary: bool) -> None:
+async def test_bytes_missing_under_an_open_store_are_reported(tmp_path: Path, boundary: bool) -> None:
     reader, writer = open_files(tmp_path), open_files(tmp_path)
     header = (tmp_path / SEGMENT).stat().st_size
     await commit_note(writer, 1)
@@ -352,9 +352,7 @@ async def test_bytes_that_vanish_under_an_open_store_are_named_by_its_next_read(
 
 
 @pytest.mark.parametrize("is_reopened", [False, True])
-async def test_a_whole_line_that_tells_no_operation_is_named_however_it_is_read(
-    tmp_path: Path, *, is_reopened: bool
-) -> None:
+async def test_a_valid_line_without_an_operation_is_reported(tmp_path: Path, *, is_reopened: bool) -> None:
     reader, writer = open_files(tmp_path), open_files(tmp_path)
     await commit_note(writer, 1)
     header, line = (tmp_path / SEGMENT).read_bytes().splitlines(keepends=True)
@@ -374,7 +372,7 @@ async def test_a_whole_line_that_tells_no_operation_is_named_however_it_is_read(
     assert not status.writable
 
 
-async def test_a_bit_that_flips_under_an_open_store_is_named_when_its_line_is_read(tmp_path: Path) -> None:
+async def test_a_bit_flipped_under_an_open_store_is_reported_when_read(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         first = (await hub.knowledge.records.save(local(), new_knowledge("first"))).record["id"]
         await hub.knowledge.records.save(local(), new_knowledge("second"))

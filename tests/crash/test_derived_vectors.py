@@ -130,7 +130,7 @@ def iter_flips(data: bytes, bits: Sequence[int]) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_vectors_cut_short_are_made_anew_and_words_answer_until_then(tmp_path: Path, kind: str) -> None:
+async def test_truncated_vectors_are_rebuilt_and_words_answer_meanwhile(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "source"
     right = await fill(source)
     data = file_of(source, kind).read_bytes()

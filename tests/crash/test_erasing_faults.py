@@ -92,7 +92,7 @@ async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:
         pytest.param(MANY_SEGMENTS, True, id="rotate-half", marks=pytest.mark.nightly),
     ],
 )
-async def test_a_crash_at_any_call_leaves_a_row_whole_or_gone(
+async def test_a_crash_at_any_call_leaves_a_row_whole_or_erased(
     tmp_path: Path, options: StoreOptions, half_written: bool
 ) -> None:
     seen = []
@@ -125,7 +125,7 @@ async def test_a_crash_at_any_call_leaves_a_row_whole_or_gone(
         pytest.param(MANY_SEGMENTS, 1, id="rotate at every call", marks=pytest.mark.nightly),
     ],
 )
-async def test_another_process_goes_on_after_a_death_at_any_call(
+async def test_another_process_continues_after_a_death_at_any_call(
     tmp_path: Path, options: StoreOptions, step: int
 ) -> None:
     seen = []
@@ -157,7 +157,7 @@ async def test_another_process_goes_on_after_a_death_at_any_call(
     assert set(seen) == {False, True}
 
 
-async def test_what_is_written_about_a_row_while_its_files_are_copied_has_the_copying_begin_again(
+async def test_writes_about_the_row_during_copying_restart_the_copy(
     tmp_path: Path,
 ) -> None:
     known = await prepare(tmp_path)
@@ -177,7 +177,7 @@ async def test_what_is_written_about_a_row_while_its_files_are_copied_has_the_co
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
-async def test_a_write_or_sync_that_fails_erases_nothing_or_is_made_good(tmp_path: Path, error: int) -> None:
+async def test_a_failed_write_or_sync_erases_nothing_or_is_repaired(tmp_path: Path, error: int) -> None:
     outcomes = []
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
@@ -203,7 +203,7 @@ async def test_a_write_or_sync_that_fails_erases_nothing_or_is_made_good(tmp_pat
     assert set(outcomes) == {False, True}
 
 
-async def test_an_erasing_that_a_full_disk_refused_succeeds_when_there_is_room(tmp_path: Path) -> None:
+async def test_an_erasure_refused_by_a_full_disk_succeeds_later(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
     files = FaultyFileSystem()
     store = open_files(tmp_path, files)
@@ -272,7 +272,7 @@ async def test_another_process_that_reads_without_a_pause_never_sees_damage(tmp_
             assert await asyncio.to_thread(process.wait, 30) == 0
 
 
-async def test_nothing_is_erased_while_the_log_is_compacted_and_all_of_it_afterwards(tmp_path: Path) -> None:
+async def test_an_erasure_during_a_compaction_is_refused(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
     options = StoreOptions(lock_timeout_s=0.1)
     async with open_domain(tmp_path, options=options) as hub, open_domain(tmp_path, options=options) as other:
@@ -289,7 +289,7 @@ async def test_nothing_is_erased_while_the_log_is_compacted_and_all_of_it_afterw
     assert await is_erased_after_opening(tmp_path, ONE_SEGMENT)
 
 
-async def test_nothing_is_compacted_while_a_row_is_being_erased(tmp_path: Path) -> None:
+async def test_a_compaction_during_an_erasure_is_refused(tmp_path: Path) -> None:
     await prepare(tmp_path)
     async with open_domain(tmp_path, options=StoreOptions(lock_timeout_s=0.1)) as hub:
         held = os.open(tmp_path / "change_log", os.O_RDONLY)

@@ -32,7 +32,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-async def test_a_missing_last_segment_is_named_and_no_number_is_given_twice(tmp_path: Path) -> None:
+async def test_a_missing_last_segment_is_reported_and_no_number_reused(tmp_path: Path) -> None:
     ids = await save_records(tmp_path, options=SMALL)
     last = max((tmp_path / "change_log").iterdir())
     last.unlink()
@@ -61,7 +61,7 @@ def empty(folder: Path) -> None:
 
 @pytest.mark.parametrize("lose", [remove, empty])
 @pytest.mark.parametrize("witness", ["LOCK", "records"])
-async def test_a_log_that_is_gone_is_not_begun_anew(tmp_path: Path, lose: Callable[[Path], None], witness: str) -> None:
+async def test_a_missing_log_is_not_created_again(tmp_path: Path, lose: Callable[[Path], None], witness: str) -> None:
     await save_records(tmp_path)
     if witness == "records":
         (tmp_path / "LOCK").unlink()
@@ -80,7 +80,7 @@ async def test_a_log_that_is_gone_is_not_begun_anew(tmp_path: Path, lose: Callab
 
 
 @pytest.mark.parametrize("lock", [None, b"", b"short", bytes(4096)], ids=["none", "empty", "short", "never published"])
-async def test_a_directory_whose_maker_died_before_the_first_segment_opens(tmp_path: Path, lock: bytes | None) -> None:
+async def test_a_directory_without_its_first_segment_opens(tmp_path: Path, lock: bytes | None) -> None:
     write_format(RealFileSystem(), DataDirectory(tmp_path))
     (tmp_path / "change_log").mkdir()
     if lock is not None:
@@ -107,9 +107,7 @@ def with_another_segment(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("replace", [without_lock, with_another_lock, with_another_segment, remove])
-async def test_a_process_whose_files_are_replaced_acknowledges_nothing_more(
-    tmp_path: Path, replace: Callable[[Path], None]
-) -> None:
+async def test_a_process_with_replaced_files_stops_writing(tmp_path: Path, replace: Callable[[Path], None]) -> None:
     folder = tmp_path / "data"
     async with open_domain(folder) as hub:
         kept = (await hub.knowledge.records.save(local(), new_knowledge("kept"))).record["id"]
@@ -148,7 +146,7 @@ async def test_looking_for_replaced_files_costs_two_stats_a_batch(tmp_path: Path
         assert files.counts["inode_at"] == 10
 
 
-async def test_a_base_without_the_segment_that_goes_on_behind_it_is_not_opened(tmp_path: Path) -> None:
+async def test_a_base_without_its_next_segment_is_not_opened(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         await hub.store.compact(0.0, run_in_process(RealFileSystem()))

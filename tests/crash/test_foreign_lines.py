@@ -143,7 +143,7 @@ async def list_seqs(operations: AsyncIterator[Operation]) -> list[int]:
 
 
 @each_way
-async def test_who_follows_the_log_names_it_and_goes_on_reading(tmp_path: Path, change: Spoil) -> None:
+async def test_a_follower_reports_a_foreign_line_and_continues(tmp_path: Path, change: Spoil) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
         first = await save(writer, "first")
         await reader.store.refresh()
@@ -162,7 +162,7 @@ async def test_who_follows_the_log_names_it_and_goes_on_reading(tmp_path: Path, 
 
 
 @each_sample
-async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: Spoil) -> None:
+async def test_a_foreign_line_does_not_change_rows(tmp_path: Path, change: Spoil) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
         first = await save(writer, "first")
         before = await reader.knowledge.records.get(local(), first)
@@ -179,7 +179,7 @@ async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: 
 
 
 @each_way
-async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, change: Spoil) -> None:
+async def test_opening_reports_a_foreign_line_and_serves_the_rest(tmp_path: Path, change: Spoil) -> None:
     async with open_domain(tmp_path) as hub:
         for text in ("first", "second", "third"):
             await save(hub, text)
@@ -196,7 +196,7 @@ async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, ch
 
 
 @each_sample
-async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: Path, change: Spoil) -> None:
+async def test_history_reports_a_line_changed_later(tmp_path: Path, change: Spoil) -> None:
     async with open_domain(tmp_path) as hub:
         ids = [await save(hub, text) for text in ("first", "second")]
         (second, _) = [operation.operation_id async for operation in hub.store.operations("default")]
@@ -229,7 +229,7 @@ async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Spoi
         await hub.knowledge.records.save(local(), new_knowledge("fourth"))
 
 
-async def test_bytes_that_are_no_text_are_named_by_who_follows(tmp_path: Path) -> None:
+async def test_a_follower_reports_invalid_utf8(tmp_path: Path) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
         await writer.knowledge.records.save(local(), new_knowledge(CONTENT))
         offset = replace_line(tmp_path / SEGMENT, 1, seal_invalid_utf8)
@@ -244,7 +244,9 @@ async def test_bytes_that_are_no_text_are_named_by_who_follows(tmp_path: Path) -
     [seal_invalid_utf8, lambda line: change_line(line, ROWS["a row without fields"])],
     ids=["no text", "a row without fields"],
 )
-async def test_who_finds_the_end_behind_a_dead_writer_names_it(tmp_path: Path, anew: Callable[[bytes], bytes]) -> None:
+async def test_recovery_after_a_dead_writer_reports_a_foreign_line(
+    tmp_path: Path, anew: Callable[[bytes], bytes]
+) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
         with map_lock(tmp_path) as words:
             durable = words[4]
@@ -260,7 +262,7 @@ async def test_who_finds_the_end_behind_a_dead_writer_names_it(tmp_path: Path, a
 
 
 @pytest.mark.parametrize("change", [drop_row_field("id"), drop_row_field("after"), set_row_field("before", 1)])
-async def test_what_is_erased_goes_from_it_too(tmp_path: Path, change: Spoil) -> None:
+async def test_an_erasure_also_erases_from_foreign_lines(tmp_path: Path, change: Spoil) -> None:
     secret = "quaggaplatformnine sings the midnightsong of veldtgrass"
     async with open_hub_at(tmp_path) as hub:
         row_id = (await hub.knowledge.records.save(local(), new_knowledge(secret))).record["id"]
@@ -304,7 +306,7 @@ async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Pat
     assert any(f"{base.name}: offset {offset}" in problem for problem in named)
 
 
-async def test_the_doctor_names_a_base_whose_end_does_not_say_how_many_rows_it_has(tmp_path: Path) -> None:
+async def test_doctor_reports_a_base_without_a_row_count(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge(CONTENT))
         await hub.compact(0)

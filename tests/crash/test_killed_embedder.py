@@ -27,9 +27,7 @@ def kill_one(folder: Path, turn: int, after_s: float) -> None:
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(100, marks=[pytest.mark.nightly, pytest.mark.timeout(1200)])])
-async def test_servers_that_are_killed_while_they_embed_leave_an_index_that_a_rebuild_equals(
-    tmp_path: Path, kills: int
-) -> None:
+async def test_an_index_of_killed_servers_equals_a_rebuild(tmp_path: Path, kills: int) -> None:
     rng = random.Random(5)
     seen = []
     for turn in range(kills):

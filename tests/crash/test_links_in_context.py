@@ -46,7 +46,7 @@ async def export_session(data: Path) -> tuple[FileStore, DirectoryExport]:
 
 @pytest.mark.parametrize("below", [*ABOVE, *INNER])
 @pytest.mark.parametrize("address", [SESSION, EVENT])
-async def test_a_commit_writes_through_no_link(tmp_path: Path, address: str, below: str) -> None:
+async def test_a_commit_does_not_write_through_symlinks(tmp_path: Path, address: str, below: str) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
     store, directories = await export_session(data)
     link = replace_by_link(data, address, below, outside)
@@ -84,7 +84,7 @@ SQUATTERS: Mapping[str, Callable[[Path], Callable[[Path], object]]] = {
 
 @pytest.mark.parametrize("squatter", SQUATTERS)
 @pytest.mark.parametrize("address", [session_at("new"), memory_at(MemoryCategory.EVENTS, "new")])
-async def test_a_new_memory_takes_its_place_whatever_is_there(tmp_path: Path, address: str, squatter: str) -> None:
+async def test_a_new_memory_replaces_foreign_files(tmp_path: Path, address: str, squatter: str) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
     store, directories = await export_session(data)
     _full_folder(outside)
@@ -104,7 +104,7 @@ async def test_a_new_memory_takes_its_place_whatever_is_there(tmp_path: Path, ad
 
 
 @pytest.mark.parametrize("below", ABOVE)
-async def test_a_deletion_removes_nothing_behind_a_link(tmp_path: Path, below: str) -> None:
+async def test_a_deletion_removes_nothing_through_a_symlink(tmp_path: Path, below: str) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
     store, directories = await export_session(data)
     replace_by_link(data, EVENT, below, outside)
@@ -118,9 +118,7 @@ async def test_a_deletion_removes_nothing_behind_a_link(tmp_path: Path, below: s
 
 
 @pytest.mark.parametrize("below", [*ABOVE, *INNER])
-async def test_a_link_is_named_and_a_rebuild_removes_it_with_nothing_behind_it_touched(
-    tmp_path: Path, below: str
-) -> None:
+async def test_a_symlink_is_reported_and_a_rebuild_removes_only_it(tmp_path: Path, below: str) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
     store, directories = await export_session(data)
     link = replace_by_link(data, SESSION, below, outside)

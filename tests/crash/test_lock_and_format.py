@@ -65,7 +65,7 @@ def iter_lengths() -> Iterator[int]:
 @pytest.mark.parametrize(
     "every", [False, pytest.param(True, marks=[pytest.mark.nightly, pytest.mark.timeout(1800)])], ids=["some", "every"]
 )
-async def test_a_lock_that_is_cut_short_or_has_a_tail_costs_nothing(tmp_path: Path, every: bool) -> None:
+async def test_a_truncated_or_extended_lock_loses_nothing(tmp_path: Path, every: bool) -> None:
     ids = [await save(tmp_path, f"number {number}") for number in range(4)]
     expected = await read_rows(tmp_path)
     lock = tmp_path / "LOCK"
@@ -79,7 +79,7 @@ async def test_a_lock_that_is_cut_short_or_has_a_tail_costs_nothing(tmp_path: Pa
             assert list(expected) == ids
 
 
-async def test_a_lock_of_garbage_costs_nothing(tmp_path: Path) -> None:
+async def test_a_lock_of_garbage_loses_nothing(tmp_path: Path) -> None:
     rng = random.Random(5)
     ids = [await save(tmp_path, f"number {number}") for number in range(4)]
     for number in range(30):
@@ -124,7 +124,7 @@ async def test_a_lock_of_another_boot_is_not_believed(tmp_path: Path) -> None:
     assert list(rows) == [first, second]
 
 
-async def test_a_damaged_format_is_named_and_nothing_is_touched(tmp_path: Path) -> None:
+async def test_a_damaged_format_file_is_reported_and_nothing_changes(tmp_path: Path) -> None:
     kept = await save(tmp_path, "kept")
     good = (tmp_path / "FORMAT").read_bytes()
     # All but its newline is all of it.
@@ -150,7 +150,7 @@ class NoBootId(FaultyFileSystem):
 
 
 @pytest.mark.parametrize(("files", "syncs"), [(FaultyFileSystem(), 0), (NoBootId(), 1)], ids=["known", "unknown"])
-async def test_where_no_boot_is_known_the_log_is_synced_before_it_is_believed(
+async def test_without_a_boot_id_the_log_is_synced_before_it_is_trusted(
     tmp_path: Path, files: FaultyFileSystem, syncs: int
 ) -> None:
     kept = await save(tmp_path, "kept")
@@ -176,7 +176,7 @@ class OvertakenFiles(RealFileSystem):
         return size
 
 
-def test_of_two_that_make_a_lock_at_once_neither_wipes_what_the_other_says(tmp_path: Path) -> None:
+def test_two_concurrent_lock_creators_keep_each_others_data(tmp_path: Path) -> None:
     path, said_there = tmp_path / "LOCK", Position(1, 2, 3)
     others: list[LockFile] = []
 

@@ -22,7 +22,7 @@ FORMAT_1 = Path(__file__).parent.parent / "data" / "format_1"
 PATCH, RECORD = "00000000-0007-8351-a37a-586d6245dd5a", "knowledge-20260305-140d"
 
 
-async def test_a_directory_of_the_version_before_opens_and_its_operations_are_undone(tmp_path: Path) -> None:
+async def test_a_directory_of_the_previous_version_opens(tmp_path: Path) -> None:
     shutil.copytree(FORMAT_1, tmp_path / "data")
 
     async with open_store(tmp_path / "data") as store:
@@ -60,7 +60,7 @@ async def test_a_manifest_that_is_not_whole_is_named_and_all_is_read(tmp_path: P
             await domain_on(store).knowledge.records.save(local(), new_knowledge("refused"))
 
 
-async def test_a_manifest_that_is_gone_is_named_where_a_rewrite_has_made_files(tmp_path: Path) -> None:
+async def test_a_missing_manifest_after_a_rewrite_is_reported(tmp_path: Path) -> None:
     await write_compacted(tmp_path)
     (tmp_path / "change_log" / MANIFEST).unlink()
 
@@ -69,7 +69,7 @@ async def test_a_manifest_that_is_gone_is_named_where_a_rewrite_has_made_files(t
         assert not store.status().writable
 
 
-async def test_files_that_no_manifest_names_are_not_read_and_go(tmp_path: Path) -> None:
+async def test_files_outside_the_manifest_are_ignored_and_removed(tmp_path: Path) -> None:
     known = await write_compacted(tmp_path)
     async with open_store(tmp_path) as store:
         before = state_of(store, known)
@@ -85,7 +85,7 @@ async def test_files_that_no_manifest_names_are_not_read_and_go(tmp_path: Path) 
     assert not any(path.exists() for path in strays)
 
 
-async def test_a_copy_with_the_new_manifest_and_only_the_old_files_opens_as_the_log_was(tmp_path: Path) -> None:
+async def test_a_copy_with_a_new_manifest_and_old_files_opens(tmp_path: Path) -> None:
     async with open_store(tmp_path / "data") as store:
         known = await fill(store, 6)
         before = state_of(store, known)
@@ -102,7 +102,7 @@ async def test_a_copy_with_the_new_manifest_and_only_the_old_files_opens_as_the_
         assert store.status().damage == []
 
 
-async def test_a_copy_that_has_neither_set_whole_names_what_is_missing(tmp_path: Path) -> None:
+async def test_an_incomplete_copy_names_the_missing_file(tmp_path: Path) -> None:
     async with open_store(tmp_path / "data") as store:
         await fill(store, 6)
         shutil.copytree(tmp_path / "data" / "change_log", tmp_path / "copy" / "change_log")
@@ -146,7 +146,7 @@ async def test_a_copy_may_lack_a_segment_that_was_begun_after_it_had_listed_the_
             assert (damaged, state_of(store, known)) == ([], before)
 
 
-async def test_copies_of_a_directory_that_is_compacted_again_and_again_open_or_name_what_is_missing(
+async def test_copies_during_compactions_open_or_name_missing_files(
     tmp_path: Path,
 ) -> None:
     whole = 0

@@ -30,7 +30,7 @@ class SyncCounter:
         self.after[seq] = self._files.log_syncs
 
 
-async def test_one_writer_costs_one_sync_a_write_and_nothing_else_that_waits(tmp_path: Path) -> None:
+async def test_one_writer_costs_one_sync_per_write(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files) as hub:
         files.begin(Plan())
@@ -74,7 +74,7 @@ async def test_no_write_waits_for_more_than_two_syncs(tmp_path: Path) -> None:
     assert {*waits} <= {1, 2}
 
 
-async def test_what_changes_nothing_is_neither_written_nor_synced(tmp_path: Path) -> None:
+async def test_unchanged_decisions_are_neither_written_nor_synced(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files) as hub:
         saved = await hub.knowledge.records.save(local(), new_knowledge())

@@ -155,7 +155,7 @@ async def restore_or_refuse(tmp_path: Path, rounds: int, seed: int) -> tuple[int
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=[pytest.mark.nightly, pytest.mark.timeout(1800)])])
-async def test_mutated_archives_are_refused_or_restore_what_was_in_them(tmp_path: Path, count: int) -> None:
+async def test_mutated_archives_are_refused_or_restored_correctly(tmp_path: Path, count: int) -> None:
     refused, done = await restore_or_refuse(tmp_path, count, seed=1)
 
     # Padding, and a few bits of a gzip header, mean nothing.

@@ -21,9 +21,9 @@ STORE = Path("knowhub") / "stores" / "files"
 COPIED = ("knowhub", "tests/crash", "tests/fakes", "tests/*.py", "pyproject.toml")
 
 CRASH_POINTS = "test_crash_points.py::test_a_crash_leaves_the_state_before_or_after"
-FAILED_WRITE = "test_write_faults.py::test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_restart"
-FULL_DISK = "test_write_faults.py::test_a_full_disk_answers_so_and_writing_resumes_by_itself"
-TAILS = "test_damaged_logs.py::test_bytes_behind_the_end_are_cut_and_kept"
+FAILED_WRITE = "test_write_faults.py::test_after_a_failed_write_or_sync_writes_are_refused"
+FULL_DISK = "test_write_faults.py::test_a_full_disk_is_reported_and_writing_resumes_by_itself"
+TAILS = "test_damaged_logs.py::test_bytes_after_the_end_are_cut_and_quarantined"
 PREFIXES = "test_damaged_logs.py::test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line"
 BITS = "test_damaged_logs.py::test_every_single_bit_of_a_small_log_is_guarded"
 SAVE_APPENDING, SAVE_ROTATING = "[save-append-half]", "[save-rotate-whole]"
@@ -48,7 +48,7 @@ FAULTS = (
         "log/change_log.py",
         "            offset += len(piece)\n        self._files.sync_data(descriptor)\n",
         "            offset += len(piece)\n",
-        ["test_log_syncs.py::test_one_writer_costs_one_sync_a_write_and_nothing_else_that_waits"],
+        ["test_log_syncs.py::test_one_writer_costs_one_sync_per_write"],
     ),
     Fault(
         "acknowledge before the write and its sync",
@@ -163,14 +163,14 @@ FAULTS = (
         "filesystem.py",
         "rest = rest[written:]",
         "rest = rest[len(rest) :]",
-        ["test_write_faults.py::test_short_writes_are_gone_on_with"],
+        ["test_write_faults.py::test_short_writes_are_continued"],
     ),
     Fault(
         "begin a new log where the old one is gone",
         "data_directory.py",
         "if witness is None or",
         "if witness is not None or",
-        ["test_files_gone.py::test_a_log_that_is_gone_is_not_begun_anew"],
+        ["test_files_gone.py::test_a_missing_log_is_not_created_again"],
     ),
     Fault(
         "not look for replaced files",
@@ -184,35 +184,35 @@ FAULTS = (
         "compacting/compaction.py",
         "while not self._is_free(segment):",
         "while False:",
-        ["test_compaction.py::test_what_another_process_has_not_read_yet_is_not_dropped"],
+        ["test_compaction.py::test_operations_unread_by_another_process_are_not_dropped"],
     ),
     Fault(
         "forget what is younger than the retention",
         "compacting/compaction.py",
         "if last_seq < history.base_seq or is_young or",
         "if last_seq < history.base_seq or",
-        ["test_compaction.py::test_what_is_younger_than_the_retention_can_still_be_undone"],
+        ["test_compaction.py::test_operations_within_the_retention_can_still_be_undone"],
     ),
     Fault(
         "put an erasing in force without announcing it",
         "erasing/eraser.py",
         "new, number, self._context.lock.begin)",
         "new, number)",
-        ["test_erasing_faults.py::test_another_process_goes_on_after_a_death_at_any_call"],
+        ["test_erasing_faults.py::test_another_process_continues_after_a_death_at_any_call"],
     ),
     Fault(
         "begin a segment without announcing it",
         "group_commit.py",
         "            self._lock.begin()",
         "            pass",
-        ["test_compaction.py::test_another_process_goes_on_after_a_death_at_any_call"],
+        ["test_compaction.py::test_another_process_continues_after_a_death_at_any_call"],
     ),
     Fault(
         "go by the newer files of a copy that lacks them",
         "log/log_manifest.py",
         "files = next((files for files in sets if files.names <= there), manifest.files)",
         "files = manifest.files",
-        ["test_log_manifest.py::test_a_copy_with_the_new_manifest_and_only_the_old_files_opens_as_the_log_was"],
+        ["test_log_manifest.py::test_a_copy_with_a_new_manifest_and_old_files_opens"],
     ),
     Fault(
         "keep reading the files that a rewrite has replaced",
@@ -263,7 +263,7 @@ def mark_faults() -> list[object]:
     ]
 
 
-def test_each_fault_names_a_text_that_stands_once_and_becomes_a_program() -> None:
+def test_each_fault_replaces_one_text_and_compiles() -> None:
     for fault in FAULTS:
         text = read_source(fault)
         assert text.count(fault.old) == 1, fault.name

@@ -87,7 +87,7 @@ async def check_report(folder: Path, told: WriterReport) -> None:
 
 
 @pytest.mark.parametrize(("call", "prepared", "segment_bytes"), CASES)
-async def test_a_writer_that_the_kernel_kills_at_any_call_loses_nothing(
+async def test_a_writer_killed_at_any_system_call_loses_nothing(
     tmp_path: Path, call: str, prepared: bool, segment_bytes: int
 ) -> None:
     kills = 0
@@ -103,7 +103,7 @@ async def test_a_writer_that_the_kernel_kills_at_any_call_loses_nothing(
 
 
 @pytest.mark.parametrize("call", WRITING)
-async def test_after_an_error_of_the_device_nothing_is_acknowledged_and_reads_go_on(tmp_path: Path, call: str) -> None:
+async def test_after_a_device_error_writes_are_refused_and_reads_work(tmp_path: Path, call: str) -> None:
     faults = 0
     for number in range(1, NEVER_REACHED):
         folder = await make_folder(tmp_path, number, prepared=True)
@@ -124,9 +124,7 @@ async def test_after_an_error_of_the_device_nothing_is_acknowledged_and_reads_go
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("call", WRITING)
-async def test_a_full_disk_refuses_what_it_cannot_hold_and_reads_go_on(
-    tmp_path: Path, call: str, lasting: bool
-) -> None:
+async def test_a_full_disk_refuses_writes_and_reads_work(tmp_path: Path, call: str, lasting: bool) -> None:
     faults = 0
     for number in range(1, NEVER_REACHED):
         folder = await make_folder(tmp_path, number, prepared=True)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("line", range(1, COUNT + 1))
-async def test_after_a_flipped_bit_all_else_is_there_and_writing_works(tmp_path: Path, line: int) -> None:
+async def test_after_a_flipped_bit_all_other_rows_remain_and_writing_works(tmp_path: Path, line: int) -> None:
     folder = await write_notes(tmp_path)
     (path,) = list_segments(folder)
     offset = change_line(path, line, flip)
@@ -62,7 +62,7 @@ async def test_after_a_flipped_bit_all_else_is_there_and_writing_works(tmp_path:
     assert after.last_seq == COUNT
 
 
-async def test_the_doctor_says_afterwards_what_is_lost_and_what_is_kept(tmp_path: Path) -> None:
+async def test_doctor_reports_what_a_repair_lost_and_kept(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path)
     change_line(list_segments(folder)[0], 2, flip)
     change_line(list_segments(folder)[0], 5, flip)
@@ -77,7 +77,7 @@ async def test_the_doctor_says_afterwards_what_is_lost_and_what_is_kept(tmp_path
     )
 
 
-async def test_lines_side_by_side_that_are_damaged_are_kept_in_one_piece(tmp_path: Path) -> None:
+async def test_adjacent_damaged_lines_are_quarantined_together(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path)
     (path,) = list_segments(folder)
     offset = change_line(path, 2, flip)
@@ -96,7 +96,7 @@ async def test_lines_side_by_side_that_are_damaged_are_kept_in_one_piece(tmp_pat
     assert after.last_seq == COUNT
 
 
-async def test_doing_it_again_does_nothing(tmp_path: Path) -> None:
+async def test_a_second_repair_does_nothing(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path)
     change_line(list_segments(folder)[0], 3, flip)
     repair_folder(folder)
@@ -108,7 +108,7 @@ async def test_doing_it_again_does_nothing(tmp_path: Path) -> None:
     assert read_log_files(folder) == before
 
 
-async def test_a_whole_log_is_left_as_it_is_with_its_torn_end(tmp_path: Path) -> None:
+async def test_an_undamaged_log_with_a_torn_end_is_unchanged(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path)
     with list_segments(folder)[0].open("ab") as file:
         file.write(b'{"seq":7,"ba')
@@ -120,7 +120,7 @@ async def test_a_whole_log_is_left_as_it_is_with_its_torn_end(tmp_path: Path) ->
     assert read_log_files(folder) == before
 
 
-async def test_the_torn_end_of_a_damaged_segment_is_kept_apart(tmp_path: Path) -> None:
+async def test_the_torn_end_of_a_damaged_segment_is_quarantined_separately(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path)
     (path,) = list_segments(folder)
     change_line(path, 3, flip)
@@ -161,7 +161,7 @@ async def test_every_byte_of_a_log_may_be_struck(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 9, 40, 200, 700])
-async def test_acknowledged_bytes_that_are_gone_cost_what_stood_there(tmp_path: Path, count: int) -> None:
+async def test_missing_bytes_lose_only_their_operations(tmp_path: Path, count: int) -> None:
     folder = await write_notes(tmp_path)
     (path,) = list_segments(folder)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -179,7 +179,7 @@ async def test_acknowledged_bytes_that_are_gone_cost_what_stood_there(tmp_path: 
 
 
 @pytest.mark.parametrize("size", [1, 100, 512, 1024])
-async def test_a_run_of_nul_bytes_costs_what_stood_there(tmp_path: Path, size: int) -> None:
+async def test_nul_bytes_lose_only_the_overwritten_operations(tmp_path: Path, size: int) -> None:
     folder = await write_notes(tmp_path)
     (path,) = list_segments(folder)
     data = path.read_bytes()
@@ -229,7 +229,7 @@ async def test_a_log_that_was_edited_by_hand_keeps_every_line_that_is_whole(
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-async def test_a_damaged_header_costs_no_operation(tmp_path: Path, number: int) -> None:
+async def test_a_damaged_header_loses_no_operation(tmp_path: Path, number: int) -> None:
     folder = await write_notes(tmp_path, SMALL_SEGMENTS)
     change_line(list_segments(folder)[number], 0, flip)
 
@@ -241,7 +241,7 @@ async def test_a_damaged_header_costs_no_operation(tmp_path: Path, number: int) 
 
 
 @pytest.mark.parametrize("number", [0, 1, -1])
-async def test_a_segment_that_is_gone_costs_what_stood_in_it(tmp_path: Path, number: int) -> None:
+async def test_a_missing_segment_loses_only_its_operations(tmp_path: Path, number: int) -> None:
     folder = await write_notes(tmp_path, SMALL_SEGMENTS)
     gone = list_segments(folder)[number]
     held = {f"note-{index}" for index in range(COUNT) if f'"note-{index}"'.encode() in gone.read_bytes()}
@@ -257,7 +257,7 @@ async def test_a_segment_that_is_gone_costs_what_stood_in_it(tmp_path: Path, num
     assert after.last_seq >= COUNT
 
 
-async def test_two_segments_that_are_gone_side_by_side_are_bridged(tmp_path: Path) -> None:
+async def test_two_adjacent_missing_segments_are_bridged(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path, StoreOptions(segment_bytes=1))
     for path in list_segments(folder)[2:4]:
         path.unlink()
@@ -293,7 +293,7 @@ async def test_damage_in_every_segment_is_mended_at_once(tmp_path: Path) -> None
     assert len((await reopen(folder)).notes) == COUNT - len(paths)
 
 
-async def test_a_directory_that_somebody_has_open_is_not_touched(tmp_path: Path) -> None:
+async def test_an_open_directory_is_not_repaired(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path)
     change_line(list_segments(folder)[0], 3, flip)
     before = read_log_files(folder)
@@ -317,7 +317,7 @@ async def test_concurrent_repairs_do_not_meet(tmp_path: Path) -> None:
     assert (await reopen(folder)).notes == ALL - note_ids(2)
 
 
-async def test_the_lines_of_a_segment_without_header_tell_what_is_lost_with_the_one_before_it(tmp_path: Path) -> None:
+async def test_a_segment_without_header_shows_what_the_previous_one_lost(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path, SMALL_SEGMENTS)
     gone, behind = list_segments(folder)[1:]
     gone.unlink()
@@ -332,7 +332,7 @@ async def test_the_lines_of_a_segment_without_header_tell_what_is_lost_with_the_
 
 
 @pytest.mark.parametrize("all_of_them", [False, True], ids=["some line tells", "nothing tells"])
-async def test_a_base_that_lost_its_header_takes_its_place_from_what_follows(tmp_path: Path, all_of_them: bool) -> None:
+async def test_a_base_without_header_is_placed_by_the_next_segment(tmp_path: Path, all_of_them: bool) -> None:
     base = await write_compacted(tmp_path)
     store = open_files(tmp_path, options=SMALL_SEGMENTS)
     for number in range(10, 15):

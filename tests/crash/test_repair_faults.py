@@ -76,7 +76,7 @@ async def test_a_crash_while_repairing_loses_nothing_more(tmp_path: Path, damage
     assert call > 8
 
 
-async def test_a_segment_that_a_broken_off_repair_has_made_anew_is_not_believed_to_be_the_one_that_vanished(
+async def test_a_segment_recreated_by_a_dead_repair_is_not_trusted(
     tmp_path: Path,
 ) -> None:
     made = call = 0
@@ -149,7 +149,7 @@ async def test_a_damaged_base_keeps_every_line_that_is_whole(tmp_path: Path, lin
     assert any("rows of it are kept" in item.detail for item in done)
 
 
-async def test_a_base_that_is_gone_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+async def test_a_missing_base_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
     base = await write_compacted(tmp_path)
     base.unlink()
 
@@ -162,7 +162,7 @@ async def test_a_base_that_is_gone_is_named_and_the_rest_goes_on(tmp_path: Path)
     assert after.last_seq == COUNT + 2
 
 
-async def test_the_record_files_of_a_damaged_log_are_kept(tmp_path: Path) -> None:
+async def test_record_files_of_a_damaged_log_are_quarantined(tmp_path: Path) -> None:
     folder = await write_notes(tmp_path)
     (folder / "records" / "accounts" / "a").mkdir(parents=True)
     (folder / "records" / "notes.jsonl").write_bytes(b"what it was\n")

@@ -58,7 +58,7 @@ def test_a_segment_is_rewritten_line_by_line_in_little_memory(tmp_path: Path) ->
     assert [line.offset for line in old] == [line.offset for line in new]
 
 
-def test_a_line_that_would_change_its_length_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_rewrite_that_changes_a_length_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     log = close_segment(tmp_path, 2)
 
     with pytest.raises(ValueError, match="a rewritten line must keep its length"):
@@ -101,7 +101,7 @@ async def save(store: FileStore, row_id: str, content: str) -> None:
     await store.commit("default", "user:local", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
 
 
-async def test_nobody_waits_while_a_row_is_erased_and_another_process_reads_on(tmp_path: Path) -> None:
+async def test_an_erasure_blocks_neither_the_loop_nor_other_processes(tmp_path: Path) -> None:
     files = WatchedFiles()
     store = open_files(tmp_path, files, StoreOptions(segment_bytes=MIB))
     other = open_files(tmp_path)

@@ -38,7 +38,7 @@ async def count_rotation_calls(root: Path) -> int:
     return files.calls
 
 
-async def test_a_rotation_killed_at_every_call_leaves_everything_open_and_is_ended_by_the_next(tmp_path: Path) -> None:
+async def test_a_rotation_killed_at_any_call_keeps_all_bodies_readable(tmp_path: Path) -> None:
     calls = await count_rotation_calls(tmp_path / "counted")
     assert calls >= 10
 
@@ -82,7 +82,7 @@ async def test_a_first_sealing_killed_at_every_call_leaves_a_directory_that_seal
         await assert_all_open(after, await seal_bodies(after))
 
 
-async def test_a_rotation_that_the_disk_refuses_says_so_and_leaves_everything_open(tmp_path: Path) -> None:
+async def test_a_rotation_failing_on_disk_keeps_all_bodies_readable(tmp_path: Path) -> None:
     calls = await count_rotation_calls(tmp_path / "counted")
 
     for point in range(1, calls + 1):
@@ -100,7 +100,7 @@ async def test_a_rotation_that_the_disk_refuses_says_so_and_leaves_everything_op
         await assert_all_open(vault, bodies)
 
 
-async def test_a_rotation_to_the_key_of_the_environment_killed_at_every_call_leaves_everything_open(
+async def test_a_killed_rotation_to_a_given_key_keeps_all_bodies_readable(
     tmp_path: Path,
 ) -> None:
     point = 0
@@ -122,7 +122,7 @@ async def test_a_rotation_to_the_key_of_the_environment_killed_at_every_call_lea
     await assert_all_open(vault_on(root, RealFileSystem(), given=OTHER_MASTER), bodies)
 
 
-async def test_what_a_file_wrapped_opens_on_when_the_environment_gives_a_key(tmp_path: Path) -> None:
+async def test_keys_of_a_key_file_open_after_switching_to_a_given_key(tmp_path: Path) -> None:
     bodies = await seal_bodies(vault_on(tmp_path, RealFileSystem()))
     given = vault_on(tmp_path, RealFileSystem(), given=MASTER, ids=100)
 
@@ -155,7 +155,7 @@ async def test_others_seal_and_open_while_keys_are_rotated(tmp_path: Path) -> No
     await assert_all_open(vault_on(tmp_path, RealFileSystem()), [*bodies, *made])
 
 
-async def test_a_master_key_is_made_by_one_of_many_who_need_it_at_once(tmp_path: Path) -> None:
+async def test_concurrent_processes_create_one_master_key(tmp_path: Path) -> None:
     vaults = [vault_on(tmp_path, RealFileSystem(), ids=1000 * number) for number in range(8)]
 
     keys = await asyncio.gather(*(vault.new_key(ACCOUNT, ID) for vault in vaults))
@@ -165,13 +165,13 @@ async def test_a_master_key_is_made_by_one_of_many_who_need_it_at_once(tmp_path:
     assert [await fresh.open(ACCOUNT, ID, sealed) for sealed in bodies] == [SECRET] * 8
 
 
-async def test_there_is_nothing_to_rotate_before_anything_was_sealed(tmp_path: Path) -> None:
+async def test_a_rotation_without_keys_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KnowHubError, match="nothing to rotate"):
         await vault_on(tmp_path, RealFileSystem()).rotate()
 
 
 @pytest.mark.parametrize("junk", [b"", b"short\n", b"\xff\xfe"])
-async def test_a_key_file_that_holds_no_key_is_named_and_left(tmp_path: Path, junk: bytes) -> None:
+async def test_a_malformed_key_file_is_reported_and_kept(tmp_path: Path, junk: bytes) -> None:
     (tmp_path / "keys").mkdir()
     key = tmp_path / "keys" / "master.key"
     key.write_bytes(junk)
@@ -182,7 +182,7 @@ async def test_a_key_file_that_holds_no_key_is_named_and_left(tmp_path: Path, ju
     assert key.read_bytes() == junk
 
 
-async def test_where_none_may_be_made_none_is(tmp_path: Path) -> None:
+async def test_no_master_key_is_created_if_not_allowed(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY"):
         await vault_on(tmp_path, RealFileSystem(), can_create=False).new_key(ACCOUNT, ID)
 

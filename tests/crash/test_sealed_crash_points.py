@@ -30,7 +30,7 @@ def service_on(store: FileStore, root: Path, files: FileSystem, ids: int = 0) ->
     return ResourceService(store, vault_on(root, files, ids=ids))
 
 
-async def test_a_row_that_stands_after_a_crash_opens(tmp_path: Path) -> None:
+async def test_every_committed_body_opens_after_a_crash(tmp_path: Path) -> None:
     seen = []
     for call in range(1, NEVER_REACHED):
         root, files = tmp_path / str(call), FaultyFileSystem()
@@ -53,7 +53,7 @@ async def test_a_row_that_stands_after_a_crash_opens(tmp_path: Path) -> None:
     assert seen == ["before"] * seen.count("before") + [SECRET] * seen.count(SECRET)
 
 
-async def test_what_was_erased_by_a_process_that_died_is_shut_by_the_next(tmp_path: Path) -> None:
+async def test_the_next_process_destroys_keys_of_an_interrupted_erasure(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     await service_on(store, tmp_path, RealFileSystem()).save(local(), new_resource(secure_body=SECRET))
     await ErasureService(store, NoFollowUp(), COLLECTIONS).erase(local(), RESOURCES, ID)
@@ -70,7 +70,7 @@ async def test_what_was_erased_by_a_process_that_died_is_shut_by_the_next(tmp_pa
     assert find_texts_in_files(tmp_path, ['"nonce"', '"wrapped"']) == []
 
 
-async def test_a_crash_while_a_snapshot_with_keys_is_unpacked_leaves_what_can_be_unpacked_into_or_is_whole(
+async def test_a_crash_while_unpacking_keys_can_be_retried_or_is_complete(
     tmp_path: Path,
 ) -> None:
     async with open_hub_at(tmp_path / "old") as hub:

@@ -104,7 +104,7 @@ async def rebuild_until_done(folder: Path, hub: Hub) -> object:
             continue
 
 
-async def test_an_embedder_that_is_down_is_asked_little_and_no_event_counts_it_as_a_failure(tmp_path: Path) -> None:
+async def test_an_embedder_outage_makes_few_calls_and_no_failures(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with memory_hub(tmp_path, embedder) as hub:
         await commit_messages(hub, 200)

@@ -73,7 +73,7 @@ async def write_and_restore(folder: Path, found: State) -> None:
 
 @pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
 @pytest.mark.parametrize("verb", ["create", "restore", "delete"])
-async def test_a_crash_leaves_the_state_before_or_after_and_no_half_snapshot(
+async def test_a_crash_leaves_the_state_before_or_after_and_no_partial_snapshot(
     tmp_path: Path, verb: str, half_written: bool
 ) -> None:
     deaths = 0
@@ -134,9 +134,7 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
 
 
 @pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
-async def test_a_crash_while_a_snapshot_is_unpacked_leaves_a_directory_that_can_be_unpacked_into_or_is_whole(
-    tmp_path: Path, half_written: bool
-) -> None:
+async def test_a_crash_while_unpacking_can_be_retried_or_is_complete(tmp_path: Path, half_written: bool) -> None:
     ts, then, _ = await prepare(tmp_path / "old")
     archive = tmp_path / "old" / "snapshots" / f"snapshot_{ts}.tar.gz"
     deaths = 0

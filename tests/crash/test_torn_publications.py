@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 THREE_MEGABYTES = "x" * 3_000_000
 
 
-async def test_a_reader_settles_across_segments_what_a_writer_left_that_died(tmp_path: Path) -> None:
+async def test_a_reader_recovers_after_a_dead_writer_across_segments(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
     async with open_domain(tmp_path, options=options) as reader, open_domain(tmp_path, options=options) as writer:
         ids = [await save(writer, "first")]
@@ -31,7 +31,7 @@ async def test_a_reader_settles_across_segments_what_a_writer_left_that_died(tmp
         assert hub.store.status().damage == []
 
 
-async def test_a_reader_takes_in_many_megabytes_while_a_writer_is_stopped_in_its_publication(tmp_path: Path) -> None:
+async def test_a_reader_catches_up_while_a_writer_is_stopped(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
         ids = [await save(writer, f"{number} {THREE_MEGABYTES}") for number in range(3)]
         with start_writer(tmp_path, "holder", "hold") as holder, map_lock(tmp_path) as words:

@@ -109,7 +109,7 @@ async def test_a_stopped_writer_holds_up_writes_for_the_timeout_and_reads_not_at
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
 
 
-async def test_a_killed_owner_leaves_no_lock_behind(tmp_path: Path) -> None:
+async def test_the_lock_of_a_killed_process_is_released(tmp_path: Path) -> None:
     with start_writer(tmp_path, "victim", 100_000) as victim:
         told = [await asyncio.to_thread(read_answer, victim) for _ in range(50)]
         victim.send_signal(signal.SIGKILL)
@@ -133,7 +133,7 @@ def map_lock(folder: Path) -> Iterator[memoryview]:
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"seq":3,"half'], ids=["whole", "torn"])
-async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(tmp_path: Path, torn: bytes) -> None:
+async def test_a_reader_recovers_after_a_writer_died_while_publishing(tmp_path: Path, torn: bytes) -> None:
     async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
         first = await save(writer, "first")
         await reader.store.refresh()
@@ -160,7 +160,7 @@ async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(
         assert hub.store.status().damage == []
 
 
-async def test_a_writer_settles_what_another_left_that_died_while_it_published(tmp_path: Path) -> None:
+async def test_a_writer_recovers_after_another_died_while_publishing(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as survivor, open_domain(tmp_path) as dead:
         first = await save(dead, "first")
         with map_lock(tmp_path) as words:
@@ -214,7 +214,7 @@ async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing
         assert reader.store.status().damage == []
 
 
-async def test_a_publication_that_stands_still_in_another_segment_holds_up_no_read(tmp_path: Path) -> None:
+async def test_a_stalled_publication_in_another_segment_blocks_no_read(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
     async with open_domain(tmp_path, None, options) as reader, open_domain(tmp_path, None, options) as writer:
         first = await save(writer, "first")

@@ -33,9 +33,7 @@ async def is_read(hub: Domain, knowledge_id: str) -> bool:
 
 @pytest.mark.parametrize("half_written", [False, True])
 @pytest.mark.parametrize("call", [1, 2])
-async def test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_restart(
-    tmp_path: Path, call: int, half_written: bool
-) -> None:
+async def test_after_a_failed_write_or_sync_writes_are_refused(tmp_path: Path, call: int, half_written: bool) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files) as hub:
         kept = await save(hub, "kept")
@@ -60,7 +58,7 @@ async def test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_rest
 
 @pytest.mark.parametrize("half_written", [False, True])
 @pytest.mark.parametrize("call", [1, 2])
-async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
+async def test_a_full_disk_is_reported_and_writing_resumes_by_itself(
     tmp_path: Path, call: int, half_written: bool
 ) -> None:
     files = FaultyFileSystem()
@@ -85,7 +83,7 @@ async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
 
 @pytest.mark.parametrize("call", range(1, 8))
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
-async def test_a_fault_while_a_fresh_segment_begins_loses_nothing(tmp_path: Path, call: int, error: int) -> None:
+async def test_a_fault_while_starting_a_segment_loses_nothing(tmp_path: Path, call: int, error: int) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files, SMALL_SEGMENTS) as hub:
         kept = [await save(hub, "one"), await save(hub, "two")]
@@ -118,7 +116,7 @@ async def test_all_that_waited_for_a_failed_sync_hear_of_it(tmp_path: Path) -> N
         assert rows_of(hub.store) == {}
 
 
-async def test_short_writes_are_gone_on_with(tmp_path: Path) -> None:
+async def test_short_writes_are_continued(tmp_path: Path) -> None:
     files = FaultyFileSystem(Plan(short_writes=True))
     async with open_domain(tmp_path, files) as hub:
         kept = await save(hub, "a line that is much longer than what the file system takes at once")
@@ -130,7 +128,7 @@ async def test_short_writes_are_gone_on_with(tmp_path: Path) -> None:
         assert hub.store.status().quarantined == []
 
 
-async def test_what_one_process_spoilt_another_writes_behind(tmp_path: Path) -> None:
+async def test_another_process_writes_after_a_failed_write(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files) as spoilt, open_domain(tmp_path) as healthy:
         kept = await save(spoilt, "kept")
@@ -193,7 +191,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.nightly
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root; test_a_full_disk_… has the same fault")
-async def test_a_disk_that_is_really_full_loses_nothing_and_writing_resumes(small_disk: Path) -> None:
+async def test_a_full_tmpfs_loses_nothing_and_writing_resumes(small_disk: Path) -> None:
     kept: list[str] = []
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(64 * 1024))
@@ -210,7 +208,7 @@ async def test_a_disk_that_is_really_full_loses_nothing_and_writing_resumes(smal
         assert sorted(rows_of(hub.store)) == sorted(kept)
 
 
-async def test_a_full_disk_is_told_until_there_is_room_and_writing_then_resumes_by_itself(tmp_path: Path) -> None:
+async def test_the_status_reports_a_full_disk_until_there_is_space(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files) as hub:
         files.begin(Plan(fail_at=1, kinds=CHANGES, error=errno.ENOSPC, lasting=True))
@@ -238,7 +236,7 @@ class StuckFiles(FaultyFileSystem):
         return 0 if self.is_stuck else super().write_at(descriptor, data, offset)
 
 
-async def test_a_write_that_takes_nothing_and_names_no_reason_is_a_failed_one(tmp_path: Path) -> None:
+async def test_a_write_of_zero_bytes_is_a_failure(tmp_path: Path) -> None:
     files = StuckFiles()
     async with open_domain(tmp_path, files) as hub:
         kept = await save(hub, "kept")
@@ -252,7 +250,7 @@ async def test_a_write_that_takes_nothing_and_names_no_reason_is_a_failed_one(tm
         assert list(rows_of(hub.store)) == [kept]
 
 
-async def test_a_fresh_segment_that_does_not_open_ends_writing_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_segment_that_cannot_be_opened_stops_writing(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with open_domain(tmp_path, files, SMALL_SEGMENTS) as hub:
         kept = [await save(hub, "one")]
@@ -270,7 +268,7 @@ async def test_a_fresh_segment_that_does_not_open_ends_writing_and_loses_nothing
         assert hub.store.status().damage == []
 
 
-async def test_a_torn_end_that_cannot_be_kept_is_not_cut(tmp_path: Path) -> None:
+async def test_a_torn_end_that_cannot_be_quarantined_is_not_cut(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         kept = await save(hub, "kept")
     segment = tmp_path / "change_log" / "segment-00000001.jsonl"

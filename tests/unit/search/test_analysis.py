@@ -17,19 +17,19 @@ def matches(query: str, text: str) -> bool:
     return not set(query_terms(query)).isdisjoint(index_terms(text))
 
 
-def test_han_text_is_found_by_its_characters_and_by_their_pairs() -> None:
+def test_han_text_is_indexed_by_characters_and_pairs() -> None:
     terms = index_terms("反爬虫")
 
     assert sorted(terms) == sorted(["反", "爬", "虫", "反爬", "爬虫"])
 
 
-def test_latin_inside_han_is_a_word_of_its_own() -> None:
+def test_latin_text_inside_han_is_a_separate_word() -> None:
     terms = index_terms("Selenium绕过v2反爬")
 
     assert terms == ["selenium", "绕", "过", "绕过", "v2", "反", "爬", "反爬"]
 
 
-def test_repeats_are_kept_so_that_frequency_can_be_counted() -> None:
+def test_repeated_terms_are_kept() -> None:
     terms = index_terms("redis, Redis and 缓存缓存")
 
     assert (terms.count("redi"), terms.count("缓存")) == (2, 2)
@@ -69,23 +69,23 @@ def test_a_term_that_is_both_stem_and_written_form_keeps_the_higher_weight() -> 
         ("ฐานข้อมูล", "สำรองฐานข้อมูลทุกวัน"),
     ],
 )
-def test_a_text_is_found_however_width_case_script_or_ending_differ(query: str, text: str) -> None:
+def test_text_is_found_across_width_case_script_and_endings(query: str, text: str) -> None:
     assert matches(query, text)
 
 
 @pytest.mark.parametrize("word", ["हिन्दी", "தமிழ்", "مُعَلِّم", "שָׁלוֹם", "йод"])
-def test_a_word_keeps_the_signs_that_its_script_writes_inside_it(word: str) -> None:
+def test_words_keep_the_signs_of_their_script(word: str) -> None:
     assert index_terms(word) == [word]
 
 
 @pytest.mark.parametrize("text", ["Newton's", "Newton’s", "NEWTON'S"])
-def test_a_possessive_ending_is_no_term(text: str) -> None:
+def test_possessive_endings_are_dropped(text: str) -> None:
     assert index_terms(text) == ["newton"]
 
 
 @pytest.mark.parametrize("name", ["C", "C++", "C#", ".NET", "node.js", "knowledge_slim", "F#", "notepad++"])
 @pytest.mark.parametrize("sentence", ["{}", "I write {}, daily.", "用{}写服务", "({})", "A/{}/B"])
-def test_a_technical_name_is_one_term_wherever_it_stands(name: str, sentence: str) -> None:
+def test_a_technical_name_is_one_term_anywhere_in_a_sentence(name: str, sentence: str) -> None:
     terms = index_terms(sentence.format(name))
 
     assert name.lower() in terms
@@ -110,13 +110,13 @@ def test_a_hash_before_a_number_does_not_make_a_language() -> None:
     assert terms == ["see", "c", "12"]
 
 
-def test_a_hash_after_a_longer_word_is_no_part_of_it() -> None:
+def test_a_hash_after_a_longer_word_is_dropped() -> None:
     terms = index_terms("disk# 12")
 
     assert terms == ["disk", "12"]
 
 
-def test_a_single_letter_is_no_part_of_an_identifier() -> None:
+def test_single_letters_are_not_parts_of_identifiers() -> None:
     terms = index_terms("eBay")
 
     assert terms == ["ebay", "bay"]
@@ -139,17 +139,17 @@ def test_an_identifier_is_found_by_a_part_of_it(identifier: str, part: str) -> N
     assert matches(part, identifier)
 
 
-def test_an_identifier_is_found_whatever_its_case() -> None:
+def test_an_identifier_is_found_in_any_case() -> None:
     assert matches("getusername", "getUserName()")
 
 
-def test_english_function_words_leave_the_query() -> None:
+def test_english_function_words_are_dropped_from_queries() -> None:
     terms = query_terms("What's the port that you don't have to open, please?")
 
     assert terms == ["port", "open"]
 
 
-def test_chinese_function_words_leave_the_query() -> None:
+def test_chinese_function_words_are_dropped_from_queries() -> None:
     terms = query_terms("服务器的端口是什么？")
 
     assert "服务" in terms
@@ -170,7 +170,7 @@ def test_function_words_stay_in_the_index() -> None:
 @pytest.mark.parametrize(
     ("query", "terms"), [("to be or not to be", ["to", "be", "or", "not"]), ("什么", ["什", "么", "什么"])]
 )
-def test_a_query_of_function_words_alone_keeps_them(query: str, terms: list[str]) -> None:
+def test_a_query_with_only_function_words_keeps_them(query: str, terms: list[str]) -> None:
     assert query_terms(query) == terms
 
 
@@ -185,7 +185,7 @@ def test_a_text_without_words_has_no_terms(text: str) -> None:
 
 
 @pytest.mark.parametrize("gap", ["\0", "🎉", "\u200b", "\ufeff", "\ud83d", "\u3000"])
-def test_what_is_no_word_separates_words(gap: str) -> None:
+def test_other_characters_separate_words(gap: str) -> None:
     assert index_terms(f"disk{gap}full{gap}磁盘") == ["disk", "full", "磁", "盘", "磁盘"]
 
 
@@ -229,11 +229,11 @@ def test_terms_pass_through_tantivys_white_space_tokenizer_unchanged() -> None:
     "piece",
     ["retry with knowledge_slim, then node.js 3.11; ", "数据库连接池要设置超时，长事务会锁住行。Selenium 登录…"],
 )
-def test_a_long_text_has_the_terms_of_its_pieces_wherever_it_is_cut(piece: str) -> None:
+def test_a_long_text_has_the_terms_of_its_pieces(piece: str) -> None:
     assert index_terms(piece * 2000) == index_terms(piece) * 2000
 
 
-def test_a_long_word_without_any_end_is_cut_in_pieces() -> None:
+def test_a_very_long_word_is_cut_into_pieces() -> None:
     assert max(map(len, index_terms("A1" * 50_000))) <= 64
 
 

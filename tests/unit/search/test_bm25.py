@@ -93,7 +93,7 @@ def test_a_removed_document_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("words", [3, 2_000], ids=["short", "long"])
-def test_documents_that_are_not_reached_in_time_are_left_out_and_that_is_said(words: int) -> None:
+def test_counting_stops_at_the_time_limit_and_says_so(words: int) -> None:
     tail = Tail()
     tail.add(Document(1, "k-1", *join_terms([["selenium"] * words]), frozenset()))
 
@@ -103,7 +103,7 @@ def test_documents_that_are_not_reached_in_time_are_left_out_and_that_is_said(wo
     assert count_terms(tail, ["selenium"]) == {"selenium": {1: words}}
 
 
-def test_lengths_are_kept_exactly_when_short_and_rounded_down_when_long() -> None:
+def test_short_lengths_are_exact_and_long_ones_rounded_down() -> None:
     assert [bm25.encode_length(terms) for terms in (0, 1, 39, 40, 41, 42, 1000)] == [0, 1, 39, 40, 40, 42, 984]
 
 
@@ -111,7 +111,7 @@ def make_term(name: str, frequency: int, words: float = 1.0) -> bm25.QueryTerm:
     return bm25.QueryTerm(name, 1.0, frequency, words)
 
 
-def test_a_query_reaches_what_a_document_with_all_its_terms_would_approach() -> None:
+def test_the_reach_of_a_query_is_the_score_of_a_perfect_document() -> None:
     known = [make_term("rare", 1), make_term("common", 500)]
 
     reach, enough = bm25.get_reach(known, 1_000)
@@ -120,7 +120,7 @@ def test_a_query_reaches_what_a_document_with_all_its_terms_would_approach() -> 
     assert reach == enough == pytest.approx(best)
 
 
-def test_words_that_no_document_has_count_by_their_rarity() -> None:
+def test_unknown_words_raise_the_reach_by_their_rarity() -> None:
     known = bm25.get_reach([make_term("found", 10)], 1_000)[0]
 
     reach, enough = bm25.get_reach([make_term("found", 10), *(make_term(f"unknown {n}", 0) for n in range(4))], 1_000)
@@ -130,7 +130,7 @@ def test_words_that_no_document_has_count_by_their_rarity() -> None:
     assert bm25.get_reach([make_term("unknown", 0)], 1_000) == (1.0, 1.0)
 
 
-def test_a_long_question_is_measured_by_its_two_rarest_words_or_twelve_han_terms() -> None:
+def test_a_long_query_is_measured_by_its_rarest_terms() -> None:
     words = [make_term(f"w{number}", 3) for number in range(20)]
     han = [make_term(f"h{number}", 3, 1 / 6) for number in range(24)]
 
@@ -138,14 +138,14 @@ def test_a_long_question_is_measured_by_its_two_rarest_words_or_twelve_han_terms
     assert bm25.get_reach(han, 1_000)[0] == pytest.approx(2 * bm25.get_reach(han, 1_000)[1])
 
 
-def test_a_term_of_a_store_of_one_record_is_no_common_term() -> None:
+def test_a_term_in_a_store_of_one_record_is_not_common() -> None:
     reach, _ = bm25.get_reach([make_term("found", 1), make_term("unknown", 0)], 1)
 
     # Half of what was asked for is known.
     assert 0.35 < 2.2 * bm25.get_idf(1, 1) / reach < 0.5
 
 
-def test_what_waits_for_a_young_index_is_measured_as_it_is_scored() -> None:
+def test_pending_documents_are_measured_as_they_are_scored() -> None:
     # The index has one document without the term, and three that wait have it.
     waiting = bm25.QueryTerm("found", 1.0, 0, pending=3)
 

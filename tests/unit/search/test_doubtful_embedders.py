@@ -55,7 +55,7 @@ def blank_rows(folder: Path) -> int:
     return sum(not any(vector) for vector in read_vectors(folder).values())
 
 
-async def test_other_dimensions_after_a_restart_are_told_and_everything_is_embedded_again(tmp_path: Path) -> None:
+async def test_new_dimensions_after_a_restart_embed_everything_again(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
@@ -72,7 +72,7 @@ async def test_other_dimensions_after_a_restart_are_told_and_everything_is_embed
         assert [len(vector) for vector in read_vectors(tmp_path).values()] == [2 * 512]
 
 
-async def test_other_dimensions_are_noticed_though_nobody_searches_or_saves(tmp_path: Path) -> None:
+async def test_new_dimensions_are_noticed_without_searches_or_saves(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
@@ -86,7 +86,7 @@ async def test_other_dimensions_are_noticed_though_nobody_searches_or_saves(tmp_
         assert (await search(hub, "zebra")).degraded == []
 
 
-async def test_an_embedder_that_changes_its_dimensions_while_it_is_asked_is_followed(tmp_path: Path) -> None:
+async def test_a_change_of_dimensions_while_running_is_handled(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
@@ -104,7 +104,7 @@ async def test_an_embedder_that_changes_its_dimensions_while_it_is_asked_is_foll
         )  # fmt: skip
 
 
-async def test_zeros_while_the_embedder_wakes_up_are_no_answer_and_are_not_kept(tmp_path: Path) -> None:
+async def test_zero_vectors_of_a_starting_embedder_are_not_stored(tmp_path: Path) -> None:
     embedder = ZeroEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
         zebra = await save_record(hub, new_knowledge("zebra"))
@@ -121,7 +121,7 @@ async def test_zeros_while_the_embedder_wakes_up_are_no_answer_and_are_not_kept(
         assert blank_rows(tmp_path) == 0
 
 
-async def test_a_query_that_is_answered_with_zeros_is_asked_again(tmp_path: Path) -> None:
+async def test_a_query_answered_with_zeros_is_embedded_again(tmp_path: Path) -> None:
     embedder = ZeroEmbedder()
     embedder.zero_word = None
     async with hub_with(tmp_path, embedder) as hub:
@@ -136,7 +136,7 @@ async def test_a_query_that_is_answered_with_zeros_is_asked_again(tmp_path: Path
         assert (asleep.degraded, awake.degraded, stages_of(awake)) == (["embedder"], [], [["lexical", "vector"]])
 
 
-async def test_zeros_for_one_text_leave_it_to_its_words_by_name_and_it_is_asked_about_again(tmp_path: Path) -> None:
+async def test_a_text_with_a_zero_vector_is_reported_and_retried(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), ZeroEmbedder()
     embedder.zero_word = "tulip"
     async with hub_with(tmp_path, embedder, clock) as hub:
@@ -154,7 +154,7 @@ async def test_zeros_for_one_text_leave_it_to_its_words_by_name_and_it_is_asked_
         assert (len(read_vectors(tmp_path)), hub.maintenance.failures) == (2, {})
 
 
-async def test_a_second_process_says_what_the_keeper_says_of_a_text_that_the_embedder_refuses(tmp_path: Path) -> None:
+async def test_other_processes_report_refused_texts_like_the_leader(tmp_path: Path) -> None:
     refused = TextRefused(FailureReason.FAILURE, "400")
     async with (
         hub_with(tmp_path, refuse_word("poison", refused)) as hub,

@@ -67,7 +67,7 @@ def with_half_a_list(index: Path) -> None:
     path.write_bytes(path.read_bytes()[:100])
 
 
-def test_an_index_as_it_was_written_is_whole(index: Path) -> None:
+def test_an_unchanged_index_passes_the_check(index: Path) -> None:
     assert verify_files(index)
 
 
@@ -84,13 +84,13 @@ def test_an_index_as_it_was_written_is_whole(index: Path) -> None:
         with_half_a_list,
     ],
 )
-def test_a_damaged_file_is_known(index: Path, spoil: Callable[[Path], None]) -> None:
+def test_a_damaged_file_is_detected(index: Path, spoil: Callable[[Path], None]) -> None:
     spoil(index)
 
     assert not verify_files(index)
 
 
-def test_what_a_writer_is_about_to_add_does_not_count(index: Path) -> None:
+def test_unfinished_files_of_a_writer_are_ignored(index: Path) -> None:
     (index / "0123456789abcdef0123456789abcdef.term").write_bytes(b"half of it")
 
     assert verify_files(index)

@@ -17,7 +17,7 @@ def test_a_name_has_one_token_in_either_script() -> None:
     assert RULES.tokens("機器學習") == RULES.tokens("机器 学习") == ["机器学习"]
 
 
-def test_what_is_nothing_has_no_token() -> None:
+def test_punctuation_has_no_token() -> None:
     assert RULES.tokens("!!!") == []
 
 
@@ -56,21 +56,21 @@ def test_the_likeliest_spelling_comes_first() -> None:
     assert RULES.pinyin("长度")[:2] == ["changdu", "cd"]
 
 
-def test_a_phrase_settles_how_a_character_is_read() -> None:
+def test_a_phrase_decides_the_reading_of_a_character() -> None:
     assert "zhongqing" not in RULES.pinyin("重庆")
 
 
-def test_one_character_is_spelt_in_full_only() -> None:
+def test_a_single_character_has_only_full_spellings() -> None:
     assert RULES.pinyin("行") == ["xing", "hang", "heng"]
 
 
 @pytest.mark.parametrize("name", ["啊", "python", "C++", "", "!!!", "データ", "字" * 65, "，" * 300 + "字"])
-def test_what_nobody_types_in_pinyin_has_no_spelling(name: str) -> None:
+def test_names_without_chinese_have_no_spelling(name: str) -> None:
     assert RULES.pinyin(name) == []
 
 
 @given(st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), max_size=8))
-def test_spellings_are_few_distinct_and_found_by_the_token_of_who_types_them(name: str) -> None:
+def test_spellings_are_few_distinct_and_equal_their_token(name: str) -> None:
     spellings = RULES.pinyin(name)
 
     assert len(spellings) <= 8
@@ -82,7 +82,7 @@ def test_words_are_listed_once_each() -> None:
     assert RULES.terms("Python python 缓存缓存") == ["python", "缓", "存", "缓存", "存缓"]
 
 
-def test_of_a_long_text_the_first_words_count() -> None:
+def test_a_long_text_has_the_terms_of_its_first_words() -> None:
     text = " ".join(f"word{number}" for number in range(100))
 
     assert len(RULES.terms(text)) == 64
@@ -90,13 +90,13 @@ def test_of_a_long_text_the_first_words_count() -> None:
 
 
 @given(st.text())
-def test_no_text_is_refused(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     RULES.tokens(text)
     RULES.pinyin(text)
     RULES.terms(text)
 
 
-def test_the_dictionaries_are_loaded_by_who_needs_them() -> None:
+def test_dictionaries_are_loaded_on_demand() -> None:
     program = """
 import sys
 from knowhub.search.keyword_text import KeywordTextRules

@@ -55,7 +55,7 @@ def normalize(text: str) -> str:
         ("C--", "C"),
     ],
 )
-def test_two_spellings_of_one_name_have_one_form(first: str, another: str) -> None:
+def test_spellings_of_one_name_have_one_normal_form(first: str, another: str) -> None:
     assert normalize(first) == normalize(another)
 
 
@@ -73,14 +73,14 @@ def test_two_spellings_of_one_name_have_one_form(first: str, another: str) -> No
         ("A*算法", "A算法"),
     ],
 )
-def test_names_of_different_things_stay_apart(names: tuple[str, ...]) -> None:
+def test_different_names_have_different_normal_forms(names: tuple[str, ...]) -> None:
     assert len({normalize(name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize(
     "nothing", ["", "!!!", "   ", "-", "(", "#", "♯", "*", "...", "、。", "\u3164", "\ud800", "\u200b\ufe0f"]
 )
-def test_nothing_is_left_of_what_nobody_could_name(nothing: str) -> None:
+def test_text_without_letters_or_digits_normalises_to_nothing(nothing: str) -> None:
     assert normalize(nothing) == ""
 
 
@@ -89,7 +89,7 @@ def test_nothing_is_left_of_what_nobody_could_name(nothing: str) -> None:
 @example("乾,坤")
 @example("\ud83d\ude00")
 @example("i\u0307\u0307")
-def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
+def test_normalising_twice_changes_nothing(text: str) -> None:
     once = normalize(text)
 
     again = normalize(once)
@@ -103,7 +103,7 @@ def test_case_and_white_space_around_a_name_never_matter(text: str) -> None:
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "Z", "C"])))
-def test_what_is_left_holds_no_white_space_no_control_and_nothing_that_utf8_cannot_write(text: str) -> None:
+def test_normal_forms_have_no_space_and_are_valid_utf8(text: str) -> None:
     left = normalize(text)
 
     assert not any(char.isspace() for char in left)
@@ -113,7 +113,7 @@ def test_what_is_left_holds_no_white_space_no_control_and_nothing_that_utf8_cann
 @given(PLAIN)
 @example("乾坤 C#")
 @example("著作.NET")
-def test_a_plain_name_has_the_form_that_it_has_beside_what_is_not_plain(text: str) -> None:
+def test_ascii_and_unicode_paths_give_the_same_form(text: str) -> None:
     wide_space = "\u3000"
 
     assert normalize(text) == normalize(text + wide_space) == normalize(wide_space + text)

@@ -44,7 +44,7 @@ def random_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: A
     return new_knowledge(content, task=" ".join(rng.sample(WORDS, 2)), dedup=False, **fields)
 
 
-async def test_rows_that_are_not_analysed_in_time_are_left_out_and_the_answer_says_so(tmp_path: Path) -> None:
+async def test_rows_not_analysed_in_time_are_left_out_and_reported(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         zebra = await save_record(hub, new_knowledge("zebra stripes"))
         rows = SearchableRows[KnowledgeSummary](hub.store.state("default"), SEARCHED_TEXTS)
@@ -109,7 +109,7 @@ def matches(new: NewKnowledge, text: str) -> bool:
     return not set(index_terms(text)).isdisjoint(index_terms(f"{new.task} {new.content}"))
 
 
-async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Path) -> None:
+async def test_rows_in_both_index_and_tail_are_found_once(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path, index_batch=1) as keeper, open_search_hub(tmp_path) as reader:
         batch = await keeper.knowledge.records.save_batch(
             local(), [new_knowledge(f"zebra {number}") for number in range(3)]
@@ -124,7 +124,7 @@ async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Pat
         assert sorted(await search_ids(reader, "zebra")) == ids
 
 
-async def test_when_a_keeper_closes_another_hub_takes_over(tmp_path: Path) -> None:
+async def test_another_hub_takes_over_when_the_leader_closes(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as second:
         async with open_search_hub(tmp_path) as first:
             await first.maintenance.tick()
@@ -170,7 +170,7 @@ def missing_build(built: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("change", [keep, wrong_checksum, ahead_of_the_log, older_layout, missing_build])
-async def test_an_index_that_does_not_fit_the_log_is_built_anew(
+async def test_an_index_that_does_not_match_the_log_is_rebuilt(
     tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     foreign = await build_other_index(tmp_path / "other", "walrus")
@@ -195,7 +195,7 @@ async def test_an_index_that_does_not_fit_the_log_is_built_anew(
 
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b'{"seq":1}', bytes(100)], ids=range(5))
-async def test_a_damaged_note_of_an_index_costs_only_its_rebuilding(tmp_path: Path, note: bytes) -> None:
+async def test_an_index_with_a_damaged_note_is_rebuilt(tmp_path: Path, note: bytes) -> None:
     folder = await build_other_index(tmp_path, "zebra")
     next(folder.glob("*/*/built.json")).write_bytes(note)
 
@@ -222,7 +222,7 @@ def files_of_the_build(folder: Path) -> None:
 
 @pytest.mark.parametrize("with_news", [False, True])
 @pytest.mark.parametrize("delete", [whole_folder, the_build, files_of_the_build])
-async def test_an_index_that_is_deleted_under_a_running_hub_is_built_anew(
+async def test_an_index_deleted_under_a_running_hub_is_rebuilt(
     tmp_path: Path, delete: Callable[[Path], None], with_news: bool
 ) -> None:
     async with open_search_hub(tmp_path) as hub, open_search_hub(tmp_path) as other:
@@ -252,7 +252,7 @@ def builds_of(folder: Path, number: int) -> list[Path]:
     return list(folder.glob(f"indexes/*/*/build-{number}"))
 
 
-async def test_a_rebuilding_whose_folder_is_deleted_fails_by_name_and_the_next_one_works(tmp_path: Path) -> None:
+async def test_a_rebuild_whose_folder_is_deleted_fails_and_the_next_works(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         for number in range(300):
             await save_record(hub, new_knowledge(f"zebra {number}"))
@@ -277,7 +277,7 @@ async def test_a_rebuilding_whose_folder_is_deleted_fails_by_name_and_the_next_o
         assert (len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag) == (200, 0)
 
 
-async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) -> None:
+async def test_a_rebuild_beside_the_leader_leaves_both_correct(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as keeper, open_search_hub(tmp_path) as other:
         ids = [await save_record(keeper, new_knowledge("zebra one"))]
         await keeper.maintenance.tick()
@@ -309,7 +309,7 @@ async def test_a_deleted_record_leaves_the_index_on_disk_too(tmp_path: Path) -> 
         assert await search_ids(hub, "zebra") == [kept]
 
 
-async def test_an_account_that_is_only_read_takes_no_memory_and_is_found_once_it_writes(tmp_path: Path) -> None:
+async def test_reading_unknown_accounts_keeps_nothing_in_memory(tmp_path: Path) -> None:
     async with open_hub(Settings(data_dir=tmp_path)) as hub:
         newcomer = local_context("user:li", "newcomer")
         for number in range(10):

@@ -80,7 +80,7 @@ def stages_of(found: KnowledgeSearchResult) -> list[list[str]]:
     return [[stage["stage"] for stage in record["why"]["stages"]] for record in found.records]
 
 
-async def test_a_record_is_found_by_its_words_at_once_and_by_its_vector_when_it_has_one(tmp_path: Path) -> None:
+async def test_a_record_is_found_by_words_before_it_has_a_vector(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await save_record(hub, new_knowledge("zebra stripes"))
         before, lag = await search(hub, "zebra"), hub.indexes.records.lag
@@ -93,7 +93,7 @@ async def test_a_record_is_found_by_its_words_at_once_and_by_its_vector_when_it_
         assert (lag, hub.indexes.records.lag) == (1, 0)
 
 
-async def test_the_keeper_embeds_in_the_background_and_no_save_waits_for_it(tmp_path: Path) -> None:
+async def test_the_leader_embeds_in_the_background_and_saves_do_not_wait(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("zebra"))
@@ -108,7 +108,7 @@ async def test_the_keeper_embeds_in_the_background_and_no_save_waits_for_it(tmp_
         assert set(read_vectors(tmp_path)) == live_numbers(hub)
 
 
-async def test_a_thousand_saves_while_the_embedder_is_down_lose_nothing_and_end_as_a_rebuild_does(
+async def test_saves_during_an_embedder_outage_end_like_a_rebuild(
     tmp_path: Path,
 ) -> None:
     embedder = HashingEmbedder()
@@ -134,7 +134,7 @@ async def test_a_thousand_saves_while_the_embedder_is_down_lose_nothing_and_end_
         assert ids_of(up) == ids_of(await search(hub, "widget-77"))
 
 
-async def test_a_hub_that_is_opened_again_embeds_only_what_it_lacks(tmp_path: Path) -> None:
+async def test_a_reopened_hub_embeds_only_missing_texts(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
         await save_record(hub, new_knowledge("first"))
@@ -164,7 +164,7 @@ async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path:
         assert live_numbers(hub) <= set(read_vectors(tmp_path))
 
 
-async def test_another_model_embeds_everything_again_and_words_serve_meanwhile(tmp_path: Path) -> None:
+async def test_a_new_model_embeds_everything_again_while_words_serve(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)
@@ -187,9 +187,7 @@ def refuse_word(word: str, problem: EmbeddingFailed) -> HashingEmbedder:
 
 
 @pytest.mark.parametrize("kind", [TextRefused, EmbeddingFailed])
-async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
-    tmp_path: Path, kind: type[EmbeddingFailed]
-) -> None:
+async def test_a_refused_text_blocks_no_other_and_is_reported(tmp_path: Path, kind: type[EmbeddingFailed]) -> None:
     async with hub_with(tmp_path, refuse_word("poison", kind(FailureReason.FAILURE, "400"))) as hub:
         poison = [await save_record(hub, new_knowledge(f"poison {number}")) for number in range(2)]
         others = [await save_record(hub, new_knowledge(f"harmless {number}")) for number in range(9)]
@@ -204,7 +202,7 @@ async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
         assert all(item in hub.maintenance.failures["vectors"] for item in poison)
 
 
-async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ended(tmp_path: Path) -> None:
+async def test_an_erasure_removes_the_vector_from_all_files(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         secret = await save_record(hub, new_knowledge("zebra secret", task=""))
         kept = await save_record(hub, new_knowledge("lion", task=""))
@@ -221,7 +219,7 @@ async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ende
         assert ids_of(await search(hub, "lion")) == [kept]
 
 
-async def test_vectors_do_not_outlive_an_erasing_where_no_embedder_is_configured_any_more(tmp_path: Path) -> None:
+async def test_an_erasure_removes_vectors_without_an_embedder(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         secret = await save_record(hub, new_knowledge("zebra secret"))
         await embed_pending(hub)
@@ -236,7 +234,7 @@ async def test_vectors_do_not_outlive_an_erasing_where_no_embedder_is_configured
         assert read_vectors(tmp_path) == {}
 
 
-async def test_a_second_process_finds_by_the_vectors_that_the_keeper_has_written(tmp_path: Path) -> None:
+async def test_another_process_searches_with_vectors_of_the_leader(tmp_path: Path) -> None:
     other_embedder = HashingEmbedder()
     async with hub_with(tmp_path, HashingEmbedder()) as hub, hub_with(tmp_path, other_embedder) as other:
         await hub.maintenance.tick()
@@ -253,7 +251,7 @@ async def test_a_second_process_finds_by_the_vectors_that_the_keeper_has_written
         assert texts_of_records(other_embedder) == []
 
 
-async def test_a_file_with_many_outdated_rows_is_written_anew(tmp_path: Path) -> None:
+async def test_a_file_with_many_outdated_rows_is_rewritten(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
         batches = [await hub.knowledge.records.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
@@ -276,7 +274,7 @@ def damages(data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ["built.json", "rows.bin"])
-async def test_a_damaged_file_is_made_anew_from_the_log(tmp_path: Path, name: str) -> None:
+async def test_a_damaged_file_is_rebuilt_from_the_log(tmp_path: Path, name: str) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await save_record(hub, new_knowledge("zebra"))
         await embed_pending(hub)

@@ -58,7 +58,7 @@ def find(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: in
         ([frozenset({"scope:all"}), EVERY_THOUSANDTH], 1000),
     ],
 )
-def test_the_nearest_that_pass_a_filter_are_found_exactly(groups: list[frozenset[str]], step: int) -> None:
+def test_the_nearest_rows_within_a_filter_are_exact(groups: list[frozenset[str]], step: int) -> None:
     rows = random_rows(10_000)
     vectors = fill(rows)
     queries = random_rows(20, seed=8)["vector"].astype(np.float32)
@@ -68,13 +68,13 @@ def test_the_nearest_that_pass_a_filter_are_found_exactly(groups: list[frozenset
     assert answers == [find_nearest(rows, query, step, 10) for query in queries]
 
 
-def test_a_filter_that_nothing_passes_finds_nothing() -> None:
+def test_a_filter_without_matches_finds_nothing() -> None:
     vectors = fill(random_rows(50))
 
     assert find(vectors, random_rows(1)["vector"][0].astype(np.float32), [frozenset({"scope:none"})], 10) == []
 
 
-def test_all_rows_come_in_the_end_and_those_that_are_alike_newest_first() -> None:
+def test_all_rows_are_returned_and_equal_ones_newest_first() -> None:
     rows = random_rows(100)
     rows["vector"][::2] = rows["vector"][0]
     query = rows["vector"][0].astype(np.float32)
@@ -90,7 +90,7 @@ def test_all_rows_come_in_the_end_and_those_that_are_alike_newest_first() -> Non
     assert orders[0][:50] == sorted((int(number) for number in rows["number"][::2]), reverse=True)
 
 
-def test_rows_come_back_as_they_were_taken_in_and_texts_by_their_hash() -> None:
+def test_rows_are_returned_unchanged_and_found_by_text_hash() -> None:
     rows = random_rows(5_000)
     vectors = fill(rows)
 
@@ -104,9 +104,7 @@ def test_rows_come_back_as_they_were_taken_in_and_texts_by_their_hash() -> None:
 
 
 @pytest.mark.parametrize(("groups", "step"), [([], 1), ([EVERY_TENTH], 10), ([EVERY_THOUSANDTH], 1000)])
-def test_a_graph_of_neighbours_finds_nearly_all_that_comparing_with_each_finds(
-    groups: list[frozenset[str]], step: int
-) -> None:
+def test_the_graph_finds_nearly_all_exact_neighbours(groups: list[frozenset[str]], step: int) -> None:
     rows = random_rows(12_000)
     vectors = fill(rows, Vectors(DIMENSIONS, 3_000 * DIMENSIONS, rows_per_block=4096))
     while vectors.needs_graph:

@@ -123,7 +123,7 @@ def read_rows(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
 
 
 @pytest.mark.parametrize("said", [{"last_seq": 2}, {"checksum": "00000000"}, {"log_id": "another"}])
-async def test_a_base_is_not_written_from_another_log_than_was_said(tmp_path: Path, said: Mapping[str, Any]) -> None:
+async def test_a_base_is_not_written_from_another_log(tmp_path: Path, said: Mapping[str, Any]) -> None:
     header = await write_two_segments(tmp_path)
     order = {"header": {**asdict(header), **said}, "path": str(tmp_path / "base.tmp")}
 
@@ -133,7 +133,7 @@ async def test_a_base_is_not_written_from_another_log_than_was_said(tmp_path: Pa
     assert not (tmp_path / "base.tmp").exists()
 
 
-async def test_a_base_is_not_written_where_the_segment_behind_it_does_not_say_where_it_begins(tmp_path: Path) -> None:
+async def test_a_base_is_not_written_before_a_damaged_segment_header(tmp_path: Path) -> None:
     header = await write_two_segments(tmp_path)
     segment = tmp_path / "change_log" / "segment-00000002.jsonl"
     segment.write_bytes(b"#" + segment.read_bytes()[1:])

@@ -62,7 +62,7 @@ def lines_by_offset(folder: Path, index: str, file: str) -> dict[str, Any]:
     }
 
 
-async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
+async def test_the_maps_describe_the_tree(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         python = await create_keyword(hub, "Python")
         go = await create_keyword(hub, "Go", python)
@@ -90,7 +90,7 @@ async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
         }
 
 
-async def test_every_entry_has_a_line_of_its_own(tmp_path: Path) -> None:
+async def test_every_entry_is_on_its_own_line(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         python, go = await create_keyword(hub, "Python"), await create_keyword(hub, "Go")
         await hub.maintenance.tick()
@@ -100,7 +100,7 @@ async def test_every_entry_has_a_line_of_its_own(tmp_path: Path) -> None:
         assert (tmp_path / "indexes/info_by_kw.json").read_text() == "{}\n"
 
 
-async def test_maps_are_written_only_where_the_tree_has_changed(tmp_path: Path) -> None:
+async def test_maps_are_written_only_after_tree_changes(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         await create_keyword(hub, "Python")
         await create_keyword(hub, "there", ctx=local_context(OWNER, "other"))
@@ -129,7 +129,7 @@ async def test_maps_wait_for_their_interval_and_are_written_at_the_end(tmp_path:
     assert read_map(tmp_path, "inverted.json").keys() == {"python"}
 
 
-async def test_a_record_file_that_is_shorter_than_noted_makes_no_map(tmp_path: Path) -> None:
+async def test_a_truncated_record_file_makes_no_map(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     (tmp_path / "records/nodes.jsonl").write_bytes(b"{}")
 
@@ -162,7 +162,7 @@ async def test_a_second_turn_of_the_keeper_waits_for_the_first(tmp_path: Path) -
         assert len(read_map(tmp_path, "nodes.index.json")) == 31
 
 
-async def test_much_is_written_in_a_process_of_its_own(tmp_path: Path) -> None:
+async def test_large_maps_are_written_in_a_subprocess(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         python = await create_keyword(hub, "Python")
         infos = [await create_info(hub, f"{number} " + "long " * 200_000, python) for number in range(3)]

@@ -34,7 +34,7 @@ def exports_in(folder: Path) -> set[str]:
     return {pattern for pattern in patterns if any(folder.glob(pattern))}
 
 
-async def test_what_is_switched_off_is_removed_and_written_again_when_it_is_on(tmp_path: Path) -> None:
+async def test_disabled_exports_are_removed_and_written_again_when_enabled(tmp_path: Path) -> None:
     found = []
     for number, is_on in enumerate((True, False, True)):
         settings = make_settings(tmp_path, is_on=is_on)
@@ -49,7 +49,7 @@ async def test_what_is_switched_off_is_removed_and_written_again_when_it_is_on(t
     assert [len(exports) for exports in found] == [3, 0, 3]
 
 
-async def test_the_doctor_says_nothing_of_exports_that_are_off_and_notes_what_is_left_of_them(tmp_path: Path) -> None:
+async def test_doctor_notes_leftovers_of_disabled_exports(tmp_path: Path) -> None:
     async with open_hub(make_settings(tmp_path, is_on=True), Overrides(text=PlainText()), maintain=False) as hub:
         await fill(hub, "s")
     left = {

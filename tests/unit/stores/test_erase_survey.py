@@ -33,7 +33,7 @@ SECRET = "quaggaplatformnine sings the midnightsong of veldtgrass"
 
 
 @pytest.mark.parametrize(("content", "named"), [("said twice", ["info-2"]), ("  ", [])])
-async def test_rows_that_say_nothing_do_not_say_the_same(tmp_path: Path, content: str, named: Sequence[str]) -> None:
+async def test_empty_rows_are_not_copies_of_each_other(tmp_path: Path, content: str, named: Sequence[str]) -> None:
     store = open_files(tmp_path)
     for row_id in ("info-1", "info-2"):
         await create(store, info_row(row_id) | {"content": content})
@@ -52,9 +52,7 @@ async def create(store: FileStore, row: Row) -> None:
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-async def test_what_became_part_of_a_row_is_named_over_several_steps_as_far_as_the_caller_sees_it(
-    tmp_path: Path, *, is_compacted: bool
-) -> None:
+async def test_merged_rows_are_named_transitively_if_visible(tmp_path: Path, *, is_compacted: bool) -> None:
     async with open_search_hub(tmp_path) as hub:
         rows: dict[str, Row] = {
             "knowledge-whole": {},
@@ -86,9 +84,7 @@ async def put(hub: Hub, row: Row) -> None:
 
 
 @pytest.mark.parametrize("account", ["default", "other"])
-async def test_what_became_part_of_a_row_of_another_account_is_no_part_of_this_one(
-    tmp_path: Path, account: str
-) -> None:
+async def test_merged_rows_of_another_account_are_not_named(tmp_path: Path, account: str) -> None:
     store = open_files(tmp_path)
     for name in ("default", "other"):
         part = {**knowledge_row(f"knowledge-of-{name}"), "merged_into": "knowledge-same"}
@@ -102,7 +98,7 @@ async def test_what_became_part_of_a_row_of_another_account_is_no_part_of_this_o
     assert list(found.parts) == [f"knowledge-of-{account}"]
 
 
-async def test_below_a_session_stand_the_messages_of_its_account_alone(tmp_path: Path) -> None:
+async def test_only_messages_of_the_same_account_belong_to_a_session(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     ours, theirs = part_rows(session_at(), [SECRET]), part_rows(session_at(), ["theirs 1", "theirs 2"])
     await write(store, "default", *draft(node_row(session_at()), *ours).writes)
@@ -139,7 +135,7 @@ class VanishingFiles(RealFileSystem):
         return names
 
 
-async def test_a_snapshot_that_is_deleted_while_it_is_looked_for_holds_nothing(tmp_path: Path) -> None:
+async def test_a_snapshot_deleted_during_the_search_is_skipped(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
         made = await hub.operations.snapshots.create()
@@ -153,7 +149,7 @@ async def test_a_snapshot_that_is_deleted_while_it_is_looked_for_holds_nothing(t
         assert (before, found) == ([made.ts], [])
 
 
-async def test_nothing_is_erased_while_a_restore_goes_on_and_what_one_left_goes_with_the_next(tmp_path: Path) -> None:
+async def test_an_erasure_is_refused_during_a_restore_and_removes_leftovers(tmp_path: Path) -> None:
     scratch = tmp_path / "snapshots" / ".restore-0123"
     async with open_hub_at(tmp_path, lock_timeout_s=0.1) as hub:
         known = await save_record(hub, new_knowledge(SECRET))

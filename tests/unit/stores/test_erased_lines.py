@@ -68,7 +68,7 @@ def keyword_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     ],
     ids=["plain", "chinese", "escapes", "tiny", "deleted", "short source"],
 )
-def test_a_line_keeps_its_length_and_loses_what_the_row_said(row: dict[str, Any]) -> None:
+def test_an_erased_line_keeps_its_length_and_loses_the_text(row: dict[str, Any]) -> None:
     line = line_of(make_change(row, row | {"version": 0}))
 
     new = erase(line)
@@ -94,7 +94,7 @@ def test_a_line_keeps_its_length_and_loses_what_the_row_said(row: dict[str, Any]
         (keyword_row(name="斑驴", pinyin=["banlv", "bl"], description=CHINESE), KEYWORDS),
     ],
 )
-def test_every_kind_of_row_has_room_for_its_stub(row: dict[str, Any], collection: str) -> None:
+def test_every_collection_has_room_for_its_erased_stub(row: dict[str, Any], collection: str) -> None:
     line = line_of(make_change(row, None, collection))
 
     new = erase(line, row["id"], collection)
@@ -108,7 +108,7 @@ def test_every_kind_of_row_has_room_for_its_stub(row: dict[str, Any], collection
     assert all(not stub.get(name) for name in RULES[collection].blanks)
 
 
-def test_the_rows_beside_it_stand_where_they_stood(  # a row that memory knows by its offset must not move
+def test_other_rows_of_an_erased_line_keep_their_offsets(  # a row that memory knows by its offset must not move
 ) -> None:
     others = [info_row(f"other-{number}", content=f"other {number}") for number in range(5)]
     rows = [*others[:2], info_row(content=SECRET), *others[2:]]
@@ -122,7 +122,7 @@ def test_the_rows_beside_it_stand_where_they_stood(  # a row that memory knows b
     assert SECRET.encode() not in new
 
 
-def test_a_line_of_another_row_or_account_is_left_alone() -> None:
+def test_lines_of_other_rows_and_accounts_are_unchanged() -> None:
     line = line_of(make_change(knowledge_row(content=SECRET)))
 
     assert erase(line, "knowledge-2") is None
@@ -142,14 +142,14 @@ def empty_fingerprints() -> Fingerprints:
     return Fingerprints.of("knowledge-1", [], RULES[COLLECTION])
 
 
-def test_a_line_that_was_erased_is_erased_no_further() -> None:
+def test_an_erased_line_is_not_erased_again() -> None:
     new = erase(line_of(make_change(knowledge_row(content=SECRET))))
 
     assert new is not None
     assert erase(new) is None
 
 
-def test_a_second_row_of_one_line_is_erased_beside_the_first() -> None:
+def test_two_rows_of_one_line_can_be_erased() -> None:
     line = line_of(make_change(knowledge_row("knowledge-1", content=SECRET)), make_change(knowledge_row("knowledge-2")))
 
     first = erase(line, "knowledge-1")
@@ -185,7 +185,7 @@ def dedup_call(text: str) -> list[dict[str, Any]]:
     [SECRET, CHINESE, f"{SECRET[:40]} …", 'it says "two\nlines" \\ and a \U0001f993 of them, all in one'],
     ids=["whole", "chinese", "cut", "escapes"],
 )
-def test_what_a_model_was_shown_of_the_row_goes_from_other_operations(shown: str) -> None:
+def test_model_calls_that_show_the_row_are_erased_from_other_operations(shown: str) -> None:
     text = SECRET if shown.startswith("The") else shown
     known = line_of(make_change(knowledge_row(content=text)))
     line = line_of(agent_io=dedup_call(shown), op="agent_decision")
@@ -198,7 +198,7 @@ def test_what_a_model_was_shown_of_the_row_goes_from_other_operations(shown: str
     assert record["agent_io"] is None
 
 
-def test_what_a_model_was_asked_when_the_row_was_made_goes_too() -> None:
+def test_model_calls_of_the_creation_are_erased() -> None:
     line = line_of(make_change(knowledge_row(content=SECRET)), agent_io=dedup_call("something else"))
 
     record = parse_line(erase(line) or b"")
@@ -207,7 +207,7 @@ def test_what_a_model_was_asked_when_the_row_was_made_goes_too() -> None:
     assert record["agent_io"] is None
 
 
-def test_what_a_model_was_asked_of_other_things_stays() -> None:
+def test_unrelated_model_calls_are_kept() -> None:
     known = line_of(make_change(knowledge_row(content=SECRET)))
 
     assert erase(line_of(agent_io=dedup_call("The quagga")), "knowledge-1", COLLECTION, known) is None
@@ -230,7 +230,7 @@ def test_a_reply_loses_the_row_and_keeps_the_ids_that_an_answer_is_made_of() -> 
     assert record["changes"][0]["after"] == other
 
 
-def test_a_part_of_the_row_in_a_reply_is_emptied_where_it_has_no_room_for_more() -> None:
+def test_a_copy_of_the_row_in_a_reply_is_emptied() -> None:
     known = line_of(make_change(info_row(content=SECRET)), make_change(info_row(content="short"), None, INFOS))
     line = line_of(reply={"row": {"id": "info-1", "content": "short", "n": 1}})
 
@@ -243,7 +243,7 @@ def test_a_part_of_the_row_in_a_reply_is_emptied_where_it_has_no_room_for_more()
 EVOLVED = {"evolved": True, "diff": "@@\n-pw: Old9\n+pw: Hx7!", "degraded": ["llm"], "detail": "Old9 became Hx7!"}
 
 
-def test_a_reply_of_an_operation_on_the_row_loses_words_by_which_it_could_not_be_known() -> None:
+def test_replies_of_operations_on_the_row_lose_all_texts() -> None:
     row = knowledge_row(content="pw: Hx7!")
     line = line_of(make_change(row, row | {"content": "pw: Old9"}), reply=EVOLVED)
 
@@ -256,7 +256,7 @@ def test_a_reply_of_an_operation_on_the_row_loses_words_by_which_it_could_not_be
     assert erase(new or b"") is None
 
 
-def test_where_a_reply_of_another_operation_names_the_row_only_that_part_of_it_loses_its_words() -> None:
+def test_other_replies_lose_only_the_part_that_names_the_row() -> None:
     ours = {"into": "knowledge-5", "sources": ["knowledge-1"], "how": "model", "task": "t", "content": "Old9 or Hx7!"}
     others = ours | {"sources": ["knowledge-6"], "content": "theirs"}
     row = knowledge_row("knowledge-7", content="a duplicate", supersedes="knowledge-1")
@@ -274,7 +274,7 @@ def test_where_a_reply_of_another_operation_names_the_row_only_that_part_of_it_l
     }
 
 
-def test_why_a_model_placed_a_keyword_goes_with_it() -> None:
+def test_the_reason_of_a_placement_is_erased_with_the_keyword() -> None:
     decided = {"placed": "root", "parent_id": "root", "reason": "x is nobody's child"}
     reply = {"id": "keyword-1", "degraded": [], "decided": decided}
     line = line_of(make_change(keyword_row(), None, KEYWORDS), reply=reply)
@@ -285,7 +285,7 @@ def test_why_a_model_placed_a_keyword_goes_with_it() -> None:
     assert record["reply"] == reply | {"decided": decided | {"reason": ""}}
 
 
-def test_bytes_that_are_no_line_are_known_by_a_piece_of_the_text() -> None:
+def test_raw_bytes_match_by_a_piece_of_the_text() -> None:
     traces = Fingerprints.of(
         "knowledge-1", [knowledge_row(content=SECRET), knowledge_row(content="斑驴")], RULES[COLLECTION]
     )
@@ -297,7 +297,7 @@ def test_bytes_that_are_no_line_are_known_by_a_piece_of_the_text() -> None:
     assert not traces.matches_bytes(b'{"content":"something else that is long enough to be found"}')
 
 
-def test_a_short_sentence_is_known_behind_those_who_are_said_to_have_said_it() -> None:
+def test_a_short_sentence_matches_after_speaker_names() -> None:
     traces = Fingerprints.of(
         "knowledge-1", [knowledge_row(content="The heron left. Nobody saw it.")], RULES[COLLECTION]
     )
@@ -307,7 +307,7 @@ def test_a_short_sentence_is_known_behind_those_who_are_said_to_have_said_it() -
     assert not traces.matches_quote("li: The ibis left.")
 
 
-def test_a_text_or_an_id_of_a_few_letters_is_known_only_where_it_stands_alone() -> None:
+def test_very_short_texts_and_ids_match_only_as_whole_values() -> None:
     traces = Fingerprints.of("7", [knowledge_row(content="x1")], RULES[COLLECTION])
 
     assert traces.matches({"choices": {"1": "7"}})
@@ -316,7 +316,7 @@ def test_a_text_or_an_id_of_a_few_letters_is_known_only_where_it_stands_alone() 
     assert not traces.matches_bytes(b"version 7 of x10")
 
 
-def test_a_row_that_no_stub_fits_is_named_and_not_cut() -> None:
+def test_a_row_too_short_for_a_stub_is_refused() -> None:
     line = line_of(make_change({"id": "info-1", "content": "", "scopes": []}, None, INFOS))
 
     with pytest.raises(ValueError, match="does not fit"):

@@ -108,7 +108,7 @@ async def import_with_id(hub: Hub) -> str:
         import_with_id,
     ],
 )
-async def test_nothing_in_the_directory_tells_of_an_erased_record(tmp_path: Path, deed: Deed) -> None:
+async def test_an_erased_record_leaves_no_trace_in_the_directory(tmp_path: Path, deed: Deed) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await deed(hub)
         kept = await save_record(hub, new_knowledge("what stays"))
@@ -141,7 +141,7 @@ async def assert_tells_only_the_fact(hub: Hub, row_id: str, operation_id: str) -
     assert all(is_erased(change.after) for change in entry.operation.changes)
 
 
-async def test_rows_that_say_the_same_are_named_as_far_as_the_caller_sees_them(tmp_path: Path) -> None:
+async def test_visible_rows_with_the_same_text_are_named(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         li = caller(user_id="li")
         secret = str((await hub.knowledge.records.save(li, new_knowledge(SECRET, scopes=["user:owner"]))).record["id"])
@@ -159,7 +159,7 @@ async def test_rows_that_say_the_same_are_named_as_far_as_the_caller_sees_them(t
     assert set(done.other_rows) == {same, holds, info.row["id"]}
 
 
-async def test_no_undo_brings_it_back(tmp_path: Path) -> None:
+async def test_an_erasure_cannot_be_undone(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         first = await hub.knowledge.records.save(local(), new_knowledge(SECRET))
         row_id = str(first.record["id"])
@@ -193,7 +193,7 @@ async def test_an_operation_of_many_rows_is_not_undone_in_part(tmp_path: Path) -
         assert (await hub.knowledge.records.get(local(), other)).version == 1
 
 
-async def test_two_erasings_of_one_batch_leave_the_rest(tmp_path: Path) -> None:
+async def test_two_erasures_in_one_batch_keep_the_other_rows(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         contents = [SECRET, CHINESE, "stays"]
         batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(content) for content in contents])
@@ -208,7 +208,7 @@ async def test_two_erasings_of_one_batch_leave_the_rest(tmp_path: Path) -> None:
         assert hub.store.status().damage == []
 
 
-async def test_of_two_who_erase_one_record_the_second_is_told(tmp_path: Path) -> None:
+async def test_the_second_of_two_erasures_of_a_record_is_a_conflict(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
 
@@ -231,7 +231,7 @@ async def test_a_line_of_many_megabytes_is_erased_from(tmp_path: Path) -> None:
         assert hub.store.status().damage == []
 
 
-async def test_an_index_of_an_account_that_is_empty_now_goes_too(tmp_path: Path) -> None:
+async def test_the_index_of_an_emptied_account_is_removed(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
         await hub.maintenance.tick()
@@ -241,7 +241,7 @@ async def test_an_index_of_an_account_that_is_empty_now_goes_too(tmp_path: Path)
         assert find_indexes_with(tmp_path, SECRET) == []
 
 
-async def test_an_index_whose_note_is_damaged_goes_too(tmp_path: Path) -> None:
+async def test_an_index_with_a_damaged_note_is_removed(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
         await hub.maintenance.tick()
@@ -252,7 +252,7 @@ async def test_an_index_whose_note_is_damaged_goes_too(tmp_path: Path) -> None:
         assert find_indexes_with(tmp_path, SECRET) == []
 
 
-async def test_what_was_quarantined_or_left_half_written_goes_too(tmp_path: Path) -> None:
+async def test_quarantined_and_half_written_copies_are_erased(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
         (tmp_path / "quarantine").mkdir()
@@ -275,7 +275,7 @@ async def test_what_was_quarantined_or_left_half_written_goes_too(tmp_path: Path
         assert torn.read_bytes() == bytes_torn.replace(lost, b" " * len(lost))
 
 
-async def test_bytes_behind_the_durable_end_of_a_segment_go_too(tmp_path: Path) -> None:
+async def test_bytes_after_the_durable_end_of_a_segment_are_erased(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
@@ -290,7 +290,7 @@ async def test_bytes_behind_the_durable_end_of_a_segment_go_too(tmp_path: Path) 
         assert hub.store.status().damage == []
 
 
-async def test_what_a_model_was_shown_of_an_info_goes_and_what_it_was_asked_else_stays(tmp_path: Path) -> None:
+async def test_only_model_calls_that_show_the_info_are_erased(tmp_path: Path) -> None:
     def link(question: ChatRequest) -> Mapping[str, Any]:
         return {"links": [], "suggested_names": [], "reason": "none"}
 
@@ -329,7 +329,7 @@ async def test_the_row_of_another_account_under_the_same_id_stays(tmp_path: Path
         assert (await hub.knowledge.records.get(other, "same-id")).json == before
 
 
-async def test_a_snapshot_that_holds_the_row_is_named_until_it_is_deleted(tmp_path: Path) -> None:
+async def test_snapshots_with_the_row_are_named_until_deleted(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         before = await hub.operations.snapshots.create()
         row_id = await save_record(hub, new_knowledge(SECRET))
@@ -393,7 +393,7 @@ async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None
         ]
 
 
-async def test_the_process_that_writes_what_is_derived_is_waited_for(tmp_path: Path) -> None:
+async def test_an_erasure_waits_for_the_leader(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, owner=OWNER, index_interval_s=0.05)
     async with open_hub(settings) as keeping, open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
@@ -408,7 +408,7 @@ async def test_the_process_that_writes_what_is_derived_is_waited_for(tmp_path: P
         assert find_indexes_with(tmp_path, SECRET) == []
 
 
-async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path: Path) -> None:
+async def test_unreadable_derived_files_are_reported_as_pending(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))
         files = FaultyFileSystem(Plan(fail_at=1, lasting=True, kinds=["look"]))
@@ -423,7 +423,7 @@ async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path
         assert done.pending == ["context"]
 
 
-async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Path) -> None:
+async def test_pending_rebuilds_of_another_process_are_reported(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as keeping, open_search_hub(tmp_path) as hub:
         row_id = await save_record(keeping, new_knowledge(SECRET))
         await keeping.maintenance.tick()
@@ -444,7 +444,7 @@ async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Pat
         assert find_files_with(tmp_path, SECRET) == []
 
 
-async def test_an_info_goes_with_its_links_and_what_hangs_beside_it_stays(tmp_path: Path) -> None:
+async def test_erasing_an_info_erases_its_links_and_keeps_its_neighbours(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         keyword = await hub.keywords.tree.create(local(), NewKeyword("zoology"))
         items = [NewInfo(f"info {number}", keyword_ids=[str(keyword.row["id"])]) for number in range(20)]

@@ -8,7 +8,7 @@ import pytest
 from knowhub.stores.files.filesystem import RealFileSystem
 
 
-def test_where_no_folder_is_there_is_nothing(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_names(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "loop").symlink_to("loop")
 
@@ -17,7 +17,7 @@ def test_where_no_folder_is_there_is_nothing(tmp_path: Path) -> None:
     assert found == [[], [], []]
 
 
-def test_a_folder_that_cannot_be_looked_into_is_no_empty_one(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="too long") as refused:
         RealFileSystem().names(tmp_path / ("x" * 300))
 

@@ -23,7 +23,7 @@ def start_save(store: FileStore, row_id: str, content: str = "said") -> "asyncio
     return asyncio.ensure_future(store.commit(ACCOUNT, "user:li", lambda _view: draft))
 
 
-async def test_what_waits_beyond_the_bytes_of_one_batch_is_written_in_the_next(tmp_path: Path) -> None:
+async def test_writes_over_the_batch_limit_go_to_the_next_batch(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     store = open_files(tmp_path, files)
     files.begin(Plan())
@@ -35,7 +35,7 @@ async def test_what_waits_beyond_the_bytes_of_one_batch_is_written_in_the_next(t
     assert files.log_syncs == 2
 
 
-async def test_what_is_written_stays_written_when_who_asked_has_gone(tmp_path: Path) -> None:
+async def test_a_write_survives_the_cancellation_of_its_caller(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     gone = start_save(store, "a")
     await asyncio.sleep(0)
@@ -68,7 +68,7 @@ async def test_a_process_that_is_many_megabytes_behind_catches_up(tmp_path: Path
     await other.close()
 
 
-async def test_a_segment_whose_header_was_damaged_before_another_process_read_it_is_named(tmp_path: Path) -> None:
+async def test_another_process_reports_a_damaged_segment_header(tmp_path: Path) -> None:
     options = StoreOptions(segment_bytes=1)
     first, other = (open_files(tmp_path, options=options) for _ in range(2))
     await start_save(first, "a")

@@ -115,7 +115,7 @@ async def test_a_group_of_many_megabytes_is_written_in_pieces(tmp_path: Path) ->
     await reopened.close()
 
 
-async def test_of_a_base_that_it_has_not_taken_in_history_tells_nothing(tmp_path: Path) -> None:
+async def test_history_ignores_a_base_that_was_not_loaded(tmp_path: Path) -> None:
     store, other = (open_files(tmp_path, options=StoreOptions(segment_bytes=1)) for _ in range(2))
     for row_id in ("a", "b"):
         await save(store, row_id)

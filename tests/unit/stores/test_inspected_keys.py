@@ -47,7 +47,7 @@ def list_findings(root: Path, severity: Severity = Severity.PROBLEM) -> list[Fin
     ]
 
 
-async def test_every_sealed_body_with_its_key_is_well(hub: Hub, tmp_path: Path) -> None:
+async def test_sealed_bodies_with_their_keys_are_ok(hub: Hub, tmp_path: Path) -> None:
     await save_sealed(hub, "a", "b", "c")
     await hub.resources.patch(local(), "a", {"secure_body": "another"})
     await hub.resources.save(local(), new_resource("d", secure_body=SECRET), retry_key())
@@ -59,7 +59,7 @@ async def test_every_sealed_body_with_its_key_is_well(hub: Hub, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("lost", [KEYRING, "keys"])
-async def test_a_lost_keyring_is_a_problem_that_names_what_does_not_open(hub: Hub, tmp_path: Path, lost: str) -> None:
+async def test_a_lost_keyring_is_a_problem_that_names_the_bodies(hub: Hub, tmp_path: Path, lost: str) -> None:
     await save_sealed(hub, "credentials/a", "credentials/b", "credentials/c", "credentials/d")
     await hub.resources.patch(local(), "credentials/b", {"secure_body": None})
     await hub.resources.delete(local(), "credentials/c")
@@ -73,7 +73,7 @@ async def test_a_lost_keyring_is_a_problem_that_names_what_does_not_open(hub: Hu
     assert "backup" in problem.advice
 
 
-async def test_only_the_bodies_whose_keys_an_older_keyring_lacks_are_named(hub: Hub, tmp_path: Path) -> None:
+async def test_an_older_keyring_names_only_the_bodies_without_keys(hub: Hub, tmp_path: Path) -> None:
     await save_sealed(hub, "a", "b")
     older = keys_in(tmp_path)
     await save_sealed(hub, "c")
@@ -110,7 +110,7 @@ async def test_a_body_whose_key_was_destroyed_is_noted(hub: Hub, tmp_path: Path)
     ]
 
 
-async def test_keys_that_no_line_of_the_log_names_are_counted_and_are_no_problem(hub: Hub, tmp_path: Path) -> None:
+async def test_unused_keys_are_counted_and_no_problem(hub: Hub, tmp_path: Path) -> None:
     await save_sealed(hub, ID)
     for text in ("second", "third"):
         await hub.resources.patch(local(), ID, {"secure_body": text})
@@ -125,7 +125,7 @@ async def test_keys_that_no_line_of_the_log_names_are_counted_and_are_no_problem
     assert list_findings(tmp_path) == []
 
 
-async def test_a_damaged_keyring_is_told_once(hub: Hub, tmp_path: Path) -> None:
+async def test_a_damaged_keyring_is_reported_once(hub: Hub, tmp_path: Path) -> None:
     await save_sealed(hub, "a", "b")
     (tmp_path / KEYRING).write_bytes(b"{")
 
@@ -134,7 +134,7 @@ async def test_a_damaged_keyring_is_told_once(hub: Hub, tmp_path: Path) -> None:
     assert "is damaged" in problem.detail
 
 
-async def test_where_the_log_is_damaged_no_key_is_called_spare(hub: Hub, tmp_path: Path) -> None:
+async def test_with_a_damaged_log_no_key_is_called_unused(hub: Hub, tmp_path: Path) -> None:
     await save_sealed(hub, "a")
     await save_sealed(hub, "b")
     segment = next((tmp_path / "change_log").glob("segment-*"))

@@ -83,7 +83,7 @@ def rewrite_line(path: Path, line: int, **fields: object) -> None:
     path.write_bytes(b"".join(lines))
 
 
-def test_a_directory_that_was_compacted_has_no_problem(data: Path) -> None:
+def test_a_compacted_directory_has_no_problem(data: Path) -> None:
     run_in_hub(data, compact)
 
     assert details_by_file(data, Severity.PROBLEM) == {}
@@ -92,7 +92,7 @@ def test_a_directory_that_was_compacted_has_no_problem(data: Path) -> None:
     assert details_by_file(data, Severity.OK)["maps"] == "as the record files say"
 
 
-def test_files_that_a_compaction_left_behind_are_noted(data: Path, tmp_path: Path) -> None:
+def test_leftovers_of_a_compaction_are_noted(data: Path, tmp_path: Path) -> None:
     oldest = list_segments(data)[0]
     shutil.copy(oldest, tmp_path)
     run_in_hub(data, compact)
@@ -142,7 +142,7 @@ def test_an_opening_names_the_header_of_another_segment(data: Path) -> None:
     assert damage_of(data) == [(last.name, f"by its header this is segment {number + 1}")]
 
 
-def test_a_base_without_the_segment_that_follows_it_is_a_problem_and_mended(data: Path) -> None:
+def test_a_missing_segment_after_a_base_is_repaired(data: Path) -> None:
     run_in_hub(data, compact)
     for path in list_segments(data):
         path.unlink()
@@ -153,7 +153,7 @@ def test_a_base_without_the_segment_that_follows_it_is_a_problem_and_mended(data
     assert details_by_file(data, Severity.PROBLEM) == {}
 
 
-def test_a_header_of_another_segment_is_named_and_written_anew(data: Path) -> None:
+def test_a_header_of_another_segment_is_repaired(data: Path) -> None:
     first, second = list_segments(data)[:2]
     length = orjson.loads(second.read_bytes().split(b"\n")[0])["previous_length"]
     rewrite_line(first, 0, segment=1_111_111)
@@ -169,7 +169,7 @@ def test_a_header_of_another_segment_is_named_and_written_anew(data: Path) -> No
     assert details_by_file(data, Severity.PROBLEM) == {}
 
 
-def test_what_was_derived_before_an_erasing_is_noted_and_not_called_a_problem(data: Path, tmp_path: Path) -> None:
+def test_derived_files_older_than_an_erasure_are_noted(data: Path, tmp_path: Path) -> None:
     for name in ("records", "indexes"):
         shutil.copytree(data / name, tmp_path / name)
     run_in_hub(data, erase)
@@ -201,7 +201,7 @@ def test_an_index_that_is_older_than_the_base_is_noted(data: Path, tmp_path: Pat
     assert "does not fit the log; the leader writes it again" in details_by_file(data, Severity.NOTE).values()
 
 
-def test_a_lock_behind_which_a_write_failed_is_noted(data: Path) -> None:
+def test_a_lock_with_a_failed_write_is_noted(data: Path) -> None:
     lock = LockFile(RealFileSystem(), data / "LOCK")
     lock.mark_suspect()
     lock.close()
@@ -244,7 +244,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_the_rest_is_looked_at(data:
     assert "disk" in details_by_file(data, Severity.OK, files)
 
 
-def test_a_repair_waits_for_no_writer(data: Path) -> None:
+def test_a_repair_does_not_wait_for_a_writer(data: Path) -> None:
     lock = LockFile(RealFileSystem(), data / "LOCK")
     try:
         assert lock.try_acquire()

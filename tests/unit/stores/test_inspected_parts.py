@@ -92,7 +92,7 @@ def test_maps_that_were_never_written_are_noted(data: Path) -> None:
     assert findings_on(data, "maps") == [("note", "not written yet; the leader writes it")]
 
 
-def test_maps_that_are_behind_say_by_how_much(data: Path) -> None:
+def test_outdated_maps_report_their_lag(data: Path) -> None:
     kept = {path: path.read_bytes() for path in (data / "indexes").glob("*.json")}
     run_in_hub(data)
     for path, content in kept.items():
@@ -117,7 +117,7 @@ def keyword_below(row_id: str, parent_id: str | None) -> tuple[str, dict[str, An
     return "keywords", keyword_row(row_id, row_id) | {"parent_id": parent_id}
 
 
-def test_keys_of_another_normaliser_are_noted_until_they_are_written_again() -> None:
+def test_keys_of_an_older_normaliser_are_noted() -> None:
     old = keyword_below("a", "root")[1] | {"name": "A b", "aliases": [], "normalized": ["ab"]}
 
     (noted,) = tree_of([ROOT, ("keywords", old)]).find_problems()
@@ -141,7 +141,7 @@ def test_keys_of_another_normaliser_are_noted_until_they_are_written_again() -> 
         ([ROOT, ("infos", info_row("i")), ("links", link_row("i", "k"))], "a link whose keyword is not there: i:k"),
     ],
 )
-def test_what_is_wrong_with_a_tree_is_named(rows: Sequence[tuple[str, dict[str, Any]]], detail: str) -> None:
+def test_problems_of_a_tree_are_named(rows: Sequence[tuple[str, dict[str, Any]]], detail: str) -> None:
     found = list(tree_of(rows).find_problems())
 
     assert detail in [f"{problem.detail}: {', '.join(problem.rows)}" for problem in found]
@@ -171,7 +171,7 @@ def test_snapshots_that_open_are_counted(data: Path) -> None:
     assert detail.startswith("snapshots: 1, the newest of ")
 
 
-def test_a_file_that_is_no_snapshot_is_passed_over(data: Path) -> None:
+def test_other_files_in_the_snapshot_folder_are_ignored(data: Path) -> None:
     (data / "snapshots").mkdir(exist_ok=True)
     (data / "snapshots/read me.txt").write_text("weekly ones lie elsewhere")
 
@@ -189,7 +189,7 @@ def test_a_record_file_that_the_checkpoint_does_not_name_is_a_problem(data: Path
     assert [problem.detail for problem in list_problems(data)] == ["not as the log says: records/links.jsonl"]
 
 
-def test_what_writes_left_over_is_noted_and_removed_by_a_repair(data: Path) -> None:
+def test_leftovers_of_writes_are_noted_and_removed_by_a_repair(data: Path) -> None:
     (data / "change_log/base-00000002.jsonl.tmp").write_bytes(b"half")
 
     before = findings_on(data, ".jsonl.tmp")
@@ -199,7 +199,7 @@ def test_what_writes_left_over_is_noted_and_removed_by_a_repair(data: Path) -> N
     assert findings_on(data, ".jsonl.tmp") == []
 
 
-def test_an_erase_journal_that_is_damaged_goes_to_quarantine(data: Path) -> None:
+def test_a_damaged_erase_journal_is_quarantined(data: Path) -> None:
     (data / "change_log/erase.journal").write_bytes(b"half")
 
     before = findings_on(data, "erase.journal")
@@ -211,7 +211,7 @@ def test_an_erase_journal_that_is_damaged_goes_to_quarantine(data: Path) -> None
     run_in_hub(data)
 
 
-def test_an_erase_journal_whose_operation_never_came_to_stand_is_thrown_away(data: Path) -> None:
+def test_an_erase_journal_without_its_operation_is_discarded(data: Path) -> None:
     header = {"knowhub_erase": 1, "account": "default", "operation_id": "none", "overwrites": 0}
     (data / "change_log/erase.journal").write_bytes(seal(orjson.dumps(header)[:-1]))
 
@@ -225,7 +225,7 @@ def test_an_erase_journal_whose_operation_never_came_to_stand_is_thrown_away(dat
     "name",
     ["records/nodes.jsonl", "records/knowledge.jsonl", "indexes/inverted.json", "indexes/derived.json", "LEXICAL"],
 )
-def test_a_repair_removes_what_is_derived_and_wrong_and_the_next_keeper_writes_it_anew(data: Path, name: str) -> None:
+def test_a_repair_removes_wrong_derived_files_to_be_rebuilt(data: Path, name: str) -> None:
     path = next(data.glob("indexes/lexical/*/built.json")) if name == "LEXICAL" else data / name
     content = path.read_bytes()
     path.write_bytes(b"#" + content[1:])
@@ -258,7 +258,7 @@ def test_a_repair_is_refused_while_a_hub_has_the_directory_open(data: Path) -> N
     run_in_hub(data, repair)
 
 
-def test_a_repair_of_a_newer_format_or_of_a_log_that_is_gone_is_refused(data: Path, tmp_path: Path) -> None:
+def test_a_repair_of_a_newer_format_or_a_missing_log_is_refused(data: Path, tmp_path: Path) -> None:
     (data / "FORMAT").write_text('{"knowhub_data":99}\n')
     with pytest.raises(Unavailable, match="99"):
         repair_directory(make_settings(data))
@@ -273,7 +273,7 @@ def test_a_repair_of_a_newer_format_or_of_a_log_that_is_gone_is_refused(data: Pa
     assert repair_directory(make_settings(tmp_path / "empty")) == []
 
 
-def test_after_the_loss_of_a_parent_the_doctor_names_what_hangs_in_the_air(data: Path) -> None:
+def test_doctor_names_keywords_whose_parent_was_lost(data: Path) -> None:
     async def deeper(hub: Hub) -> None:
         parent = (await hub.keywords.tree.create(local(), NewKeyword("lost"), auto_place=False)).row["id"]
         await hub.keywords.tree.create(local(), NewKeyword("orphan", parent), auto_place=False)

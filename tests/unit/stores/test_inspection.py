@@ -72,7 +72,7 @@ def line_starts(path: Path) -> list[int]:
     return [0, *(index + 1 for index, byte in enumerate(content[:-1]) if byte == ord("\n"))]
 
 
-def test_a_healthy_directory_has_no_problem_and_says_how_much_it_holds(data: Path) -> None:
+def test_a_healthy_directory_has_no_problem_and_reports_its_size(data: Path) -> None:
     assert list_problems(data) == []
     assert findings_on(data, "change_log")[0].detail.startswith("segments: 1, operations: 3,")
     assert findings_on(data, "LOCK")[0].severity is Severity.OK
@@ -80,7 +80,7 @@ def test_a_healthy_directory_has_no_problem_and_says_how_much_it_holds(data: Pat
 
 
 @pytest.mark.parametrize("spoil", ["nothing", "lock", "tail", "keeper", "line"])
-def test_looking_writes_nothing(data: Path, spoil: str) -> None:
+def test_an_inspection_writes_nothing(data: Path, spoil: str) -> None:
     match spoil:
         case "lock":
             (data / "LOCK").unlink()
@@ -98,7 +98,7 @@ def test_looking_writes_nothing(data: Path, spoil: str) -> None:
     assert read_files(data) == before
 
 
-def test_a_directory_that_is_not_there_is_a_problem_and_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_directory_is_a_problem_and_is_not_created(tmp_path: Path) -> None:
     found = list_findings(tmp_path / "elsewhere")
 
     assert [finding.severity for finding in found] == [Severity.PROBLEM]
@@ -106,7 +106,7 @@ def test_a_directory_that_is_not_there_is_a_problem_and_is_not_made(tmp_path: Pa
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_file_in_the_directorys_place_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_directory_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("x")
 
     assert "is not a directory" in list_problems(tmp_path / "data")[0].detail
@@ -117,7 +117,7 @@ def test_an_empty_directory_is_no_problem(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_newer_format_is_named_and_nothing_else_is_looked_at(data: Path) -> None:
+def test_a_newer_format_is_reported_and_nothing_else_is_checked(data: Path) -> None:
     (data / "FORMAT").write_text('{"knowhub_data":99}\n')
 
     found = list_problems(data)
@@ -145,7 +145,7 @@ def test_a_damaged_header_is_a_problem(data: Path) -> None:
     assert "header is damaged" in list_problems(data)[0].detail
 
 
-def test_acknowledged_bytes_that_are_gone_are_a_problem(data: Path) -> None:
+def test_missing_acknowledged_bytes_are_a_problem(data: Path) -> None:
     path = data / SEGMENT
     length, start = path.stat().st_size, line_starts(path)[3]
     os.truncate(path, start)
@@ -153,7 +153,7 @@ def test_acknowledged_bytes_that_are_gone_are_a_problem(data: Path) -> None:
     assert f"offset {start}: the file ends here, {length - start} acknowledged" in list_problems(data)[0].detail
 
 
-def test_bytes_behind_the_durable_end_are_torn_not_damage(data: Path) -> None:
+def test_bytes_after_the_durable_end_are_torn_not_damaged(data: Path) -> None:
     length = (data / SEGMENT).stat().st_size
     with (data / SEGMENT).open("ab") as file:
         file.write(b'{"seq":4,"ba')
@@ -162,7 +162,7 @@ def test_bytes_behind_the_durable_end_are_torn_not_damage(data: Path) -> None:
     assert f"offset {length}: 12 bytes of a write that was never acknowledged" in findings_on(data, SEGMENT)[0].detail
 
 
-def test_a_copied_lock_is_not_believed_and_the_log_alone_decides(data: Path, tmp_path: Path) -> None:
+def test_a_copied_lock_is_not_trusted(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data, tmp_path / "copy")
     with (tmp_path / "copy" / SEGMENT).open("ab") as file:
         file.write(bytes(100))
@@ -183,7 +183,7 @@ def test_a_missing_segment_is_named(data: Path) -> None:
     assert any(finding.subject.endswith(names[1]) and "is missing" in finding.detail for finding in list_problems(data))
 
 
-def test_a_last_segment_that_is_gone_is_told_by_lock(data: Path) -> None:
+def test_a_missing_last_segment_is_detected_by_the_lock(data: Path) -> None:
     save_records(data, 12, segment_bytes=4096)
     last = max((data / "change_log").iterdir())
     last.unlink()
@@ -191,7 +191,7 @@ def test_a_last_segment_that_is_gone_is_told_by_lock(data: Path) -> None:
     assert [finding.subject for finding in list_problems(data) if last.name in finding.detail] == ["LOCK"]
 
 
-def test_a_log_that_is_gone_while_its_record_files_are_there_is_a_problem(data: Path) -> None:
+def test_a_missing_log_beside_record_files_is_a_problem(data: Path) -> None:
     shutil.rmtree(data / "change_log")
 
     assert (
@@ -207,7 +207,7 @@ def test_an_index_of_another_log_is_noted_and_the_leader_builds_it_again(data: P
     assert "does not fit the log" in findings_on(data, str(note.parent.relative_to(data)))[0].detail
 
 
-def test_an_index_note_that_is_no_json_is_a_problem(data: Path) -> None:
+def test_a_malformed_index_note_is_a_problem(data: Path) -> None:
     (note,) = data.glob("indexes/*/*/built.json")
     note.write_text("[1")
 
@@ -216,7 +216,7 @@ def test_an_index_note_that_is_no_json_is_a_problem(data: Path) -> None:
     assert "knowhub reindex" in found.advice
 
 
-def test_an_index_that_is_behind_says_by_how_much(data: Path, tmp_path: Path) -> None:
+def test_an_outdated_index_reports_its_lag(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data / "indexes", tmp_path / "old")
     save_records(data, 2, segment_bytes=5000)
     shutil.rmtree(data / "indexes")
@@ -228,7 +228,7 @@ def test_an_index_that_is_behind_says_by_how_much(data: Path, tmp_path: Path) ->
     assert "2 operations behind" in found.detail
 
 
-def test_a_record_file_that_was_edited_is_a_problem_and_nothing_is_lost(data: Path) -> None:
+def test_an_edited_record_file_is_a_problem_without_loss(data: Path) -> None:
     flip(data / "records/knowledge.jsonl", 50)
 
     (found,) = list_problems(data)
@@ -237,7 +237,7 @@ def test_a_record_file_that_was_edited_is_a_problem_and_nothing_is_lost(data: Pa
     assert "nothing is lost" in found.advice
 
 
-def test_record_files_that_lost_bytes_are_written_anew_by_the_keeper(data: Path) -> None:
+def test_truncated_record_files_are_to_be_rewritten_by_the_leader(data: Path) -> None:
     os.truncate(data / "records/knowledge.jsonl", 10)
 
     assert list_problems(data) == []
@@ -255,7 +255,7 @@ def test_quarantined_bytes_are_listed(data: Path) -> None:
     assert "100 bytes" in found.detail
 
 
-def test_a_running_keeper_is_seen(data: Path) -> None:
+def test_a_running_leader_is_reported(data: Path) -> None:
     descriptor = os.open(data / "KEEPER", os.O_RDWR)
     try:
         assert try_flock(descriptor)
@@ -266,7 +266,7 @@ def test_a_running_keeper_is_seen(data: Path) -> None:
     assert findings_on(data, "KEEPER")[0].severity is Severity.NOTE
 
 
-def test_a_lock_that_is_never_let_go_is_a_problem(data: Path) -> None:
+def test_a_lock_that_is_never_released_is_a_problem(data: Path) -> None:
     lock = LockFile(RealFileSystem(), data / "LOCK")
     try:
         assert lock.try_acquire()
@@ -284,7 +284,7 @@ def test_a_strange_segment_name_is_named_and_not_stumbled_over(data: Path, name:
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.write_bytes(b""), lambda path: path.write_bytes(bytes(10))])
-def test_a_lock_that_is_too_short_is_no_problem(data: Path, spoil: Callable[[Path], int]) -> None:
+def test_a_truncated_lock_is_no_problem(data: Path, spoil: Callable[[Path], int]) -> None:
     spoil(data / "LOCK")
 
     assert list_problems(data) == []

@@ -74,7 +74,7 @@ async def test_a_disk_that_does_not_read_is_named(tmp_path: Path) -> None:
     assert await vault.open(ACCOUNT, ID, sealed) == "secret"
 
 
-async def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_as_such(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     vault = vault_on(tmp_path, files)
     await vault.new_key(ACCOUNT, ID)
@@ -84,7 +84,7 @@ async def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
         await vault.new_key(ACCOUNT, ID)
 
 
-async def test_a_keyring_of_others_that_is_none_is_not_taken_in(tmp_path: Path) -> None:
+async def test_a_malformed_foreign_keyring_is_not_imported(tmp_path: Path) -> None:
     keyring = FileKeyring(RealFileSystem(), DataDirectory(tmp_path / "data"), 10)
     theirs = tmp_path / "keyring.json"
     theirs.write_bytes(b"[]")
@@ -98,7 +98,7 @@ async def test_a_keyring_of_others_that_is_none_is_not_taken_in(tmp_path: Path) 
     assert await keyring.keys() == {"first": KEY}
 
 
-async def test_a_keyring_of_others_that_a_disk_does_not_read_is_named_and_not_taken_in(tmp_path: Path) -> None:
+async def test_an_unreadable_foreign_keyring_is_not_imported(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     keyring = FileKeyring(files, DataDirectory(tmp_path / "data"), 10)
     theirs = tmp_path / "keyring.json"

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 COUNT = 12_000
 
 
-async def test_a_large_import_is_seen_as_a_whole_and_leaves_turns_to_others(tmp_path: Path) -> None:
+async def test_a_large_import_is_atomic_and_yields_to_other_tasks(tmp_path: Path) -> None:
     turns_while_taken_in = 0
 
     async def count_turns(hub: Hub) -> None:

@@ -21,7 +21,7 @@ def seal_value(value: dict[str, object]) -> bytes:
 
 
 @given(BODIES.filter(lambda body: "crc" not in body))
-def test_what_is_sealed_is_read_back(body: dict[str, object]) -> None:
+def test_a_sealed_line_is_read_back(body: dict[str, object]) -> None:
     line = seal_value(body)
 
     record = parse_line(line)
@@ -33,11 +33,11 @@ def test_what_is_sealed_is_read_back(body: dict[str, object]) -> None:
     assert record == body
 
 
-def test_a_sealed_list_is_no_record() -> None:
+def test_a_sealed_list_is_not_a_record() -> None:
     assert parse_line(seal(b'["seq"')) is None
 
 
-def test_an_operation_comes_back_as_it_was_written() -> None:
+def test_an_operation_is_decoded_as_it_was_encoded() -> None:
     before, after = knowledge_row("a"), knowledge_row("a", content="新的") | {"version": 2}
     raw = RawChange("knowledge", "a", orjson.dumps(before), orjson.dumps(after), after, before)
     operation = Operation(
@@ -62,7 +62,7 @@ def test_an_operation_comes_back_as_it_was_written() -> None:
     assert record["batch"] == 4096
 
 
-def test_rows_of_a_long_line_are_read_as_they_were_written() -> None:
+def test_rows_of_a_long_line_are_read_back() -> None:
     texts = ['"' * 3_000_000, "窗外\n" * 1_000, "short"]
     rows = [{"id": f"i-{number}", "content": text} for number, text in enumerate(texts)]
     line = orjson.dumps(
@@ -86,7 +86,7 @@ def test_rows_of_a_long_line_are_read_as_they_were_written() -> None:
     assert [bytes(change.after) for change in read.changes] == [orjson.dumps(row) for row in rows]
 
 
-def test_of_a_file_that_is_shorter_than_was_said_the_lines_that_are_there_are_read(tmp_path: Path) -> None:
+def test_existing_lines_of_a_truncated_file_are_read(tmp_path: Path) -> None:
     log = ChangeLog(RealFileSystem(), tmp_path)
     start = log.create(Header("log", 1, 1, 1, None))
     written = [seal(b'{"seq":%d' % seq) for seq in (1, 2)]
@@ -98,7 +98,7 @@ def test_of_a_file_that_is_shorter_than_was_said_the_lines_that_are_there_are_re
     assert [line.data for line in lines] == written
 
 
-def test_a_line_that_is_longer_than_a_piece_is_read_whole_and_a_torn_end_as_it_is(tmp_path: Path) -> None:
+def test_long_lines_and_a_torn_end_are_read(tmp_path: Path) -> None:
     log = ChangeLog(RealFileSystem(), tmp_path)
     start = log.create(Header("log", 1, 1, 1, None))
     long, torn = seal(b'{"said":"%s"' % (b"x" * 5_000_000)), b'{"seq":2'

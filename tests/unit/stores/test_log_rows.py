@@ -34,7 +34,7 @@ def read_rows(folder: Path, *, end: tuple[int, int] | None = None, account: str 
 
 
 @pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["one segment", "many"])
-async def test_rows_are_those_of_an_open_store(tmp_path: Path, options: StoreOptions) -> None:
+async def test_rows_equal_those_of_an_open_store(tmp_path: Path, options: StoreOptions) -> None:
     async with open_domain(tmp_path, None, options) as hub:
         await write_rows(hub)
         rows, checksum = rows_of(hub.store), hub.store.checksum(hub.store.last_seq)
@@ -47,7 +47,7 @@ async def test_rows_are_those_of_an_open_store(tmp_path: Path, options: StoreOpt
         assert (told.log_id, told.last_seq, told.checksum) == (hub.store.log_id, hub.store.last_seq, checksum)
 
 
-async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Path) -> None:
+async def test_rows_after_the_given_end_are_not_read(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge("before"))
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
@@ -163,7 +163,7 @@ async def make_compacted(folder: Path) -> Path:
     return next((folder / "change_log").glob("base-*.jsonl"))
 
 
-async def test_rows_go_on_behind_a_base(tmp_path: Path) -> None:
+async def test_rows_after_a_base_are_read(tmp_path: Path) -> None:
     await make_compacted(tmp_path)
     async with open_domain(tmp_path) as hub:
         rows = rows_of(hub.store)

@@ -46,7 +46,7 @@ def test_the_files_of_the_tree_have_their_own_names() -> None:
     ("collection", "row"), [(KEYWORDS, keyword_row("k", "中文")), (INFOS, info_row("i")), (LINKS, link_row("i", "k"))]
 )
 @pytest.mark.parametrize("deleted", [False, True])
-def test_a_row_of_the_tree_has_float_seconds_and_says_whether_it_is_deleted(
+def test_a_tree_row_has_times_in_seconds_and_a_deleted_flag(
     collection: str, row: dict[str, Any], deleted: bool
 ) -> None:
     stored = row | {"updated_at": clock.iso(START + 0.25)} | ({"deleted": True} if deleted else {})

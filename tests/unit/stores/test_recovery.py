@@ -114,7 +114,7 @@ def test_after_damage_the_first_line_may_bear_a_later_number() -> None:
     assert numbers(read_lines(data, durable=True)) == [3]
 
 
-def test_damage_says_what_stands_there() -> None:
+def test_damage_describes_the_bytes_found() -> None:
     log = Log().batch(1)
 
     nul = read_lines(log.join() + bytes(50), durable=True).damage

@@ -49,7 +49,7 @@ async def make_snapshot(root: Path) -> Path:
     return temporary_path(directory, manifest.ts)
 
 
-def test_a_snapshot_holds_the_log_and_says_what_it_holds(snapshot: Path, tmp_path: Path) -> None:
+def test_a_snapshot_holds_the_log_and_a_manifest(snapshot: Path, tmp_path: Path) -> None:
     manifest = unpack_snapshot(FILES, snapshot, tmp_path / "out", MANY)
 
     log = tmp_path / "data" / "change_log"
@@ -169,7 +169,7 @@ def with_a_bad_checksum(archive: Archive) -> Archive:
         (with_a_bad_checksum, MANIFEST),
     ],
 )
-def test_what_no_snapshot_holds_is_refused_by_its_name(
+def test_invalid_members_are_refused_by_name(
     snapshot: Path, tmp_path: Path, spoil: Callable[[Archive], Archive], named: str
 ) -> None:
     spoilt = spoil(Archive.read(snapshot)).write(tmp_path / "spoilt.tar.gz")
@@ -185,7 +185,7 @@ def test_what_no_snapshot_holds_is_refused_by_its_name(
     assert not Path("/tmp/knowhub-outside").exists()  # noqa: S108 -- as above
 
 
-def test_the_manifest_comes_first_or_it_is_no_snapshot(snapshot: Path, tmp_path: Path) -> None:
+def test_the_manifest_must_be_the_first_member(snapshot: Path, tmp_path: Path) -> None:
     archive = Archive.read(snapshot)
     manifest = ArchiveMember(MANIFEST, orjson.dumps(archive.manifest))
     (tmp_path / "late.tar.gz").write_bytes(gzip.compress(pack_tar([*archive.members, manifest])))
@@ -208,7 +208,7 @@ def test_every_prefix_of_an_archive_is_refused(snapshot: Path, tmp_path: Path) -
     [b"x", gzip.compress(b"more"), gzip.compress(bytes(2 * 1024 * 1024)), b"\x1f\x8b"],
     ids=["a byte", "another file", "no end of zeros", "half a header"],
 )
-def test_what_goes_on_behind_its_end_is_refused(snapshot: Path, tmp_path: Path, tail: bytes) -> None:
+def test_bytes_after_the_end_of_an_archive_are_refused(snapshot: Path, tmp_path: Path, tail: bytes) -> None:
     longer = tmp_path / "longer.tar.gz"
     longer.write_bytes(snapshot.read_bytes() + tail)
 
@@ -216,7 +216,7 @@ def test_what_goes_on_behind_its_end_is_refused(snapshot: Path, tmp_path: Path, 
         check_snapshot(FILES, longer, MANY)
 
 
-def test_a_bomb_is_refused_before_a_byte_of_it_is_written(snapshot: Path, tmp_path: Path) -> None:
+def test_an_archive_bomb_is_refused_before_writing(snapshot: Path, tmp_path: Path) -> None:
     archive = Archive.read(snapshot)
     bomb = archive.with_members(archive.members[0], ArchiveMember(SEGMENT, bytes(50 * 1024 * 1024)))
     told = bomb.write(tmp_path / "told.tar.gz")
@@ -231,7 +231,7 @@ def test_a_bomb_is_refused_before_a_byte_of_it_is_written(snapshot: Path, tmp_pa
     assert sum(map(len, read_folder(tmp_path / "out").values())) < 1024
 
 
-def test_a_snapshot_for_which_there_is_no_room_is_not_begun(snapshot: Path, tmp_path: Path) -> None:
+def test_a_snapshot_larger_than_the_free_space_is_refused(snapshot: Path, tmp_path: Path) -> None:
     huge = Archive.read(snapshot)
     huge.manifest["members"][SEGMENT]["bytes"] = 2**60
     path = huge.write(tmp_path / "huge.tar.gz")
@@ -251,7 +251,7 @@ def test_a_manifest_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["write_at", "sync"])
-async def test_a_fault_while_a_snapshot_is_written_leaves_nothing(tmp_path: Path, kind: str) -> None:
+async def test_a_failed_snapshot_leaves_no_file(tmp_path: Path, kind: str) -> None:
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
@@ -266,7 +266,7 @@ async def test_a_fault_while_a_snapshot_is_written_leaves_nothing(tmp_path: Path
     assert read_folder(directory.snapshots) == {}
 
 
-async def test_a_log_that_is_shorter_than_it_was_is_not_kept_as_a_snapshot(tmp_path: Path) -> None:
+async def test_a_truncated_log_makes_no_snapshot(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
@@ -280,7 +280,7 @@ async def test_a_log_that_is_shorter_than_it_was_is_not_kept_as_a_snapshot(tmp_p
     assert read_folder(directory.snapshots) == {}
 
 
-async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: Path) -> None:
+async def test_a_log_with_a_damaged_header_makes_no_snapshot(tmp_path: Path) -> None:
     async with open_domain(tmp_path, None, StoreOptions(segment_bytes=1)) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
@@ -296,7 +296,7 @@ async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: P
     assert read_folder(directory.snapshots) == {}
 
 
-def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(snapshot: Path, tmp_path: Path) -> None:
+def test_a_snapshot_is_unpacked_only_into_an_empty_directory(snapshot: Path, tmp_path: Path) -> None:
     taken, file = tmp_path / "taken", tmp_path / "file"
     taken.mkdir()
     (taken / "a note of mine.txt").write_bytes(b"stays")
@@ -313,7 +313,7 @@ def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(snapshot: Path, tm
     assert set(read_folder(tmp_path / "begun")) == {"FORMAT", SEGMENT}
 
 
-async def test_what_was_never_acknowledged_is_in_no_snapshot(tmp_path: Path) -> None:
+async def test_unacknowledged_bytes_are_not_in_a_snapshot(tmp_path: Path) -> None:
     root = tmp_path / "data"
     async with open_domain(root, None, StoreOptions(segment_bytes=1)) as hub:
         for number in range(2):

@@ -284,7 +284,7 @@ class StorageMachine(TwoHubs):
 
 
 @pytest.mark.timeout(900)
-def test_any_order_of_verbs_and_upkeep_keeps_what_is_said() -> None:
+def test_any_order_of_operations_and_upkeep_keeps_all_rows() -> None:
     fast = settings(
         max_examples=16, stateful_step_count=40, deadline=None, suppress_health_check=QUIET, derandomize=True
     )
@@ -295,7 +295,7 @@ def test_any_order_of_verbs_and_upkeep_keeps_what_is_said() -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("turn", range(13))
-def test_a_hundred_thousand_verbs_and_upkeep_keep_what_is_said(turn: int) -> None:
+def test_a_hundred_thousand_operations_and_upkeep_keep_all_rows(turn: int) -> None:
     """Thirteen turns of a hundred directories are over 100,000 steps; between turns hypothesis forgets its tries."""
     long = settings(max_examples=100, stateful_step_count=80, deadline=None, suppress_health_check=QUIET, database=None)
 

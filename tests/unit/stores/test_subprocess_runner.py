@@ -25,14 +25,14 @@ def base_order(root: Path) -> dict[str, Any]:
     return {"header": {**header, "erases": 0}, "path": str(root / "base.tmp")}
 
 
-async def test_a_system_call_that_failed_there_is_raised_here_with_its_number(tmp_path: Path) -> None:
+async def test_an_os_error_of_the_subprocess_is_raised_with_its_errno(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="segment-00000002") as failed:
         await run_in_subprocess("write_base", tmp_path, base_order(tmp_path))
 
     assert failed.value.errno == errno.ENOENT
 
 
-async def test_any_other_end_is_unavailable_and_its_last_words_go_to_the_log_alone(
+async def test_other_failures_are_unavailable_and_only_logged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "change_log").mkdir()
@@ -61,7 +61,7 @@ async def test_the_process_ends_with_the_task_that_waits_for_it(tmp_path: Path) 
     os.close(pipe)
 
 
-async def test_the_process_ends_with_the_one_that_asked_for_it_even_while_it_is_stopped(tmp_path: Path) -> None:
+async def test_a_subprocess_ends_with_its_parent(tmp_path: Path) -> None:
     (tmp_path / "change_log").mkdir()
     os.mkfifo(tmp_path / SEGMENT)
     asking = "import asyncio, sys\nfrom pathlib import Path\n"
@@ -78,7 +78,7 @@ async def test_the_process_ends_with_the_one_that_asked_for_it_even_while_it_is_
     os.close(pipe)
 
 
-async def test_a_process_whose_parent_has_gone_before_it_began_does_nothing(tmp_path: Path) -> None:
+async def test_a_subprocess_without_its_parent_does_nothing(tmp_path: Path) -> None:
     nobody = str(os.getppid())
     command = (sys.executable, "-m", "knowhub.stores.files.subprocess_main", "write_base", str(tmp_path), nobody)
 

@@ -42,7 +42,7 @@ def change_log_id(folder: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"log_id":"', b'"log_id":"0'))
 
 
-async def test_record_files_of_a_damaged_log_hold_what_is_served(tmp_path: Path) -> None:
+async def test_record_files_of_a_damaged_log_equal_the_served_rows(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         for number in range(5):
             await save_record(hub, new_knowledge(f"zebra {number}"))
@@ -61,7 +61,7 @@ async def test_record_files_of_a_damaged_log_hold_what_is_served(tmp_path: Path)
         assert hub.indexes.records.lexical.lag == 0
 
 
-async def test_a_job_that_fails_is_named_and_hinders_no_other(tmp_path: Path) -> None:
+async def test_a_failing_job_is_reported_and_blocks_no_other(tmp_path: Path) -> None:
     ran: list[str] = []
 
     async def breaks() -> None:
@@ -79,7 +79,7 @@ async def test_a_job_that_fails_is_named_and_hinders_no_other(tmp_path: Path) ->
     assert ran == ["works", "works"]
 
 
-async def test_closing_a_keeper_lets_a_running_job_finish(tmp_path: Path) -> None:
+async def test_closing_lets_a_running_job_finish(tmp_path: Path) -> None:
     started, ended = asyncio.Event(), []
 
     async def slow() -> None:
@@ -96,7 +96,7 @@ async def test_closing_a_keeper_lets_a_running_job_finish(tmp_path: Path) -> Non
     assert len(ended) >= 2
 
 
-async def test_record_files_are_right_where_more_was_written_than_is_kept_in_memory_for_them(tmp_path: Path) -> None:
+async def test_record_files_are_correct_beyond_the_memory_limit(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         for number in range(20):
             await save_record(hub, new_knowledge(f"{number} " + "long " * 200_000))
@@ -114,7 +114,7 @@ def modes_in(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
 
 
-async def test_other_users_of_the_machine_get_into_no_folder_of_a_directory_that_was_left_open(tmp_path: Path) -> None:
+async def test_folders_of_a_world_readable_directory_are_private(tmp_path: Path) -> None:
     open_to_all(tmp_path)
 
     async with open_search_hub(tmp_path) as hub:
@@ -128,7 +128,7 @@ async def test_other_users_of_the_machine_get_into_no_folder_of_a_directory_that
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o007} == {}
 
 
-async def test_files_in_which_an_earlier_version_kept_answers_are_removed(tmp_path: Path) -> None:
+async def test_cache_files_of_an_earlier_version_are_removed(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "descend_cache.json").write_text("{}")
 

@@ -110,7 +110,7 @@ def keyword_found(name: str, *infos: str) -> KeywordFound:
     )
 
 
-async def test_what_comes_near_is_shown_where_no_keyword_is_named() -> None:
+async def test_near_keywords_are_returned_if_none_is_named() -> None:
     near = json.dumps({"id": "n", "name": "near", "aliases": [], "description": "", "created_at": TODAY}).encode()
     recall = RecallService(RecallSources(None, FakeTree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
 
@@ -137,7 +137,7 @@ async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
 
 
 @pytest.mark.parametrize("error", [InvalidInput.of("q", "is wrong"), Forbidden("not yours"), TooLarge("too much")])
-async def test_what_the_caller_did_wrong_is_no_failure_of_a_source(error: Exception) -> None:
+async def test_caller_errors_are_raised_and_not_counted_as_failures(error: Exception) -> None:
     noted: list[str] = []
     options = RecallOptions(note_failure=lambda source, _error: noted.append(source))
     recall = RecallService(RecallSources(FakeKnowledge(error=error), FakeTree(keyword_found("a")), None), options)
@@ -148,7 +148,7 @@ async def test_what_the_caller_did_wrong_is_no_failure_of_a_source(error: Except
     assert noted == []
 
 
-async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> None:
+async def test_a_hanging_source_costs_only_its_budget() -> None:
     recall = RecallService(
         RecallSources(FakeKnowledge(["k1"]), FakeTree(hangs=True), None), RecallOptions(budget_s=0.01)
     )
@@ -159,7 +159,7 @@ async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> 
     assert answer.degraded == ["keywords"]
 
 
-async def test_where_every_source_fails_nothing_is_answered_as_if_nothing_were_known() -> None:
+async def test_recall_fails_if_every_source_fails() -> None:
     recall = RecallService(RecallSources(FakeKnowledge(error=ValueError()), None, None))
 
     with pytest.raises(Unavailable, match="knowledge failed"):

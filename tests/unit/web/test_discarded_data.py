@@ -38,7 +38,7 @@ class Client(asyncio.Transport):
         self.is_paused = False
 
 
-async def test_bodies_that_nobody_reads_are_taken_from_one_connection_in_a_turn_of_the_loop() -> None:
+async def test_unread_bodies_are_discarded_one_connection_per_loop_turn() -> None:
     config = Config(Response(status_code=503), http="httptools", ws="none", lifespan="off", log_config=None)
     state, limits, queue = ServerState(), HeadLimits(65_536, 100, 60), DiscardQueue()
     clients = [Client() for _ in range(CLIENTS)]

@@ -32,7 +32,7 @@ def test_each_piece_of_a_string_is_a_string(text: str, is_ascii: bool, most: int
 
 
 @given(VALUES, st.booleans())
-def test_strings_are_found_where_a_parser_finds_them(value: object, is_ascii: bool) -> None:
+def test_strings_are_found_like_a_parser_finds_them(value: object, is_ascii: bool) -> None:
     written = json.dumps(value, ensure_ascii=is_ascii).encode()
 
     found = [orjson.loads(written[span.start : span.end]) for span in find_strings(written)]
@@ -49,7 +49,7 @@ def strings_of(value: object) -> list[str]:
 
 
 @given(VALUES, TEXTS, st.booleans())
-def test_a_large_body_is_parsed_as_a_small_one(value: object, text: str, is_ascii: bool) -> None:
+def test_a_large_body_is_parsed_like_a_small_one(value: object, text: str, is_ascii: bool) -> None:
     body = {"items": [value, text * 20, {text * 3: [text * 3, 1.5, None, True]}], "rest": " " * MIB}
 
     assert parse_json(json.dumps(body, ensure_ascii=is_ascii).encode()) == body
@@ -68,7 +68,7 @@ def test_a_large_body_is_parsed_as_a_small_one(value: object, text: str, is_asci
         b'["' + b"\n" * MIB + b'"]',
     ],
 )
-def test_large_text_that_is_no_json_is_refused(text: bytes) -> None:
+def test_large_malformed_json_is_refused(text: bytes) -> None:
     with pytest.raises(orjson.JSONDecodeError):
         parse_json(text)
 

@@ -45,9 +45,7 @@ def separators_of(value: object) -> int:
 
 
 @given(VALUES, st.integers(0, 6), st.booleans(), st.integers(1, 9))
-def test_the_depth_of_json_is_what_a_parser_finds_wherever_the_slices_end(
-    value: object, limit: int, is_ascii: bool, slice_bytes: int
-) -> None:
+def test_the_depth_of_json_equals_that_of_a_parser(value: object, limit: int, is_ascii: bool, slice_bytes: int) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii).encode()
 
     excess = find_excess(text, JsonLimits(limit, ANY_NUMBER), slice_bytes)
@@ -56,9 +54,7 @@ def test_the_depth_of_json_is_what_a_parser_finds_wherever_the_slices_end(
 
 
 @given(VALUES, st.integers(0, 9), st.booleans(), st.integers(1, 9))
-def test_the_values_of_json_are_counted_by_what_parts_them(
-    value: object, limit: int, is_ascii: bool, slice_bytes: int
-) -> None:
+def test_json_values_are_counted_by_separators(value: object, limit: int, is_ascii: bool, slice_bytes: int) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii).encode()
 
     excess = find_excess(text, JsonLimits(ANY_NUMBER, limit), slice_bytes)
@@ -80,7 +76,7 @@ def test_the_values_of_json_are_counted_by_what_parts_them(
         (b'["' + b"\\" * 65_534 + b'"' + b"[" * 100, True),
     ],
 )
-async def test_text_that_is_no_json_is_measured_too(text: bytes, is_too_deep: bool) -> None:
+async def test_malformed_json_is_measured_too(text: bytes, is_too_deep: bool) -> None:
     limits = JsonLimits(64, ANY_NUMBER)
 
     assert (find_excess(text, limits) is not None) == is_too_deep
@@ -88,7 +84,7 @@ async def test_text_that_is_no_json_is_measured_too(text: bytes, is_too_deep: bo
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_bytes_take_more_than_linear_time(name: str) -> None:
+def test_any_bytes_take_linear_time(name: str) -> None:
     def least_s(text: bytes) -> float:
         spent = []
         for _ in range(3):
@@ -105,7 +101,7 @@ def test_no_bytes_take_more_than_linear_time(name: str) -> None:
     assert whole_s < 3 * 4 * max(quarter_s, 0.002)
 
 
-async def test_others_are_answered_while_long_texts_are_measured() -> None:
+async def test_measuring_long_texts_yields_to_other_tasks() -> None:
     longest_s, turn = 0.0, asyncio.Lock()
     texts = [b"[" * 64 + b"][" * MIB for _ in range(8)]
     measuring = asyncio.gather(*(find_excess_in_turns(text, JsonLimits(65, ANY_NUMBER), turn) for text in texts))

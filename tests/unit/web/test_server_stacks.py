@@ -10,7 +10,7 @@ def recurse(depth: int) -> None:
         recurse(depth - 1)
 
 
-def test_stacks_of_running_threads_are_listed_while_they_change() -> None:
+def test_stacks_of_running_threads_are_listed() -> None:
     ending = threading.Event()
 
     def keep_recursing() -> None:

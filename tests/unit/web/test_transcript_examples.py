@@ -13,7 +13,7 @@ CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 @pytest.mark.parametrize(("name", "is_chinese"), [("order-export.en.json", False), ("website-login.zh.json", True)])
-def test_a_transcript_is_a_body_of_the_api_with_ids_times_and_tools(name: str, is_chinese: bool) -> None:
+def test_example_transcripts_are_valid_request_bodies(name: str, is_chinese: bool) -> None:
     sent = CommitBody.model_validate(orjson.loads((EXAMPLES / name).read_bytes()))
 
     commit = sent.to_commit()
@@ -29,5 +29,5 @@ def test_a_transcript_is_a_body_of_the_api_with_ids_times_and_tools(name: str, i
     assert all(bool(CHINESE.search(text)) is is_chinese for text in spoken)
 
 
-def test_every_file_there_is_one_of_them() -> None:
+def test_every_example_file_is_tested() -> None:
     assert sorted(path.name for path in EXAMPLES.iterdir()) == ["order-export.en.json", "website-login.zh.json"]
