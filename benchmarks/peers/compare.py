@@ -1,6 +1,6 @@
 """KnowHub beside mem0, LangGraph's store, Chroma and basic-memory: the same texts, questions and vectors, in one table.
 
-    python -m benchmarks.peers.compare --environments DIR FOLDER [FOLDER ...] [--queries N] [--only NAME ...]
+    python -m benchmarks.peers.compare --environments DIR FOLDER [FOLDER ...] [--queries N] [--scopes N]
 
 Each FOLDER holds `docs.jsonl` (id, text; with scope, session and date it is a dialogue), `queries.jsonl` (id, text,
 scope) and `qrels.jsonl` (query_id, doc_id, relevance). A peer runs in a virtual environment of its own below
@@ -80,10 +80,11 @@ async def main() -> None:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--environments", type=Path, required=True)
     parser.add_argument("--queries", type=int, default=400, help="so many questions of each set at most, evenly taken")
+    parser.add_argument("--scopes", type=int, help="the texts and questions of the first N scopes only")
     parser.add_argument("--only", nargs="*", default=[*OURS, *PEERS])
     arguments = parser.parse_args()
     for folder in arguments.folders:
-        await _compare(_read(folder, arguments.queries), arguments.environments, arguments.only)
+        await _compare(_read(folder, arguments.queries, arguments.scopes), arguments.environments, arguments.only)
 
 
 async def _compare(test_set: TestSet, environments: Path, names: Sequence[str]) -> None:
@@ -112,12 +113,15 @@ async def _compare(test_set: TestSet, environments: Path, names: Sequence[str]) 
             )
 
 
-def _read(folder: Path, limit: int) -> TestSet:
+def _read(folder: Path, limit: int, scope_limit: int | None) -> TestSet:
     relevant = relevance(folder)
+    documents = [row for row in lines(folder / "docs.jsonl") if row["text"].strip()]
+    scopes = list(dict.fromkeys(row.get("scope", _ALL) for row in documents))[:scope_limit]
+    documents = [row for row in documents if row.get("scope", _ALL) in scopes]
     queries = [query for query in lines(folder / "queries.jsonl") if query["id"] in relevant]
+    queries = [query for query in queries if query.get("scope", _ALL) in scopes]
     step = max(1, len(queries) / limit)
     queries = [queries[int(number * step)] for number in range(min(limit, len(queries)))]
-    documents = [row for row in lines(folder / "docs.jsonl") if row["text"].strip()]
     return TestSet(folder.name, documents, queries, {query["id"]: relevant[query["id"]] for query in queries})
 
 
@@ -159,7 +163,8 @@ class VectorServer:
         """Return a vector for each text."""
         keys = [" ".join(text.split()) for text in texts]
         missing = list(dict.fromkeys(key for key in keys if key not in self._vectors))
-        found = await self._embedder.embed(missing, _TIMEOUT_S)
+        # As a query: its thread has the priority of the peers.
+        found = await self._embedder.embed(missing, _TIMEOUT_S, query=True)
         self._vectors |= {key: [float(item) for item in vector] for key, vector in zip(missing, found, strict=True)}
         self.dimensions = len(next(iter(self._vectors.values())))
         return [self._vectors[key] for key in keys]

