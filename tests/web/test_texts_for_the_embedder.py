@@ -43,13 +43,12 @@ async def test_an_odd_text_is_saved_and_embedded_and_hides_no_other(
 
 
 @pytest.mark.parametrize("query", ["🦊", "\u200b", "x" * 4_000, "还贷款" * 1_000])
-@pytest.mark.parametrize("path", ["/api/knowledge/search", "/api/context/search", "/api/recall"])
-async def test_an_odd_question_is_answered(api: httpx.AsyncClient, path: str, query: str) -> None:
+async def test_an_odd_question_is_answered(api: httpx.AsyncClient, query: str) -> None:
     await save(api, "Pay back the loan with the highest interest rate first.")
 
-    answer = await api.get(path, params={"q": query})
-
-    assert (answer.status_code, answer.json()["degraded"]) == (200, [])
+    for path in ("/api/knowledge/search", "/api/context/search", "/api/recall"):
+        answer = await api.get(path, params={"q": query})
+        assert (path, answer.status_code, answer.json()["degraded"]) == (path, 200, [])
 
 
 async def test_nul_is_refused_by_name_and_nothing_is_saved(api: httpx.AsyncClient) -> None:
