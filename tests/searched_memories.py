@@ -67,13 +67,13 @@ class Memories:
         ]
         await self.put(node_row(session_uri, abstract="", **fields), *parts)
 
-    async def found(self, question: str, ctx: RequestContext = LI, **named: Any) -> list[RetrievedBlock]:  # noqa: ANN401 -- what a search takes
+    async def search(self, question: str, ctx: RequestContext = LI, **named: Any) -> list[RetrievedBlock]:  # noqa: ANN401 -- what a search takes
         """Return the blocks of a search."""
         return list((await self.searching.search(ctx, question, **named)).blocks)
 
-    async def ids(self, question: str, **named: Any) -> list[str]:  # noqa: ANN401 -- what a search takes
+    async def search_ids(self, question: str, **named: Any) -> list[str]:  # noqa: ANN401 -- what a search takes
         """Return the message ids that a search in sessions finds, best first."""
-        blocks = await self.found(question, categories=[MemoryCategory.SESSIONS.value], **named)
+        blocks = await self.search(question, categories=[MemoryCategory.SESSIONS.value], **named)
         return list(dict.fromkeys(item for block in blocks for item in block.message_ids))
 
 

@@ -11,7 +11,7 @@ FILE = re.compile(r"`(knowhub/\w+\.py)`")
 BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def table_of(text: str) -> str:
+def list_table_rows(text: str) -> str:
     """Return the lines of the page that are rows of a table."""
     return "\n".join(line for line in text.splitlines() if line.startswith("|"))
 
@@ -31,27 +31,27 @@ def contract_layers() -> list[str]:
     return [str(layer) for layer in layers]
 
 
-def shown_layers(text: str) -> list[str]:
+def read_layers(text: str) -> list[str]:
     [block] = BLOCK.findall(text)
     return [layer.strip() for layer in " ".join(block.split()).split(">")]
 
 
 def test_every_folder_has_a_row_and_every_row_a_folder() -> None:
-    assert set(FOLDER.findall(table_of(PAGE.read_text(encoding="utf-8")))) == existing_folders()
+    assert set(FOLDER.findall(list_table_rows(PAGE.read_text(encoding="utf-8")))) == existing_folders()
 
 
 def test_every_module_beside_the_folders_is_named() -> None:
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "knowhub").glob("*.py")} - {"knowhub/__init__.py"}
 
-    assert set(FILE.findall(table_of(PAGE.read_text(encoding="utf-8")))) == modules
+    assert set(FILE.findall(list_table_rows(PAGE.read_text(encoding="utf-8")))) == modules
 
 
 def test_the_layers_are_those_of_the_import_contract() -> None:
-    assert shown_layers(PAGE.read_text(encoding="utf-8")) == contract_layers()
+    assert read_layers(PAGE.read_text(encoding="utf-8")) == contract_layers()
 
 
 def test_a_missing_folder_or_layer_is_reported() -> None:
     page = "| `knowhub/core/` | x |\n\n`knowhub/web/`\n\n```\ncli > stores | search\n  > core\n```\n"
 
-    assert set(FOLDER.findall(table_of(page))) == {"knowhub/core/"}
-    assert shown_layers(page) == ["cli", "stores | search", "core"]
+    assert set(FOLDER.findall(list_table_rows(page))) == {"knowhub/core/"}
+    assert read_layers(page) == ["cli", "stores | search", "core"]

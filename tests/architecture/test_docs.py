@@ -37,7 +37,7 @@ TABLE_RULE = re.compile(r"^\|[ |:-]+\|$")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocsPage:
     """A document: where it lies, and what it says."""
 
     path: Path
@@ -56,7 +56,7 @@ class Page:
 # ── the checks: each yields what is wrong ─────────────────────────────────────────────────────────────────────────
 
 
-def differing(documented: set[str], existing: set[str]) -> Iterator[str]:
+def find_differences(documented: set[str], existing: set[str]) -> Iterator[str]:
     """Say what exists without a heading, and which heading describes what does not exist."""
     for name in sorted(existing - documented):
         yield f"{name} has no heading"
@@ -64,46 +64,46 @@ def differing(documented: set[str], existing: set[str]) -> Iterator[str]:
         yield f"{name} has a heading and does not exist"
 
 
-def wrong_settings(page: Page, existing: set[str]) -> Iterator[str]:
-    yield from differing({heading for heading in page.headings if VARIABLE.fullmatch(heading)}, existing)
+def find_wrong_settings(page: DocsPage, existing: set[str]) -> Iterator[str]:
+    yield from find_differences({heading for heading in page.headings if VARIABLE.fullmatch(heading)}, existing)
 
 
-def wrong_routes(page: Page, existing: set[str]) -> Iterator[str]:
+def find_wrong_routes(page: DocsPage, existing: set[str]) -> Iterator[str]:
     documented = {heading for heading in page.headings if heading.partition(" ")[0].lower() in METHODS}
-    yield from differing(documented, existing)
+    yield from find_differences(documented, existing)
 
 
-def wrong_commands(page: Page, existing: Mapping[str, set[str]]) -> Iterator[str]:
+def find_wrong_commands(page: DocsPage, existing: Mapping[str, set[str]]) -> Iterator[str]:
     """Look for each command's heading, and for each of its options below it or before the first command."""
     sections = sections_of(page)
     documented = {heading for heading in sections if heading.startswith("knowhub ")}
-    yield from differing(documented, set(existing))
+    yield from find_differences(documented, set(existing))
     shared = set(OPTION.findall(page.prose.partition("\n### ")[0]))
     for command in sorted(documented & set(existing)):
         named = shared | set(OPTION.findall(sections[command]))
         yield from (f"{command} {option} is named nowhere" for option in sorted(existing[command] - named))
 
 
-def missing_fields(page: Page, existing: set[str]) -> Iterator[str]:
+def find_missing_fields(page: DocsPage, existing: set[str]) -> Iterator[str]:
     named = {code.strip("`") for code in CODE.findall(page.prose)}
     yield from (f"{page.path.name} does not name the field {field}" for field in sorted(existing - named))
 
 
-def dangling_citations(page: Page) -> Iterator[str]:
+def find_dangling_citations(page: DocsPage) -> Iterator[str]:
     for file, name in CITATION.findall(page.prose):
         if not (ROOT / file).is_file():
             yield f"{page.path.name}: there is no {file}"
-        elif name not in names_in(ROOT / file):
+        elif name not in list_names(ROOT / file):
             yield f"{page.path.name}: {file} has no {name}"
 
 
-def missing_paths(page: Page) -> Iterator[str]:
+def find_missing_paths(page: DocsPage) -> Iterator[str]:
     for named in NAMED_PATH.findall(page.prose):
         if named not in RULED_BEFOREHAND and not (ROOT / named).exists():
             yield f"{page.path.name}: there is no {named}"
 
 
-def untested_faults(page: Page) -> Iterator[str]:
+def find_untested_faults(page: DocsPage) -> Iterator[str]:
     """Look at each row of the table of faults: it must name a test, and nothing but tests."""
     rows = [line for line in page.text.splitlines() if line.startswith("|") and not TABLE_RULE.match(line)]
     if len(rows) < 2:
@@ -116,7 +116,7 @@ def untested_faults(page: Page) -> Iterator[str]:
         yield from (f"{file}:{name} is no test" for file, name in cited if not name.startswith("test_"))
 
 
-def broken_links(page: Page) -> Iterator[str]:
+def find_broken_links(page: DocsPage) -> Iterator[str]:
     for target in LINK.findall(CODE.sub("", page.prose)):
         if re.match(r"[a-z]+:", target):
             continue
@@ -131,17 +131,17 @@ def broken_links(page: Page) -> Iterator[str]:
 # ── what exists ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def names_in(file: Path) -> set[str]:
+def list_names(file: Path) -> set[str]:
     """Return the functions, classes, methods and constants that a file defines, methods as `Class.method`."""
-    return set(defined(ast.parse(file.read_text(encoding="utf-8")).body, ""))
+    return set(list_definitions(ast.parse(file.read_text(encoding="utf-8")).body, ""))
 
 
-def defined(body: list[ast.stmt], above: str) -> Iterator[str]:
+def list_definitions(body: list[ast.stmt], above: str) -> Iterator[str]:
     for node in body:
         match node:
             case ast.ClassDef(name=name):
                 yield above + name
-                yield from defined(node.body, f"{above}{name}.")
+                yield from list_definitions(node.body, f"{above}{name}.")
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 yield above + name
             case ast.Assign(targets=targets):
@@ -179,21 +179,21 @@ def requests_on_keywords() -> list[type[BaseModel]]:
     ]
 
 
-def sections_of(page: Page) -> dict[str, str]:
+def sections_of(page: DocsPage) -> dict[str, str]:
     parts = HEADING.split(page.prose)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def anchors_of(page: Page) -> set[str]:
+def anchors_of(page: DocsPage) -> set[str]:
     """Return the anchors of a page's headings, as code hosts make them."""
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in page.headings}
 
 
-def page_at(path: Path) -> Page:
-    return Page(path, path.read_text(encoding="utf-8"))
+def page_at(path: Path) -> DocsPage:
+    return DocsPage(path, path.read_text(encoding="utf-8"))
 
 
-def pages() -> list[Page]:
+def pages() -> list[DocsPage]:
     files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
     return [page_at(path) for path in sorted(files)]
 
@@ -202,19 +202,19 @@ def pages() -> list[Page]:
 
 
 def test_every_setting_has_a_heading_and_every_heading_a_setting() -> None:
-    assert list(wrong_settings(page_at(REFERENCE / "settings.md"), settings())) == []
+    assert list(find_wrong_settings(page_at(REFERENCE / "settings.md"), settings())) == []
 
 
 def test_every_route_has_a_heading_and_every_heading_a_route() -> None:
-    assert list(wrong_routes(page_at(REFERENCE / "http-api.md"), routes())) == []
+    assert list(find_wrong_routes(page_at(REFERENCE / "http-api.md"), routes())) == []
 
 
 def test_every_command_has_a_heading_and_every_option_is_named() -> None:
-    assert list(wrong_commands(page_at(REFERENCE / "cli.md"), commands())) == []
+    assert list(find_wrong_commands(page_at(REFERENCE / "cli.md"), commands())) == []
 
 
 def test_every_field_of_a_record_is_named() -> None:
-    assert list(missing_fields(page_at(REFERENCE / "record.md"), set(KnowledgeRecord.model_fields))) == []
+    assert list(find_missing_fields(page_at(REFERENCE / "record.md"), set(KnowledgeRecord.model_fields))) == []
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_every_field_of_a_record_is_named() -> None:
 def test_every_field_of_the_keyword_tree_is_named(shape: type[BaseModel]) -> None:
     fields = set(shape.model_fields) - {"operation_id"}
 
-    assert list(missing_fields(page_at(REFERENCE / "keyword.md"), fields)) == []
+    assert list(find_missing_fields(page_at(REFERENCE / "keyword.md"), fields)) == []
 
 
 def test_every_field_and_parameter_of_the_keyword_tree_is_named_beside_its_route() -> None:
@@ -242,15 +242,17 @@ def test_every_field_and_parameter_of_the_keyword_tree_is_named_beside_its_route
 
     for shape in requests_on_keywords() + answers:
         own = set(shape.model_fields) - set(CallerIds.model_fields) - set(keywords.KeywordRecord.model_fields)
-        assert list(missing_fields(page, own)) == [], shape.__name__
+        assert list(find_missing_fields(page, own)) == [], shape.__name__
 
 
 def test_every_documented_fault_names_a_test() -> None:
-    assert list(untested_faults(page_at(ROOT / "docs" / "explanation" / "durability.md"))) == []
+    assert list(find_untested_faults(page_at(ROOT / "docs" / "explanation" / "durability.md"))) == []
 
 
-@pytest.mark.parametrize("check", [dangling_citations, missing_paths, broken_links], ids=lambda check: check.__name__)
-def test_every_citation_and_path_resolves(check: Callable[[Page], Iterator[str]]) -> None:
+@pytest.mark.parametrize(
+    "check", [find_dangling_citations, find_missing_paths, find_broken_links], ids=lambda check: check.__name__
+)
+def test_every_citation_and_path_resolves(check: Callable[[DocsPage], Iterator[str]]) -> None:
     all_pages = pages()
 
     assert len(all_pages) > 10
@@ -268,14 +270,14 @@ def test_every_page_is_linked_from_the_readme() -> None:
 # ── the checks can fail ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sample(text: str) -> Page:
-    return Page(REFERENCE / "sample.md", text)
+def sample(text: str) -> DocsPage:
+    return DocsPage(REFERENCE / "sample.md", text)
 
 
 def test_a_missing_or_invented_setting_is_reported() -> None:
     page = sample("### KNOWHUB_HOST\n\n### KNOWHUB_MADE_UP\n\nKNOWHUB_PORT is only named.\n")
 
-    assert list(wrong_settings(page, {"KNOWHUB_HOST", "KNOWHUB_PORT"})) == [
+    assert list(find_wrong_settings(page, {"KNOWHUB_HOST", "KNOWHUB_PORT"})) == [
         "KNOWHUB_PORT has no heading",
         "KNOWHUB_MADE_UP has a heading and does not exist",
     ]
@@ -284,7 +286,7 @@ def test_a_missing_or_invented_setting_is_reported() -> None:
 def test_a_missing_or_invented_route_is_reported() -> None:
     page = sample("### GET /health\n\n### POST /made/up\n\n```\n### GET /ready\n```\n")
 
-    assert list(wrong_routes(page, {"GET /health", "GET /ready"})) == [
+    assert list(find_wrong_routes(page, {"GET /health", "GET /ready"})) == [
         "GET /ready has no heading",
         "POST /made/up has a heading and does not exist",
     ]
@@ -293,7 +295,7 @@ def test_a_missing_or_invented_route_is_reported() -> None:
 def test_a_missing_command_or_option_is_reported() -> None:
     page = sample("`--json`\n\n### knowhub save\n\n`--task`\n\n### knowhub get\n")
 
-    assert list(wrong_commands(page, {"knowhub save": {"--task", "--json", "--url"}, "knowhub undo": set()})) == [
+    assert list(find_wrong_commands(page, {"knowhub save": {"--task", "--json", "--url"}, "knowhub undo": set()})) == [
         "knowhub undo has no heading",
         "knowhub get has a heading and does not exist",
         "knowhub save --url is named nowhere",
@@ -301,7 +303,7 @@ def test_a_missing_command_or_option_is_reported() -> None:
 
 
 def test_an_undocumented_field_is_reported() -> None:
-    assert list(missing_fields(sample("| `id` | owner |"), {"id", "owner"})) == [
+    assert list(find_missing_fields(sample("| `id` | owner |"), {"id", "owner"})) == [
         "sample.md does not name the field owner"
     ]
 
@@ -316,18 +318,18 @@ def test_an_undocumented_field_is_reported() -> None:
     ],
 )
 def test_a_dangling_citation_is_reported(cited: str) -> None:
-    assert list(dangling_citations(sample(f"see `{cited}` and `knowhub/core/clock.py:iso`"))) != []
+    assert list(find_dangling_citations(sample(f"see `{cited}` and `knowhub/core/clock.py:iso`"))) != []
 
 
 @pytest.mark.parametrize(
     "cited", ["knowhub/core/clock.py:SystemClock.now", "knowhub/core/scopes.py:PUBLIC", "knowhub/settings.py:Settings"]
 )
 def test_a_valid_citation_resolves(cited: str) -> None:
-    assert list(dangling_citations(sample(f"see `{cited}`"))) == []
+    assert list(find_dangling_citations(sample(f"see `{cited}`"))) == []
 
 
 def test_a_missing_path_is_reported() -> None:
-    assert list(missing_paths(sample("`knowhub/nowhere/` beside `knowhub/core/`"))) == [
+    assert list(find_missing_paths(sample("`knowhub/nowhere/` beside `knowhub/core/`"))) == [
         "sample.md: there is no knowhub/nowhere/"
     ]
 
@@ -336,11 +338,11 @@ def test_a_fault_without_a_test_is_reported() -> None:
     row = "| a flood | `tests/crash/test_kill.py:killed` |"
     page = sample(f"| fault | test |\n|---|---|\n| an earthquake | we hope |\n{row}\n")
 
-    assert list(untested_faults(page)) == [
+    assert list(find_untested_faults(page)) == [
         "no test is named for: an earthquake",
         "tests/crash/test_kill.py:killed is no test",
     ]
-    assert list(untested_faults(sample("nothing"))) == ["sample.md has no table of faults"]
+    assert list(find_untested_faults(sample("nothing"))) == ["sample.md has no table of faults"]
 
 
 def test_a_broken_link_is_reported() -> None:
@@ -349,7 +351,7 @@ def test_a_broken_link_is_reported() -> None:
         "[e](settings.md#knowhub_host) [f](settings.md#gone) [g](https://example.org/x) `[h](nowhere.md)`"
     )
 
-    assert list(broken_links(page)) == [
+    assert list(find_broken_links(page)) == [
         "sample.md: nowhere.md leads nowhere",
         "sample.md: #gone names no heading",
         "sample.md: settings.md#gone names no heading",

@@ -43,20 +43,20 @@ class Rule:
     good: Source
 
 
-def long_file(source: Source) -> Iterator[str]:
+def find_long_file(source: Source) -> Iterator[str]:
     lines = len(source.text.splitlines())
     if lines > FILE_LINES:
         yield f"{source.path} has {lines} lines"
 
 
-def long_function(source: Source) -> Iterator[str]:
+def find_long_functions(source: Source) -> Iterator[str]:
     for function, _ in functions(source):
         lines = (function.end_lineno or function.lineno) - function.lineno + 1
         if lines > FUNCTION_LINES:
             yield f"{source.path}:{function.lineno} {function.name} has {lines} lines"
 
 
-def many_parameters(source: Source) -> Iterator[str]:
+def find_many_parameters(source: Source) -> Iterator[str]:
     for function, in_class in functions(source):
         # The seed fixes the signatures of its tools, which are the public functions of these files: five of their
         # parameters say who is asking.
@@ -71,18 +71,18 @@ def many_parameters(source: Source) -> Iterator[str]:
             yield f"{source.path}:{function.lineno} {function.name} has {len(names)} parameters"
 
 
-def full_init(source: Source) -> Iterator[str]:
+def find_full_init(source: Source) -> Iterator[str]:
     if source.path.name == "__init__.py" and str(source.path) != "knowhub/sdk/__init__.py" and source.text.strip():
         yield f"{source.path} is not empty"
 
 
-def name_that_says_nothing(source: Source) -> Iterator[str]:
+def find_empty_names(source: Source) -> Iterator[str]:
     for name in (*source.path.parts[1:-1], source.path.stem):
         if name.strip("_") in SAYS_NOTHING:
             yield f"{source.path}: {name} says nothing"
 
 
-def swallowed_error(source: Source) -> Iterator[str]:
+def find_swallowed_errors(source: Source) -> Iterator[str]:
     for node in ast.walk(ast.parse(source.text)):
         if isinstance(node, ast.ExceptHandler) and all(does_nothing(line) for line in node.body):
             yield f"{source.path}:{node.lineno} swallows an error"
@@ -92,19 +92,19 @@ def swallowed_error(source: Source) -> Iterator[str]:
                 yield f"{source.path}:{node.lineno} swallows every error"
 
 
-def unfinished(source: Source) -> Iterator[str]:
+def find_unfinished_code(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := UNFINISHED.search(line):
             yield f"{source.path}:{number} {found[0]}"
 
 
-def suppression_without_reason(source: Source) -> Iterator[str]:
+def find_bare_suppressions(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), 1):
         if BARE_SUPPRESSION.search(line):
             yield f"{source.path}:{number} {line.strip()}"
 
 
-def import_allowed_nowhere(source: Source) -> Iterator[str]:
+def find_forbidden_imports(source: Source) -> Iterator[str]:
     for node in ast.walk(ast.parse(source.text)):
         match node:
             case ast.Import(names=names):
@@ -117,13 +117,13 @@ def import_allowed_nowhere(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno} imports {name}"
 
 
-def path_of_one_machine(source: Source) -> Iterator[str]:
+def find_machine_paths(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := MACHINE_PATH.search(line):
             yield f"{source.path}:{number} {found[0]}"
 
 
-def address_of_a_registry(source: Source) -> Iterator[str]:
+def find_registry_addresses(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), 1):
         for host in REGISTRY_HOSTS:
             if host in line:
@@ -155,62 +155,62 @@ def function_of(count: int) -> str:
 
 
 PRODUCT_RULES = (
-    Rule("a file fits in the head", long_file, sample(lines(401)), sample(lines(400))),
-    Rule("a function fits on a screen", long_function, sample(function_of(61)), sample(function_of(60))),
+    Rule("a file fits in the head", find_long_file, sample(lines(401)), sample(lines(400))),
+    Rule("a function fits on a screen", find_long_functions, sample(function_of(61)), sample(function_of(60))),
     Rule(
         "a function takes six parameters",
-        many_parameters,
+        find_many_parameters,
         sample("def f(a, b, c, d, e, /, g, *, h): ..."),
         sample("class C:\n    async def f(self, a, b, c, d, e, g): ..."),
     ),
     Rule(
         "only the published tools take more parameters",
-        many_parameters,
+        find_many_parameters,
         sample("def _f(a, b, c, d, e, g, h): ...", "agent_tools/knowledge.py"),
         sample("async def f(a, b, c, d, e, g, h): ...", "agent_tools/knowledge.py"),
     ),
     Rule(
         "__init__.py is empty",
-        full_init,
+        find_full_init,
         sample("from knowhub.core import errors", "knowhub/core/__init__.py"),
         sample("from knowhub.sdk.keyword_tree import KeywordTree", "knowhub/sdk/__init__.py"),
     ),
     Rule(
         "a module's name says what is in it",
-        name_that_says_nothing,
+        find_empty_names,
         sample("", "knowhub/web/utils.py"),
         sample("", "knowhub/web/routes/knowledge.py"),
     ),
     Rule(
         "a folder's name says what is in it",
-        name_that_says_nothing,
+        find_empty_names,
         sample("", "knowhub/common/text.py"),
         sample("", "knowhub/search/text.py"),
     ),
     Rule(
         "no error is swallowed",
-        swallowed_error,
+        find_swallowed_errors,
         sample("try:\n    f()\nexcept OSError:\n    pass"),
         sample("try:\n    f()\nexcept OSError as error:\n    note(error)"),
     ),
     Rule(
         "suppress names what it suppresses",
-        swallowed_error,
+        find_swallowed_errors,
         sample("with contextlib.suppress(Exception):\n    f()"),
         sample("with contextlib.suppress(FileNotFoundError):\n    f()"),
     ),
-    Rule("nothing is left for later", unfinished, sample("x = 1  # TO" + "DO later"), sample("todo = 1")),
+    Rule("nothing is left for later", find_unfinished_code, sample("x = 1  # TO" + "DO later"), sample("todo = 1")),
 )
 PYTHON_RULES = (
     Rule(
         "a suppression carries its reason",
-        suppression_without_reason,
+        find_bare_suppressions,
         sample("x = 1  # no" + "qa: S104, S105"),
         sample("x = 1  # no" + "qa: S104 - compose publishes loopback only"),
     ),
     Rule(
         "no mocks and no pickles",
-        import_allowed_nowhere,
+        find_forbidden_imports,
         sample("from unittest import mock"),
         sample("from unittest import TestCase"),
     ),
@@ -218,13 +218,13 @@ PYTHON_RULES = (
 TEXT_RULES = (
     Rule(
         "no path of one machine",
-        path_of_one_machine,
+        find_machine_paths,
         sample("cp " + "/work" + "/main/x ."),
         sample("see https://example.org/work/main and docs/work/x"),
     ),
     Rule(
         "no address of a registry",
-        address_of_a_registry,
+        find_registry_addresses,
         sample("--index-url https://" + REGISTRY_HOSTS[0] + "/simple"),
         sample("httpcore==1.0.9"),
     ),
@@ -240,7 +240,7 @@ def test_each_rule_fails_on_its_bad_sample_only(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", PRODUCT_RULES, ids=lambda rule: rule.name)
 def test_the_product_follows_the_rule(rule: Rule) -> None:
-    product = [source for source in kept_files(".py") if source.path.parts[0] in PRODUCT]
+    product = [source for source in list_tracked_files(".py") if source.path.parts[0] in PRODUCT]
 
     assert product
     assert [breach for source in product for breach in rule.breaches(source)] == []
@@ -248,15 +248,15 @@ def test_the_product_follows_the_rule(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", PYTHON_RULES, ids=lambda rule: rule.name)
 def test_all_python_files_follow_the_rule(rule: Rule) -> None:
-    assert [breach for source in kept_files(".py") for breach in rule.breaches(source)] == []
+    assert [breach for source in list_tracked_files(".py") for breach in rule.breaches(source)] == []
 
 
 @pytest.mark.parametrize("rule", TEXT_RULES, ids=lambda rule: rule.name)
 def test_no_tracked_file_names_a_machine(rule: Rule) -> None:
-    assert [breach for source in kept_files("") for breach in rule.breaches(source)] == []
+    assert [breach for source in list_tracked_files("") for breach in rule.breaches(source)] == []
 
 
-def kept_files(suffix: str) -> list[Source]:
+def list_tracked_files(suffix: str) -> list[Source]:
     """Return the files that git tracks or would; outside a clone, every file not in a hidden folder."""
     if (ROOT / ".git").exists():
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]

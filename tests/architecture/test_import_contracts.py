@@ -6,7 +6,7 @@ from grimp import ImportGraph
 from tests.architecture.import_contracts import PatternLayers
 
 
-def is_kept(layers: list[str], importer: str, imported: str) -> bool:
+def check_contract(layers: list[str], importer: str, imported: str) -> bool:
     graph = ImportGraph()
     for name in ("web", "engine", "core", "bookmarks", "notes"):
         graph.add_module(f"app.{name}")
@@ -28,7 +28,7 @@ def is_kept(layers: list[str], importer: str, imported: str) -> bool:
     ],
 )
 def test_packages_that_no_layer_names_are_independent_layers(importer: str, imported: str, expected: bool) -> None:
-    assert is_kept(["web", "engine", "* | (missing)", "core"], importer, imported) is expected
+    assert check_contract(["web", "engine", "* | (missing)", "core"], importer, imported) is expected
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_packages_that_no_layer_names_are_independent_layers(importer: str, impo
 def test_a_star_alone_stands_for_packages_that_may_import_each_other(
     importer: str, imported: str, expected: bool
 ) -> None:
-    assert is_kept(["*", "engine", "core"], importer, imported) is expected
+    assert check_contract(["*", "engine", "core"], importer, imported) is expected

@@ -17,7 +17,7 @@ COMMAND = (sys.executable, "-m", "knowhub")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandResult:
     """How a command ended and what it said."""
 
     code: int
@@ -36,12 +36,12 @@ class Cli:
     data: Path
     wait_s: float = WAIT_S
 
-    def __call__(self, *words: str, stdin: bytes = b"", **variables: str) -> Ended:
+    def __call__(self, *words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
         done = subprocess.run(
             [*COMMAND, *words], input=stdin, capture_output=True, timeout=self.wait_s, check=False,
             env=environment(self.data, **variables), cwd=self.data.parent,
         )  # fmt: skip
-        ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        ended = CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
         assert "Traceback" not in ended.err
         return ended
 
@@ -57,7 +57,7 @@ def environment(data: Path, **variables: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(data: Path, *words: str) -> Iterator[str]:
+def run_server_command(data: Path, *words: str) -> Iterator[str]:
     """Run a server as the command starts one, or what else serves, and say where it is."""
     command = [*COMMAND, *(words or ("serve",)), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data)) as process:

@@ -23,7 +23,7 @@ _WATCHED_AFTER_S = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class MeasuredStall:
     """How long nothing else was answered, and how much of that the event loop's own thread worked, in milliseconds.
 
     `stack` is where all threads were after the first 40 ms of it.
@@ -67,7 +67,7 @@ class Heartbeat:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._longest = Stall()
+        self._longest = MeasuredStall()
         self._waits: dict[int, int] = {}
         self._beating: asyncio.Task[None] | None = None
         self._stacks = StackWatcher()
@@ -77,7 +77,7 @@ class Heartbeat:
             if self._beating is None or self._beating.done():
                 raise AssertionError(f"the heartbeat has ended: {self._beating}")
             body = json.dumps(asdict(self._longest)).encode()
-            self._longest = Stall()
+            self._longest = MeasuredStall()
             headers = [(b"content-length", b"%d" % len(body))]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
@@ -103,7 +103,7 @@ class Heartbeat:
             waiting = max(now_waited[thread] - waited.get(thread, 0.0) for thread in now_waited)
             stall = min(passed - waiting, worked)
             if stall * 1e3 > self._longest.stall_ms:
-                self._longest = Stall(stall * 1e3, loop * 1e3, self._stacks.noted)
+                self._longest = MeasuredStall(stall * 1e3, loop * 1e3, self._stacks.noted)
 
     def _read_waits(self) -> dict[int, float]:
         """Return how many seconds each thread of Python has waited for a processor."""

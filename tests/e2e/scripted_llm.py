@@ -95,7 +95,7 @@ async def running_llm(*steps: Step, script: Path | None = None) -> AsyncIterator
         process.wait(WAIT_S)
 
 
-class _Broken(Exception):
+class _ConnectionDropped(Exception):
     """The connection is to be dropped."""
 
 
@@ -106,7 +106,7 @@ class _Server:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection until it ends."""
-        with suppress(_Broken, ConnectionError, asyncio.IncompleteReadError):
+        with suppress(_ConnectionDropped, ConnectionError, asyncio.IncompleteReadError):
             while True:
                 line, headers, body = await _read_request(reader)
                 await self._route(line, headers, body, reader, writer)
@@ -139,12 +139,12 @@ class _Server:
                 await _send(writer, 404, {"error": {"message": f"there is no {line}"}})
 
     async def _until_gone(self, seen: dict[str, Any], answering: Any, reader: asyncio.StreamReader) -> None:  # noqa: ANN401 -- a coroutine
-        answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_ended(reader))
+        answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_wait_for_end(reader))
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 seen["broken_off"] = True
-                raise _Broken
+                raise _ConnectionDropped
             if answer.exception():
                 seen["broken_off"] = isinstance(answer.exception(), ConnectionError)
             answer.result()
@@ -169,7 +169,7 @@ class _Server:
             case {"refuse_rung": str(what)} if _holds(asked, what):
                 await _send(writer, 400, {"error": {"message": _REFUSED[what], "type": "invalid_request_error"}})
             case {"close": _}:
-                raise _Broken
+                raise _ConnectionDropped
             case {"huge": int(size)}:
                 await _send_huge(writer, size)
             case {"slow_drip": float(pause_s) | int(pause_s)}:
@@ -194,7 +194,7 @@ def _holds(asked: Mapping[str, Any], what: str) -> bool:
 
 def _answer(path: str, step: Step, asked: Mapping[str, Any]) -> object:
     if path == _CHAT:
-        return _completion(asked, _written(step, asked))
+        return _completion(asked, _write_answer(step, asked))
     if "garbage" in step:
         return "not the object that was expected"
     if "answer" in step:
@@ -202,7 +202,7 @@ def _answer(path: str, step: Step, asked: Mapping[str, Any]) -> object:
     return embeddings(asked, step) if path == "embeddings" else rerank(asked)
 
 
-def _written(step: Step, asked: Mapping[str, Any]) -> str:
+def _write_answer(step: Step, asked: Mapping[str, Any]) -> str:
     match step:
         case {"text": str(text)}:
             return text
@@ -213,10 +213,10 @@ def _written(step: Step, asked: Mapping[str, Any]) -> str:
         case {"answer": answer}:
             return json.dumps(answer)
         case _:
-            return json.dumps(_decision(step, asked), ensure_ascii=False)
+            return json.dumps(_decide(step, asked), ensure_ascii=False)
 
 
-def _decision(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _decide(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:
     schema = _schema_of(asked)
     if "invented_ids" in step:
         return fit_to_schema({"action": "match", "node_id": 987_654_321, "reason": "invented"}, schema)
@@ -259,7 +259,7 @@ def _completion(asked: Mapping[str, Any], text: str) -> dict[str, Any]:
     }
 
 
-async def _ended(reader: asyncio.StreamReader) -> None:
+async def _wait_for_end(reader: asyncio.StreamReader) -> None:
     # Looked at and not read: the first byte of the next request would be lost.
     while not reader.at_eof() and reader.exception() is None:  # noqa: ASYNC110 -- a stream has no event for its end
         await asyncio.sleep(_LOOK_S)

@@ -75,7 +75,7 @@ def environment(data: Path, **variables: str) -> dict[str, str]:
     return kept | compiled | ours | variables
 
 
-def started(data: Path, command: Sequence[str] = COMMAND, **variables: str) -> Server:
+def start_server(data: Path, command: Sequence[str] = COMMAND, **variables: str) -> Server:
     """Start a server and wait until it takes requests; whoever calls ends it."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data, **variables))
     assert process.stdout is not None
@@ -86,9 +86,9 @@ def started(data: Path, command: Sequence[str] = COMMAND, **variables: str) -> S
 
 
 @contextmanager
-def serving(data: Path, **variables: str) -> Iterator[Server]:
+def run_server(data: Path, **variables: str) -> Iterator[Server]:
     """Run a server; it has to end well, unless it was killed meanwhile."""
-    server = started(data, **variables)
+    server = start_server(data, **variables)
     try:
         yield server
     finally:

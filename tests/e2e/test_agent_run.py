@@ -19,7 +19,7 @@ from agent_tools.results import ToolResult
 from agent_tools.run import running
 from examples.agent_run import CALLER, TASK, run_agent
 from examples.scripted_model import make_server
-from tests.e2e.server_process import ROOT, environment, serving
+from tests.e2e.server_process import ROOT, environment, run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +58,7 @@ async def model(model_url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def server_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         monkeypatch.setenv("KNOWHUB_API_URL", server.url)
         monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
         yield server.url
@@ -113,7 +113,7 @@ def test_the_program_of_the_guide_is_the_example_and_learns(tmp_path: Path, mode
     program = next(block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "def run_agent" in block)
     assert program == (ROOT / "examples/agent_run.py").read_text("utf-8")
 
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         variables = environment(tmp_path, KNOWHUB_API_URL=server.url, KNOWHUB_LLM_BASE_URL=model_url)
         ran: list[Any] = [
             subprocess.run(

@@ -20,7 +20,7 @@ from agent_tools.knowledge import (
 from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_save
 from agent_tools.run import running
-from tests.e2e.server_process import serving
+from tests.e2e.server_process import run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -29,12 +29,12 @@ UNKNOWN = "knowledge-20260101-0000"
 
 @pytest.fixture(scope="module")
 def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("tools") / "data") as server:
+    with run_server(tmp_path_factory.mktemp("tools") / "data") as server:
         yield server.url
 
 
 @pytest.fixture(autouse=True)
-async def emptied(url: str) -> AsyncIterator[None]:
+async def empty_server(url: str) -> AsyncIterator[None]:
     """Let the server start empty in each test: what a test saves is taken back."""
     yield
     async with httpx.AsyncClient(base_url=url) as client:
@@ -48,7 +48,7 @@ async def record_of(url: str, knowledge_id: str) -> dict[str, Any]:
         return record
 
 
-async def saved(content: str, **fields: object) -> str:
+async def save_record(content: str, **fields: object) -> str:
     arguments: dict[str, Any] = {"task": "登录网站", "content": content, "types": ["tool"], **fields}
     result = await knowledge_save(**arguments)
     assert result.error is None
@@ -105,8 +105,8 @@ async def test_save_has_defaults_and_recognizes_an_equal_record(url: str) -> Non
 
 
 async def test_search_finds_in_chinese_and_shows_what_it_found() -> None:
-    wanted = await saved("undetected_chromedriver 可以绕过大部分检测")
-    await saved("pnpm, not npm", task="Install packages", types=["strategy"])
+    wanted = await save_record("undetected_chromedriver 可以绕过大部分检测")
+    await save_record("pnpm, not npm", task="Install packages", types=["strategy"])
 
     result = await knowledge_search("怎样登錄网站", top_k=3, types=["tool", "plan"])
     nothing = await get_knowledge("量子力学")
@@ -120,9 +120,9 @@ async def test_search_finds_in_chinese_and_shows_what_it_found() -> None:
 
 
 async def test_search_honours_scores_and_who_asks() -> None:
-    await saved("low 低", score=2, scopes=["public"])
-    mine = await saved("mine 我的", scopes=["user:李"], owner="agent:x")
-    await saved("theirs 别人的", scopes=["team:web"], owner="agent:x")
+    await save_record("low 低", score=2, scopes=["public"])
+    mine = await save_record("mine 我的", scopes=["user:李"], owner="agent:x")
+    await save_record("theirs 别人的", scopes=["team:web"], owner="agent:x")
 
     asked = await knowledge_search("登录网站", user_id="李")
     lower = await knowledge_search("登录网站", min_score=1, user_id="李")
@@ -134,7 +134,7 @@ async def test_search_honours_scores_and_who_asks() -> None:
 
 
 async def test_update_adds_evidence_and_sets_the_score(url: str) -> None:
-    knowledge_id = await saved("等待元素出现")
+    knowledge_id = await save_record("等待元素出现")
 
     result = await knowledge_update(
         knowledge_id,
@@ -151,7 +151,7 @@ async def test_update_adds_evidence_and_sets_the_score(url: str) -> None:
 
 
 async def test_batch_update_names_the_ids_that_it_did_not_know(url: str) -> None:
-    knowledge_id = await saved("等待元素出现")
+    knowledge_id = await save_record("等待元素出现")
 
     result = await knowledge_batch_update(
         [
@@ -167,9 +167,9 @@ async def test_batch_update_names_the_ids_that_it_did_not_know(url: str) -> None
 
 
 async def test_list_shows_what_is_there_by_type_and_scope() -> None:
-    first = await saved("一", types=["tool"], scopes=["project:图集"])
-    second = await saved("二", types=["plan"], scopes=["project:图集"])
-    await saved("三", types=["plan"], scopes=["public"])
+    first = await save_record("一", types=["tool"], scopes=["project:图集"])
+    second = await save_record("二", types=["plan"], scopes=["project:图集"])
+    await save_record("三", types=["plan"], scopes=["public"])
 
     everything = await knowledge_list()
     project = await knowledge_list(scopes=["project:图集"])
@@ -181,8 +181,8 @@ async def test_list_shows_what_is_there_by_type_and_scope() -> None:
 
 
 async def test_slim_merges_without_loss_and_reports_how_to_take_it_back() -> None:
-    first = await saved("等待元素出现再点击")
-    second = await saved("等待元素出现，再点击")
+    first = await save_record("等待元素出现再点击")
+    second = await save_record("等待元素出现，再点击")
 
     result = await knowledge_slim()
 
@@ -193,7 +193,7 @@ async def test_slim_merges_without_loss_and_reports_how_to_take_it_back() -> Non
 
 
 async def test_a_refusal_becomes_advice_that_names_the_field() -> None:
-    knowledge_id = await saved("等待")
+    knowledge_id = await save_record("等待")
 
     wrong = {
         "task": await knowledge_save(task=" ", content="", types=["tool"]),
@@ -227,7 +227,7 @@ async def test_tools_are_called_by_name_as_a_model_does() -> None:
 
 
 async def test_a_stopped_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         monkeypatch.setenv("KNOWHUB_API_URL", server.url)
         before = await knowledge_list()
         server.kill()

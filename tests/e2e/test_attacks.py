@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.server_process import ROOT, Server, environment, serving
+from tests.e2e.server_process import ROOT, Server, environment, run_server
 
 ROOT_KEY = "root-key-of-a-test-which-is-long-enough"
 QUIET_S = 2.0
@@ -31,7 +31,7 @@ SLOWDOWN, FLOOR_S = 3, 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Attacked:
+class AttackedServer:
     """A server with records in it, and the keys of two callers who may read them."""
 
     server: Server
@@ -46,7 +46,7 @@ class Attacked:
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class AttackResult:
     """What an attack did once: seconds of searches before and meanwhile, bytes of memory, and its own answers."""
 
     before_s: float
@@ -63,10 +63,10 @@ class Try:
 
 
 @pytest.fixture
-def attacked(tmp_path: Path) -> Iterator[Attacked]:
+def target(tmp_path: Path) -> Iterator[AttackedServer]:
     variables = {"KNOWHUB_AUTH": "api-key", "KNOWHUB_ROOT_KEY": ROOT_KEY, "KNOWHUB_SHUTDOWN_TIMEOUT_S": "5"}
     with (
-        serving(tmp_path / "data", **variables) as server,
+        run_server(tmp_path / "data", **variables) as server,
         httpx.Client(base_url=server.url, headers={"X-API-Key": ROOT_KEY}, trust_env=False, timeout=60) as root,
     ):
         keys = []
@@ -75,7 +75,7 @@ def attacked(tmp_path: Path) -> Iterator[Attacked]:
             keys.append(root.post("/api/admin/keys", json=body).raise_for_status().json()["key"])
         items = [{"task": f"Export the orders of shop {number}", "scopes": ["public"]} for number in range(200)]
         root.post("/api/knowledge/batch", json={"items": items}).raise_for_status()
-        yield Attacked(server, *keys)
+        yield AttackedServer(server, *keys)
 
 
 def start(module: str, *words: str) -> "subprocess.Popen[str]":
@@ -89,13 +89,13 @@ def p99(seconds: Sequence[float]) -> float:
 
 
 @contextmanager
-def watching(attacked: Attacked) -> Iterator[list[int]]:
+def watch_memory(target: AttackedServer) -> Iterator[list[int]]:
     """Note the most memory that the server had meanwhile."""
-    most, is_over = [attacked.rss], threading.Event()
+    most, is_over = [target.rss], threading.Event()
 
     def watch() -> None:
         while not is_over.wait(0.01):
-            most[0] = max(most[0], attacked.rss)
+            most[0] = max(most[0], target.rss)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -106,29 +106,29 @@ def watching(attacked: Attacked) -> Iterator[list[int]]:
         watcher.join()
 
 
-def attack(attacked: Attacked, name: str) -> Try:
-    url, server_id = attacked.server.url, str(attacked.server.process.pid)
-    with start("second_caller", url, attacked.second, server_id) as second:
+def attack(target: AttackedServer, name: str) -> AttackResult:
+    url, server_id = target.server.url, str(target.server.process.pid)
+    with start("second_caller", url, target.second, server_id) as second:
         assert second.stdin is not None
         assert second.stdout is not None
         to_second, from_second = second.stdin, second.stdout
 
-        def taken() -> list[float]:
+        def measure_search() -> list[float]:
             to_second.write("\n")
             to_second.flush()
             seconds: list[float] = json.loads(from_second.readline())
             return seconds
 
         time.sleep(0.5)
-        taken()
+        measure_search()
         time.sleep(QUIET_S)
-        before, rss_before = taken(), attacked.rss
-        with watching(attacked) as most, start("attacks", name, url, attacked.attacker, server_id) as attacker:
+        before, rss_before = measure_search(), target.rss
+        with watch_memory(target) as most, start("attacks", name, url, target.attacker, server_id) as attacker:
             said, _ = attacker.communicate()
-            meanwhile = taken()
+            meanwhile = measure_search()
         second.stdin.close()
     answers = [json.loads(line) for line in said.splitlines()]
-    return Try(
+    return AttackResult(
         p99(before),
         p99(meanwhile),
         rss_before,
@@ -150,11 +150,11 @@ def attack(attacked: Attacked, name: str) -> Try:
     ],
 )
 def test_an_attack_is_refused_at_once_without_slowing_other_callers(
-    attacked: Attacked, name: str, refusals: dict[int | None, int]
+    target: AttackedServer, name: str, refusals: dict[int | None, int]
 ) -> None:
-    tries: list[Try] = []
+    tries: list[AttackResult] = []
     while len(tries) < TRIES and not any(item.is_unnoticed for item in tries):
-        tries.append(attack(attacked, name))
+        tries.append(attack(target, name))
 
     for item in tries:
         assert {status: item.statuses.count(status) for status in item.statuses} == refusals

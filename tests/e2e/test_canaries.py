@@ -22,24 +22,24 @@ pytestmark = pytest.mark.anyio
 MARK = "public-marker-that-is-sealed-nowhere"
 
 
-def canary(number: int) -> str:
+def make_canary(number: int) -> str:
     return f"canary{number:05d}七{number * 7919 % 100003:06d}{'quokka'}{number:05d}"
 
 
-def body_of(number: int) -> dict[str, Any]:
+def make_body(number: int) -> dict[str, Any]:
     return {
         "id": f"credentials/site_{number}",
         "title": f"account {number}",
         "body": f"{MARK} {number}",
-        "secure_body": f"账号：{canary(number)}\n密码：pw-{canary(number)}",
+        "secure_body": f"账号：{make_canary(number)}\n密码：pw-{make_canary(number)}",
         "content_type": "credential",
         "scopes": ["public"] if number % 3 else ["user:owner"],
     }
 
 
-def forms_of(number: int) -> list[bytes]:
+def list_forms(number: int) -> list[bytes]:
     """Return how a secret may stand somewhere: as it is, escaped, quoted in a URL, in hexadecimal, in base64."""
-    text = canary(number)
+    text = make_canary(number)
     raw = text.encode()
     # In base64 a text looks otherwise at each of three offsets; its inner part is the same whatever stands around it.
     packed = [base64.b64encode(b"x" * shift + raw)[4:-4] for shift in range(3)]
@@ -47,9 +47,9 @@ def forms_of(number: int) -> list[bytes]:
     return [raw, ascii_part, quote(text).encode(), raw.hex().encode(), *packed]
 
 
-def occurrences(texts: dict[str, bytes], count: int) -> list[str]:
+def find_occurrences(texts: dict[str, bytes], count: int) -> list[str]:
     """Name where any of `count` secrets stands, in whatever form."""
-    sought = {form: number for number in range(count) for form in forms_of(number)}
+    sought = {form: number for number in range(count) for form in list_forms(number)}
     # All share this beginning, or its forms: a place without it needs no closer look.
     starts = {form[:6] for form in sought}
     suspects = {name: data for name, data in texts.items() if any(start in data for start in starts)}
@@ -59,7 +59,7 @@ def occurrences(texts: dict[str, bytes], count: int) -> list[str]:
 
 
 @contextmanager
-def logged_server(data: Path, log: Path, **variables: str) -> Iterator[str]:
+def run_logged_server(data: Path, log: Path, **variables: str) -> Iterator[str]:
     """Run a server that says all that it can into a file."""
     told = {"KNOWHUB_LOG_LEVEL": "debug", "KNOWHUB_REVEALS_PER_HOUR": "0", **variables}
     with log.open("wb") as err:
@@ -73,7 +73,7 @@ def logged_server(data: Path, log: Path, **variables: str) -> Iterator[str]:
             assert process.wait(WAIT_S) == 0
 
 
-class Client:
+class RecordingClient:
     """A client that keeps every answer, head and body, but those that it was promised a secret in."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
@@ -87,18 +87,18 @@ class Client:
         assert response.status_code < 500, response.text
         return response
 
-    async def revealed(self, number: int) -> str:
+    async def reveal(self, number: int) -> str:
         response = await self._http.get(f"/api/resource/credentials/site_{number}", params={"reveal": "true"})
         return str(response.json()["secure_body"])
 
 
-async def lead_a_life(call: Client, llm: ScriptedLLM, count: int) -> None:
+async def use_every_feature(call: RecordingClient, llm: ScriptedLLM, count: int) -> None:
     """Save, refer, find, change, undo, fail, erase, snapshot and restore, and have a model asked wherever it can be."""
     for number in range(count):
-        assert (await call("POST", "/api/resource", json=body_of(number))).status_code == 201
+        assert (await call("POST", "/api/resource", json=make_body(number))).status_code == 201
     for number in range(0, count, 5):
         path = f"/api/resource/credentials/site_{number}"
-        assert canary(number) in await call.revealed(number)
+        assert make_canary(number) in await call.reveal(number)
         lesson = {
             "task": f"log in to site {number}",
             "content": f"{MARK} use it",
@@ -106,11 +106,11 @@ async def lead_a_life(call: Client, llm: ScriptedLLM, count: int) -> None:
         }
         record = (await call("POST", "/api/knowledge", json=lesson)).json()
         await call("PUT", f"/api/knowledge/{record['id']}", json={"evolve_feedback": "say it shorter"})
-        changed = (await call("PATCH", path, json={"secure_body": f"new {canary(number)}"})).json()
+        changed = (await call("PATCH", path, json={"secure_body": f"new {make_canary(number)}"})).json()
         await call("GET", f"/api/operations/{changed['operation_id']}")
         await call("POST", f"/api/operations/{changed['operation_id']}/undo")
-        await call("POST", "/api/resource", json=body_of(number), headers={"Idempotency-Key": f"again-{number}"})
-    await lead_a_failing_life(call)
+        await call("POST", "/api/resource", json=make_body(number), headers={"Idempotency-Key": f"again-{number}"})
+    await use_failing_model(call)
     for path in (
         "/api/resource?limit=1000",
         "/api/operations?limit=1000",
@@ -133,29 +133,29 @@ async def lead_a_life(call: Client, llm: ScriptedLLM, count: int) -> None:
     await call("POST", f"/api/maintenance/snapshots/{ts}/restore")
     await call("POST", "/api/maintenance/compact")
     await call("POST", "/api/maintenance/reindex")
-    assert canary(1) in await call.revealed(1)
+    assert make_canary(1) in await call.reveal(1)
 
 
-async def lead_a_failing_life(call: Client) -> None:
+async def use_failing_model(call: RecordingClient) -> None:
     wrong: list[dict[str, Any]] = [
         {"id": "../x"}, {"id": "credentials/site_1"}, {"scopes": ["nobody"]}, {"expires_at": "soon"}, {"version": 7},
-        {"metadata": {"expires_at": 1}}, {"secure_body": [canary(3)]}, {"secure_body": canary(3) + "\0"},
-        {"content_type": "", "owner": "nobody:x"}, {"secure_body": {"password": canary(3)}},
+        {"metadata": {"expires_at": 1}}, {"secure_body": [make_canary(3)]}, {"secure_body": make_canary(3) + "\0"},
+        {"content_type": "", "owner": "nobody:x"}, {"secure_body": {"password": make_canary(3)}},
     ]  # fmt: skip
     for fields in wrong:
         assert (
-            await call("POST", "/api/resource", json={**body_of(3), "id": "other/one", **fields})
+            await call("POST", "/api/resource", json={**make_body(3), "id": "other/one", **fields})
         ).status_code >= 400
-    torn = f'{{"id":"a/b","secure_body":"{canary(3)}'.encode()
+    torn = f'{{"id":"a/b","secure_body":"{make_canary(3)}'.encode()
     await call("POST", "/api/resource", content=torn, headers={"Content-Type": "application/json"})
     await call("POST", "/api/resource", content=torn, headers={"Content-Type": "text/plain"})
-    await call("POST", "/api/resource", json={**body_of(3), "body": "x" * 2_000_000})
-    await call("PATCH", "/api/resource/credentials/site_3", json={"secure_body": canary(3), "version": 99})
-    await call("PATCH", "/api/resource/none/such", json={"secure_body": canary(3)})
+    await call("POST", "/api/resource", json={**make_body(3), "body": "x" * 2_000_000})
+    await call("PATCH", "/api/resource/credentials/site_3", json={"secure_body": make_canary(3), "version": 99})
+    await call("PATCH", "/api/resource/none/such", json={"secure_body": make_canary(3)})
     await call("GET", "/api/resource/credentials/site_3", params={"reveal": "true", "user_id": "wang"})
 
 
-def written_under(root: Path) -> dict[str, bytes]:
+def read_files(root: Path) -> dict[str, bytes]:
     """Return every file, unpacked where it is packed."""
     found = {}
     for path in sorted(root.rglob("*")):
@@ -171,24 +171,24 @@ async def check(tmp_path: Path, count: int) -> None:
     data, log = tmp_path / "data", tmp_path / "server.log"
     async with running_llm(*({"missing": None} for _ in range(count))) as llm:
         variables = {"KNOWHUB_LLM_BASE_URL": llm.url, "KNOWHUB_LLM_BREAKER_FAILURES": "0", "KNOWHUB_LLM_ATTEMPTS": "1"}
-        with logged_server(data, log, **variables) as url:
+        with run_logged_server(data, log, **variables) as url:
             async with httpx.AsyncClient(base_url=url, timeout=WAIT_S, trust_env=False) as http:
-                call = Client(http)
-                await lead_a_life(call, llm, count)
+                call = RecordingClient(http)
+                await use_every_feature(call, llm, count)
                 # The keeper writes what is derived a second later.
                 await asyncio.sleep(1.5)
-                alive = written_under(data)
+                alive = read_files(data)
         prompts = {f"prompt {number}": repr(request).encode() for number, request in enumerate(await llm.requests())}
 
-    files = written_under(data) | {f"{name}, while it ran": text for name, text in alive.items()}
+    files = read_files(data) | {f"{name}, while it ran": text for name, text in alive.items()}
     places = {"log": log.read_bytes()} | files | call.answers | prompts
-    assert occurrences(places, count) == []
+    assert find_occurrences(places, count) == []
     # The search finds what is there: the public half stands in the log, the snapshots, the record files and answers.
     with_mark = [name for name, text in places.items() if MARK.encode() in text]
     for kind in ("change_log/", "snapshots/", "records/resources.jsonl", "GET /api/resource?"):
         assert any(kind in name for name in with_mark), kind
-    assert occurrences({"planted": b"..." + canary(7).encode() + b"..."}, count) != []
-    assert occurrences({"planted": base64.b64encode(b"12" + canary(7).encode() + b"...")}, count) != []
+    assert find_occurrences({"planted": b"..." + make_canary(7).encode() + b"..."}, count) != []
+    assert find_occurrences({"planted": base64.b64encode(b"12" + make_canary(7).encode() + b"...")}, count) != []
     assert len(prompts) > 5
     assert any(MARK.encode() in prompt for prompt in prompts.values())
     assert b"master_key_made" in places["log"]

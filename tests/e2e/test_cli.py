@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.command_line import Cli, serving
+from tests.e2e.command_line import Cli, run_server_command
 from tests.e2e.server_process import ROOT
 
 EXAMPLES = ROOT / "examples/knowledge.jsonl"
@@ -63,7 +63,7 @@ def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
     for number in range(3):
         cli.json("save", "--content", f"number {number}")
 
-    with serving(cli.data) as url:
+    with run_server_command(cli.data) as url:
         listed = httpx.get(f"{url}/api/knowledge", params={"limit": 2}).json()
         assert cli.json("list", "--limit", "2") == listed
         cursor = listed["next_cursor"]
@@ -81,7 +81,7 @@ def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
 
 
 def test_a_server_and_the_command_see_each_others_writes(cli: Cli) -> None:
-    with serving(cli.data) as url:
+    with run_server_command(cli.data) as url:
         ours = cli.json("save", "--task", "从命令行", "--content", "written beside a running server")
         theirs = httpx.post(f"{url}/api/knowledge", json={"task": "从网页", "content": "through the server"}).json()
 
@@ -270,7 +270,7 @@ def test_a_damaged_log_is_repaired_and_written_again(cli: Cli) -> None:
 
 def test_a_repair_beside_a_running_server_is_refused(cli: Cli) -> None:
     cli.json("save", "--content", "kept")
-    with serving(cli.data):
+    with run_server_command(cli.data):
         refused = cli("doctor", "--repair")
 
     assert refused.code == 1
@@ -312,7 +312,7 @@ def test_the_demo_finds_what_it_should_and_leaves_a_server(tmp_path: Path) -> No
     folder = tmp_path / "fresh"
     cli = Cli(folder)
 
-    with serving(folder, "demo", "--data-dir", str(folder)) as url:
+    with run_server_command(folder, "demo", "--data-dir", str(folder)) as url:
         assert httpx.get(f"{url}/api/knowledge/search", params={"q": "验签"}).json()["count"] == 5
 
     again = cli("demo", "--data-dir", str(folder), "--no-serve")

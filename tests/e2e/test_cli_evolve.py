@@ -13,12 +13,12 @@ FEEDBACK = "the click came too early"
 REWRITE = {"content": AFTER, "summary_of_change": "waits before the click"}
 
 
-def saved(cli: Cli) -> str:
+def save_record(cli: Cli) -> str:
     return str(cli.json("save", "--task", "登录", "--content", BEFORE)["id"])
 
 
 async def test_feedback_in_words_rewrites_the_content_and_one_undo_brings_it_back(cli: Cli) -> None:
-    row_id = saved(cli)
+    row_id = save_record(cli)
     async with running_llm({"answer": REWRITE}) as llm:
         done = cli("feedback", row_id, "--evolve", FEEDBACK, "--helpful", "--json", KNOWHUB_LLM_BASE_URL=llm.url).json
 
@@ -32,7 +32,7 @@ async def test_feedback_in_words_rewrites_the_content_and_one_undo_brings_it_bac
 
 
 async def test_a_person_is_shown_what_changed_and_replay_shows_the_decision(cli: Cli) -> None:
-    row_id = saved(cli)
+    row_id = save_record(cli)
     async with running_llm({"answer": REWRITE}) as llm:
         told = cli("feedback", row_id, "--evolve", FEEDBACK, KNOWHUB_LLM_BASE_URL=llm.url).out
     replayed = cli("replay", "--function", "evolve_knowledge").out
@@ -46,7 +46,7 @@ async def test_a_person_is_shown_what_changed_and_replay_shows_the_decision(cli:
 
 
 async def test_without_a_model_the_content_stays_and_the_rest_counts(cli: Cli) -> None:
-    row_id = saved(cli)
+    row_id = save_record(cli)
 
     told = cli("feedback", row_id, "--evolve", FEEDBACK, "--score", "5")
     again = cli("feedback", row_id, "--evolve", FEEDBACK)
@@ -67,7 +67,7 @@ async def test_without_a_model_the_content_stays_and_the_rest_counts(cli: Cli) -
     ],
 )
 def test_invalid_texts_end_with_2_and_name_the_option(cli: Cli, words: list[str], named: str) -> None:
-    row_id = saved(cli)
+    row_id = save_record(cli)
 
     ended = cli("feedback", row_id, *words)
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.e2e.command_line import Cli
-from tests.e2e.server_process import COMMAND, WAIT_S, environment, serving
+from tests.e2e.server_process import COMMAND, WAIT_S, environment, run_server
 from tests.keys import ROOT_KEY
 
 ASKING = {"KNOWHUB_AUTH": "api-key"}
@@ -19,7 +19,7 @@ def status(url: str, key: str) -> int:
 
 
 def test_a_key_is_made_listed_replaced_and_ended_beside_a_running_server(cli: Cli) -> None:
-    with serving(cli.data, **ASKING) as server:
+    with run_server(cli.data, **ASKING) as server:
         made = cli("keys", "create", "--user-id", "li", "--agent-id", "爬虫", "--team-id", "web", "--team-id", "ops")
         key = made.out.strip()
         listed = cli("keys", "list")
@@ -70,16 +70,16 @@ def test_wrong_arguments_of_keys_are_refused_by_name(cli: Cli, words: tuple[str,
 
 
 def test_a_server_without_any_key_says_how_to_create_one(cli: Cli) -> None:
-    told = said_at_start(cli, **ASKING)
+    told = read_start_messages(cli, **ASKING)
     cli.json("keys", "create", "--user-id", "li")
 
     assert "knowhub keys create" in told
-    assert "no_key_yet" not in said_at_start(cli, **ASKING)
-    assert "no_key_yet" not in said_at_start(Cli(cli.data.parent / "other"), **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY)
+    assert "no_key_yet" not in read_start_messages(cli, **ASKING)
+    assert "no_key_yet" not in read_start_messages(Cli(cli.data.parent / "other"), **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY)
 
 
 def test_a_server_that_asks_for_keys_listens_beyond_loopback(cli: Cli) -> None:
-    with serving(cli.data, **ASKING, KNOWHUB_HOST="0.0.0.0", KNOWHUB_ROOT_KEY=ROOT_KEY) as server:  # noqa: S104 -- that
+    with run_server(cli.data, **ASKING, KNOWHUB_HOST="0.0.0.0", KNOWHUB_ROOT_KEY=ROOT_KEY) as server:  # noqa: S104 -- that
         url = f"http://127.0.0.1:{urlsplit(server.url).port}"
 
         assert status(url, ROOT_KEY) == 200
@@ -95,7 +95,7 @@ def test_a_short_root_key_is_refused_at_start_and_not_printed(cli: Cli) -> None:
 
 
 def test_a_request_without_a_key_is_refused_before_its_body_arrives(cli: Cli) -> None:
-    with serving(cli.data, **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY) as server:
+    with run_server(cli.data, **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY) as server:
         address = urlsplit(server.url)
         with socket.create_connection((address.hostname or "", address.port or 0), WAIT_S) as connection:
             connection.sendall(
@@ -108,7 +108,7 @@ def test_a_request_without_a_key_is_refused_before_its_body_arrives(cli: Cli) ->
     assert b"\r\nwww-authenticate: Bearer\r\n" in answer.lower().replace(b"bearer", b"Bearer")
 
 
-def said_at_start(cli: Cli, **variables: str) -> str:
+def read_start_messages(cli: Cli, **variables: str) -> str:
     """Start a server, end it, and return what it said on stderr."""
     process = subprocess.Popen(
         COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(cli.data, **variables)

@@ -5,7 +5,7 @@ import tarfile
 from pathlib import Path
 
 from tests.archives import read_folder
-from tests.e2e.command_line import Cli, serving
+from tests.e2e.command_line import Cli, run_server_command
 
 
 def contents(cli: Cli) -> set[str]:
@@ -50,7 +50,7 @@ def test_a_restore_beside_a_running_server_shows_there_at_once(cli: Cli) -> None
 
     cli.json("save", "--content", "as it was")
     ts = cli.json("snapshot", "create")["ts"]
-    with serving(cli.data) as url:
+    with run_server_command(cli.data) as url:
         httpx.post(f"{url}/api/knowledge", json={"content": "written since"}).raise_for_status()
 
         cli.json("snapshot", "restore", ts)

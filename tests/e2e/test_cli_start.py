@@ -45,7 +45,7 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
-def loaded_by(*words: str) -> set[str]:
+def list_loaded_modules(*words: str) -> set[str]:
     """Return the modules that the command loads."""
     ended = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, check=True, text=True)
     return set(json.loads(ended.stdout.splitlines()[-1]))
@@ -63,13 +63,13 @@ def cpu_of(command: list[str]) -> float:
 
 @pytest.mark.parametrize("word", ["--help", "--version"])
 def test_help_and_version_load_no_command_and_nothing_heavy(word: str) -> None:
-    assert loaded_by(word) & {*HEAVY, *COMMAND_MODULES, "pydantic"} == set()
+    assert list_loaded_modules(word) & {*HEAVY, *COMMAND_MODULES, "pydantic"} == set()
 
 
 @pytest.mark.parametrize("words", [["save"], ["tree", "reorganize"], ["context", "commit"], ["doctor"], ["serve"]])
 def test_the_help_of_a_command_does_not_load_the_server(words: list[str]) -> None:
     # Pydantic is there: typer itself uses it for the parameters of a command.
-    assert loaded_by(*words, "--help") & HEAVY == set()
+    assert list_loaded_modules(*words, "--help") & HEAVY == set()
 
 
 @pytest.mark.parametrize("word", ["--help", "--version"])

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from knowhub.cli.main import load_command
-from tests.e2e.command_line import Cli, Ended, serving
+from tests.e2e.command_line import Cli, CommandResult, run_server_command
 from tests.e2e.scripted_llm import running_llm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,14 +38,14 @@ SMALL: list[dict[str, Any]] = [
 ]
 
 
-def lines(*rows: dict[str, Any]) -> bytes:
+def to_json_lines(*rows: dict[str, Any]) -> bytes:
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows).encode()
 
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     made = Cli(tmp_path / "data")
-    loaded = made.json("tree", "load", "-", stdin=lines(*SMALL))
+    loaded = made.json("tree", "load", "-", stdin=to_json_lines(*SMALL))
     assert (loaded["keywords"], loaded["infos"], loaded["links"]) == (5, 2, 3)
     return made
 
@@ -54,7 +54,7 @@ def id_of(cli: Cli, name: str) -> str:
     return str(cli.json("tree", "search", name, "--no-llm")["node"]["id"])
 
 
-def refused(ended: Ended) -> str:
+def read_refusal(ended: CommandResult) -> str:
     assert (ended.code, ended.out) == (1, "")
     return ended.err
 
@@ -67,7 +67,7 @@ def test_the_example_is_loaded_and_found_in_every_spelling(tmp_path: Path) -> No
     assert (loaded["keywords"], loaded["infos"], loaded["links"]) == (493, 227, 380)
     # The keywords, and the infos with all their links.
     assert len(loaded["operation_ids"]) == 2
-    with serving(cli.data) as url:
+    with run_server_command(cli.data) as url:
         for spelling in ("数据库", "資料庫", "DATABASE", "shujuku"):
             found = httpx.get(f"{url}/api/keywords/search", params={"q": spelling, "llm_expand_query": False}).json()
             assert (found["status"], found["node"]["name"]) == ("matched", "数据库")
@@ -87,7 +87,7 @@ def test_rows_without_scopes_are_public_only_without_keys(tmp_path: Path, auth: 
         ended = cli("tree", *words, "--json", stdin=lines, KNOWHUB_AUTH=auth)
         assert ended.code == 0, ended.err
 
-    with serving(cli.data) as url:
+    with run_server_command(cli.data) as url:
         keywords = httpx.get(f"{url}/api/keywords/root/children").json()["results"]
         infos = httpx.get(f"{url}/api/infos").json()["results"]
     assert {row["name"]: row["scopes"] for row in keywords} == {"ants": scopes, "bees": scopes}
@@ -95,7 +95,7 @@ def test_rows_without_scopes_are_public_only_without_keys(tmp_path: Path, auth: 
 
 
 def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
-    with serving(cli.data) as url:
+    with run_server_command(cli.data) as url:
         theirs = httpx.get(f"{url}/api/keywords/root/subtree", params={"depth": 1}).json()
         assert cli.json("tree", "show", "--depth", "1") == theirs
         for query in ("cpp", "java", "cobol"):
@@ -115,7 +115,7 @@ def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
 
 
 def test_an_ambiguous_name_is_refused_with_the_paths(cli: Cli) -> None:
-    told = refused(cli("tree", "move", "Java", "编程语言"))
+    told = read_refusal(cli("tree", "move", "Java", "编程语言"))
 
     assert "2 keywords are called 'Java'" in told
     assert "path 编程语言/Java" in told
@@ -123,14 +123,14 @@ def test_an_ambiguous_name_is_refused_with_the_paths(cli: Cli) -> None:
 
 
 def test_an_unknown_name_is_refused_and_pinyin_is_not_a_name(cli: Cli) -> None:
-    assert "'bianchengyuyan'" in refused(cli("tree", "rm", "bianchengyuyan"))
-    assert "'cobol'" in refused(cli("tree", "show", "cobol"))
+    assert "'bianchengyuyan'" in read_refusal(cli("tree", "rm", "bianchengyuyan"))
+    assert "'cobol'" in read_refusal(cli("tree", "show", "cobol"))
     assert cli.json("tree", "search", "bianchengyuyan")["reason"] == "pinyin"
 
 
 def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> None:
     before = cli("tree", "show", "--depth", "5").out
-    assert "allow_duplicate" in refused(cli("tree", "move", "爪哇岛", "编程语言"))
+    assert "allow_duplicate" in read_refusal(cli("tree", "move", "爪哇岛", "编程语言"))
     done = [
         cli.json("tree", "move", "爪哇岛", "编程语言", "--allow-duplicate"),
         cli.json("tree", "merge", "爪哇岛", "JDK"),
@@ -150,8 +150,8 @@ def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> Non
 
 
 def test_a_keyword_with_children_or_infos_needs_an_option_to_be_deleted(cli: Cli) -> None:
-    assert "cascade" in refused(cli("tree", "rm", "编程语言"))
-    assert "infos" in refused(cli("tree", "rm", "JDK", "--infos", "forbid"))
+    assert "cascade" in read_refusal(cli("tree", "rm", "编程语言"))
+    assert "infos" in read_refusal(cli("tree", "rm", "JDK", "--infos", "forbid"))
 
     cli.json("tree", "rm", "JDK")
 
@@ -160,7 +160,7 @@ def test_a_keyword_with_children_or_infos_needs_an_option_to_be_deleted(cli: Cli
 
 def test_wrong_lines_are_named_and_nothing_is_written(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data")
-    wrong = lines(
+    wrong = to_json_lines(
         {"kind": "keyword", "name": "A", "parent_ref": "later"},
         {"kind": "keyword", "name": "B", "ref": "later", "colour": "red"},
         {"kind": "info", "content": "x", "links": [{"ref": "nowhere"}]},
@@ -168,7 +168,7 @@ def test_wrong_lines_are_named_and_nothing_is_written(tmp_path: Path) -> None:
         {"kind": "poem"},
     )
 
-    told = refused(cli("tree", "load", "-", stdin=wrong + b"\nnot json\n"))
+    told = read_refusal(cli("tree", "load", "-", stdin=wrong + b"\nnot json\n"))
 
     for named in ("lines.1.parent_ref", "lines.2.colour", "lines.3.links.0.ref", "lines.4.links.0", "lines.6"):
         assert named in told
@@ -176,15 +176,17 @@ def test_wrong_lines_are_named_and_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_a_refusal_of_the_tree_names_the_line(cli: Cli) -> None:
-    alias_of_another = lines({"kind": "keyword", "name": "Zig"}, {"kind": "keyword", "name": "D", "aliases": ["zig"]})
-    empty = lines({"kind": "info", "content": "x"}, {"kind": "keyword", "name": "!!!"})
-    unknown = lines(
+    alias_of_another = to_json_lines(
+        {"kind": "keyword", "name": "Zig"}, {"kind": "keyword", "name": "D", "aliases": ["zig"]}
+    )
+    empty = to_json_lines({"kind": "info", "content": "x"}, {"kind": "keyword", "name": "!!!"})
+    unknown = to_json_lines(
         {"kind": "keyword", "name": "Zig"}, {"kind": "info", "content": "x", "links": [{"keyword_id": "no"}]}
     )
 
-    assert "lines.2.aliases" in refused(cli("tree", "load", "-", stdin=alias_of_another))
-    assert "lines.2.name" in refused(cli("tree", "load", "-", stdin=empty))
-    assert "'no'" in refused(cli("tree", "load", "-", stdin=unknown))
+    assert "lines.2.aliases" in read_refusal(cli("tree", "load", "-", stdin=alias_of_another))
+    assert "lines.2.name" in read_refusal(cli("tree", "load", "-", stdin=empty))
+    assert "'no'" in read_refusal(cli("tree", "load", "-", stdin=unknown))
     assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
 
 
@@ -197,16 +199,16 @@ def test_a_refusal_of_the_tree_names_the_line(cli: Cli) -> None:
     ids=["owner", "links"],
 )
 def test_a_refused_info_leaves_no_keyword_behind(cli: Cli, info: dict[str, Any], named: str) -> None:
-    file = lines({"kind": "keyword", "ref": "zig", "name": "Zig"}, {"kind": "info", "content": "x", **info})
+    file = to_json_lines({"kind": "keyword", "ref": "zig", "name": "Zig"}, {"kind": "info", "content": "x", **info})
 
-    told = refused(cli("tree", "load", "-", "--user-id", "ann", stdin=file))
+    told = read_refusal(cli("tree", "load", "-", "--user-id", "ann", stdin=file))
 
     assert named in told
     assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
 
 
 def test_a_line_without_a_kind_is_refused(cli: Cli) -> None:
-    told = refused(cli("tree", "load", "-", stdin=lines({"name": "Zig"}, {"kind": "poem"})))
+    told = read_refusal(cli("tree", "load", "-", stdin=to_json_lines({"name": "Zig"}, {"kind": "poem"})))
 
     assert "lines.1: must say its `kind`: keyword or info" in told
     assert "lines.2: must say its `kind`: keyword or info" in told
@@ -275,7 +277,7 @@ def test_another_user_cannot_delete_a_keyword(cli: Cli) -> None:
     theirs = cli.json("tree", "search", "cpp", "--user-id", "chen")
 
     assert theirs["status"] == "matched"
-    assert "owner" in refused(cli("tree", "rm", "cpp", "--user-id", "chen"))
+    assert "owner" in read_refusal(cli("tree", "rm", "cpp", "--user-id", "chen"))
     own = cli.json("tree", "add", "Zig", "--parent", "编程语言", "--user-id", "chen")
     assert own["owner"] == "user:chen"
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.e2e.command_line import Cli, environment
-from tests.e2e.server_process import Server, started
+from tests.e2e.server_process import Server, start_server
 
 DATA = Path(__file__).parents[1] / "data" / "hosts"
 PAYLOADS: dict[str, dict[str, dict[str, Any]]] = json.loads((DATA / "payloads.json").read_text("utf-8"))
@@ -52,7 +52,7 @@ class Person:
 def li(tmp_path: Path) -> Iterator[Person]:
     home = tmp_path / "home"
     home.mkdir()
-    server = started(tmp_path / "data", HOME=str(home))
+    server = start_server(tmp_path / "data", HOME=str(home))
     try:
         yield Person(home, server, Cli(tmp_path / "data"))
     finally:
@@ -129,7 +129,7 @@ def test_with_a_key_the_lines_are_sent_and_the_key_names_the_caller(tmp_path: Pa
     cli = Cli(tmp_path / "data")
     key = cli.json("keys", "create", "--user-id", "li")["key"]
     # Another home: this server cannot find the transcript.
-    server = started(tmp_path / "data", KNOWHUB_AUTH="api-key", HOME=str(tmp_path))
+    server = start_server(tmp_path / "data", KNOWHUB_AUTH="api-key", HOME=str(tmp_path))
     try:
         Person(home, server, cli).run("connect", "codex", "--url", server.url, "--with-key")
         assert key not in "".join(path.read_text("utf-8") for path in home.rglob("*") if path.is_file())

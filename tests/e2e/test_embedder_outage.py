@@ -14,7 +14,7 @@ import pytest
 
 from knowhub.search.vector_files import VectorFiles
 from tests.e2e.scripted_llm import ScriptedLLM
-from tests.e2e.server_process import WAIT_S, Server, serving
+from tests.e2e.server_process import WAIT_S, Server, run_server
 from tests.fakes.hashing_embedder import hash_vector
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def client_of(server: Server) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-def embedded_by(llm: ScriptedLLM) -> dict[str, str]:
+def make_embedder_settings(llm: ScriptedLLM) -> dict[str, str]:
     return {
         "KNOWHUB_EMBEDDING_BASE_URL": llm.url,
         "KNOWHUB_EMBEDDING_ATTEMPTS": "1",
@@ -67,20 +67,20 @@ async def search(http: httpx.AsyncClient, text: str) -> dict[str, Any]:
     return answer
 
 
-async def lag(http: httpx.AsyncClient) -> int:
+async def read_lag(http: httpx.AsyncClient) -> int:
     return int((await http.get("/ready")).json()["index_lag"])
 
 
 async def seconds_without_an_embedder(folder: Path, contents: Sequence[str]) -> float:
-    with serving(folder) as server:
+    with run_server(folder) as server:
         async with client_of(server) as http:
             return await save_each(http, contents)
 
 
-async def settled(http: httpx.AsyncClient) -> None:
+async def wait_until_indexed(http: httpx.AsyncClient) -> None:
     # Behind failures it is asked again after up to 30 seconds, which nothing else shortens.
     async with asyncio.timeout(5 * WAIT_S):
-        while await lag(http):  # noqa: ASYNC110 -- another process's state
+        while await read_lag(http):  # noqa: ASYNC110 -- another process's state
             await asyncio.sleep(0.1)
 
 
@@ -96,7 +96,7 @@ def vectors_of(contents: Sequence[str]) -> Counter[bytes]:
     return Counter(np.array(hash_vector(content), np.float16).tobytes() for content in contents)
 
 
-def stages(found: dict[str, Any]) -> list[str]:
+def list_stages(found: dict[str, Any]) -> list[str]:
     return [stage["stage"] for stage in found["results"][0]["why"]["stages"]]
 
 
@@ -109,31 +109,31 @@ async def test_records_saved_in_an_embedder_outage_are_found_and_embedded_later(
     wanted = contents[count // 2]
     plain_s = await seconds_without_an_embedder(tmp_path / "plain", contents)
     await llm.script_for("embeddings", HANGS)
-    with serving(folder, **embedded_by(llm)) as server:
+    with run_server(folder, **make_embedder_settings(llm)) as server:
         async with client_of(server) as http:
             took_s = await save_each(http, contents)
-            down, lag_down = await search(http, wanted), await lag(http)
+            down, lag_down = await search(http, wanted), await read_lag(http)
             if is_killed:
                 server.kill()
             else:
                 await llm.script_for("embeddings")
-                await settled(http)
+                await wait_until_indexed(http)
                 up = await search(http, wanted)
     if is_killed:
         await llm.script_for("embeddings", FAILS)
-        with serving(folder, **embedded_by(llm)) as server:
+        with run_server(folder, **make_embedder_settings(llm)) as server:
             async with client_of(server) as http:
-                still_down, lag_still_down = await search(http, wanted), await lag(http)
+                still_down, lag_still_down = await search(http, wanted), await read_lag(http)
                 await llm.script_for("embeddings")
-                await settled(http)
+                await wait_until_indexed(http)
                 up = await search(http, wanted)
         assert (still_down["degraded"], lag_still_down) == (["embedder"], count)
-        assert (still_down["results"][0]["content"], stages(still_down)) == (wanted, ["lexical"])
+        assert (still_down["results"][0]["content"], list_stages(still_down)) == (wanted, ["lexical"])
 
     # Saves that waited for the embedder, a second each, would take many times as long.
     assert took_s < SLOWER * plain_s
     assert (down["degraded"], lag_down) == (["embedder"], count)
-    assert (down["results"][0]["content"], stages(down)) == (wanted, ["lexical"])
+    assert (down["results"][0]["content"], list_stages(down)) == (wanted, ["lexical"])
     assert (up["degraded"], up["index_lag"], up["results"][0]["content"]) == ([], 0, wanted)
-    assert stages(up) == ["lexical", "vector"]
+    assert list_stages(up) == ["lexical", "vector"]
     assert vectors_on_disk(folder) == vectors_of(contents)

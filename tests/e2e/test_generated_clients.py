@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.server_process import ROOT, serving
+from tests.e2e.server_process import ROOT, run_server
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -53,7 +53,7 @@ def list_operations(folder: Path) -> set[str]:
 
 
 def test_a_python_client_has_every_operation_and_types(tmp_path: Path) -> None:
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         folder = tmp_path / "client"
         folder.mkdir()
         printed, shown = run_section("Python", server.url, folder)
@@ -75,7 +75,7 @@ def test_a_typescript_client_has_every_operation_and_types(tmp_path: Path) -> No
     for program in ("java", "npm"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is missing, which makes or compiles the TypeScript client")
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         folder = tmp_path / "client"
         folder.mkdir()
         # The compiler refuses the program if a type does not fit.

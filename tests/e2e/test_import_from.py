@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.command_line import COMMAND, Cli, environment, serving
+from tests.e2e.command_line import COMMAND, Cli, environment, run_server_command
 from tests.e2e.server_process import ROOT
 from tests.e2e.test_tutorials import END_OF_BLOCK, is_as_shown, steps
 
@@ -56,7 +56,7 @@ def test_the_how_to_runs_as_it_is_written(home: Path, tmp_path: Path) -> None:
 
 
 def test_transcripts_are_imported_beside_a_server_with_their_times_and_undone_as_one(home: Path, cli: Cli) -> None:
-    with serving(cli.data) as url, httpx.Client(base_url=url, timeout=WAIT_S) as client:
+    with run_server_command(cli.data) as url, httpx.Client(base_url=url, timeout=WAIT_S) as client:
         done = cli.json("import", "--from", "claude-code", str(home / ".claude/projects"))
         parts = client.get("/api/context/read", params={"uri": session_uri(client), "level": "L2"}).json()
         found = client.get("/api/context/search", params={"q": "two spaces for indentation"}).json()["blocks"]
@@ -91,7 +91,7 @@ CAPTURED = {
 def test_sessions_captured_by_hooks_are_not_imported_again(host: str, home: Path, cli: Cli) -> None:
     form, folder, session_id, expected = CAPTURED[host]
     lines = next((home / folder).rglob(f"*{session_id}.jsonl")).read_text("utf-8")
-    with serving(cli.data) as url:
+    with run_server_command(cli.data) as url:
         payload = {"session_id": session_id, "transcript": lines, "hook_event_name": "SessionEnd"}
         assert httpx.post(f"{url}/api/hooks/{host}/SessionEnd", json=payload, timeout=WAIT_S).status_code == 200
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server_process import Server, serving, started
+from tests.e2e.server_process import Server, run_server, start_server
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class KilledWriter:
     """One of many who write as fast as they are answered."""
 
     client: httpx.AsyncClient
@@ -55,22 +55,22 @@ class Writer:
 
     async def save(self) -> dict[str, Any]:
         body = {"content": self.unique(), "dedup": False}
-        answer: dict[str, Any] = await self.asked("POST", "/api/knowledge", body)
+        answer: dict[str, Any] = await self.ask("POST", "/api/knowledge", body)
         self.ledger.note(answer)
         return answer
 
     async def save_together(self) -> None:
         name = self.unique()
         items = [{"content": f"{name}-{n}", "tags": {"batch": name}, "dedup": False} for n in range(TOGETHER)]
-        answer = await self.asked("POST", "/api/knowledge/batch", {"items": items})
+        answer = await self.ask("POST", "/api/knowledge/batch", {"items": items})
         for row in answer["results"]:
             self.ledger.note(row)
 
     async def change(self) -> None:
         row = await self.save()
         path = f"/api/knowledge/{row['id']}"
-        self.ledger.note(await self.asked("PUT", path, {"add_helpful_case": {"outcome": "成功"}}))
-        self.ledger.note(await self.asked("PATCH", path, {"task": "changed"}))
+        self.ledger.note(await self.ask("PUT", path, {"add_helpful_case": {"outcome": "成功"}}))
+        self.ledger.note(await self.ask("PATCH", path, {"task": "changed"}))
 
     async def leave(self) -> None:
         knowledge_id = (await self.save())["id"]
@@ -79,11 +79,11 @@ class Writer:
         assert response.status_code == 200, response.text
         self.ledger.deleted.add(knowledge_id)
 
-    async def asked(self, method: str, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 -- any JSON value
+    async def ask(self, method: str, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 -- any JSON value
         key = self.unique()
         self.ledger.requests += 1
         self.ledger.unanswered[key] = (method, path, body)
-        answer = await sent(self.client, key, method, path, body)
+        answer = await send(self.client, key, method, path, body)
         del self.ledger.unanswered[key]
         return answer
 
@@ -91,36 +91,36 @@ class Writer:
         return f"{self.rng.getrandbits(64):016x}"
 
 
-async def sent(client: httpx.AsyncClient, key: str, method: str, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 -- any JSON value
+async def send(client: httpx.AsyncClient, key: str, method: str, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 -- any JSON value
     response = await client.request(method, path, json=body, headers={"Idempotency-Key": key})
     assert response.is_success, response.text
     return response.json()
 
 
 @contextmanager
-def killed_at_last(data: Path) -> Iterator[Server]:
+def run_until_killed(data: Path) -> Iterator[Server]:
     """Run a server that never ends well, whatever the test makes of it."""
-    server = started(data)
+    server = start_server(data)
     try:
         yield server
     finally:
         server.kill()
 
 
-async def killed_at(server: Server, ledger: Ledger, rng: random.Random) -> None:
+async def kill_under_writers(server: Server, ledger: Ledger, rng: random.Random) -> None:
     """Let many write, and kill the server in the middle of it."""
     async with client_of(server) as client:
-        writers = [Writer(client, ledger, random.Random(rng.random())) for _ in range(WRITERS)]
+        writers = [KilledWriter(client, ledger, random.Random(rng.random())) for _ in range(WRITERS)]
         tasks = [asyncio.create_task(writer.write_for_ever()) for writer in writers]
         await asyncio.sleep(rng.uniform(0.02, LONGEST_RUN_S))
         server.kill()
         await asyncio.gather(*tasks)
 
 
-async def looked_at(server: Server, ledger: Ledger) -> None:
+async def check_ledger(server: Server, ledger: Ledger) -> None:
     """Compare what the server knows now with what it answered before; then ask again what it never answered."""
     async with client_of(server) as client:
-        rows = await exported(client)
+        rows = await export(client)
         for knowledge_id, version in ledger.versions.items():
             row = rows.get(knowledge_id)
             if knowledge_id in ledger.deleted:
@@ -132,16 +132,16 @@ async def looked_at(server: Server, ledger: Ledger) -> None:
         assert set(together.values()) <= {TOGETHER}, "a batch is half there"
 
         for key, (method, path, body) in ledger.unanswered.items():
-            await sent(client, key, method, path, body)
+            await send(client, key, method, path, body)
         ledger.unanswered.clear()
-        contents = Counter(row["content"] for row in (await exported(client)).values())
+        contents = Counter(row["content"] for row in (await export(client)).values())
         assert set(contents.values()) <= {1}, "a retry was written twice"
         after = f"after {time.monotonic_ns()}"
-        ledger.note(await sent(client, after, "POST", "/api/knowledge", {"content": after}))
-        ledger.versions |= {row["id"]: row["version"] for row in (await exported(client)).values()}
+        ledger.note(await send(client, after, "POST", "/api/knowledge", {"content": after}))
+        ledger.versions |= {row["id"]: row["version"] for row in (await export(client)).values()}
 
 
-async def exported(client: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
+async def export(client: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
     text = (await client.get("/api/knowledge/export")).text
     return {row["id"]: row for row in map(json.loads, text.splitlines())}
 
@@ -163,21 +163,21 @@ async def test_a_killed_server_loses_no_acknowledged_write(tmp_path: Path, point
     rng, ledger = random.Random(seed), Ledger()
 
     for _ in range(points):
-        with killed_at_last(tmp_path / "data") as server:
-            await looked_at(server, ledger)
-            await killed_at(server, ledger, rng)
+        with run_until_killed(tmp_path / "data") as server:
+            await check_ledger(server, ledger)
+            await kill_under_writers(server, ledger, rng)
 
-    with serving(tmp_path / "data") as server:
-        await looked_at(server, ledger)
+    with run_server(tmp_path / "data") as server:
+        await check_ledger(server, ledger)
     assert ledger.requests > points * WRITERS
 
 
 async def test_records_saved_before_a_kill_are_found_after_the_restart(tmp_path: Path) -> None:
-    with killed_at_last(tmp_path / "data") as first:
+    with run_until_killed(tmp_path / "data") as first:
         async with client_of(first) as client:
             saved = (await client.post("/api/knowledge", json={"task": "登录", "content": "绕过反爬检测"})).json()
 
-    with serving(tmp_path / "data") as second:
+    with run_server(tmp_path / "data") as second:
         async with client_of(second) as client:
             read = (await client.get(f"/api/knowledge/{saved['id']}")).json()
             found = (await client.get("/api/knowledge/search", params={"q": "反爬"})).json()

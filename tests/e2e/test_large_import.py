@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.command_line import Cli, serving
+from tests.e2e.command_line import Cli, run_server_command
 
 RECORDS = 25_000
 WAIT_S = 120
@@ -22,7 +22,7 @@ def test_25000_records_are_exported_imported_again_and_undone_as_one(tmp_path: P
     assert cli.json("import", "-", stdin=lines.encode())["imported"] == RECORDS
     exported = cli("export").out.encode()
 
-    with serving(other.data) as url:
+    with run_server_command(other.data) as url:
         done = other.json("import", "-", stdin=exported)
         assert (done["imported"], len(done["operation_ids"])) == (RECORDS, RECORDS // 1_000)
         assert httpx.get(f"{url}/api/knowledge/k-{RECORDS - 1}").json()["content"].endswith(f"{RECORDS - 1}.")

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server_process import Server, serving
+from tests.e2e.server_process import Server, run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ def client_of(server: Server) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=server.url, timeout=60, verify=False)  # noqa: S501 -- it is plain HTTP
 
 
-async def saved(client: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
+async def save(client: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = (await client.post("/api/knowledge", json=body)).raise_for_status().json()
     return answer
 
@@ -47,9 +47,9 @@ async def count_up(server: Server, record: dict[str, Any], times: int) -> int:
 
 @pytest.mark.parametrize(("count", "times"), NUMBERS)
 async def test_no_conditional_change_of_one_record_is_lost(tmp_path: Path, count: int, times: int) -> None:
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         async with client_of(server) as client:
-            record = await saved(client, {"content": "counted", "tags": {"count": "0"}})
+            record = await save(client, {"content": "counted", "tags": {"count": "0"}})
 
             won = await asyncio.gather(*(count_up(server, record, times) for _ in range(count)))
 
@@ -71,9 +71,9 @@ async def vote(server: Server, path: str, times: int) -> None:
 
 @pytest.mark.parametrize(("count", "times"), NUMBERS)
 async def test_no_concurrent_vote_is_lost_or_refused(tmp_path: Path, count: int, times: int) -> None:
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         async with client_of(server) as client:
-            path = f"/api/knowledge/{(await saved(client, {'content': 'voted on'}))['id']}"
+            path = f"/api/knowledge/{(await save(client, {'content': 'voted on'}))['id']}"
 
             await asyncio.gather(*(vote(server, path, times) for _ in range(count)))
 

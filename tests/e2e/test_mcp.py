@@ -13,7 +13,7 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.server_process import environment, serving
+from tests.e2e.server_process import environment, run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ async def stdio_session(data: Path, *options: str) -> AsyncIterator[ClientSessio
 
 
 async def test_a_lesson_saved_over_http_is_recalled_over_stdio(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+    with run_server(tmp_path) as server:
         async with http_session(f"{server.url}/mcp?user=li") as first:
             saved = await first.call_tool("save", {"content": "Set http.proxy.", "task": "git push behind a proxy"})
         async with stdio_session(tmp_path, "--user-id", "li") as second:
@@ -54,7 +54,7 @@ async def test_a_lesson_saved_over_http_is_recalled_over_stdio(tmp_path: Path) -
 
 
 async def test_the_newest_protocol_needs_no_handshake(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+    with run_server(tmp_path) as server:
         async with Client(f"{server.url}/mcp") as client:
             tools = await client.list_tools()
             answer = await client.call_tool("recall", {"query": "anything"})

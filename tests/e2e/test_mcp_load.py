@@ -16,7 +16,7 @@ import httpx
 import pytest
 from mcp.client.client import Client
 
-from tests.e2e.server_process import ROOT, Server, Stopwatch, environment, serving
+from tests.e2e.server_process import ROOT, Server, Stopwatch, environment, run_server
 from tests.e2e.test_mcp import http_session, stdio_session
 
 pytestmark = pytest.mark.anyio
@@ -35,9 +35,9 @@ Ask = Callable[[str], Awaitable[Any]]
 
 
 @asynccontextmanager
-async def filled(folder: Path) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
+async def fill(folder: Path) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     """Run a server with the records of the example, when its indexes have them."""
-    with serving(folder) as server:
+    with run_server(folder) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
             lines = (ROOT / "examples/knowledge.jsonl").read_bytes()
             headers = {"content-type": "application/x-ndjson"}
@@ -71,7 +71,7 @@ async def measure(server: Server, asks: dict[str, Ask], rounds: int) -> dict[str
 @pytest.mark.parametrize(("rounds", "most"), ROUNDS)
 async def test_a_recall_over_mcp_costs_at_most_twice_the_route(tmp_path: Path, rounds: int, most: float) -> None:
     async with (
-        filled(tmp_path) as (server, http),
+        fill(tmp_path) as (server, http),
         http_session(f"{server.url}/mcp") as old,
         Client(f"{server.url}/mcp") as new,
     ):
@@ -105,7 +105,7 @@ async def test_many_calls_leave_memory_flat(tmp_path: Path, calls: int) -> None:
             {"name": "no_such_tool"},
         )
     ]
-    async with filled(tmp_path) as (server, http):
+    async with fill(tmp_path) as (server, http):
 
         async def call(times: int) -> None:
             for body in itertools.islice(itertools.cycle(bodies), times):
@@ -125,7 +125,7 @@ async def test_many_calls_leave_memory_flat(tmp_path: Path, calls: int) -> None:
 
 async def test_fifty_clients_at_once_lose_nothing(tmp_path: Path) -> None:
     clients, lessons = 50, 4
-    with serving(tmp_path) as server:
+    with run_server(tmp_path) as server:
         async with AsyncExitStack() as stack:
             # Two have the directory open in processes of their own.
             sessions = [await stack.enter_async_context(stdio_session(tmp_path, "--user-id", "li")) for _ in range(2)]

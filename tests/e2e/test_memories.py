@@ -10,7 +10,7 @@ import pytest
 from agent_tools.client import aclose_client
 from agent_tools.memory import commit_session, read_memory, search_memory
 from tests.e2e.command_line import Cli
-from tests.e2e.server_process import ROOT, serving, started
+from tests.e2e.server_process import ROOT, run_server, start_server
 
 TRANSCRIPT = ROOT / "examples/transcripts/website-login.zh.json"
 SESSION = "ctx://default/users/chen/sessions/2026-03-11-网站登录"
@@ -22,7 +22,7 @@ ASKED = "登录怎么避免验证码"
 async def test_an_agent_commits_its_session_and_finds_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = json.loads(TRANSCRIPT.read_text(encoding="utf-8"))
     monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         monkeypatch.setenv("KNOWHUB_API_URL", server.url)
 
         kept = await commit_session(sent["session_id"], sent["messages"], used_tools=sent["used_tools"], **CHEN)
@@ -41,7 +41,7 @@ async def test_an_agent_commits_its_session_and_finds_it_again(tmp_path: Path, m
 
 def test_memories_acknowledged_before_a_kill_are_complete(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    server = started(data)
+    server = start_server(data)
     body = json.loads(TRANSCRIPT.read_text(encoding="utf-8")) | CHEN
     try:
         told = httpx.post(f"{server.url}/api/context/sessions/commit", json=body, trust_env=False, timeout=60)
@@ -49,7 +49,7 @@ def test_memories_acknowledged_before_a_kill_are_complete(tmp_path: Path) -> Non
         server.kill()
     assert told.status_code == 201, told.text
 
-    with serving(data) as second:
+    with run_server(data) as second:
         client = httpx.Client(base_url=second.url, trust_env=False, timeout=60)
         nodes = [
             client.get("/api/context/nodes", params={"uri": result["uri"], **CHEN})
@@ -67,7 +67,7 @@ def test_the_command_and_a_server_see_each_others_memories(tmp_path: Path) -> No
     words = ("--user-id", "chen", "--agent-id", "crawler")
 
     committed = cli.json("context", "commit", str(TRANSCRIPT), *words)
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         over_http = httpx.get(
             f"{server.url}/api/context/nodes", params={"uri": SESSION, **CHEN}, trust_env=False, timeout=60
         )

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.command_line import Cli
 from tests.e2e.fake_models import FakeModels, running_models
 from tests.e2e.npm_packages import install_packages
-from tests.e2e.server_process import started
+from tests.e2e.server_process import start_server
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -83,7 +83,7 @@ def test_the_next_session_sees_statements_of_the_first(
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    server = started(tmp_path / "data", HOME=str(home))
+    server = start_server(tmp_path / "data", HOME=str(home))
     try:
         connected = Cli(tmp_path / "data")("connect", host, "--user", "li", "--url", server.url, HOME=str(home))
         assert connected.code == 0

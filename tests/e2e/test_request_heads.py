@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.server_process import Server, serving
+from tests.e2e.server_process import Server, run_server
 from tests.e2e.wire import Wire
 
 KIB = 1024
@@ -20,7 +20,7 @@ RECORD = b'24\r\n{"content":"in parts","dedup":false}\r\n'
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("heads"), KNOWHUB_REQUEST_TIMEOUT_S="1") as running:
+    with run_server(tmp_path_factory.mktemp("heads"), KNOWHUB_REQUEST_TIMEOUT_S="1") as running:
         yield running
 
 
@@ -125,7 +125,7 @@ def test_pipelined_requests_are_answered_in_order_up_to_a_limit(server: Server) 
 
 def test_the_limits_are_settings(server: Server, tmp_path: Path) -> None:
     limits = {"KNOWHUB_MAX_HEADER_BYTES": str(8 * KIB), "KNOWHUB_MAX_HEADER_FIELDS": "200"}
-    with serving(tmp_path / "data", **limits) as other:
+    with run_server(tmp_path / "data", **limits) as other:
         assert ask(other, head_of(8 * KIB))[0] == 200
         assert ask(other, head_of(8 * KIB + 1)) == TOO_LARGE
         assert ask(other, GET + b"A: b\r\n" * 199 + b"\r\n")[0] == 200

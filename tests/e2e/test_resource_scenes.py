@@ -10,7 +10,7 @@ from agent_tools.knowledge import KnowledgeType, knowledge_save, knowledge_searc
 from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_list, resource_save
 from agent_tools.results import ToolResult
-from tests.e2e.server_process import serving
+from tests.e2e.server_process import run_server
 from tests.sealing import find_texts_in_files
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
@@ -28,11 +28,11 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server_url(data: Path) -> Iterator[str]:
-    with serving(data) as server:
+    with run_server(data) as server:
         yield server.url
 
 
-async def learned(task: str, content: str, types: list[KnowledgeType], resource_ids: list[str]) -> ToolResult:
+async def save_and_find(task: str, content: str, types: list[KnowledgeType], resource_ids: list[str]) -> ToolResult:
     """Save the lesson and find it again, as the agent that needs it does."""
     saved = await knowledge_save(task, content, types, resource_ids=resource_ids)
     assert saved.error is None
@@ -45,7 +45,7 @@ async def learned(task: str, content: str, types: list[KnowledgeType], resource_
 async def test_scene_1_a_tool_of_many_lines_is_kept_as_code(data: Path) -> None:
     saved = await resource_save(CODE_ID, "Selenium 绕过检测登录代码", CODE, None, "code", {"language": "python"})
 
-    found = await learned(
+    found = await save_and_find(
         "使用 Selenium 登录某网站并绕过反爬检测",
         "使用 undetected_chromedriver 可以绕过大部分检测。关键点:1) 设置合适的 user-agent 2) 随机延迟",
         ["tool", "strategy"],
@@ -69,7 +69,7 @@ async def test_scene_2_an_account_is_sealed_and_revealed_on_request(data: Path) 
         content_type="credential",
         metadata={"acquired_at": "2026-03-06T10:00:00Z"},
     )
-    found = await learned(
+    found = await save_and_find(
         "登录某网站进行数据采集",
         "使用测试账号登录,注意:1) 每天限额 100 次 2) 需要在工作时间访问 3) 登录后 session 有效期 2 小时",
         ["tool", "usecase"],
@@ -97,7 +97,7 @@ async def test_scene_3_a_cookie_says_when_it_has_expired(data: Path) -> None:
         content_type="cookie",
         metadata={"acquired_at": "2026-03-06T10:00:00Z", "expires_at": "2026-03-07T10:00:00Z"},
     )
-    await learned(
+    await save_and_find(
         "使用已登录的 Cookie 访问某网站 API",
         "Cookie 获取方法:手动登录后从浏览器导出。使用时直接设置到请求头。注意检查过期时间。",
         ["tool"],
@@ -127,7 +127,9 @@ async def test_scene_4_one_lesson_refers_to_code_and_credential() -> None:
     await resource_save(CODE_ID, "Selenium 绕过检测登录代码", CODE, None, "code")
     await resource_save(CREDENTIAL_ID, "某网站测试账号", "", ACCOUNT, "credential")
 
-    await learned("用代码和测试账号登录某网站", "先运行登录代码,再填入测试账号。", ["tool"], [CODE_ID, CREDENTIAL_ID])
+    await save_and_find(
+        "用代码和测试账号登录某网站", "先运行登录代码,再填入测试账号。", ["tool"], [CODE_ID, CREDENTIAL_ID]
+    )
 
     lost = await knowledge_save("用别的账号登录", "账号还没有保存。", ["tool"], resource_ids=["credentials/none"])
     by_name = await call_tool("resource_get", {"resource_id": "credentials/none"})

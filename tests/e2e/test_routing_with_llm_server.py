@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.e2e.scripted_llm import ScriptedLLM, Step
-from tests.e2e.server_process import WAIT_S, Server, serving
+from tests.e2e.server_process import WAIT_S, Server, run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ def server(llm: ScriptedLLM, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "KNOWHUB_LLM_BREAKER_FAILURES": "0",
         "KNOWHUB_LLM_BUDGET_S": str(BUDGET_S),
     }
-    with serving(tmp_path_factory.mktemp("routing") / "data", **variables) as running:
+    with run_server(tmp_path_factory.mktemp("routing") / "data", **variables) as running:
         with httpx.Client(base_url=running.url, timeout=WAIT_S, trust_env=False) as http:
             for task in TASKS:
                 body = {"task": task, "content": f"never told: {task}", "types": ["tool", "plan"]}

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server_process import ROOT, serving
+from tests.e2e.server_process import ROOT, run_server
 
 # Not among them: what it thinks of resources that are deleted (a job that has ended can still be read), and of
 # valid data that is refused (a body in which task and content are both blank fits its schema).
@@ -33,13 +33,13 @@ WITH_KEYS = {
 }
 
 
-def explored(
+def run_schemathesis(
     folder: Path, seed: int, *amount: str, role: str | None = None, phases: Sequence[str] = PHASES
 ) -> dict[str, Any]:
     """Run schemathesis for so many examples or so long, with a key of a role where one is named."""
     report = folder / "report.json"
     variables = {"SCHEMATHESIS_HOOKS": "tests.e2e.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
-    with serving(folder / "data", **(WITH_KEYS if role else {})) as server:
+    with run_server(folder / "data", **(WITH_KEYS if role else {})) as server:
         command = [
             str(Path(sys.executable).with_name("schemathesis")),
             "run",
@@ -83,7 +83,7 @@ def assert_sound(told: dict[str, Any], phases: Sequence[str] = PHASES) -> None:
 
 
 def test_two_thousand_generated_requests_find_no_failure(tmp_path: Path) -> None:
-    told = explored(tmp_path, 1, "--max-examples=12")
+    told = run_schemathesis(tmp_path, 1, "--max-examples=12")
 
     assert_sound(told)
     assert told["test_cases"]["generated"] >= 2000
@@ -94,7 +94,7 @@ def test_a_thousand_generated_requests_with_a_key_find_no_failure(tmp_path: Path
     # The borders of each schema are the same for every caller; the first test meets them.
     phases = [name for name in PHASES if name != "coverage"]
 
-    told = explored(tmp_path, 1, "--max-examples=16", role=role, phases=phases)
+    told = run_schemathesis(tmp_path, 1, "--max-examples=16", role=role, phases=phases)
 
     assert_sound(told, phases)
     assert told["test_cases"]["generated"] >= 1000
@@ -108,7 +108,7 @@ def test_fifty_thousand_generated_requests_find_no_failure(tmp_path: Path, roles
     for seed in range(100, 130):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        told = explored(folder, seed, "--max-examples=50", "--max-time=120", role=roles[seed % len(roles)])
+        told = run_schemathesis(folder, seed, "--max-examples=50", "--max-time=120", role=roles[seed % len(roles)])
         assert_sound(told)
         cases += told["test_cases"]["generated"]
         if cases >= 50_000:

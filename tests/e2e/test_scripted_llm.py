@@ -60,13 +60,13 @@ def chat(llm: ScriptedLLM, http: httpx.AsyncClient) -> Chat:
     return build
 
 
-async def failure_of(model: ChatClient, timeout_s: float = ENOUGH_S) -> ChatFailed:
+async def get_failure(model: ChatClient, timeout_s: float = ENOUGH_S) -> ChatFailed:
     with pytest.raises(ChatFailed) as caught:
         await model.chat(QUESTION, timeout_s)
     return caught.value
 
 
-async def asked_since(llm: ScriptedLLM, before: int) -> list[dict[str, Any]]:
+async def list_requests_since(llm: ScriptedLLM, before: int) -> list[dict[str, Any]]:
     return (await llm.requests())[before:]
 
 
@@ -98,11 +98,11 @@ async def test_a_gigabyte_is_cut_off_and_the_connection_with_it(llm: ScriptedLLM
     before = len(await llm.requests())
     await llm.script({"huge": A_GIGABYTE})
 
-    failed = await failure_of(chat())
+    failed = await get_failure(chat())
 
     assert failed.reason is FailureReason.FAILURE
     assert "over 1048576 bytes" in failed.detail
-    assert await broken_off(llm, before)
+    assert await wait_until_broken_off(llm, before)
 
 
 @pytest.mark.parametrize("step", [{"late": 30}, {"slow_drip": 0.1}])
@@ -112,10 +112,10 @@ async def test_a_late_answer_is_a_timeout_and_its_connection_is_closed(
     before = len(await llm.requests())
     await llm.script(step)
 
-    failed = await failure_of(chat(), 0.3)
+    failed = await get_failure(chat(), 0.3)
 
     assert failed.reason is FailureReason.TIMEOUT
-    assert await broken_off(llm, before)
+    assert await wait_until_broken_off(llm, before)
 
 
 async def test_cancelling_the_call_closes_the_connection(llm: ScriptedLLM, chat: Chat) -> None:
@@ -123,20 +123,20 @@ async def test_cancelling_the_call_closes_the_connection(llm: ScriptedLLM, chat:
     await llm.script({"late": 30})
     asking = asyncio.create_task(chat().chat(QUESTION, ENOUGH_S))
     async with asyncio.timeout(WAIT_S):
-        while not await asked_since(llm, before):  # noqa: ASYNC110 -- another process's state
+        while not await list_requests_since(llm, before):  # noqa: ASYNC110 -- another process's state
             await asyncio.sleep(0.02)
 
     asking.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert await broken_off(llm, before)
+    assert await wait_until_broken_off(llm, before)
 
 
 async def test_a_name_that_was_not_offered_fails_by_that_name(llm: ScriptedLLM, chat: Chat) -> None:
     await llm.script({"match": "Rust"})
 
-    failed = await failure_of(chat())
+    failed = await get_failure(chat())
 
     assert "'Rust' is not among the candidates" in failed.detail
 
@@ -152,9 +152,9 @@ async def test_a_script_can_be_read_from_a_file(tmp_path: Path) -> None:
     assert answer["choices"][0]["message"]["content"] == "from a file"
 
 
-async def broken_off(llm: ScriptedLLM, before: int) -> bool:
+async def wait_until_broken_off(llm: ScriptedLLM, before: int) -> bool:
     """Wait until the server has noticed that the one request since `before` was given up."""
     async with asyncio.timeout(WAIT_S):
-        while not (await asked_since(llm, before))[0]["broken_off"]:  # noqa: ASYNC110 -- another process's state
+        while not (await list_requests_since(llm, before))[0]["broken_off"]:  # noqa: ASYNC110 -- another process's state
             await asyncio.sleep(0.02)
     return True

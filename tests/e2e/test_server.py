@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.e2e.server_process import COMMAND, WAIT_S, environment, serving
+from tests.e2e.server_process import COMMAND, WAIT_S, environment, run_server
 
 MIB = 1024 * 1024
 TMPFS_BYTES = 2 * MIB
@@ -22,7 +22,7 @@ TMPFS_BYTES = 2 * MIB
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("server") / "data") as server:
+    with run_server(tmp_path_factory.mktemp("server") / "data") as server:
         yield server.url
 
 
@@ -142,7 +142,7 @@ def test_an_id_with_a_slash_is_reached_over_a_socket(url: str) -> None:
 
 
 def test_two_servers_lose_no_vote_and_let_one_of_two_changes_win(tmp_path: Path) -> None:
-    with serving(tmp_path / "data") as first, serving(tmp_path / "data") as two:
+    with run_server(tmp_path / "data") as first, run_server(tmp_path / "data") as two:
         record = httpx.post(f"{first.url}/api/knowledge", json={"content": "voted on"}).json()
         path = f"/api/knowledge/{record['id']}"
         for _ in range(10):
@@ -171,7 +171,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_refuses_writes_until_there_is_room(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
-    with serving(small_disk / "data", KNOWHUB_INDEX_INTERVAL_S="3600") as server, httpx.Client() as client:
+    with run_server(small_disk / "data", KNOWHUB_INDEX_INTERVAL_S="3600") as server, httpx.Client() as client:
         api = f"{server.url}/api/knowledge"
         kept = client.post(api, json={"content": "登录 before the disk was full"}).json()
         fill(ballast)
@@ -188,7 +188,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room(small_disk: Path) -> Non
         assert (read.status_code, found.json()["count"]) == (200, 1)
         assert resumed.status_code == 201
         server.kill()
-    with serving(small_disk / "data") as server:
+    with run_server(small_disk / "data") as server:
         listed = httpx.get(f"{server.url}/api/knowledge").json()["results"]
         assert [record["content"] for record in listed] == ["after there was room", "登录 before the disk was full"]
 

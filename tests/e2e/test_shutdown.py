@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.e2e.server_process import WAIT_S, Server, started
+from tests.e2e.server_process import WAIT_S, Server, start_server
 
 TIMEOUT_S = 4
 
 
 @contextmanager
-def stuck(data: Path, *words: str) -> Iterator[Server]:
+def start_stuck_server(data: Path, *words: str) -> Iterator[Server]:
     command = (sys.executable, "-m", "tests.e2e.stuck_server", *words)
-    server = started(data, command, KNOWHUB_PORT="0", KNOWHUB_SHUTDOWN_TIMEOUT_S=str(TIMEOUT_S))
+    server = start_server(data, command, KNOWHUB_PORT="0", KNOWHUB_SHUTDOWN_TIMEOUT_S=str(TIMEOUT_S))
     try:
         yield server
     finally:
@@ -38,7 +38,7 @@ def is_answering(server: Server) -> bool:
 def test_a_stuck_server_ends_within_its_time_and_says_where_it_is_stuck(
     tmp_path: Path, words: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with stuck(tmp_path / "data", *words) as server:
+    with start_stuck_server(tmp_path / "data", *words) as server:
         assert is_answering(server)
         if "loop" in words:
             server.process.send_signal(signal.SIGUSR1)
@@ -60,7 +60,7 @@ def test_a_stuck_server_ends_within_its_time_and_says_where_it_is_stuck(
 
 
 def test_a_server_blocked_in_c_code_is_killed_in_time(tmp_path: Path) -> None:
-    with stuck(tmp_path / "data", "interpreter") as server:
+    with start_stuck_server(tmp_path / "data", "interpreter") as server:
         assert is_answering(server)
         server.process.send_signal(signal.SIGUSR1)
         time.sleep(0.5)
@@ -76,7 +76,7 @@ def test_a_server_blocked_in_c_code_is_killed_in_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT], ids=lambda sign: sign.name)
 def test_a_server_ends_well_at_the_first_signal_and_lets_a_request_finish(tmp_path: Path, sign: signal.Signals) -> None:
-    server = started(tmp_path / "data", KNOWHUB_SHUTDOWN_TIMEOUT_S="20")
+    server = start_server(tmp_path / "data", KNOWHUB_SHUTDOWN_TIMEOUT_S="20")
     place = urlsplit(server.url)
     body = b'{"content":"sent while the server ends"}'
     head = b"POST /api/knowledge HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -95,7 +95,7 @@ def test_a_server_ends_well_at_the_first_signal_and_lets_a_request_finish(tmp_pa
 
 
 def test_a_second_interrupt_waits_for_no_request(tmp_path: Path) -> None:
-    server = started(tmp_path / "data")
+    server = start_server(tmp_path / "data")
     place = urlsplit(server.url)
 
     with socket.create_connection((place.hostname, place.port), timeout=WAIT_S) as wire:

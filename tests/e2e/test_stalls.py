@@ -40,7 +40,7 @@ QUESTION = {"q": "deploy token 窗外 failed"}
 
 
 @dataclass(frozen=True)
-class Measured:
+class RouteTiming:
     """How long a route took, in seconds, and how long its longest stall was, in milliseconds."""
 
     seconds: float
@@ -50,7 +50,7 @@ class Measured:
 
 
 @contextmanager
-def watched_server(data: Path) -> Iterator[Server]:
+def run_watched_server(data: Path) -> Iterator[Server]:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.e2e.heartbeat_server"],
         stdout=subprocess.PIPE,
@@ -121,9 +121,9 @@ def requests_with(client: httpx.Client, text: str, name: str) -> dict[str, Calla
     }
 
 
-def measure(server: Server, text: str, name: str) -> dict[str, Measured]:
+def measure(server: Server, text: str, name: str) -> dict[str, RouteTiming]:
     """Send a text through every route, one after another."""
-    measured: dict[str, Measured] = {}
+    measured: dict[str, RouteTiming] = {}
     with httpx.Client(base_url=server.url, timeout=600, trust_env=False) as client:
         for route, send in requests_with(client, text, name).items():
             client.get("/_heartbeat")
@@ -132,17 +132,17 @@ def measure(server: Server, text: str, name: str) -> dict[str, Measured]:
             seconds = watch.read()
             assert answer.status_code < 300, (route, answer.text[:500])
             beat = client.get("/_heartbeat").json()
-            measured[route] = Measured(seconds, **beat)
+            measured[route] = RouteTiming(seconds, **beat)
     return measured
 
 
-def add_indexing(measured: dict[str, Measured]) -> dict[str, float]:
+def add_indexing(measured: dict[str, RouteTiming]) -> dict[str, float]:
     """Return the seconds of each route. Searches wait for the index up to two seconds: all of it is one work."""
     seconds = {route: found.seconds for route, found in measured.items()}
     return seconds | {"index": sum(seconds.pop(route) for route in ("search", "recall", "index", "index tree"))}
 
 
-def stalls(measured: dict[str, Measured], limit_ms: float) -> list[str]:
+def list_stalls(measured: dict[str, RouteTiming], limit_ms: float) -> list[str]:
     return [
         f"{route}: {found.stall_ms:.0f} ms, {found.loop_ms:.0f} of them in the loop\n{found.stack}"
         for route, found in measured.items()
@@ -152,11 +152,11 @@ def stalls(measured: dict[str, Measured], limit_ms: float) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_half_a_mebibyte_of_text_does_not_stall_the_server(tmp_path: Path) -> None:
-    with watched_server(tmp_path) as server:
+    with run_watched_server(tmp_path) as server:
         found = [
             f"{kind}: {stall}"
             for kind in ("quotes", "logs", "novel")
-            for stall in stalls(measure(server, TEXTS[kind](MIB // 2), kind), STALL_AMONG_OTHERS_MS)
+            for stall in list_stalls(measure(server, TEXTS[kind](MIB // 2), kind), STALL_AMONG_OTHERS_MS)
         ]
 
     assert not found, "\n".join(found)
@@ -166,15 +166,15 @@ def test_half_a_mebibyte_of_text_does_not_stall_the_server(tmp_path: Path) -> No
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", [*HOSTILE, *HONEST])
 def test_sixteen_mebibytes_do_not_stall_the_server_and_take_linear_time(tmp_path: Path, kind: str) -> None:
-    rounds: dict[int, dict[str, Measured]] = {}
+    rounds: dict[int, dict[str, RouteTiming]] = {}
     for mebibytes in (4, 8, 16):
-        with watched_server(tmp_path / str(mebibytes)) as server:
+        with run_watched_server(tmp_path / str(mebibytes)) as server:
             rounds[mebibytes] = measure(server, TEXTS[kind](mebibytes * MIB), kind)
     for route in rounds[4]:
         figures = [f"{rounds[size][route].seconds:7.2f} s {rounds[size][route].stall_ms:5.0f} ms" for size in rounds]
         sys.stdout.write(f"{kind:13} {route:9} {' | '.join(figures)}\n")
 
-    found = [stall for measured in rounds.values() for stall in stalls(measured, STALL_MS)]
+    found = [stall for measured in rounds.values() for stall in list_stalls(measured, STALL_MS)]
     assert not found, "\n".join(found)
     for less, more in ((4, 8), (8, 16)):
         before, after = add_indexing(rounds[less]), add_indexing(rounds[more])
@@ -199,11 +199,11 @@ def make_concepts(count: int) -> bytes:
     return "".join([*parts, "</rdf:RDF>"]).encode()
 
 
-def measure_tree(data: Path, concepts: int) -> dict[str, Measured]:
+def measure_tree(data: Path, concepts: int) -> dict[str, RouteTiming]:
     """Import a tree, import it again, and export it."""
     document, path = make_concepts(concepts), "/api/keywords/import"
-    found: dict[str, Measured] = {}
-    with watched_server(data) as server, httpx.Client(base_url=server.url, timeout=600, trust_env=False) as client:
+    found: dict[str, RouteTiming] = {}
+    with run_watched_server(data) as server, httpx.Client(base_url=server.url, timeout=600, trust_env=False) as client:
         steps: dict[str, Callable[[], httpx.Response]] = {
             "import": lambda: client.post(path, content=document, headers=SKOS),
             "again": lambda: client.post(path, content=document, headers=SKOS),
@@ -218,13 +218,13 @@ def measure_tree(data: Path, concepts: int) -> dict[str, Measured]:
             answer = send()
             seconds = watch.read()
             assert answer.status_code == 200, (step, answer.text[:500])
-            found[step] = Measured(seconds, **client.get("/_heartbeat").json())
+            found[step] = RouteTiming(seconds, **client.get("/_heartbeat").json())
         assert answer.text.count("\n") == concepts + 1
     return found
 
 
 def test_a_tree_of_20000_concepts_stalls_nobody(tmp_path: Path) -> None:
-    found = stalls(measure_tree(tmp_path, 20_000), STALL_AMONG_OTHERS_MS)
+    found = list_stalls(measure_tree(tmp_path, 20_000), STALL_AMONG_OTHERS_MS)
 
     assert not found, "\n".join(found)
 
@@ -236,5 +236,5 @@ def test_a_tree_of_100000_concepts_stalls_nobody(tmp_path: Path) -> None:
     for step, figures in measured.items():
         sys.stdout.write(f"{step:15} {figures.seconds:7.2f} s {figures.stall_ms:5.0f} ms\n")
 
-    found = stalls(measured, STALL_MS)
+    found = list_stalls(measured, STALL_MS)
     assert not found, "\n".join(found)

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server_process import ROOT, environment, serving
+from tests.e2e.server_process import ROOT, environment, run_server
 
 PAGE = ROOT / "docs/how-to/set-up-a-team.md"
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -62,7 +62,7 @@ class Follower:
         *making, serve = self.commands("Make four keys and start")
         assert (len(making), serve) == (4, "knowhub serve")
         for command in making:
-            name, text = assigned(command)
+            name, text = get_assigned_name(command)
             self.variables[name] = self.run(text.removeprefix("$(").removesuffix(")")).stdout.strip()
 
     def send(self, section: str) -> list[httpx.Response]:
@@ -70,7 +70,7 @@ class Follower:
         answers = []
         for command in self.commands(section):
             if ASSIGNED.match(command):
-                name, text = assigned(command)
+                name, text = get_assigned_name(command)
                 self.variables.setdefault(name, text)
             else:
                 answers.append(self.request(command))
@@ -93,7 +93,7 @@ class Follower:
         )
 
 
-def assigned(command: str) -> tuple[str, str]:
+def get_assigned_name(command: str) -> tuple[str, str]:
     found = ASSIGNED.match(command)
     assert found is not None, command
     return found[1], found[2].strip("'")
@@ -130,11 +130,11 @@ def results(answer: httpx.Response) -> list[dict[str, Any]]:
 
 
 def test_a_team_of_two_people_and_two_agents_works_as_the_page_says(follower: Follower) -> None:
-    exported = dict(map(assigned, follower.commands("Choose the two secrets")))
+    exported = dict(map(get_assigned_name, follower.commands("Choose the two secrets")))
     assert exported.keys() == {*VARIABLES, "KNOWHUB_DATA_DIR"}
     follower.make_keys()
 
-    with serving(follower.data, **VARIABLES) as server:
+    with run_server(follower.data, **VARIABLES) as server:
         follower.variables["HUB"] = server.url
         assert httpx.get(f"{server.url}/api/knowledge", trust_env=False).status_code == 401
         check_sharing(follower)

@@ -9,7 +9,7 @@ import pytest
 from agent_tools.client import aclose_client
 from agent_tools.keywords import keyword_create
 from agent_tools.knowledge import knowledge_list, knowledge_save, knowledge_search
-from tests.e2e.server_process import serving
+from tests.e2e.server_process import run_server
 from tests.keys import ROOT_KEY
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
@@ -20,7 +20,7 @@ ROOT = {"X-API-Key": ROOT_KEY}
 @pytest.fixture(scope="module")
 def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("keyed")
-    with serving(folder / "data", KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY=ROOT_KEY) as server:
+    with run_server(folder / "data", KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY=ROOT_KEY) as server:
         yield server.url
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server_process import Server, serving
+from tests.e2e.server_process import Server, run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ def client_of(server: Server) -> httpx.AsyncClient:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class CrossReadingWriter:
     """Writes to one server, and reads each write at the other, at once."""
 
     here: httpx.AsyncClient
@@ -35,20 +35,20 @@ class Writer:
         for _ in range(times):
             words = " ".join(self.rng.choices(WORDS, k=3))
             unique = "".join(self.rng.choices("bcdfghjk", k=16))
-            record = await self.asked("POST", "/api/knowledge", {"content": f"{words} {unique}"})
+            record = await self.ask("POST", "/api/knowledge", {"content": f"{words} {unique}"})
             found = await self.there.get("/api/knowledge/search", params={"q": unique, "top_k": 1})
             assert [result["id"] for result in found.json()["results"]] == [record["id"]]
             path = f"/api/knowledge/{record['id']}"
-            changed = await self.asked("PATCH", path, {"task": words, "version": 1})
+            changed = await self.ask("PATCH", path, {"task": words, "version": 1})
             voted = (await self.there.put(path, json={"add_helpful_case": {}})).raise_for_status().json()
             assert (changed["version"], voted["version"]) == (2, 3)
             # What the other server answered is read here.
             assert (await self.here.get(path)).json()["eval"]["helpful"] == 2
             if self.rng.random() < 0.2:
-                await self.asked("DELETE", path, None)
+                await self.ask("DELETE", path, None)
                 assert (await self.there.get(path)).status_code == 404
 
-    async def asked(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    async def ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         """Change something here, and fail where the other server does not know of it by its next read."""
         answer: dict[str, Any] = (await self.here.request(method, path, json=body)).raise_for_status().json()
         if "version" in answer:
@@ -58,13 +58,13 @@ class Writer:
         return answer
 
 
-async def indexed(client: httpx.AsyncClient) -> None:
+async def wait_until_indexed(client: httpx.AsyncClient) -> None:
     """Wait until a server's index holds all: until then it weighs words by fewer records than the other's."""
     while (await client.get("/ready")).json()["index_lag"]:  # noqa: ASYNC110 -- another process cannot set an event
         await asyncio.sleep(0.05)
 
 
-async def told_by(client: httpx.AsyncClient) -> dict[str, Any]:
+async def read_everything(client: httpx.AsyncClient) -> dict[str, Any]:
     """Return all that a server answers about its records: an export, lists, searches, the history."""
     rows = [json.loads(line) for line in (await client.get("/api/knowledge/export")).text.splitlines()]
     listed = (await client.get("/api/knowledge", params={"limit": 100})).raise_for_status().json()
@@ -81,16 +81,19 @@ async def told_by(client: httpx.AsyncClient) -> dict[str, Any]:
 )
 async def test_two_servers_under_load_answer_the_same(tmp_path: Path, times: int) -> None:
     data, options = tmp_path / "data", {"KNOWHUB_SEGMENT_BYTES": SMALL_SEGMENTS}
-    with serving(data, **options) as left, serving(data, **options) as other:
+    with run_server(data, **options) as left, run_server(data, **options) as other:
         async with client_of(left) as first, client_of(other) as second:
             pairs = [(first, second), (second, first)] * (WRITERS // 2)
 
             await asyncio.gather(
-                *(Writer(here, there, random.Random(seed)).write(times) for seed, (here, there) in enumerate(pairs))
+                *(
+                    CrossReadingWriter(here, there, random.Random(seed)).write(times)
+                    for seed, (here, there) in enumerate(pairs)
+                )
             )
-            await asyncio.wait_for(asyncio.gather(indexed(first), indexed(second)), 60)
+            await asyncio.wait_for(asyncio.gather(wait_until_indexed(first), wait_until_indexed(second)), 60)
 
-            told = await told_by(first), await told_by(second)
+            told = await read_everything(first), await read_everything(second)
 
     assert told[0] == told[1]
     assert len(told[0]["rows"]) > WRITERS * times // 2

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.e2e.server_process import Server, serving
+from tests.e2e.server_process import Server, run_server
 from tests.e2e.wire import Wire
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("typed")) as first:
+    with run_server(tmp_path_factory.mktemp("typed")) as first:
         yield first
 
 
-def created(server: Server, name: str) -> None:
+def create_keyword(server: Server, name: str) -> None:
     made = httpx.post(f"{server.url}/api/keywords", json={"name": name}, trust_env=False)
     assert made.status_code == 201, made.text
 
 
 def test_a_chinese_query_is_read_as_it_was_typed_again_and_again_on_one_connection(server: Server) -> None:
-    created(server, "索引")
+    create_keyword(server, "索引")
 
     with Wire(server) as wire:
         answers = [

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.e2e.scripted_llm import running_llm
-from tests.e2e.server_process import WAIT_S, Server, serving
+from tests.e2e.server_process import WAIT_S, Server, run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -31,14 +31,14 @@ async def test_records_saved_without_the_embedder_are_embedded_later(
 ) -> None:
     variables = {"KNOWHUB_EMBEDDING_ATTEMPTS": "1", "KNOWHUB_EMBEDDING_SEARCH_BUDGET_S": "20"}
     items = [{"content": f"widget {number} 部件", "dedup": False} for number in range(RECORDS)]
-    with serving(tmp_path, **variables, KNOWHUB_EMBEDDING_BASE_URL=NOWHERE) as server, client_of(server) as http:
+    with run_server(tmp_path, **variables, KNOWHUB_EMBEDDING_BASE_URL=NOWHERE) as server, client_of(server) as http:
         http.post("/api/knowledge/batch", json={"items": items}).raise_for_status()
         down, lag = search(http, "widget 77"), http.get("/ready").json()["index_lag"]
         server.kill()
 
     async with running_llm() as embedder:
         back = variables | {"KNOWHUB_EMBEDDING_BASE_URL": embedder.url}
-        with serving(tmp_path, **back) as server, client_of(server) as http:
+        with run_server(tmp_path, **back) as server, client_of(server) as http:
             deadline = time.monotonic() + 2 * WAIT_S
             while http.get("/ready").json()["index_lag"] and time.monotonic() < deadline:
                 time.sleep(0.1)  # noqa: ASYNC251 -- the server is another process

@@ -11,7 +11,7 @@ import pytest
 from knowhub.sdk import KeywordTree, SearchStatus
 
 
-class Answering:
+class OneAnswerClient:
     """Gives one answer to every question."""
 
     def __init__(self, answer: Any = None) -> None:  # noqa: ANN401 -- anything is the point
@@ -21,7 +21,7 @@ class Answering:
         return self.answer
 
 
-class Nameless(Answering):
+class Nameless(OneAnswerClient):
     @property
     def model(self) -> str:
         raise RuntimeError("this client has no model yet")
@@ -32,7 +32,7 @@ class Unprintable:
         raise ValueError("not to be shown")
 
 
-class Odd(Answering):
+class Odd(OneAnswerClient):
     model = Unprintable()
 
 
@@ -45,12 +45,12 @@ class Lazy(dict[str, Any]):
         return super().get(key, default)
 
 
-class Broken(Answering):
+class BrokenClient(OneAnswerClient):
     def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- the name that a client needs
         raise SystemExit("the client gave up")
 
 
-class Meddling(Answering):
+class MeddlingClient(OneAnswerClient):
     """Empties what it is handed: it is the client's own."""
 
     def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- the name that a client needs
@@ -59,7 +59,7 @@ class Meddling(Answering):
         return self.answer
 
 
-class Asking(Answering):
+class AskingClient(OneAnswerClient):
     """Looks something up in the tree before it answers."""
 
     tree: KeywordTree
@@ -69,7 +69,7 @@ class Asking(Answering):
         return {"action": "match", "node_id": found.node and found.node.id}
 
 
-def opened(path: Path, client: object, **options: Any) -> KeywordTree:  # noqa: ANN401 -- any setting
+def open_tree(path: Path, client: object, **options: Any) -> KeywordTree:  # noqa: ANN401 -- any setting
     tree = KeywordTree(str(path), client, **options)
     tree.CreateKeyword("Python", llm_auto_place=False)
     return tree
@@ -79,9 +79,9 @@ MATCH = {"action": "match", "node_id": 1, "reason": "it is"}
 
 
 @pytest.mark.parametrize("options", [{}, {"result_cache": True, "log_agent_decisions": True}], ids=["bare", "kept"])
-@pytest.mark.parametrize("client", [Nameless(MATCH), Odd(MATCH), Meddling(MATCH), Answering(Lazy(MATCH))])
+@pytest.mark.parametrize("client", [Nameless(MATCH), Odd(MATCH), MeddlingClient(MATCH), OneAnswerClient(Lazy(MATCH))])
 def test_a_valid_answer_of_an_odd_client_counts(tmp_path: Path, client: object, options: dict[str, Any]) -> None:
-    with opened(tmp_path, client, **options) as tree:
+    with open_tree(tmp_path, client, **options) as tree:
         found = [tree.Search("the snake"), tree.Search("that snake")]
         placed = tree.CreateKeyword("asyncio")
 
@@ -90,9 +90,12 @@ def test_a_valid_answer_of_an_odd_client_counts(tmp_path: Path, client: object, 
         assert placed.parent_id == found[0].node.id
 
 
-@pytest.mark.parametrize("client", [Broken(), Answering(), Answering([MATCH]), Answering("match"), object(), Answering])
+@pytest.mark.parametrize(
+    "client",
+    [BrokenClient(), OneAnswerClient(), OneAnswerClient([MATCH]), OneAnswerClient("match"), object(), OneAnswerClient],
+)
 def test_an_invalid_answer_is_a_failure(tmp_path: Path, client: object) -> None:
-    with opened(tmp_path, client) as tree:
+    with open_tree(tmp_path, client) as tree:
         found = tree.Search("the snake")
         placed = tree.CreateKeyword("asyncio")
         info = tree.CreateInfo("Python is a snake", auto_link=True)
@@ -105,8 +108,8 @@ def test_an_invalid_answer_is_a_failure(tmp_path: Path, client: object) -> None:
 
 @pytest.fixture
 def reentrant(tmp_path: Path) -> Iterator[KeywordTree]:
-    client = Asking()
-    with opened(tmp_path, client) as tree:
+    client = AskingClient()
+    with open_tree(tmp_path, client) as tree:
         client.tree = tree
         yield tree
 

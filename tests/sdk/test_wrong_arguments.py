@@ -10,7 +10,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.sdk import KeywordTree
 
 
-def nested(depth: int) -> list[Any]:
+def nest_lists(depth: int) -> list[Any]:
     """Return lists within each other, more than a text can be made of."""
     outer: list[Any] = []
     for _ in range(depth):
@@ -29,7 +29,7 @@ def nested(depth: int) -> list[Any]:
     ],
     ids=["keyword", "info", "page", "link", "policy"],
 )
-@pytest.mark.parametrize("wrong", [7, "no such word", ["name"], nested(5_000), "x" * 1_000_000], ids=lambda _: "")
+@pytest.mark.parametrize("wrong", [7, "no such word", ["name"], nest_lists(5_000), "x" * 1_000_000], ids=lambda _: "")
 def test_a_wrong_argument_is_named_in_few_words(
     tmp_path: Path, call: Callable[[KeywordTree, str, str, object], object], field: str, wrong: object
 ) -> None:

@@ -13,7 +13,7 @@ from agent_tools.results import ToolFailure
 PATH = "/api/knowledge"
 
 
-def sent(route: respx.Route) -> dict[str, Any]:
+def read_body(route: respx.Route) -> dict[str, Any]:
     """Return the body of the last request."""
     body: dict[str, Any] = json.loads(route.calls.last.request.content)
     return body
@@ -24,7 +24,7 @@ def query_of(route: respx.Route) -> dict[str, str]:
     return dict(route.calls.last.request.url.params.multi_items())
 
 
-async def failure_of(call: Awaitable[object] | None = None) -> ToolFailure:
+async def get_failure(call: Awaitable[object] | None = None) -> ToolFailure:
     """Call in vain, `PATH` unless another call is given, and return what an agent is told."""
     with pytest.raises(ToolFailure) as caught:
         await (call or request("GET", PATH))

@@ -20,7 +20,7 @@ from agent_tools.client import (
     request,
 )
 from agent_tools.results import ToolFailure
-from tests.tools.routes import PATH, failure_of
+from tests.tools.routes import PATH, get_failure
 
 pytestmark = pytest.mark.anyio
 
@@ -139,7 +139,7 @@ async def test_a_change_of_address_counts_at_the_next_call(
 async def test_an_invalid_address_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("KNOWHUB_API_URL", address)
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert failure.advice.startswith("KNOWHUB_API_URL is not an http address.")
 
@@ -169,7 +169,7 @@ async def test_an_invalid_key_is_refused_and_not_shown(
 ) -> None:
     monkeypatch.setenv("KNOWHUB_API_KEY", key)
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "KNOWHUB_API_KEY" in failure.advice
     assert key not in failure.advice
@@ -214,7 +214,7 @@ def test_an_empty_id_is_refused() -> None:
 async def test_without_a_server_the_advice_is_to_start_it(hub: respx.MockRouter, error: httpx.TransportError) -> None:
     hub.get(PATH).mock(side_effect=error)
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "not reachable at http://hub.test:9000" in failure.advice
     assert "`knowhub serve`" in failure.advice
@@ -225,7 +225,7 @@ async def test_a_password_in_the_address_is_not_shown(hub: respx.MockRouter, mon
     monkeypatch.setenv("KNOWHUB_API_URL", "http://ann:hunter2@hub.test:9000")
     hub.get(PATH).mock(side_effect=httpx.ConnectError("refused"))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "hub.test:9000" in failure.advice
     assert "hunter2" not in failure.advice
@@ -240,7 +240,7 @@ async def test_a_slow_answer_ends_with_a_timeout(hub: respx.MockRouter) -> None:
 
     # Longer than the limit by far, and shorter than any other limit there is.
     async with asyncio.timeout(3):
-        failure = await failure_of(request("GET", PATH, timeout_s=0.01))
+        failure = await get_failure(request("GET", PATH, timeout_s=0.01))
 
     assert "did not answer GET /api/knowledge within 0.01 s" in failure.advice
     assert "check before you repeat it" in failure.advice
@@ -255,7 +255,7 @@ async def test_an_answer_that_comes_byte_by_byte_ends_with_a_timeout(hub: respx.
 
     hub.get(PATH).mock(return_value=httpx.Response(200, stream=Drip()))
 
-    failure = await failure_of(request("GET", PATH, timeout_s=0.05))
+    failure = await get_failure(request("GET", PATH, timeout_s=0.05))
 
     assert "did not answer" in failure.advice
 
@@ -282,7 +282,7 @@ async def test_a_cancelled_call_is_cancelled_and_not_a_failure(hub: respx.MockRo
 async def test_a_broken_connection_is_an_error_of_its_own(hub: respx.MockRouter, error: httpx.TransportError) -> None:
     hub.get(PATH).mock(side_effect=error)
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert f"broke during GET /api/knowledge ({type(error).__name__})" in failure.advice
 
@@ -291,7 +291,7 @@ async def test_an_answer_that_cannot_be_decompressed_is_a_broken_connection(hub:
     no_gzip = httpx.ByteStream(b"no gzip at all")
     hub.get(PATH).mock(return_value=httpx.Response(200, stream=no_gzip, headers={"Content-Encoding": "gzip"}))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "broke during GET /api/knowledge (DecodingError)" in failure.advice
 
@@ -299,7 +299,7 @@ async def test_an_answer_that_cannot_be_decompressed_is_a_broken_connection(hub:
 async def test_an_answer_that_is_too_large_is_refused(hub: respx.MockRouter) -> None:
     hub.get(PATH).respond(200, content=b" " * (ANSWER_LIMIT_BYTES + 1))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "Ask for fewer records" in failure.advice
 
@@ -315,7 +315,7 @@ async def test_an_answer_that_is_too_large_is_refused(hub: respx.MockRouter) -> 
     ],
 )
 async def test_arguments_that_cannot_be_sent_are_refused(hub: respx.MockRouter, arguments: dict[str, Any]) -> None:
-    failure = await failure_of(request("GET", PATH, **arguments))
+    failure = await get_failure(request("GET", PATH, **arguments))
 
     assert failure.advice.startswith("These arguments cannot be sent (")
     assert not hub.calls

@@ -11,7 +11,7 @@ from agent_tools.messages import MAX_BODY_CHARS, MAX_MESSAGES
 from agent_tools.prompts.knowledge import KNOWLEDGE_EXTRACTION_PROMPT
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
-from tests.tools.routes import sent
+from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ async def test_the_messages_and_the_caller_are_sent_and_what_was_saved_is_shown_
 
     result = await knowledge_extract(messages, "task_completion", "trace-1", user_id="li", agent_id="a")
 
-    assert sent(route) == {
+    assert read_body(route) == {
         "messages": messages,
         "trigger": "task_completion",
         "dry_run": False,
@@ -64,7 +64,7 @@ async def test_messages_in_the_forms_of_hosts_are_accepted(hub: respx.MockRouter
         user_id="li",
     )
 
-    messages = sent(route)["messages"]
+    messages = read_body(route)["messages"]
     assert [message["role"] for message in messages] == ["user", "tool"]
     assert messages[0] == {"role": "user", "content": "I prefer tabs", "message_id": "7"}
     assert set(messages[1]) == {"role", "content", "name", "message_id"}
@@ -77,7 +77,7 @@ async def test_the_same_text_has_the_same_id_in_a_second_compaction(hub: respx.M
 
     for trace_id, messages in (("t-1", [said]), ("t-1", [{"role": "user", "content": "Hello"}, said]), ("t-2", [said])):
         await extract_on_compaction(messages, trace_id=trace_id)
-        ids.append(sent(route)["messages"][-1]["message_id"])
+        ids.append(read_body(route)["messages"][-1]["message_id"])
 
     assert ids[0] == ids[1] != ids[2]
 
@@ -112,7 +112,7 @@ async def test_values_that_the_server_would_refuse_are_corrected(
 
     result = await extract_on_compaction([{"role": "user", "content": "I use vim", **bad}, GOOD])
 
-    first, second = sent(route)["messages"]
+    first, second = read_body(route)["messages"]
     assert first | {"role": "user", "content": "I use vim", **as_sent} == first
     assert second == GOOD
     assert result.metadata["notice"] == ""
@@ -137,7 +137,7 @@ async def test_the_notice_names_each_correction(
 
     result = await extract_on_compaction([GOOD, {"role": "user", "content": "I use vim", **bad}])
 
-    first, second = sent(route)["messages"]
+    first, second = read_body(route)["messages"]
     assert first == GOOD
     assert second["content"] == content
     assert "timestamp" not in second
@@ -151,7 +151,7 @@ async def test_only_a_message_that_cannot_be_sent_is_left_out(hub: respx.MockRou
 
     result = await extract_on_compaction([bad, GOOD])  # type: ignore[list-item]  # as a host may have it
 
-    assert sent(route)["messages"] == [GOOD]
+    assert read_body(route)["messages"] == [GOOD]
     assert "message 1 was left out" in result.output
 
 
@@ -169,7 +169,7 @@ async def test_a_message_that_is_too_long_is_left_out_alone(hub: respx.MockRoute
 
     result = await extract_on_compaction([GOOD, {"role": "tool", "content": "x" * (MAX_BODY_CHARS + 1)}])
 
-    assert sent(route)["messages"] == [GOOD]
+    assert read_body(route)["messages"] == [GOOD]
     assert "message 2 was left out" in result.output
 
 
@@ -178,7 +178,7 @@ async def test_the_oldest_messages_are_left_out_when_the_request_is_too_large(hu
 
     result = await extract_on_compaction([{**GOOD, "id": number} for number in range(MAX_MESSAGES + 1)])
 
-    assert len(sent(route)["messages"]) == MAX_MESSAGES
+    assert len(read_body(route)["messages"]) == MAX_MESSAGES
     assert "message 1 and those before it were left out" in result.output
 
 
@@ -192,9 +192,9 @@ async def test_any_trace_id_is_made_valid(
     result = await extract_on_compaction([{"role": "user", "content": "I use vim"}], trace_id=trace_id, account="acme")
 
     assert result.error is None
-    assert sent(route)["account"] == "acme"
-    assert 0 < len(sent(route)["trace_id"]) <= 200
-    assert "\0" not in sent(route)["trace_id"]
+    assert read_body(route)["account"] == "acme"
+    assert 0 < len(read_body(route)["trace_id"]) <= 200
+    assert "\0" not in read_body(route)["trace_id"]
 
 
 async def test_a_value_that_is_not_a_list_of_messages_is_refused() -> None:

@@ -5,7 +5,7 @@ import pytest
 import respx
 
 from agent_tools.client import request
-from tests.tools.routes import PATH, failure_of
+from tests.tools.routes import PATH, get_failure
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None, **e
 async def test_each_status_has_a_detail_and_an_advice(hub: respx.MockRouter, status: int, advice: str) -> None:
     hub.get(PATH).mock(return_value=problem(status, "so it is."))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert failure.advice.startswith(f"KnowHub answered {status}: so it is. ")
     assert advice in failure.advice
@@ -48,7 +48,7 @@ async def test_each_status_has_a_detail_and_an_advice(hub: respx.MockRouter, sta
 async def test_a_404_can_have_advice_of_its_own(hub: respx.MockRouter) -> None:
     hub.get(PATH).mock(return_value=problem(404, "no knowledge with id 'x'"))
 
-    failure = await failure_of(request("GET", PATH, not_found="Take another."))
+    failure = await get_failure(request("GET", PATH, not_found="Take another."))
 
     assert failure.advice == "KnowHub answered 404: no knowledge with id 'x'. Take another."
 
@@ -56,7 +56,7 @@ async def test_a_404_can_have_advice_of_its_own(hub: respx.MockRouter) -> None:
 async def test_a_conflict_names_the_current_version(hub: respx.MockRouter) -> None:
     hub.get(PATH).mock(return_value=problem(409, "changed meanwhile", current_version=7))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "its version is now 7" in failure.advice
     assert failure.metadata["current_version"] == 7
@@ -69,7 +69,7 @@ async def test_a_422_names_each_field(hub: respx.MockRouter) -> None:
     ]
     hub.get(PATH).mock(return_value=problem(422, "two fields", errors=errors))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "score: must be 1 to 5; source.urls: too many." in failure.advice
     assert failure.metadata["errors"] == errors
@@ -85,7 +85,7 @@ async def test_a_422_names_each_field(hub: respx.MockRouter) -> None:
 async def test_a_429_says_how_long_to_wait(hub: respx.MockRouter, retry_after: str, advice: str) -> None:
     hub.get(PATH).mock(return_value=problem(429, "too fast", {"Retry-After": retry_after}))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert advice in failure.advice
 
@@ -93,7 +93,7 @@ async def test_a_429_says_how_long_to_wait(hub: respx.MockRouter, retry_after: s
 async def test_a_failure_of_the_server_names_the_request(hub: respx.MockRouter) -> None:
     hub.get(PATH).mock(return_value=problem(500, "oh", {"X-Request-ID": "req-1"}))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "Its request id is req-1." in failure.advice
 
@@ -102,7 +102,7 @@ async def test_a_redirect_is_not_followed_with_the_key(hub: respx.MockRouter, mo
     monkeypatch.setenv("KNOWHUB_API_KEY", "secret-key")
     hub.get(PATH).respond(307, headers={"Location": "https://elsewhere.test/"})
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "to https://elsewhere.test/. Set KNOWHUB_API_URL" in failure.advice
     assert len(hub.calls) == 1
@@ -112,7 +112,7 @@ async def test_a_redirect_is_not_followed_with_the_key(hub: respx.MockRouter, mo
 async def test_an_error_page_shows_only_its_status(hub: respx.MockRouter, body: bytes) -> None:
     hub.get(PATH).respond(502, content=body)
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert failure.advice.startswith("KnowHub answered 502. ")
 
@@ -121,7 +121,7 @@ async def test_an_error_page_shows_only_its_status(hub: respx.MockRouter, body: 
 async def test_errors_with_other_fields_are_ignored(hub: respx.MockRouter, errors: object) -> None:
     hub.get(PATH).mock(return_value=problem(422, "wrong", errors=errors))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert failure.advice == "KnowHub answered 422: wrong. Correct the arguments and call again."
 
@@ -129,7 +129,7 @@ async def test_errors_with_other_fields_are_ignored(hub: respx.MockRouter, error
 async def test_a_long_detail_is_cut_and_stays_on_one_line(hub: respx.MockRouter) -> None:
     hub.get(PATH).mock(return_value=problem(400, "line\nafter line " * 1000))
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "\n" not in failure.advice
     assert len(failure.advice) < 500
@@ -139,7 +139,7 @@ async def test_a_long_detail_is_cut_and_stays_on_one_line(hub: respx.MockRouter)
 async def test_an_answer_that_is_not_json_does_not_come_from_knowhub(hub: respx.MockRouter, body: bytes) -> None:
     hub.get(PATH).respond(200, content=body)
 
-    failure = await failure_of()
+    failure = await get_failure()
 
     assert "does not come from KnowHub" in failure.advice
     assert "KNOWHUB_API_URL" in failure.advice

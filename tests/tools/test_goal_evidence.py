@@ -11,7 +11,7 @@ import respx
 from agent_tools import goal as goals
 from agent_tools.goal import AgentRun, before_risky_step, running
 from agent_tools.trace_store import FileTraceStore
-from tests.tools.routes import sent
+from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -26,11 +26,11 @@ NOTHING: dict[str, Any] = {"results": [], "count": 0}
 ONE: dict[str, Any] = {"results": [RECORD], "count": 1}
 
 
-def taking_outcomes(hub: respx.MockRouter) -> respx.Route:
+def accept_outcomes(hub: respx.MockRouter) -> respx.Route:
     return hub.post(OUTCOME).respond(json={"results": [], "count": 0, "operation_id": None})
 
 
-def told(route: respx.Route) -> list[tuple[str, bool]]:
+def list_outcomes(route: respx.Route) -> list[tuple[str, bool]]:
     bodies = [json.loads(call.request.content) for call in route.calls]
     return [(body["goal_id"], body["outcome"] == "success") for body in bodies]
 
@@ -38,7 +38,7 @@ def told(route: respx.Route) -> list[tuple[str, bool]]:
 async def test_the_outcome_is_evidence_on_records_shown_before_a_risky_step(
     hub: respx.MockRouter,
 ) -> None:
-    search, outcome = hub.get(SEARCH).respond(json=NOTHING), taking_outcomes(hub)
+    search, outcome = hub.get(SEARCH).respond(json=NOTHING), accept_outcomes(hub)
     run = AgentRun(trace_id="trace-1")
     wanted = run.tree.add("remove the link")
     with running(run):
@@ -48,11 +48,11 @@ async def test_the_outcome_is_evidence_on_records_shown_before_a_risky_step(
 
         await goals.goal("fail", wanted.id, outcome="it removed the target")
 
-    assert told(outcome) == [(wanted.id, False)]
+    assert list_outcomes(outcome) == [(wanted.id, False)]
 
 
 async def test_records_of_a_risky_step_are_known_after_a_restart(hub: respx.MockRouter, tmp_path: Path) -> None:
-    search, outcome = hub.get(SEARCH).respond(json=NOTHING), taking_outcomes(hub)
+    search, outcome = hub.get(SEARCH).respond(json=NOTHING), accept_outcomes(hub)
     store = FileTraceStore(tmp_path)
     run = AgentRun(trace_id="trace-1", trace_store=store)
     wanted = run.tree.add("remove the link")
@@ -66,7 +66,7 @@ async def test_records_of_a_risky_step_are_known_after_a_restart(hub: respx.Mock
     with running(AgentRun(kept, "trace-1", store)):
         await goals.goal("fail", wanted.id)
 
-    assert told(outcome) == [(wanted.id, False)]
+    assert list_outcomes(outcome) == [(wanted.id, False)]
 
 
 async def test_a_reminder_that_was_not_saved_says_so(hub: respx.MockRouter, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_a_reminder_that_was_not_saved_says_so(hub: respx.MockRouter, tmp_
 async def test_a_focus_without_a_server_keeps_the_shown_records_and_their_evidence(
     hub: respx.MockRouter,
 ) -> None:
-    search, outcome = hub.get(SEARCH).respond(json=ONE), taking_outcomes(hub)
+    search, outcome = hub.get(SEARCH).respond(json=ONE), accept_outcomes(hub)
     run = AgentRun(trace_id="trace-1")
     wanted = run.tree.add("remove the link")
     with running(run):
@@ -96,11 +96,11 @@ async def test_a_focus_without_a_server_keeps_the_shown_records_and_their_eviden
 
     assert again.metadata["items"] == []
     assert wanted.knowledge == [RECORD]
-    assert told(outcome) == [(wanted.id, True)]
+    assert list_outcomes(outcome) == [(wanted.id, True)]
 
 
 async def test_an_empty_focus_keeps_the_evidence_of_earlier_records(hub: respx.MockRouter) -> None:
-    search, outcome = hub.get(SEARCH).respond(json=ONE), taking_outcomes(hub)
+    search, outcome = hub.get(SEARCH).respond(json=ONE), accept_outcomes(hub)
     run = AgentRun(trace_id="trace-1")
     wanted = run.tree.add("remove the link")
     with running(run):
@@ -110,7 +110,7 @@ async def test_an_empty_focus_keeps_the_evidence_of_earlier_records(hub: respx.M
 
         await goals.goal("complete", wanted.id)
 
-    assert told(outcome) == [(wanted.id, True)]
+    assert list_outcomes(outcome) == [(wanted.id, True)]
 
 
 async def test_a_late_success_is_sent_although_the_goal_was_taken_up_again(hub: respx.MockRouter) -> None:
@@ -127,13 +127,13 @@ async def test_a_late_success_is_sent_although_the_goal_was_taken_up_again(hub: 
 
         await goals.goal("fail", second.id)
 
-    assert told(outcome) == [(first.id, True), (first.id, True), (second.id, False)]
+    assert list_outcomes(outcome) == [(first.id, True), (first.id, True), (second.id, False)]
 
 
 @pytest.mark.parametrize("outcome_text", ["captcha\x00", "captcha \ud83d"])
 async def test_an_invalid_outcome_does_not_stop_the_evidence(hub: respx.MockRouter, outcome_text: str) -> None:
     hub.get(SEARCH).respond(json=ONE)
-    outcome = taking_outcomes(hub)
+    outcome = accept_outcomes(hub)
     run = AgentRun(trace_id="trace-1")
     wanted = run.tree.add("remove the link")
     with running(run):
@@ -142,7 +142,7 @@ async def test_an_invalid_outcome_does_not_stop_the_evidence(hub: respx.MockRout
         ended = await goals.goal("fail", wanted.id, outcome=outcome_text)
 
     assert (ended.metadata["notice"], "used=" in ended.output) == ("", True)
-    assert sent(outcome)["case"]["outcome"].startswith("captcha")
+    assert read_body(outcome)["case"]["outcome"].startswith("captcha")
     assert b"\\u0000" not in outcome.calls.last.request.content
 
 
@@ -162,7 +162,7 @@ async def test_helpful_and_wrong_records_are_named_by_tags(
     hub: respx.MockRouter, fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     hub.get(SEARCH).respond(json={"results": [{**RECORD, "tag": "a"}], "count": 1})
-    outcome = taking_outcomes(hub)
+    outcome = accept_outcomes(hub)
     run = AgentRun(trace_id="trace-1")
     wanted = run.tree.add("remove the link")
     with running(run):
@@ -171,7 +171,9 @@ async def test_helpful_and_wrong_records_are_named_by_tags(
         ended = await goals.goal(**{"action": "complete", "goal_id": wanted.id} | fields)
 
     assert "| tag: a\n" in shown.output
-    assert {name: value for name, value in sent(outcome).items() if name in {"outcome", "used", "wrong"}} == expected
+    assert {
+        name: value for name, value in read_body(outcome).items() if name in {"outcome", "used", "wrong"}
+    } == expected
     assert (ended.metadata["notice"], "Next time" in ended.output) == ("", False)
 
 
@@ -194,5 +196,5 @@ async def test_unknown_tags_are_named_and_a_saved_tree_keeps_what_was_not_sent(
         ended = await goals.goal("complete", second.id)
 
     assert "Unknown tags: z." in ended.output
-    body = sent(outcome)
+    body = read_body(outcome)
     assert (body["outcome"], body["used"], body["wrong"]) == ("external", ["a"], ["z"])

@@ -14,7 +14,7 @@ from agent_tools.results import ToolResult
 from agent_tools.trace_store import FileTraceStore
 from knowhub.core.scopes import entity_id_problem
 from knowhub.web.schemas.knowledge import SearchParams
-from tests.tools.routes import query_of, sent
+from tests.tools.routes import query_of, read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ RECORD: dict[str, Any] = {"id": "knowledge-20260305-a1b2", "task": "登录", "co
 ODD_IDS = ["t" * 300, "a\nb", "a\x00b", "half \ud800", "   ", "💥" * 201]
 
 
-def as_the_server_takes_it(request: httpx.Request) -> httpx.Response:
+def answer_like_the_server(request: httpx.Request) -> httpx.Response:
     """Refuse what the server would."""
     SearchParams.model_validate(dict(request.url.params.multi_items()))
     return httpx.Response(200, json={"results": [RECORD], "count": 1})
@@ -31,7 +31,7 @@ def as_the_server_takes_it(request: httpx.Request) -> httpx.Response:
 @pytest.fixture
 def search(hub: respx.MockRouter) -> respx.Route:
     hub.get("/api/knowledge/profile").respond(json={"results": [], "count": 0})
-    return hub.get("/api/knowledge/search").mock(side_effect=as_the_server_takes_it)
+    return hub.get("/api/knowledge/search").mock(side_effect=answer_like_the_server)
 
 
 @pytest.mark.parametrize(("trace_id", "session_id"), [(None, None), (5, "5"), ("t", "t")])
@@ -67,7 +67,7 @@ async def test_a_store_of_the_host_may_raise_any_error(search: respx.Route) -> N
     assert search.called
 
 
-async def as_caller(caller: Any) -> list[ToolResult]:  # noqa: ANN401 -- as a host may have it
+async def act_as(caller: Any) -> list[ToolResult]:  # noqa: ANN401 -- as a host may have it
     tree = GoalTree()
     run = AgentRun(tree, "trace-1", None, caller)
     return [
@@ -87,7 +87,7 @@ async def as_caller(caller: Any) -> list[ToolResult]:  # noqa: ANN401 -- as a ho
 async def test_every_recall_has_the_ids_of_the_caller_and_the_account(
     search: respx.Route, caller: dict[str, Any], named: dict[str, str]
 ) -> None:
-    results = await as_caller(caller)
+    results = await act_as(caller)
 
     assert [(result.error, result.metadata["notice"], len(result)) for result in results] == [(None, "", 1)] * 3
     queries = [dict(call.request.url.params.multi_items()) for call in search.calls]
@@ -101,7 +101,7 @@ async def test_an_invalid_caller_recalls_nothing_and_says_why(
     hub: respx.MockRouter,
     caller: Any,  # noqa: ANN401 -- as a host may have it
 ) -> None:
-    results = await as_caller(caller)
+    results = await act_as(caller)
 
     assert [(result.error, len(result)) for result in results] == [(None, 0)] * 3
     assert all("caller" in result.metadata["notice"].lower() for result in results)
@@ -125,7 +125,7 @@ async def test_an_outcome_has_the_account_and_waits_for_a_valid_caller(
 
     assert "not yet recorded" in missed.output
     assert search.called
-    assert sent(outcome)["account"] == "acme"
+    assert read_body(outcome)["account"] == "acme"
     assert len(outcome.calls) == 1
 
 
@@ -165,7 +165,7 @@ async def test_an_invalid_id_is_made_valid(hub: respx.MockRouter, search: respx.
     assert (focused.metadata["notice"], ended.metadata["notice"], len(focused)) == ("", "", 1)
     names = {name: query_of(search)[name] for name in ("session_id", "goal_id")}
     assert [entity_id_problem(name) for name in names.values()] == [None, None]
-    body = sent(outcome)
+    body = read_body(outcome)
     assert {name: body[name] for name in names} == names
     assert wanted.id == odd
 

@@ -9,7 +9,7 @@ from agent_tools.keywords import info_save, keyword_create, keyword_search
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
 from agent_tools.results import ToolResult
-from tests.tools.routes import query_of, sent
+from tests.tools.routes import query_of, read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +104,7 @@ async def test_create_sends_only_given_fields(hub: respx.MockRouter) -> None:
 
     result = await keyword_create("Java")
 
-    assert sent(route) == {"name": "Java", "description": "", "llm_auto_place": True}
+    assert read_body(route) == {"name": "Java", "description": "", "llm_auto_place": True}
     assert result.output == "Created as k-2 below k-1. Save infos under it with info_save."
     assert (result.metadata["id"], result.metadata["status"]) == ("k-2", "created")
     assert (result.metadata["operation_id"], result.metadata["decided"]) == ("op-1", {"placed": "suggested"})
@@ -117,7 +117,7 @@ async def test_create_sends_parent_aliases_and_caller(hub: respx.MockRouter) -> 
     await keyword_create("Java", "k-1", ["JDK"], "运行在 JVM 上", False, allow_duplicate=True, **IDS)
 
     own = {"name": "Java", "parent_id": "k-1", "aliases": ["JDK"], "description": "运行在 JVM 上"}
-    assert sent(route) == {**own, "llm_auto_place": False, "allow_duplicate": True, **IDS}
+    assert read_body(route) == {**own, "llm_auto_place": False, "allow_duplicate": True, **IDS}
 
 
 async def test_save_sends_the_keywords_and_names_missing_parts(hub: respx.MockRouter) -> None:
@@ -126,7 +126,7 @@ async def test_save_sends_the_keywords_and_names_missing_parts(hub: respx.MockRo
     result = await info_save("Integer 用 equals 比较", ["k-2"], "JLS", True, user_id="u")
 
     body = {"content": "Integer 用 equals 比较", "source": "JLS", "auto_link": True}
-    assert sent(route) == {**body, "keyword_ids": ["k-2"], "user_id": "u"}
+    assert read_body(route) == {**body, "keyword_ids": ["k-2"], "user_id": "u"}
     assert result.output == "Saved as i-1.\nThe server had to do without: llm."
     assert (result.metadata["id"], result.metadata["status"]) == ("i-1", "saved")
 

@@ -17,7 +17,7 @@ from agent_tools.knowledge import (
     save_knowledge,
 )
 from agent_tools.records import FENCE_NOTE
-from tests.tools.routes import query_of, sent
+from tests.tools.routes import query_of, read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -93,7 +93,7 @@ async def test_save_sends_the_body_with_its_defaults(hub: respx.MockRouter) -> N
 
     result = await knowledge_save("登录网站", "随机延迟", ["tool"])
 
-    assert sent(route) == {
+    assert read_body(route) == {
         "task": "登录网站",
         "content": "随机延迟",
         "types": ["tool"],
@@ -136,7 +136,7 @@ async def test_save_sends_everything_that_is_given(hub: respx.MockRouter) -> Non
         resource_ids=["code/selenium/login"],
     )
 
-    assert sent(route) == {
+    assert read_body(route) == {
         "task": "t",
         "content": "c",
         "types": ["tool", "usecase"],
@@ -161,8 +161,8 @@ async def test_save_makes_the_given_agent_the_owner(hub: respx.MockRouter) -> No
 
     await knowledge_save("t", "c", ["tool"], agent_id="crawler")
 
-    assert sent(route)["owner"] == "agent:crawler"
-    assert sent(route)["source"]["agent_id"] == "crawler"
+    assert read_body(route)["owner"] == "agent:crawler"
+    assert read_body(route)["source"]["agent_id"] == "crawler"
 
 
 @pytest.mark.parametrize("given", [{}, {"owner": "user:ann"}, {"scopes": ["user:ann"]}])
@@ -174,7 +174,7 @@ async def test_save_with_a_key_leaves_owner_and_scopes_to_the_key(
 
     await knowledge_save("t", "c", ["tool"], **given)
 
-    assert {name: value for name, value in sent(route).items() if name in {"owner", "scopes"}} == given
+    assert {name: value for name, value in read_body(route).items() if name in {"owner", "scopes"}} == given
     assert route.calls.last.request.headers["X-API-Key"] == "secret-key"
 
 
@@ -193,7 +193,7 @@ async def test_update_sends_only_what_is_given(hub: respx.MockRouter) -> None:
 
     result = await knowledge_update("knowledge-1", add_helpful_case={"task": "t", "outcome": "成功"})
 
-    assert sent(route) == {"add_helpful_case": {"task": "t", "outcome": "成功"}}
+    assert read_body(route) == {"add_helpful_case": {"task": "t", "outcome": "成功"}}
     assert result.error is None
     assert result.output.startswith("The feedback was recorded.\n")
 
@@ -211,7 +211,7 @@ async def test_update_sends_all_feedback_and_says_that_the_content_was_rewritten
 
     result = await knowledge_update("knowledge-1", **body)
 
-    assert sent(route) == body
+    assert read_body(route) == body
     assert "The content was rewritten." in result.output
     assert "| content: 随机延迟" in result.output
     assert result.metadata["evolved"] is True
@@ -274,7 +274,7 @@ async def test_batch_update_sends_the_list_and_names_unknown_ids(hub: respx.Mock
 
     result = await knowledge_batch_update(feedback)
 
-    assert sent(route) == {"feedback_list": feedback}
+    assert read_body(route) == {"feedback_list": feedback}
     assert result.error is None
     assert result.metadata == {"items": results, "unknown": ["k-2"]}
     assert result.output.startswith("Feedback was recorded for 1 of 2. Unknown ids: k-2.")
@@ -305,7 +305,7 @@ async def test_slim_sends_the_model_and_shows_the_report_as_data(hub: respx.Mock
 
     result = await knowledge_slim()
 
-    assert sent(route) == {"model": "google/gemini-2.0-flash-001"}
+    assert read_body(route) == {"model": "google/gemini-2.0-flash-001"}
     assert route.calls.last.request.extensions["timeout"]["read"] == 600
     assert result.error is None
     assert result.metadata["report"] == reply

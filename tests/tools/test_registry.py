@@ -136,13 +136,13 @@ def test_a_bare_dict_is_any_object_and_a_false_default_is_kept() -> None:
     }
 
 
-class Label(TypedDict, total=False):
+class LabelArgument(TypedDict, total=False):
     text: str
     colour: Literal["red", "blue"]
 
 
 @tool(hidden=("sender",))
-async def registry_test_label(label: Label, size: int = 2, sender: str = "nobody", **ids: str) -> ToolResult:
+async def registry_test_label(label: LabelArgument, size: int = 2, sender: str = "nobody", **ids: str) -> ToolResult:
     """Label it.
 
     Args:

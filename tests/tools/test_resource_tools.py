@@ -9,7 +9,7 @@ import respx
 
 from agent_tools.records import FENCE_NOTE
 from agent_tools.resources import resource_get, resource_list, resource_save
-from tests.tools.routes import sent
+from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def test_save_sends_only_given_fields(hub: respx.MockRouter) -> None:
 
     result = await resource_save("credentials/website_a", secure_body=SECRET, content_type="credential")
 
-    body = sent(route)
+    body = read_body(route)
     assert body == {
         "id": "credentials/website_a",
         "title": "",
@@ -62,7 +62,7 @@ async def test_save_passes_on_every_parameter(hub: respx.MockRouter) -> None:
 
     await resource_save("x", upsert=True, **given)
 
-    assert sent(route) == {"id": "x", **given}
+    assert read_body(route) == {"id": "x", **given}
 
 
 @pytest.mark.parametrize(("reveal", "query"), [(False, b""), (True, b"reveal=true")])

@@ -12,7 +12,7 @@ from agent_tools.knowledge import knowledge_save, knowledge_search
 from agent_tools.registry import call_tool
 from agent_tools.resources import resource_save
 from agent_tools.run import AgentRun, running
-from tests.tools.routes import query_of, sent
+from tests.tools.routes import query_of, read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def test_a_save_belongs_to_the_user_of_the_run_and_names_its_source(hub: r
         run.message_id = "m-7"
         await call_tool("knowledge_save", {"task": "登录", "content": "等待", "types": ["tool"]})
 
-    body = sent(route)
+    body = read_body(route)
     assert {name: body[name] for name in ("owner", "scopes", "user_id", "agent_id")} == {
         "owner": "user:li",
         "scopes": ["user:li"],
@@ -59,7 +59,7 @@ async def test_arguments_of_the_host_override_the_run(hub: respx.MockRouter) -> 
         )
         await knowledge_search("q", user_id="ann")
 
-    body = sent(save)
+    body = read_body(save)
     assert (body["scopes"], body["owner"]) == (["public"], "user:ann")
     assert (body["source"]["agent_id"], body["source"]["message_id"]) == ("other", "m-1")
     assert query_of(search) == {"q": "q", "top_k": "5", "min_score": "3", "user_id": "ann", "agent_id": "crawler"}
@@ -72,8 +72,8 @@ async def test_without_a_user_the_server_decides_whose_a_save_is(hub: respx.Mock
     with running(caller=caller):
         await knowledge_save("t", "c", ["tool"])
 
-    assert not {"owner", "scopes"} & sent(route).keys()
-    assert sent(route).items() >= caller.items()
+    assert not {"owner", "scopes"} & read_body(route).keys()
+    assert read_body(route).items() >= caller.items()
 
 
 async def test_a_search_of_the_model_is_noted_for_the_focused_goal(hub: respx.MockRouter) -> None:
@@ -92,7 +92,7 @@ async def test_a_search_of_the_model_is_noted_for_the_focused_goal(hub: respx.Mo
     assert "goal_id" not in before
     assert (query_of(search)["session_id"], query_of(search)["goal_id"]) == ("trace-1", "g")
     assert run.tree.get("g").was_shown
-    assert sent(outcome)["used"] == ["a"]
+    assert read_body(outcome)["used"] == ["a"]
 
 
 async def test_the_start_and_an_extraction_take_the_caller_and_the_trace_of_the_run(hub: respx.MockRouter) -> None:
@@ -104,7 +104,7 @@ async def test_the_start_and_an_extraction_take_the_caller_and_the_trace_of_the_
         await knowledge_extract([{"role": "user", "content": "I use vim"}])
 
     assert query_of(profile) == LI
-    assert sent(extract).items() >= {**LI, "trace_id": "trace-1"}.items()
+    assert read_body(extract).items() >= {**LI, "trace_id": "trace-1"}.items()
 
 
 async def test_another_caller_inherits_nothing_from_the_run(hub: respx.MockRouter) -> None:

@@ -81,7 +81,7 @@ async def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, content
     assert path.read_bytes() == content
 
 
-def kept_goal(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON value
+def make_goal(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON value
     goal: dict[str, Any] = {
         "id": "a",
         "description": "登录",
@@ -96,16 +96,16 @@ def kept_goal(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON valu
 @pytest.mark.parametrize(
     "goals",
     [
-        pytest.param([kept_goal(parent_id="b"), kept_goal(id="b", parent_id="a")], id="below each other"),
-        pytest.param([kept_goal(parent_id="a")], id="below itself"),
-        pytest.param([kept_goal(), kept_goal(id="b", parent_id="c")], id="below nothing"),
-        pytest.param([kept_goal(), kept_goal()], id="twice"),
-        pytest.param([kept_goal(knowledge=[1])], id="knowledge of numbers"),
-        pytest.param([kept_goal(knowledge="abc")], id="knowledge of letters"),
-        pytest.param([kept_goal(description=5)], id="no description"),
-        pytest.param([kept_goal(evidence_due="yes")], id="no truth"),
-        pytest.param([kept_goal(status="lost")], id="no status"),
-        pytest.param([kept_goal(colour="red")], id="no such field"),
+        pytest.param([make_goal(parent_id="b"), make_goal(id="b", parent_id="a")], id="below each other"),
+        pytest.param([make_goal(parent_id="a")], id="below itself"),
+        pytest.param([make_goal(), make_goal(id="b", parent_id="c")], id="below nothing"),
+        pytest.param([make_goal(), make_goal()], id="twice"),
+        pytest.param([make_goal(knowledge=[1])], id="knowledge of numbers"),
+        pytest.param([make_goal(knowledge="abc")], id="knowledge of letters"),
+        pytest.param([make_goal(description=5)], id="no description"),
+        pytest.param([make_goal(evidence_due="yes")], id="no truth"),
+        pytest.param([make_goal(status="lost")], id="no status"),
+        pytest.param([make_goal(colour="red")], id="no such field"),
         pytest.param([1], id="no goal"),
         pytest.param({}, id="no list"),
     ],
@@ -118,7 +118,7 @@ async def test_an_invalid_tree_is_refused(tmp_path: Path, goals: object) -> None
 
 
 async def test_a_child_may_come_before_its_parent(tmp_path: Path) -> None:
-    goals = [kept_goal(parent_id="c"), kept_goal(id="b", parent_id="a"), kept_goal(id="c")]
+    goals = [make_goal(parent_id="c"), make_goal(id="b", parent_id="a"), make_goal(id="c")]
     (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
 
     kept = await FileTraceStore(tmp_path).load_goal_tree("t")
@@ -128,7 +128,7 @@ async def test_a_child_may_come_before_its_parent(tmp_path: Path) -> None:
 
 
 async def test_an_older_tree_with_knowledge_counts_as_shown(tmp_path: Path) -> None:
-    goals = [kept_goal(knowledge=[{"id": "k"}], status="completed"), kept_goal(id="b")]
+    goals = [make_goal(knowledge=[{"id": "k"}], status="completed"), make_goal(id="b")]
     (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
 
     kept = await FileTraceStore(tmp_path).load_goal_tree("t")

@@ -28,7 +28,7 @@ class McpApi:
         assert not result.get("isError"), result
         return result["content"][0]["text"], result["structuredContent"]
 
-    async def refused(self, tool: str, address: str = "", /, **arguments: Any) -> str:  # noqa: ANN401 -- JSON
+    async def call_in_error(self, tool: str, address: str = "", /, **arguments: Any) -> str:  # noqa: ANN401 -- JSON
         """Call a tool that must fail; return its text."""
         result = (await self.request("tools/call", {"name": tool, "arguments": arguments}, address))["result"]
         assert result["isError"], result

@@ -16,11 +16,11 @@ USED = [{"name": "site_login", "ok": True, "seconds": 1.0, "call_id": "c-1"}]
 
 
 @pytest.fixture
-async def committed_session(api: httpx.AsyncClient) -> None:
+async def session_commit(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-1", "请以后都用中文回答我。", used_tools=USED, **LI)
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_distilled_records_name_their_session(api: httpx.AsyncClient) -> None:
     response = await api.post(DISTILL, json=LI)
 
@@ -39,7 +39,7 @@ async def test_distilled_records_name_their_session(api: httpx.AsyncClient) -> N
     assert preference["id"] in [result["id"] for result in found.json()["results"]]
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_distilling_again_saves_no_duplicates(api: httpx.AsyncClient, hub: Hub) -> None:
     await api.post(DISTILL, json=LI)
     before = hub.store.last_seq
@@ -51,7 +51,7 @@ async def test_distilling_again_saves_no_duplicates(api: httpx.AsyncClient, hub:
     assert hub.store.last_seq == before
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient, hub: Hub) -> None:
     before = hub.store.last_seq
 
@@ -64,7 +64,7 @@ async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient,
     assert hub.store.last_seq == before
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_one_undo_reverts_a_distillation(api: httpx.AsyncClient) -> None:
     told = (await api.post(DISTILL, json=LI)).json()
 
@@ -75,7 +75,7 @@ async def test_one_undo_reverts_a_distillation(api: httpx.AsyncClient) -> None:
         assert (await api.get(f"/api/knowledge/{record['id']}", params=LI)).status_code == 404
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_an_undone_record_is_distilled_again_and_a_deleted_one_is_not(api: httpx.AsyncClient) -> None:
     told = (await api.post(DISTILL, json=LI)).json()
     await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
@@ -89,7 +89,7 @@ async def test_an_undone_record_is_distilled_again_and_a_deleted_one_is_not(api:
     assert ({result["status"] for result in gone["results"]}, gone["saved"]) == ({"forgotten"}, [])
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 @pytest.mark.parametrize("version", ["1", "0"])
 async def test_a_tag_of_another_user_does_not_block_distillation(api: httpx.AsyncClient, version: str) -> None:
     look = (await api.post(DISTILL, json={"dry_run": True, **LI})).json()
@@ -111,7 +111,7 @@ async def test_a_tag_of_another_user_does_not_block_distillation(api: httpx.Asyn
     assert len(told.json()["saved"]) == len(look["results"])
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_a_retry_gets_the_first_answer(api: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "k"}
 
@@ -121,7 +121,7 @@ async def test_a_retry_gets_the_first_answer(api: httpx.AsyncClient) -> None:
     assert again.json() == first.json()
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_a_session_of_another_user_is_404(api: httpx.AsyncClient) -> None:
     hidden = await api.post(DISTILL, json={"user_id": "zhou"})
     missing = await api.post(DISTILL.replace("s-1", "s-2"), json={"user_id": "zhou"})

@@ -40,11 +40,11 @@ MALFORMED = (
 
 
 @pytest.fixture
-async def committed_session(api: httpx.AsyncClient) -> dict[str, Any]:
+async def session_commit(api: httpx.AsyncClient) -> dict[str, Any]:
     return await commit_session(api, "s-1", *TEXTS)
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_a_search_answers_its_plan_its_seeds_and_blocks_that_name_their_messages(api: httpx.AsyncClient) -> None:
     response = await api.get(SEARCH, params={"q": "划船", "categories": "sessions"})
 
@@ -74,7 +74,7 @@ async def test_a_search_explains_how_each_block_was_found(api: httpx.AsyncClient
     assert all(block["why"]["rules"] for block in explained)
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_an_extracted_memory_names_its_messages(api: httpx.AsyncClient) -> None:
     blocks = await search_memories(api, "用中文回答", categories="preferences")
 
@@ -82,7 +82,7 @@ async def test_an_extracted_memory_names_its_messages(api: httpx.AsyncClient) ->
     assert blocks[0]["message_ids"] == ["m-1"]
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_every_block_can_be_read_by_its_uri(api: httpx.AsyncClient) -> None:
     blocks = await search_memories(api, "中文 划船 gateway 429")
 
@@ -94,7 +94,7 @@ async def test_every_block_can_be_read_by_its_uri(api: httpx.AsyncClient) -> Non
             assert (read.status_code, read.json()["level_hit"]) == (200, told), block["uri"]
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_each_level_has_more_text(api: httpx.AsyncClient) -> None:
     levels = {level: (await api.get(READ, params={"uri": SESSION, "level": level})).json() for level in ("L0", "L2")}
     default = (await api.get(READ, params={"uri": SESSION})).json()
@@ -107,7 +107,7 @@ async def test_each_level_has_more_text(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("level", ["L3", "3", "-1", "L", "content", "", "L0,L1"])
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_an_unknown_level_is_refused_by_name(api: httpx.AsyncClient, level: str) -> None:
     response = await api.get(READ, params={"uri": SESSION, "level": level})
 
@@ -136,7 +136,7 @@ async def test_an_empty_store_finds_nothing(api: httpx.AsyncClient) -> None:
     assert (told["blocks"], told["total"]) == ([], 0)
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_a_target_limits_the_search_to_its_subtree(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-2", "我们周四也去西湖划船")
 
@@ -149,7 +149,7 @@ async def test_a_target_limits_the_search_to_its_subtree(api: httpx.AsyncClient)
     assert {item["uri"].split("/")[-2] for item in below} == {"s-2"}
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_a_node_is_answered_whole_with_its_version_as_etag(api: httpx.AsyncClient) -> None:
     response = await api.get(NODES, params={"uri": SESSION})
 
@@ -165,7 +165,7 @@ async def test_a_node_is_answered_whole_with_its_version_as_etag(api: httpx.Asyn
     assert told["metadata"]["session_id"] == "s-1"
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_children_are_listed_level_by_level_and_messages_as_they_were_said(api: httpx.AsyncClient) -> None:
     top = (await api.get(CHILDREN)).json()
     messages = (await api.get(CHILDREN, params={"uri": SESSION})).json()
@@ -181,7 +181,7 @@ async def test_children_are_listed_level_by_level_and_messages_as_they_were_said
 
 
 @pytest.mark.parametrize("uri", MALFORMED)
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_an_invalid_uri_is_refused_by_name_on_every_route(api: httpx.AsyncClient, uri: str) -> None:
     asked = [("GET", READ, "uri"), ("GET", NODES, "uri"), ("DELETE", NODES, "uri"), ("GET", CHILDREN, "uri")]
 
@@ -203,7 +203,7 @@ async def test_an_invalid_uri_is_refused_by_name_on_every_route(api: httpx.Async
         "ctx://default/agents/crawler/skills/none",
     ],
 )
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_missing_nodes_and_nodes_of_other_accounts_get_the_same_404(api: httpx.AsyncClient, uri: str) -> None:
     for method, path in [("GET", READ), ("GET", NODES), ("DELETE", NODES)]:
         response = await api.request(method, path, params={"uri": uri})
@@ -234,7 +234,7 @@ async def test_an_unknown_parameter_is_refused(api: httpx.AsyncClient, path: str
     assert "limit" in [error["field"] for error in response.json()["errors"]]
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_a_node_that_is_deleted_while_it_is_read_is_answered_whole_or_not_at_all(api: httpx.AsyncClient) -> None:
     reads = [api.get(READ, params={"uri": SESSION, "level": "L2"}) for _ in range(20)]
     wholes = [api.get(NODES, params={"uri": SESSION}) for _ in range(20)]
@@ -249,7 +249,7 @@ async def test_a_node_that_is_deleted_while_it_is_read_is_answered_whole_or_not_
     assert (await api.get(READ, params={"uri": SESSION})).status_code == 404
 
 
-@pytest.mark.usefixtures("committed_session")
+@pytest.mark.usefixtures("session_commit")
 async def test_an_edge_leads_from_a_memory_to_its_message(api: httpx.AsyncClient) -> None:
     (block, *_) = await search_memories(api, "用中文回答", categories="preferences")
     asked = {"uri": block["uri"], "expand_relations": "true"}
@@ -319,14 +319,14 @@ async def test_standing_instructions_come_last_whatever_was_asked_and_within_top
     messages = [{"role": "user", "content": text, "message_id": f"m{number}"} for number, text in enumerate(said)]
     await api.post("/api/context/sessions/commit", json={"session_id": "s1", "messages": messages, "user_id": "ana"})
 
-    async def found(**named: Any) -> list[tuple[str, bool]]:  # noqa: ANN401 -- any parameter
+    async def search(**named: Any) -> list[tuple[str, bool]]:  # noqa: ANN401 -- any parameter
         params = {"q": "which boat is red", "user_id": "ana", **named}
         blocks = (await api.get("/api/context/search", params=params)).json()["blocks"]
         return [(block["abstract"], block["standing"]) for block in blocks]
 
-    five, ten = await found(top_k=5), await found(top_k=10)
+    five, ten = await search(top_k=5), await search(top_k=10)
 
     assert (len(five), five[-1]) == (5, ("From now on answer in English.", True))
     assert ten[-2:] == [("From now on answer in English.", True), ("I love oolong tea.", True)]
-    assert not any(standing for _, standing in [*five[:-1], *ten[:-2], *await found(top_k=4)])
-    assert not any(standing for _, standing in await found(top_k=10, categories="sessions"))
+    assert not any(standing for _, standing in [*five[:-1], *ten[:-2], *await search(top_k=4)])
+    assert not any(standing for _, standing in await search(top_k=10, categories="sessions"))

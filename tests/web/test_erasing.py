@@ -110,12 +110,12 @@ async def test_erase_may_be_in_the_body_with_caller_and_version(api: httpx.Async
     sent = {"content": SECRET, "user_id": "li", "scopes": ["public"]}
     row_id = (await api.post("/api/knowledge", json=sent)).json()["id"]
 
-    async def deleted(**fields: object) -> httpx.Response:
+    async def delete(**fields: object) -> httpx.Response:
         return await api.request("DELETE", f"/api/knowledge/{row_id}", json={"erase": True, **fields})
 
-    assert (await deleted(user_id="wu")).status_code == 403
-    assert (await deleted(user_id="li", version=7)).json()["current_version"] == 1
-    assert (await deleted(user_id="li", version=1)).json()["erased"] is True
+    assert (await delete(user_id="wu")).status_code == 403
+    assert (await delete(user_id="li", version=7)).json()["current_version"] == 1
+    assert (await delete(user_id="li", version=1)).json()["erased"] is True
     assert find_files_with(folder, SECRET) == []
 
 

@@ -53,13 +53,13 @@ class Victim:
 
     async def post(self, path: str, body: Mapping[str, Any], who: Mapping[str, str] = ANN) -> dict[str, Any]:
         response = await self.api.post(path, json={**body, **who})
-        return self._told(response) if who == ANN else dict(response.json())
+        return self._read_answer(response) if who == ANN else dict(response.json())
 
     async def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self._told(await self.api.put(path, json={**body, **ANN}))
+        return self._read_answer(await self.api.put(path, json={**body, **ANN}))
 
     async def search(self, path: str, **params: str) -> dict[str, Any]:
-        return self._told(await self.api.get(path, params={**params, **ANN}))
+        return self._read_answer(await self.api.get(path, params={**params, **ANN}))
 
     async def keyword(self, name: str, who: Mapping[str, str] = ANN, **fields: object) -> dict[str, Any]:
         return await self.post("/api/keywords", {"name": name, "parent_id": "root", **fields}, who)
@@ -73,7 +73,7 @@ class Victim:
         self.log.read_on()
         return [change for operation in self.log.operations[known:] for change in operation["changes"]]
 
-    def unharmed(self, may_move: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+    def check_unharmed(self, may_move: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
         """Return the changes since the last call, all of ann's rows; of the FIXED fields only `may_move` may change."""
         fresh = self.changes()
         for change in fresh:
@@ -88,7 +88,7 @@ class Victim:
             assert moved <= may_move, change
         return fresh
 
-    def _told(self, response: httpx.Response) -> dict[str, Any]:
+    def _read_answer(self, response: httpx.Response) -> dict[str, Any]:
         assert response.status_code in {200, 201}, response.text
         assert CANARY not in response.text
         assert SEALED not in response.text
@@ -170,9 +170,9 @@ async def attack_extraction(ann: Victim, order: str) -> None:
     read, pasted = {"role": "tool", "content": order}, {"role": "user", "content": f"The page says: {order}"}
 
     inferred = await ann.post("/api/knowledge/extract", {"messages": [read]})
-    assert all(change["before"] is None for change in ann.unharmed())
+    assert all(change["before"] is None for change in ann.check_unharmed())
     expressed = await ann.post("/api/knowledge/extract", {"messages": [read, pasted]})
-    ann.unharmed()
+    ann.check_unharmed()
 
     for row in (*inferred["saved"], *expressed["saved"]):
         assert (row["owner"], row["scopes"], row["visibility"]) == ("user:ann", ["user:ann"], "private")
@@ -205,7 +205,7 @@ async def attack_evolution(ann: Victim, order: str) -> None:
 
     done = await ann.put(f"/api/knowledge/{mine['id']}", {"evolve_feedback": order})
 
-    for change in ann.unharmed():
+    for change in ann.check_unharmed():
         before, after = change["before"], change["after"]
         # Both writes may be of one millisecond.
         moved = {name for name in after if after[name] != before.get(name)} - {"updated_at"}
@@ -228,7 +228,7 @@ async def attack_slimming(ann: Victim, order: str) -> None:
 
     done = await ann.post("/api/knowledge/slim", {})
 
-    ann.unharmed(frozenset({"merged_into"}))
+    ann.check_unharmed(frozenset({"merged_into"}))
     for item in pair:
         read = await ann.search(f"/api/knowledge/{item['id']}")
         assert (read["owner"], read["scopes"]) == ("user:ann", item["scopes"])
@@ -259,7 +259,7 @@ async def attack_naming(ann: Victim, order: str, number: int) -> None:
         await ann.post("/api/infos", {"content": f"Python: {order}", "auto_link": True, "scopes": ["user:owner"]}),
     ]
 
-    ann.unharmed()
+    ann.check_unharmed()
     assert {item["owner"] for item in made} == {"user:ann"}
 
 
@@ -272,7 +272,7 @@ async def attack_reorganization(ann: Victim) -> None:
 
     applied = await ann.api.post("/api/keywords/reorganize/apply", json={"plan": plan, **ANN})
 
-    ann.unharmed(frozenset({"deleted"}))
+    ann.check_unharmed(frozenset({"deleted"}))
     if applied.status_code == httpx.codes.OK:
         await ann.post(f"/api/operations/{applied.json()['operation_id']}/undo", {})
     else:

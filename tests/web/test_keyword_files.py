@@ -87,7 +87,7 @@ async def test_json_lines_keep_infos_links_scopes_and_metadata(
     exported = (await api.get("/api/keywords/export")).content
     await import_file(api, exported, JSONL, account="other")
 
-    async def told(account: str) -> list[Any]:
+    async def list_infos(account: str) -> list[Any]:
         infos = (await api.get("/api/infos", params={"account": account})).json()["results"]
         rows = []
         for row in infos:
@@ -97,7 +97,7 @@ async def test_json_lines_keep_infos_links_scopes_and_metadata(
         http = (await api.get("/api/keywords/HTTP", params={"account": account})).json()
         return [rows, http["metadata"], http["scopes"], http["owner"]]
 
-    assert await told("other") == await told("default")
+    assert await list_infos("other") == await list_infos("default")
     async with open_second_server() as later:
         assert (await later.get("/api/keywords/export")).content == exported
 

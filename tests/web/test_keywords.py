@@ -424,15 +424,15 @@ async def test_keywords_are_listed_by_prefix_page_by_page(api: httpx.AsyncClient
         await create_keyword(api, name, aliases=["pyth"] if name == "蟒蛇" else [])
     await create_keyword(api, "pyramid", user_id="li", scopes=["user:li"])
 
-    async def listed(**params: str | int | None) -> tuple[list[str], str | None]:
+    async def list_page(**params: str | int | None) -> tuple[list[str], str | None]:
         page = (await api.get("/api/keywords", params={"user_id": "chen", **params})).json()
         return [row["name"] for row in page["results"]], page["next_cursor"]
 
-    assert await listed() == (["蟒蛇", "Go", "PyTorch", "数据库", "Python"], None)
-    first, cursor = await listed(prefix="ＰＹ", limit=2)
-    assert (first, await listed(prefix="ＰＹ", limit=2, cursor=cursor)) == (["蟒蛇", "PyTorch"], (["Python"], None))
-    assert await listed(prefix="shuju") == (["数据库"], None)
-    assert await listed(prefix="…") == ([], None)
+    assert await list_page() == (["蟒蛇", "Go", "PyTorch", "数据库", "Python"], None)
+    first, cursor = await list_page(prefix="ＰＹ", limit=2)
+    assert (first, await list_page(prefix="ＰＹ", limit=2, cursor=cursor)) == (["蟒蛇", "PyTorch"], (["Python"], None))
+    assert await list_page(prefix="shuju") == (["数据库"], None)
+    assert await list_page(prefix="…") == ([], None)
     wrong = await api.get("/api/keywords", params={"cursor": "A" * 32})
     assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "cursor")
 
@@ -463,18 +463,18 @@ async def test_infos_roll_up_from_the_keywords_below(api: httpx.AsyncClient) -> 
     await create_info(api, "on hidden", hidden["id"], user_id="li")
     await create_info(api, "on below", below["id"])
 
-    async def rolled(**params: str | int) -> list[tuple[str, str, str]]:
+    async def list_descendant_infos(**params: str | int) -> list[tuple[str, str, str]]:
         query = {"user_id": "chen", "descendants": True, **params}
         page = (await api.get("/api/keywords/top/infos", params=query)).json()
         return [(row["content"], row["relation"], row["keyword_id"]) for row in page["results"]]
 
-    assert await rolled() == [
+    assert await list_descendant_infos() == [
         ("on below", "PRIMARY", below["id"]),
         ("on deep", "PRIMARY", deep["id"]),
         ("both", "PRIMARY", top["id"]),
     ]
-    assert await rolled(relation="RELATED") == [("both", "RELATED", deep["id"])]
-    assert await rolled(size=1, page=1, sort="relevance") == [("on deep", "PRIMARY", deep["id"])]
+    assert await list_descendant_infos(relation="RELATED") == [("both", "RELATED", deep["id"])]
+    assert await list_descendant_infos(size=1, page=1, sort="relevance") == [("on deep", "PRIMARY", deep["id"])]
 
 
 async def test_a_rename_or_move_to_a_duplicate_name_must_be_allowed(api: httpx.AsyncClient) -> None:

@@ -31,7 +31,7 @@ def mcp(api: httpx.AsyncClient) -> McpApi:
 
 
 @pytest.fixture
-async def keyed_hub(tmp_path: Path) -> AsyncIterator[tuple[Hub, Settings]]:
+async def hub_with_keys(tmp_path: Path) -> AsyncIterator[tuple[Hub, Settings]]:
     settings = make_keyed_settings(tmp_path / "keyed")
     async with open_hub(settings, maintain=False) as hub:
         yield hub, settings
@@ -107,7 +107,7 @@ async def test_a_conversation_is_stored_once_without_recalled_text(mcp: McpApi) 
 async def test_an_invalid_call_is_a_result_that_names_the_error(
     mcp: McpApi, tool: str, arguments: dict[str, Any], said: str
 ) -> None:
-    assert said in await mcp.refused(tool, **arguments)
+    assert said in await mcp.call_in_error(tool, **arguments)
 
 
 async def test_the_address_names_the_caller_and_hides_its_records_from_others(mcp: McpApi) -> None:
@@ -118,22 +118,22 @@ async def test_the_address_names_the_caller_and_hides_its_records_from_others(mc
 
     assert [row["id"] for row in own["results"]] == [saved["id"]]
     assert foreign["results"] == []
-    assert "no knowledge with id" in await mcp.refused("read", "?user=eve", id=saved["id"])
-    assert "role: unknown in the address" in await mcp.refused("recall", "?role=root", query="a")
+    assert "no knowledge with id" in await mcp.call_in_error("read", "?user=eve", id=saved["id"])
+    assert "role: unknown in the address" in await mcp.call_in_error("recall", "?role=root", query="a")
 
 
-async def test_the_role_of_a_key_decides_about_reads_and_writes(keyed_hub: tuple[Hub, Settings]) -> None:
-    hub, settings = keyed_hub
+async def test_the_role_of_a_key_decides_about_reads_and_writes(hub_with_keys: tuple[Hub, Settings]) -> None:
+    hub, settings = hub_with_keys
     app = create_app(settings, hub)
     async with client_of(app) as nobody:
         unauthorised = await nobody.post("/mcp", json={}, headers=HEADERS)
     assert unauthorised.status_code == 401
     async with client_of(app, key_headers(await issue_key_text(hub, "li"))) as writer:
         _, saved = await McpApi(writer).call("save", content="Only li knows this.")
-        assert "user" in await McpApi(writer).refused("recall", "?user=eve", query="li")
+        assert "user" in await McpApi(writer).call_in_error("recall", "?user=eve", query="li")
     async with client_of(app, key_headers(await issue_key_text(hub, "eve", Role.READER))) as reader:
-        assert "no knowledge with id" in await McpApi(reader).refused("read", id=saved["id"])
-        assert "read" in await McpApi(reader).refused("save", content="x")
+        assert "no knowledge with id" in await McpApi(reader).call_in_error("read", id=saved["id"])
+        assert "read" in await McpApi(reader).call_in_error("save", content="x")
 
 
 @pytest.mark.parametrize("host", sorted(FRAMES))

@@ -37,10 +37,10 @@ async def count_records(api: httpx.AsyncClient) -> int:
 async def test_arguments_of_nearly_a_mebibyte_are_taken_or_named_and_more_is_refused(mcp: McpApi) -> None:
     most = MIB - 1024
     _, saved = await mcp.call("save", content="x" * most)
-    assert "verdict: " in await mcp.refused("feedback", id=saved["id"], verdict="y" * most)
-    assert "limit: " in await mcp.refused("recall", query="a", limit="z" * most)
-    assert "no tool 'zzz" in await mcp.refused("z" * most)
-    assert "query: String should have at most 4096" in await mcp.refused("recall", query="q" * most)
+    assert "verdict: " in await mcp.call_in_error("feedback", id=saved["id"], verdict="y" * most)
+    assert "limit: " in await mcp.call_in_error("recall", query="a", limit="z" * most)
+    assert "no tool 'zzz" in await mcp.call_in_error("z" * most)
+    assert "query: String should have at most 4096" in await mcp.call_in_error("recall", query="q" * most)
 
     body = {
         "jsonrpc": "2.0",

@@ -25,7 +25,7 @@ class Bait:
         self.url = ""
         self.calls = 0
 
-    async def called(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def count_call(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.calls += 1
         writer.close()
 
@@ -33,7 +33,7 @@ class Bait:
 @asynccontextmanager
 async def open_bait() -> AsyncIterator[Bait]:
     bait = Bait()
-    server = await asyncio.start_server(bait.called, "127.0.0.1", 0)
+    server = await asyncio.start_server(bait.count_call, "127.0.0.1", 0)
     async with server:
         bait.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/collect"
         yield bait

@@ -5,12 +5,12 @@ from uuid import uuid4
 
 import pytest
 
-from tests.e2e.server_process import serving
+from tests.e2e.server_process import run_server
 
 
 @pytest.fixture(scope="session")
 def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("integrations") / "data") as server:
+    with run_server(tmp_path_factory.mktemp("integrations") / "data") as server:
         yield server.url
 
 

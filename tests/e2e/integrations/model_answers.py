@@ -11,7 +11,7 @@ Answer = Mapping[str, Any]
 
 
 @contextmanager
-def answering(answers: Sequence[Answer]) -> Iterator[tuple[str, list[Any]]]:
+def run_model(answers: Sequence[Answer]) -> Iterator[tuple[str, list[Any]]]:
     """Run it until the end of the block. Gives its address, and the bodies that it was sent."""
     left, asked = iter(answers), list[Any]()
 

@@ -165,13 +165,13 @@ async def test_what_a_file_says_is_not_learnt_again_from_the_session_that_read_i
 
 
 async def test_a_server_that_is_down_is_an_error_that_a_model_can_read(
-    memory: KnowHubMemoryTool, stopped_server: None
+    memory: KnowHubMemoryTool, unreachable_server: None
 ) -> None:
     assert "error: KnowHub is not reachable" in await call(memory, command="view", path="/memories")
 
 
 @pytest.fixture
-def stopped_server(monkeypatch: pytest.MonkeyPatch, url: str) -> Iterator[None]:
+def unreachable_server(monkeypatch: pytest.MonkeyPatch, url: str) -> Iterator[None]:
     monkeypatch.setenv("KNOWHUB_API_URL", "http://127.0.0.1:9")
     yield
     monkeypatch.setenv("KNOWHUB_API_URL", url)

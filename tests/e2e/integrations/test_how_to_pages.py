@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.integrations.model_answers import Answer, answering, anthropic, openai_chat, openai_response
+from tests.e2e.integrations.model_answers import Answer, anthropic, openai_chat, openai_response, run_model
 from tests.e2e.integrations.pages import read_program
-from tests.e2e.server_process import ROOT, environment, serving
+from tests.e2e.server_process import ROOT, environment, run_server
 
 FILE = {
     "command": "create",
@@ -19,7 +19,7 @@ FILE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HowToPage:
     """A page, what its model answers, and what the model must have been sent in the end."""
 
     name: str
@@ -34,7 +34,7 @@ STRICT_NOTE = NOTE | {"tags": [{"name": "site", "value": "website_a"}], "scopes"
 FOUND = "| content: Wait 2 s before the login."
 
 PAGES = [
-    Page(
+    HowToPage(
         "agents",
         (
             openai_chat(knowledge_save=STRICT_NOTE),
@@ -44,7 +44,7 @@ PAGES = [
         sent=FOUND,
         heading="### With OpenAI's SDK",
     ),
-    Page(
+    HowToPage(
         "agents",
         (
             anthropic({"type": "tool_use", "id": "toolu_1", "name": "knowledge_save", "input": NOTE}),
@@ -56,8 +56,8 @@ PAGES = [
         sent=FOUND,
         heading="### With Anthropic's SDK",
     ),
-    Page("use-langchain"),
-    Page(
+    HowToPage("use-langchain"),
+    HowToPage(
         "use-pydantic-ai",
         (
             openai_chat(knowledge_save=NOTE),
@@ -66,7 +66,7 @@ PAGES = [
         ),
         sent=FOUND,
     ),
-    Page(
+    HowToPage(
         "use-anthropic-memory-tool",
         (
             anthropic({"type": "tool_use", "id": "toolu_1", "name": "memory", "input": FILE}),
@@ -74,8 +74,8 @@ PAGES = [
         ),
         sent="File created successfully at: /memories/website_a.md",
     ),
-    Page("use-langgraph"),
-    Page(
+    HowToPage("use-langgraph"),
+    HowToPage(
         "use-openai-agents",
         (openai_response("website_a needs one."), openai_response("Two seconds.")),
         sent="website_a needs one.",
@@ -84,9 +84,9 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.name} {page.heading}".strip()) for page in PAGES])
-def test_a_page_runs_as_it_is_written(page: Page, tmp_path: Path) -> None:
+def test_a_page_runs_as_it_is_written(page: HowToPage, tmp_path: Path) -> None:
     program, printed = read_program(page.name, page.heading)
-    with serving(tmp_path / "data") as server, answering(page.answers) as (model, asked):
+    with run_server(tmp_path / "data") as server, run_model(page.answers) as (model, asked):
         variables = {
             "KNOWHUB_API_URL": server.url,
             "ANTHROPIC_BASE_URL": model,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.fake_models import running_models
 from tests.e2e.integrations.pages import read_program
-from tests.e2e.server_process import ROOT, environment, serving
+from tests.e2e.server_process import ROOT, environment, run_server
 
 PACKAGES = (
     "agent-framework-core==1.23.0",
@@ -49,7 +49,7 @@ def test_a_suite_passes(suite: str, tests: int, python: Path, tmp_path: Path) ->
     config = tmp_path / "pytest.ini"
     config.write_text(CONFIG, "utf-8")
     file = ROOT / "tests/e2e/integrations/upstream" / suite
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         done = subprocess.run(
             [python, "-m", "pytest", "-q", "-c", config, "--rootdir", tmp_path, "--noconftest", file],
             capture_output=True, text=True, timeout=600, check=False, cwd=ROOT,
@@ -68,7 +68,7 @@ def test_claude_resumes_a_session_as_the_page_says(python: Path, tmp_path: Path)
     home = tmp_path / "home"
     home.mkdir()
     variables = {"ANTHROPIC_API_KEY": "none", "HOME": str(home), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    with serving(tmp_path / "data") as server, running_models() as models:
+    with run_server(tmp_path / "data") as server, running_models() as models:
         done = subprocess.run(
             [python, "-c", program],
             capture_output=True, text=True, timeout=300, check=False, cwd=home,
@@ -83,7 +83,7 @@ def test_claude_resumes_a_session_as_the_page_says(python: Path, tmp_path: Path)
 @pytest.mark.parametrize("page", ["use-agent-framework", "use-google-adk", "use-strands"])
 def test_a_page_on_a_memory_runs_as_it_is_written(page: str, python: Path, tmp_path: Path) -> None:
     program, printed = read_program(page)
-    with serving(tmp_path / "data") as server:
+    with run_server(tmp_path / "data") as server:
         done = subprocess.run(
             [python, "-W", "ignore", "-c", program],
             capture_output=True, text=True, timeout=120, check=False, cwd=ROOT,

@@ -30,7 +30,7 @@ async def test_a_turn_and_the_replies_to_it_are_one_result(tmp_path: Path) -> No
         )
         await memories.talk(SESSION, turns)
 
-        (first, *others) = await memories.found("where is the bike parked")
+        (first, *others) = await memories.search("where is the bike parked")
 
         assert first.message_ids == ["m0"]
         assert all("m1" not in block.message_ids for block in others)
@@ -38,7 +38,7 @@ async def test_a_turn_and_the_replies_to_it_are_one_result(tmp_path: Path) -> No
         await memories.talk(
             session_at("s2"), make_turns(("user", "Which lock?"), ("assistant", "The harbour lock opens at nine."))
         )
-        (answered, *_) = await memories.found("which harbour lock opens at nine")
+        (answered, *_) = await memories.search("which harbour lock opens at nine")
         assert (answered.abstract, answered.message_ids) == ("Which lock?", ["m0", "m1"])
 
 
@@ -47,7 +47,7 @@ async def test_a_matching_reply_is_returned_with_its_turn(tmp_path: Path) -> Non
         turns = make_turns(("user", "Go on."), ("tool", "status 200"), ("assistant", "The harbour lock opens at nine."))
         await memories.talk(SESSION, turns)
 
-        (first, *_) = await memories.found("harbour lock")
+        (first, *_) = await memories.search("harbour lock")
 
         assert first.message_ids[0] == "m2"
         assert "m0" in first.message_ids
@@ -58,7 +58,7 @@ async def test_a_statement_ranks_above_a_bare_question(tmp_path: Path) -> None:
         await memories.talk(session_at("s1"), [{"content": "where is the blue ladder?", "message_id": "asked"}])
         await memories.talk(session_at("s2"), [{"content": "the blue ladder is behind it", "message_id": "stated"}])
 
-        assert (await memories.ids("where is the blue ladder"))[0] == "stated"
+        assert (await memories.search_ids("where is the blue ladder"))[0] == "stated"
 
 
 async def test_the_newer_of_two_similar_statements_ranks_first(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_the_newer_of_two_similar_statements_ranks_first(tmp_path: Path) -
         ):
             await memories.talk(session_at(name), [dict(*make_turns(("user", text), day=day)) | {"message_id": name}])
 
-        assert await memories.ids("when is the weekly review") == ["new", "old"]
+        assert await memories.search_ids("when is the weekly review") == ["new", "old"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ async def test_a_later_change_ranks_above_the_earlier_statement(
         said = [about_else, dict(*make_turns(("user", later))) | {"message_id": "later"}]
         await memories.talk(session_at("s2"), [{**item, "timestamp": "2026-05-05T10:00:00Z"} for item in said])
 
-        assert (await memories.ids(question))[:2] == ["later", "earlier"]
+        assert (await memories.search_ids(question))[:2] == ["later", "earlier"]
 
 
 async def test_an_update_does_not_outrank_another_speakers_statement(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ async def test_an_update_does_not_outrank_another_speakers_statement(tmp_path: P
             said = dict(*make_turns(("user", text), day=day)) | {"message_id": name, "name": name}
             await memories.talk(session_at(name), [said])
 
-        assert await memories.ids("every day at nine") == ["Ada"]
-        assert await memories.ids("standup every day at nine") == ["Ada", "Bo"]
+        assert await memories.search_ids("every day at nine") == ["Ada"]
+        assert await memories.search_ids("standup every day at nine") == ["Ada", "Bo"]
 
 
 async def test_a_memory_replaces_its_source_message_in_results(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ async def test_a_memory_replaces_its_source_message_in_results(tmp_path: Path) -
         metadata = {"source_refs": [f"{SESSION}/m0"], "message_ids": ["m0"]}
         await memories.put(node_row(memory, abstract="I prefer oolong tea.", metadata=metadata))
 
-        blocks = await memories.found("oolong tea")
+        blocks = await memories.search("oolong tea")
 
         assert [(block.uri, block.message_ids) for block in blocks] == [(memory, ["m0"])]
 
@@ -132,7 +132,7 @@ async def test_a_message_with_several_facts_supports_only_the_matching_memory(
             node_row(about, abstract="Boat: moored in Kiel", metadata=said),
         )
 
-        scores = {block.uri: block.score for block in await memories.found("where is the blue boat moored")}
+        scores = {block.uri: block.score for block in await memories.search("where is the blue boat moored")}
 
         assert scores[about] > 2 * scores[other] > 0
 
@@ -143,17 +143,17 @@ async def test_a_question_about_the_user_finds_the_profile_without_shared_words(
         await memories.talk(SESSION, make_turns(("user", "Which city has the best trams?")))
         await memories.put(node_row(profile, abstract="Moved to Leeds"))
 
-        assert profile in [block.uri for block in await memories.found("which city do I live in")]
-        assert profile not in [block.uri for block in await memories.found("what has the best trams")]
-        assert await memories.found("where do I live", ctx=caller(user_id="wang")) == []
+        assert profile in [block.uri for block in await memories.search("which city do I live in")]
+        assert profile not in [block.uri for block in await memories.search("what has the best trams")]
+        assert await memories.search("where do I live", ctx=caller(user_id="wang")) == []
 
 
 async def test_a_single_shared_character_is_no_match(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_turns(("user", "他们组织了一次旅行")))
 
-        assert await memories.found("预算组的钱") == []
-        assert len(await memories.found("旅行")) == 1
+        assert await memories.search("预算组的钱") == []
+        assert len(await memories.search("旅行")) == 1
 
 
 async def test_a_postponed_plan_becomes_history_of_the_new_one(tmp_path: Path) -> None:
@@ -184,5 +184,5 @@ async def test_a_postponed_plan_becomes_history_of_the_new_one(tmp_path: Path) -
         await memories.put(node_row(concert, abstract="It is postponed to 8 August.", metadata=moved))
 
         # What replaced a match is found though it does not match, and before what it replaced.
-        found = [block.uri for block in await memories.found("what happens on 4 July at the harbour")]
+        found = [block.uri for block in await memories.search("what happens on 4 July at the harbour")]
         assert found[0] == concert

@@ -44,7 +44,7 @@ async def measure_recall(memories: Memories, lines: Sequence[Mapping[str, Any]],
     for line in lines:
         if "question" in line:
             memories.clock.seconds = datetime.fromisoformat(line["now"]).replace(hour=12, tzinfo=UTC).timestamp()
-            found = (await memories.ids(line["question"], top_k=top))[:top]
+            found = (await memories.search_ids(line["question"], top_k=top))[:top]
             shares.append(len(set(found) & set(line["answers"])) / len(line["answers"]))
     return sum(shares) / len(shares)
 
@@ -69,7 +69,7 @@ async def test_neighbours_of_a_match_are_returned(tmp_path: Path) -> None:
         await memories.talk(SESSION, make_messages("The game was new.", "A team shooter.", "Nice weather."))
         await memories.talk(session_at("s2"), make_messages("I like soup.", "Me too."))
 
-        blocks = await memories.found("which game", categories=["sessions"])
+        blocks = await memories.search("which game", categories=["sessions"])
 
         assert [block.message_ids for block in blocks] == [["m0"], ["m1"], ["m2"]]
         assert ("beside a match" in blocks[0].match_reason, "beside a match" in blocks[1].match_reason) == (False, True)
@@ -84,7 +84,7 @@ async def test_forgotten_and_foreign_neighbours_are_not_returned(tmp_path: Path)
 
         await memories.put(gone)
 
-        assert await memories.ids("which game") == ["m0", "m2"]
+        assert await memories.search_ids("which game") == ["m0", "m2"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_a_question_with_a_date_finds_messages_of_that_date(tmp_path: Path
             turn = {"content": "今天天气不错 nothing new", "message_id": name, "timestamp": f"{day}T10:00:00Z"}
             await memories.talk(session_at(name), [turn])
 
-        assert (await memories.ids(question))[0] == wanted
+        assert (await memories.search_ids(question))[0] == wanted
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_a_message_is_found_by_the_day_that_it_mentions(tmp_path: Path, sa
             turn = {"content": said, "message_id": name, "timestamp": f"{day}T10:00:00+08:00"}
             await memories.talk(session_at(name), [turn])
 
-        assert (await memories.ids(question))[0] == "said"
+        assert (await memories.search_ids(question))[0] == "said"
 
 
 async def test_the_day_of_a_message_is_in_its_own_time_zone(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ async def test_the_day_of_a_message_is_in_its_own_time_zone(tmp_path: Path) -> N
         turn = {"content": "到家了", "message_id": "late", "timestamp": "2023-05-02T00:30:00+08:00"}
         await memories.talk(SESSION, [turn])
 
-        assert await memories.ids("5月2日") == ["late"]
-        assert await memories.ids("5月1日") == []
-        reasons = [(await memories.found(f"{day}到家"))[0].match_reason for day in ("5月2日", "5月1日")]
+        assert await memories.search_ids("5月2日") == ["late"]
+        assert await memories.search_ids("5月1日") == []
+        reasons = [(await memories.search(f"{day}到家"))[0].match_reason for day in ("5月2日", "5月1日")]
         assert ["of that day" in reason for reason in reasons] == [True, False]
 
 
@@ -143,7 +143,7 @@ async def test_a_time_relative_to_an_event_is_resolved(tmp_path: Path) -> None:
             turn = {"content": text, "message_id": name, "timestamp": f"{day}T10:00:00Z"}
             await memories.talk(session_at(name), [turn])
 
-        found = await memories.ids("What about the picture a week after we met at the pottery class?")
+        found = await memories.search_ids("What about the picture a week after we met at the pottery class?")
 
         assert found[0] == "week"
 
@@ -165,9 +165,9 @@ async def test_a_named_speaker_filters_by_speaker_and_is_not_searched(tmp_path: 
 async def test_speakers_are_cached_until_their_messages_are_forgotten(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("Nate: I adopted a dog.", "Joanna: How nice, Nate!"))
-        first = await memories.ids("What did Nate adopt?")
+        first = await memories.search_ids("What did Nate adopt?")
         rounds = len(memories.index.asked)
-        second = await memories.ids("What did Nate adopt?")
+        second = await memories.search_ids("What did Nate adopt?")
         rounds_again = len(memories.index.asked) - rounds
         await memories.put(part_row(SESSION, 0, "Nate: I adopted a dog.", deleted=True, forgotten=True, version=2))
 
@@ -182,7 +182,7 @@ async def test_a_question_of_a_bare_name_finds_that_name(tmp_path: Path) -> None
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("小林：我换了工作。", "陈晨：恭喜小林！"))
 
-        assert set(await memories.ids("小林")) == {"m0", "m1"}
+        assert set(await memories.search_ids("小林")) == {"m0", "m1"}
 
 
 @pytest.mark.parametrize("question", ["陈晨说过什么", "What did 陈晨 mention?"])
@@ -191,7 +191,7 @@ async def test_a_question_with_only_a_known_speaker_finds_their_messages(tmp_pat
         await memories.talk(SESSION, make_messages("小林：我换了工作。", "陈晨：恭喜。"))
         await memories.talk(session_at("s2"), make_messages("小林：他什么都没说，I mention it only once."))
 
-        first, again = await memories.ids(question), await memories.ids(question)
+        first, again = await memories.search_ids(question), await memories.search_ids(question)
 
         assert again == first
         assert {"m1"} <= set(first)
@@ -204,7 +204,7 @@ async def test_a_time_relative_to_an_event_without_messages_is_ignored(
         turn = {"content": "我们一起去了杭州。", "message_id": "trip", "timestamp": "2023-05-01T10:00:00Z"}
         await memories.talk(SESSION, [turn])
 
-        assert await memories.ids("我们去杭州两周后") == ["trip"]
+        assert await memories.search_ids("我们去杭州两周后") == ["trip"]
 
 
 async def test_the_asked_category_ranks_first_and_others_follow(tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ async def test_the_asked_category_ranks_first_and_others_follow(tmp_path: Path) 
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(like, abstract="咖啡 美式"), node_row(event, abstract="咖啡 美式"))
 
-        asked = await memories.found("喜欢什么咖啡")
-        narrowed = await memories.found("喜欢什么咖啡", categories=["events"])
+        asked = await memories.search("喜欢什么咖啡")
+        narrowed = await memories.search("喜欢什么咖啡", categories=["events"])
 
         assert [block.uri for block in asked] == [like, event]
         assert "the kind asked for" in asked[0].match_reason
@@ -232,8 +232,8 @@ async def test_neither_messages_nor_memories_crowd_each_other_out(tmp_path: Path
             *(node_row(uri, abstract="swim swim swim") for uri in many),
         )
 
-        about_marathon = [block.uri for block in await memories.found("marathon", top_k=5)]
-        about_swimming = [block.category for block in await memories.found("swim", top_k=5)]
+        about_marathon = [block.uri for block in await memories.search("marathon", top_k=5)]
+        about_swimming = [block.category for block in await memories.search("swim", top_k=5)]
 
         assert memory in about_marathon
         assert "sessions" in about_swimming
@@ -250,7 +250,7 @@ async def test_a_memory_with_a_matching_source_ranks_first(tmp_path: Path) -> No
             node_row(plain, abstract="harbour walk"), node_row(founded, abstract="harbour walk", metadata=metadata)
         )
 
-        blocks = {block.uri: block for block in await memories.found("harbour")}
+        blocks = {block.uri: block for block in await memories.search("harbour")}
 
         assert blocks[founded].score > blocks[plain].score
         assert "what was said" in blocks[founded].match_reason
@@ -265,11 +265,11 @@ async def test_a_search_returns_only_own_memories_below_its_target(tmp_path: Pat
         await memories.talk(session_at("s2"), make_messages("another harbour"))
         await memories.talk(other, make_messages("their harbour", "of theirs"), owner="user:wang")
 
-        mine = {block.uri for block in await memories.found("harbour")}
-        theirs = {block.uri for block in await memories.found("harbour", caller(user_id="wang"))}
-        here = {block.uri for block in await memories.found("harbour", target_uri=SESSION)}
-        narrow = {block.uri for block in await memories.found("harbour", target_uri=f"{SESSION}/m0")}
-        everything = {block.uri for block in await memories.found("harbour", local())}
+        mine = {block.uri for block in await memories.search("harbour")}
+        theirs = {block.uri for block in await memories.search("harbour", caller(user_id="wang"))}
+        here = {block.uri for block in await memories.search("harbour", target_uri=SESSION)}
+        narrow = {block.uri for block in await memories.search("harbour", target_uri=f"{SESSION}/m0")}
+        everything = {block.uri for block in await memories.search("harbour", local())}
 
         assert mine == {f"{SESSION}/m0", f"{SESSION}/m1", f"{session_at('s2')}/m0"}
         assert theirs == {f"{other}/m0", f"{other}/m1"}
@@ -283,13 +283,13 @@ async def test_a_search_parses_no_node_texts(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(memory, abstract="deploy the harbour", overview="o" * 50, content="c" * 50))
         await memories.talk(SESSION, make_messages("the harbour " + "long " * 200))
-        await memories.found("harbour")
+        await memories.search("harbour")
         # From here on the text of a node cannot be parsed.
         nodes = memories.store.state("default").memory_table(NODES)
         for address, _ in nodes.texts():
             nodes.put_summary(address, b"", nodes.summary(address))
 
-        blocks = await memories.found("harbour")
+        blocks = await memories.search("harbour")
 
         assert {block.uri for block in blocks} == {memory, f"{SESSION}/m0"}
         assert {(block.overview, block.content, block.content_excerpt) for block in blocks} == {(None, None, None)}
@@ -300,7 +300,7 @@ async def test_a_long_message_is_cut_at_two_thousand_characters(tmp_path: Path) 
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, make_messages("harbour " + "x" * 900, "harbour " + "y" * 3_000))
 
-        lengths = sorted(len(block.abstract) for block in await memories.found("harbour"))
+        lengths = sorted(len(block.abstract) for block in await memories.search("harbour"))
 
         assert lengths == [908, 2_000]
 
@@ -312,7 +312,7 @@ async def test_a_long_message_is_shown_around_its_match(tmp_path: Path) -> None:
             make_messages("log line " * 5_000 + "the Harbours were closed" + " again" * 900, "报告" * 3_000 + "灯塔"),
         )
 
-        english, chinese = await memories.found("harbour"), await memories.found("灯塔在哪里")
+        english, chinese = await memories.search("harbour"), await memories.search("灯塔在哪里")
 
         assert "the Harbours were closed" in english[0].abstract[:120]
         assert (len(english[0].abstract), english[0].match_reason) == (2_000, "words: harbour")
@@ -323,7 +323,7 @@ async def test_a_session_is_found_by_its_summary(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(SESSION, abstract="plans for the harbour"), part_row(SESSION, 0, "hello"))
 
-        blocks = await memories.found("harbour")
+        blocks = await memories.search("harbour")
 
         assert [block.uri for block in blocks] == [SESSION]
         assert "the session as a whole" in blocks[0].match_reason

@@ -221,12 +221,12 @@ async def test_only_the_owner_evolves_a_record_and_the_model_is_not_asked_for_ot
 def answer_during_change(api: httpx.AsyncClient, row_id: str, answer: Mapping[str, Any], **patch: object) -> Answer:
     """Answer, after another request has changed the record."""
 
-    def answered(_question: ChatRequest) -> object:
+    def answer_later(_question: ChatRequest) -> object:
         tasks.append(asyncio.get_running_loop().create_task(api.patch(f"/api/knowledge/{row_id}", json=patch)))
         return dict(answer)
 
     tasks: list[asyncio.Task[httpx.Response]] = []
-    return answered
+    return answer_later
 
 
 class SlowChat(QueuedChat):

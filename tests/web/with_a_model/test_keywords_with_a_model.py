@@ -14,7 +14,7 @@ from tests.web.trees import create_info, create_keyword, list_names
 pytestmark = pytest.mark.anyio
 
 
-class LiveScriptChat(ScriptedChat):
+class LiveScriptedChat(ScriptedChat):
     """Reads its script when it is asked, so that a test may fill it later."""
 
     def __init__(self, script: list[Answer]) -> None:
@@ -24,7 +24,7 @@ class LiveScriptChat(ScriptedChat):
 
 @pytest.fixture
 def model(script: list[Answer]) -> ScriptedChat:
-    return LiveScriptChat(script)
+    return LiveScriptedChat(script)
 
 
 def answer_dedup_check(action: str, idx: int) -> Answer:

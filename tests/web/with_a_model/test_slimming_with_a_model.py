@@ -169,12 +169,12 @@ async def test_a_decision_not_to_merge_is_stored_too(api: httpx.AsyncClient, scr
 
     done = await slim(api)
 
-    async def decided() -> list[dict[str, Any]]:
+    async def list_decisions() -> list[dict[str, Any]]:
         operations = (await api.get("/api/operations")).json()["results"]
         return [operation for operation in operations if operation["op"] == "agent_decision"]
 
     async with asyncio.timeout(5):
-        while not (noted := await decided()):  # noqa: ASYNC110 -- it is noted behind the answer
+        while not (noted := await list_decisions()):  # noqa: ASYNC110 -- it is noted behind the answer
             await asyncio.sleep(0)
     (call,) = (await api.get(f"/api/operations/{noted[0]['operation_id']}")).json()["agent_io"]
     assert len(done["merged"]) == 1

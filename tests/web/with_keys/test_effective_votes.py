@@ -48,11 +48,11 @@ class Voters:
     async def undo(self, who: str, operation_id: str) -> str:
         return str((await self.ask(who, "POST", f"{OPERATIONS}/{operation_id}/undo"))["operation_id"])
 
-    async def counted(self) -> tuple[int, int]:
+    async def count_votes(self) -> tuple[int, int]:
         evaluation = (await self.ask("root", "GET", f"{KNOWLEDGE}/{self.record}"))["eval"]
         return evaluation["helpful"], evaluation["harmful"]
 
-    async def weighs(self) -> tuple[float, float]:
+    async def read_weights(self) -> tuple[float, float]:
         found = (await self.ask("root", "GET", f"{KNOWLEDGE}/search?q=element&min_score=1"))["results"]
         record = next(item for item in found if item["id"] == self.record)
         counted = record["eval"]
@@ -73,8 +73,8 @@ async def test_repeated_votes_of_a_principal_weigh_less_but_are_all_counted(vote
         await voters.vote(who, case)
     record = await voters.ask("li", "GET", f"{KNOWLEDGE}/{voters.record}")
 
-    assert await voters.counted() == (5, 1)
-    helpful, harmful = await voters.weighs()
+    assert await voters.count_votes() == (5, 1)
+    helpful, harmful = await voters.read_weights()
     assert (1 < helpful < 4, harmful) == (True, 1.0)
     assert [item["kind"] for item in record["eval"]["votes"]] == ["helpful"] * 4 + ["harmful"]
     assert (len(record["eval"]["helpful_history"]), len(record["eval"]["harmful_history"])) == (4, 1)
@@ -85,8 +85,8 @@ async def test_one_principal_cannot_vote_a_record_out_of_search(voters: Voters) 
     for _ in range(20):
         await voters.vote("li", HARMFUL)
 
-    assert await voters.counted() == (1, 20)
-    assert (await voters.weighs())[1] < 2
+    assert await voters.count_votes() == (1, 20)
+    assert (await voters.read_weights())[1] < 2
 
 
 async def test_a_principal_counts_once_for_a_goal(voters: Voters) -> None:
@@ -103,8 +103,8 @@ async def test_a_principal_counts_once_for_a_goal(voters: Voters) -> None:
         "chen", "POST", f"{KNOWLEDGE}/outcome", session_id="s", goal_id="g", outcome="failure", wrong=named
     )
 
-    assert await voters.counted() == (2, 1)
-    assert await voters.weighs() == (0.9, 1.0)
+    assert await voters.count_votes() == (2, 1)
+    assert await voters.read_weights() == (0.9, 1.0)
 
 
 async def test_an_undone_vote_is_replaced_by_the_vote_before_it(voters: Voters) -> None:
@@ -113,9 +113,9 @@ async def test_an_undone_vote_is_replaced_by_the_vote_before_it(voters: Voters) 
     await voters.vote("chen", HELPFUL)
 
     await voters.undo("li", second)
-    assert (await voters.counted(), await voters.weighs()) == ((3, 0), (1.9, 0.0))
+    assert (await voters.count_votes(), await voters.read_weights()) == ((3, 0), (1.9, 0.0))
     await voters.undo("li", first)
-    assert (await voters.counted(), await voters.weighs()) == ((2, 0), (1.0, 0.0))
+    assert (await voters.count_votes(), await voters.read_weights()) == ((2, 0), (1.0, 0.0))
 
 
 async def test_votes_of_others_do_not_block_an_undo_or_a_deletion(voters: Voters) -> None:

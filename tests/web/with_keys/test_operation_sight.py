@@ -55,11 +55,11 @@ async def test_a_hidden_id_filters_operations_like_an_unknown_one(api: httpx.Asy
     await ask(api, li, "PATCH", path, {"scopes": ["user:li"]})
     secret.append(path.rpartition("/")[2])
 
-    async def told(who: Key, subject: str) -> bytes:
+    async def list_operations(who: Key, subject: str) -> bytes:
         return (await api.get(f"{OPERATIONS}?subject={subject}{more}", headers=dict(who))).content
 
-    nothing = await told(wang, "knowledge-20200101-0000")
-    answers = {subject: await told(wang, subject) for subject in secret}
+    nothing = await list_operations(wang, "knowledge-20200101-0000")
+    answers = {subject: await list_operations(wang, subject) for subject in secret}
 
     assert seen["count"] >= 1
     assert [(await ask(api, li, "GET", f"{OPERATIONS}?subject={item}"))["count"] >= 1 for item in secret] == [True] * 6

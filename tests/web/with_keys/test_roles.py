@@ -210,11 +210,11 @@ async def test_operations_are_listed_for_actors_admins_and_readers_of_all_rows(
     )
     written = [item["operation_id"] for item in (both, shared, hidden)]
 
-    async def told(who: RoleCaller) -> list[str]:
+    async def list_operations(who: RoleCaller) -> list[str]:
         results = (await who.ask("GET", OPERATIONS))["results"]
         return [result["operation_id"] for result in results if result["op"].startswith("save_knowledge")]
 
-    assert [await told(item) for item in (li, chen, admin)] == [written, [shared["operation_id"]], written]
+    assert [await list_operations(item) for item in (li, chen, admin)] == [written, [shared["operation_id"]], written]
     for operation_id in (both["operation_id"], hidden["operation_id"]):
         await chen.ask("GET", f"{OPERATIONS}/{operation_id}", 404)
         await chen.ask("POST", f"{OPERATIONS}/{operation_id}/undo", 404)
