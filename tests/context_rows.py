@@ -1,4 +1,4 @@
-"""Rows of layered memories as a commit writes them, for tests of what lies below the commit."""
+"""Rows of layered memories as a commit writes them, for tests below the commit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Texts of any length that are hard to read: hostile ones, and honest ones that nobody would read aloud."""
+"""Texts of any length that are hard to parse: hostile texts, and honest ones such as logs."""
 
 import base64
 import json

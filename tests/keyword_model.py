@@ -207,7 +207,7 @@ class TreeModel:
         return found
 
     def fault(self) -> str | None:
-        """Say what is wrong with the tree: what does not reach the root, and links with a dead end."""
+        """Return the fault of the tree: a keyword that does not reach the root, or a link without an end."""
         for keyword_id in self.keywords:
             try:
                 self.path(keyword_id)
@@ -285,7 +285,7 @@ def distinct(name: str, aliases: Sequence[str], standing: Sequence[str] = ()) ->
 
 
 def without_doubles(name: str, aliases: Sequence[str], standing: Sequence[str] = ()) -> list[str]:
-    """Keep the aliases that say something new, and those that stood there."""
+    """Return the aliases without new duplicates; existing ones stay."""
     kept: list[str] = []
     known = {token(name)}
     for alias in aliases:

@@ -1,4 +1,4 @@
-"""Rows of the tree as the product's own decisions make them, for tests of what keeps them."""
+"""Rows of the tree as the product writes them, for tests of stores and views."""
 
 from typing import Any
 

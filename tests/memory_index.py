@@ -61,7 +61,7 @@ async def status_of(hub: Hub, ctx: RequestContext | None = None) -> OutboxStatus
 
 
 async def search_uris(hub: Hub, text: str, groups: Iterable[frozenset[str]] = (), account: str = ACCOUNT) -> list[str]:
-    """Return the URIs of what a search finds, best first."""
+    """Return the URIs that a search finds, best first."""
     answer = await hub.indexes.memories.index.search(account, text, list(groups), lambda head: head.live, 100)
     return [hit.head.uri for hit in answer.hits]
 
@@ -96,7 +96,7 @@ async def drain_outbox(hub: Hub, clock: FakeClock) -> None:
 
 
 async def make_dead_letter(hub: Hub, clock: FakeClock) -> OutboxEvent:
-    """Write messages, of which the embedder refuses one, and return its dead letter."""
+    """Write messages, one of them refused by the embedder, and return its dead letter."""
     await write_rows(hub, part_rows(session_at(), TEXTS))
     await drain_outbox(hub, clock)
     (dead,) = (await status_of(hub)).dead_letters

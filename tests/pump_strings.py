@@ -1,4 +1,4 @@
-"""Texts that make a slow pattern slow: one unit again and again, and what a pattern's own text suggests."""
+"""Texts that make a slow pattern slow: a repeated unit, chosen from the text of the pattern."""
 
 import importlib
 import re
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Pump(NamedTuple):
-    """A text of any length: `head`, then `unit` again and again, then `tail`."""
+    """A text of any length: `head`, then `unit` repeated, then `tail`."""
 
     head: str
     unit: str

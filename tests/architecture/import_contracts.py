@@ -1,4 +1,4 @@
-"""A kind of contract for import-linter: layers in which `*` stands for all packages that no other layer names."""
+"""A contract type for import-linter: layers in which `*` means all packages that no other layer names."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ _REST = "*"
 
 
 class PatternLayers(LayersContract):
-    """A `*` alone stands for packages that may import each other; behind a `|` they are independent of each other."""
+    """A `*` alone means packages that may import each other; after a `|` they must be independent."""
 
     type_name = "pattern_layers"
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Name the packages that the `*` stands for, then check as the contract of layers does."""
+        """Replace each `*` by its packages, then check as the contract of layers does."""
         layers: list[Layer] = self.layers
         named = {tail.name for layer in layers for tail in layer.module_tails}
         containers = module_expressions_to_modules(graph, self.containers)  # type: ignore[arg-type]  # -- as above

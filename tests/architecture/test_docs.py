@@ -38,7 +38,7 @@ TABLE_RULE = re.compile(r"^\|[ |:-]+\|$")
 
 @dataclass(frozen=True, slots=True)
 class DocsPage:
-    """A document: where it lies, and what it says."""
+    """A document: its path and its text."""
 
     path: Path
     text: str
@@ -104,7 +104,7 @@ def find_missing_paths(page: DocsPage) -> Iterator[str]:
 
 
 def find_untested_faults(page: DocsPage) -> Iterator[str]:
-    """Look at each row of the table of faults: it must name a test, and nothing but tests."""
+    """Check the table of faults: each row must name tests, and only tests."""
     rows = [line for line in page.text.splitlines() if line.startswith("|") and not TABLE_RULE.match(line)]
     if len(rows) < 2:
         yield f"{page.path.name} has no table of faults"

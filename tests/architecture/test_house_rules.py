@@ -27,7 +27,7 @@ MACHINE_PATH = re.compile(r"(?<![\w./-])/(work|opt/wheels|opt/pypi[\w-]*)(?=/)")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Python file: where it lies from the root, and what it says."""
+    """A Python file: its path from the root, and its text."""
 
     path: PurePosixPath
     text: str
@@ -35,7 +35,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What breaks a rule, and two samples: one that does, one that comes close and does not."""
+    """A rule with two samples: a text that breaks it, and a similar text that does not."""
 
     name: str
     breaches: Callable[[Source], Iterator[str]]
@@ -131,7 +131,7 @@ def find_registry_addresses(source: Source) -> Iterator[str]:
 
 
 def functions(source: Source) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, bool]]:
-    """Yield every function with whether it stands directly in a class."""
+    """Yield every function, and whether it is a method."""
     for parent in ast.walk(ast.parse(source.text)):
         for node in ast.iter_child_nodes(parent):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

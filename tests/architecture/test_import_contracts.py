@@ -1,4 +1,4 @@
-"""The contract of layers in which a star stands for the domains: it finds what breaks it."""
+"""The contract of layers with a star for the domains: it reports every breach."""
 
 import pytest
 from grimp import ImportGraph

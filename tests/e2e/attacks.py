@@ -24,13 +24,13 @@ MAX_SENT_BYTES = 640 * MIB
 # How long a body stays half-sent before the attacker leaves.
 HELD_S = 1.0
 GIVES_UP_S = 30.0
-# Stands where a request is never sent further.
+# Marks the place where a request stops being sent.
 END = b""
 
 
 @dataclass(slots=True)
 class Connection:
-    """A request that is sent as fast as the server takes it, and what was answered.
+    """A request that is sent as fast as the server reads it, and its answer.
 
     `watch` runs from the last byte that was sent, or from the first where the answer came before.
     """

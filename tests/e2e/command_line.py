@@ -1,4 +1,4 @@
-"""The `knowhub` command on one data directory, in a process of its own, and how it ended."""
+"""The `knowhub` command on one data directory, as a process."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ COMMAND = (sys.executable, "-m", "knowhub")
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended and what it said."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -52,13 +52,13 @@ class Cli:
 
 
 def environment(data: Path, **variables: str) -> dict[str, str]:
-    """Return the environment of a command: a server's, but li owns what is saved, and lines are 120 wide."""
+    """Return the environment of a command: that of a server, with owner li and lines of 120 characters."""
     return server_process.environment(data, **{"KNOWHUB_OWNER": "user:li", "COLUMNS": "120"} | variables)
 
 
 @contextmanager
 def run_server_command(data: Path, *words: str) -> Iterator[str]:
-    """Run a server as the command starts one, or what else serves, and say where it is."""
+    """Run a server with the command (`serve` unless `words` name another), and yield its URL."""
     command = [*COMMAND, *(words or ("serve",)), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data)) as process:
         try:

@@ -19,7 +19,7 @@ WAIT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that has said where it is."""
+    """A running server with a known URL."""
 
     url: str
     process: "subprocess.Popen[bytes]"

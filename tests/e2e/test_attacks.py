@@ -47,7 +47,7 @@ class AttackedServer:
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """What an attack did once: seconds of searches before and meanwhile, bytes of memory, and its own answers."""
+    """The result of an attack: seconds of searches before and during it, bytes of memory, and its answers."""
 
     before_s: float
     meanwhile_s: float
@@ -90,7 +90,7 @@ def p99(seconds: Sequence[float]) -> float:
 
 @contextmanager
 def watch_memory(target: AttackedServer) -> Iterator[list[int]]:
-    """Note the most memory that the server had meanwhile."""
+    """Record the peak memory of the server meanwhile."""
     most, is_over = [target.rss], threading.Event()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Sealed bodies by the hundred through a real server and a model; then all that it wrote and said is searched."""
+"""Hundreds of sealed bodies pass a real server with a model; then every file, log and answer is searched."""
 
 import asyncio
 import base64
@@ -38,17 +38,17 @@ def make_body(number: int) -> dict[str, Any]:
 
 
 def list_forms(number: int) -> list[bytes]:
-    """Return how a secret may stand somewhere: as it is, escaped, quoted in a URL, in hexadecimal, in base64."""
+    """Return the forms of a secret: plain, escaped, quoted in a URL, in hexadecimal, in base64."""
     text = make_canary(number)
     raw = text.encode()
-    # In base64 a text looks otherwise at each of three offsets; its inner part is the same whatever stands around it.
+    # In base64 a text has a form for each of three offsets; its inner part does not depend on its neighbours.
     packed = [base64.b64encode(b"x" * shift + raw)[4:-4] for shift in range(3)]
     ascii_part = text.partition("七")[0].encode()
     return [raw, ascii_part, quote(text).encode(), raw.hex().encode(), *packed]
 
 
 def find_occurrences(texts: dict[str, bytes], count: int) -> list[str]:
-    """Name where any of `count` secrets stands, in whatever form."""
+    """Return the places that contain any of `count` secrets in any form."""
     sought = {form: number for number in range(count) for form in list_forms(number)}
     # All share this beginning, or its forms: a place without it needs no closer look.
     starts = {form[:6] for form in sought}
@@ -60,7 +60,7 @@ def find_occurrences(texts: dict[str, bytes], count: int) -> list[str]:
 
 @contextmanager
 def run_logged_server(data: Path, log: Path, **variables: str) -> Iterator[str]:
-    """Run a server that says all that it can into a file."""
+    """Run a server that logs at debug level into a file."""
     told = {"KNOWHUB_LOG_LEVEL": "debug", "KNOWHUB_REVEALS_PER_HOUR": "0", **variables}
     with log.open("wb") as err:
         process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=err, env=environment(data, **told))
@@ -74,7 +74,7 @@ def run_logged_server(data: Path, log: Path, **variables: str) -> Iterator[str]:
 
 
 class RecordingClient:
-    """A client that keeps every answer, head and body, but those that it was promised a secret in."""
+    """A client that records every answer, head and body, but not those of `reveal`."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -156,7 +156,7 @@ async def use_failing_model(call: RecordingClient) -> None:
 
 
 def read_files(root: Path) -> dict[str, bytes]:
-    """Return every file, unpacked where it is packed."""
+    """Return the bytes of every file; gzip files are unpacked."""
     found = {}
     for path in sorted(root.rglob("*")):
         if path.is_file():
@@ -175,7 +175,7 @@ async def check(tmp_path: Path, count: int) -> None:
             async with httpx.AsyncClient(base_url=url, timeout=WAIT_S, trust_env=False) as http:
                 call = RecordingClient(http)
                 await use_every_feature(call, llm, count)
-                # The keeper writes what is derived a second later.
+                # Upkeep writes derived files a second later.
                 await asyncio.sleep(1.5)
                 alive = read_files(data)
         prompts = {f"prompt {number}": repr(request).encode() for number, request in enumerate(await llm.requests())}
@@ -183,7 +183,7 @@ async def check(tmp_path: Path, count: int) -> None:
     files = read_files(data) | {f"{name}, while it ran": text for name, text in alive.items()}
     places = {"log": log.read_bytes()} | files | call.answers | prompts
     assert find_occurrences(places, count) == []
-    # The search finds what is there: the public half stands in the log, the snapshots, the record files and answers.
+    # The search works: it finds the public half in the log, the snapshots, the record files and the answers.
     with_mark = [name for name, text in places.items() if MARK.encode() in text]
     for kind in ("change_log/", "snapshots/", "records/resources.jsonl", "GET /api/resource?"):
         assert any(kind in name for name in with_mark), kind

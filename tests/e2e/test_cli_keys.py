@@ -1,4 +1,4 @@
-"""`knowhub keys` beside a server that asks for them, and what such a server is to whoever has none."""
+"""`knowhub keys` beside a server that requires keys, and requests without a key."""
 
 import socket
 import subprocess
@@ -109,7 +109,7 @@ def test_a_request_without_a_key_is_refused_before_its_body_arrives(cli: Cli) ->
 
 
 def read_start_messages(cli: Cli, **variables: str) -> str:
-    """Start a server, end it, and return what it said on stderr."""
+    """Start a server, stop it, and return its stderr."""
     process = subprocess.Popen(
         COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(cli.data, **variables)
     )

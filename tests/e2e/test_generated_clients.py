@@ -86,6 +86,6 @@ def test_a_typescript_client_has_every_operation_and_types(tmp_path: Path) -> No
     methods = {method for api in apis for method in METHOD.findall(api)}
     operations = list_operations(folder)
     assert {re.sub("_([a-z])", lambda found: found[1].upper(), name) for name in operations} <= methods
-    # A model without fields stands for a type that the generator did not understand.
+    # A model without fields means a type that the generator did not understand.
     models = (folder / "knowhub-client/src/models").glob("*.ts")
     assert [path.name for path in models if EMPTY.search(path.read_text("utf-8"))] == []

@@ -1,4 +1,4 @@
-"""kill -9 of the whole server under 32 writers: what was answered is there, whole, once; and writing goes on."""
+"""kill -9 of the whole server under 32 writers: every acknowledged write is there once and whole."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ LONGEST_RUN_S = 0.4
 
 @dataclass(slots=True)
 class Ledger:
-    """What the server answered, and what it was asked and did not answer."""
+    """The rows that the server acknowledged, and the requests that it did not answer."""
 
     versions: dict[str, int] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
@@ -39,7 +39,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class KilledWriter:
-    """One of many who write as fast as they are answered."""
+    """A writer that sends the next write as soon as it has an answer."""
 
     client: httpx.AsyncClient
     ledger: Ledger
@@ -99,7 +99,7 @@ async def send(client: httpx.AsyncClient, key: str, method: str, path: str, body
 
 @contextmanager
 def run_until_killed(data: Path) -> Iterator[Server]:
-    """Run a server that never ends well, whatever the test makes of it."""
+    """Run a server that is killed at the end."""
     server = start_server(data)
     try:
         yield server
@@ -108,7 +108,7 @@ def run_until_killed(data: Path) -> Iterator[Server]:
 
 
 async def kill_under_writers(server: Server, ledger: Ledger, rng: random.Random) -> None:
-    """Let many write, and kill the server in the middle of it."""
+    """Run many writers, and kill the server meanwhile."""
     async with client_of(server) as client:
         writers = [KilledWriter(client, ledger, random.Random(rng.random())) for _ in range(WRITERS)]
         tasks = [asyncio.create_task(writer.write_for_ever()) for writer in writers]
@@ -118,7 +118,7 @@ async def kill_under_writers(server: Server, ledger: Ledger, rng: random.Random)
 
 
 async def check_ledger(server: Server, ledger: Ledger) -> None:
-    """Compare what the server knows now with what it answered before; then ask again what it never answered."""
+    """Compare the rows of the server with its earlier answers, then retry the requests that it did not answer."""
     async with client_of(server) as client:
         rows = await export(client)
         for knowledge_id, version in ledger.versions.items():

@@ -1,4 +1,4 @@
-"""Memories in real processes: agent tools at a server, the command line beside it, and a server that is killed."""
+"""Memories in real processes: agent tools, the command line beside a server, and a killed server."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How much a real server reads of a request before it knows who asks: bytes, headers, trailers, and for how long."""
+"""How much a real server reads of a request before it knows the caller: bytes, headers, trailers, seconds."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -51,7 +51,7 @@ def run_schemathesis(
             f"--checks={','.join(CHECKS)}",
             "--continue-on-failure",
             "--no-shrink",
-            # Of a path that is an id with slashes it throws most of what it makes away, and would stop for that.
+            # For a path that is an id with slashes it discards most generated cases, which would fail its health check.
             "--suppress-health-check=filter_too_much",
             f"--report-json-path={report}",
         ]

@@ -144,7 +144,7 @@ def test_a_team_of_two_people_and_two_agents_works_as_the_page_says(follower: Fo
         check_revoking(follower)
 
     assert set(follower.followed) == follower.sections.keys()
-    # What was sealed stands in no file that anybody could copy.
+    # The sealed text is in no file.
     held = [path for path in follower.data.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert held == []
 

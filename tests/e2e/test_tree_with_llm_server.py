@@ -1,6 +1,6 @@
 """A real server whose language model is a real server too: what it asks, what comes of the answers and of failures.
 
-Most tests share one server. Each has a caller of its own, whose keywords no other one sees.
+Most tests share one server. Each has its own caller, whose keywords are hidden from the others.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who asks the server, and whoever has the model's script in hand."""
+    """A caller of the server, who also sets the script of the model."""
 
     user_id: str
     http: httpx.AsyncClient
@@ -69,7 +69,7 @@ class Caller:
         return len(await self.llm.requests())
 
     async def bodies(self, since: int) -> list[dict[str, Any]]:
-        """Return what the model was sent since it had been asked so often."""
+        """Return the bodies that the model got after its first `since` requests."""
         return [request["body"] for request in (await self.llm.requests())[since:]]
 
 
@@ -107,7 +107,7 @@ async def caller(server: Server, llm: ScriptedLLM) -> AsyncIterator[Caller]:
 
 
 def read_fenced_data(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the data that a prompt fences. Fails when anything stands beside the fence."""
+    """Return the fenced data of a prompt. Fails if any text is outside the fence."""
     system, user = body["messages"]
     opened, data, closed = user["content"].split("\n")
     assert (system["role"], user["role"], opened, closed) == ("system", "user", "<data>", "</data>")
@@ -116,7 +116,7 @@ def read_fenced_data(body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def create_languages(caller: Caller) -> dict[str, str]:
-    """Make 技术 / 编程语言 / Python, and 生活 beside it."""
+    """Create 技术 / 编程语言 / Python, and its sibling 生活."""
     top = await caller.keyword("技术")
     middle = await caller.keyword("编程语言", top)
     return {
@@ -394,7 +394,7 @@ class _PeakMemory:
 
 
 async def _wait_for_decision(caller: Caller) -> dict[str, Any]:
-    """Wait for the caller's newest decision: it is noted behind the answer."""
+    """Wait for the caller's newest decision, which is written after the answer."""
     wanted = {"op": "agent_decision", "user_id": caller.user_id}
     async with asyncio.timeout(WAIT_S):
         while True:

@@ -59,13 +59,13 @@ class CrossReadingWriter:
 
 
 async def wait_until_indexed(client: httpx.AsyncClient) -> None:
-    """Wait until a server's index holds all: until then it weighs words by fewer records than the other's."""
+    """Wait until the index of a server is complete: before, its word weights differ from the other server's."""
     while (await client.get("/ready")).json()["index_lag"]:  # noqa: ASYNC110 -- another process cannot set an event
         await asyncio.sleep(0.05)
 
 
 async def read_everything(client: httpx.AsyncClient) -> dict[str, Any]:
-    """Return all that a server answers about its records: an export, lists, searches, the history."""
+    """Return everything a server answers about its records: export, lists, searches, operations."""
     rows = [json.loads(line) for line in (await client.get("/api/knowledge/export")).text.splitlines()]
     listed = (await client.get("/api/knowledge", params={"limit": 100})).raise_for_status().json()
     found = {}

@@ -56,7 +56,7 @@ def test_a_body_that_looks_like_a_request_stays_as_it_is(server: Server) -> None
         # The server waits for the body, which so comes in a piece of its own.
         continued = wire.line() + wire.line()
         refused = wire.ask(body)
-        # Had it grown, its end would stand before the next request.
+        # A longer body would run into the next request.
         after = wire.ask("GET /api/keywords/root HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
 
     assert continued == b"HTTP/1.1 100 Continue\r\n\r\n"

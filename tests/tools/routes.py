@@ -1,4 +1,4 @@
-"""What a tool asked of a route that respx plays, and what it makes of one that fails."""
+"""The requests of a tool to a mocked route, and its result when the route fails."""
 
 import json
 from collections.abc import Awaitable
@@ -25,7 +25,7 @@ def query_of(route: respx.Route) -> dict[str, str]:
 
 
 async def get_failure(call: Awaitable[object] | None = None) -> ToolFailure:
-    """Call in vain, `PATH` unless another call is given, and return what an agent is told."""
+    """Make a call that fails, `PATH` by default, and return the error that an agent sees."""
     with pytest.raises(ToolFailure) as caught:
         await (call or request("GET", PATH))
     return caught.value

@@ -1,4 +1,4 @@
-"""The way to the server: one client per loop, and every failure told with what to do about it."""
+"""The client of the tools: one per event loop, and every failure has advice."""
 
 import asyncio
 import gc

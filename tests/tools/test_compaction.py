@@ -1,4 +1,4 @@
-"""Learning from a conversation before it is compacted: what is sent, and that a failure is told and not raised."""
+"""Extraction before a conversation is compacted: what is sent, and that a failure is reported and not raised."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an agent is told when the server refuses, fails, or is no KnowHub at all."""
+"""What an agent sees when the server refuses, fails, or is not KnowHub."""
 
 import httpx
 import pytest

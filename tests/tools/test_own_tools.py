@@ -1,4 +1,4 @@
-"""The server knows the agent tools of KnowHub by their names, and nobody else's."""
+"""The server recognizes only the agent tools of KnowHub by their names."""
 
 import pytest
 

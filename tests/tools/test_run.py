@@ -1,4 +1,4 @@
-"""A run says once who calls: what every tool inside sends because of it."""
+"""A run names the caller once: which fields every tool inside it sends."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Goal trees on disk: what was kept last is what is there, whatever the trace is called."""
+"""Goal trees on disk: the last saved tree is loaded, for any trace id."""
 
 import asyncio
 import json

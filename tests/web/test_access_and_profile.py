@@ -1,4 +1,4 @@
-"""Who can see a record and why, and what is known about the caller."""
+"""Who can see a record and why, and the profile of the caller."""
 
 from typing import Any
 

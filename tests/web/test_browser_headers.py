@@ -1,4 +1,4 @@
-"""What answers tell browsers: which pages may read them, what the docs page may run, and that nobody keeps them."""
+"""The headers for browsers: which origins may read answers, which scripts the docs page may run, and no caching."""
 
 import re
 from base64 import b64encode
@@ -85,7 +85,7 @@ async def test_the_docs_page_runs_only_its_own_scripts_and_forbids_framing(api: 
     assert "unsafe" not in policy["script-src"]
     for address in re.findall(r"""<(?:script|link|img)[^>]*(?:src|href)=["']([^"']+)""", page.text):
         assert address.startswith("/"), address
-    # What Swagger UI asks for stands at 'self'; what it draws with is in its style sheet as data: addresses.
+    # Swagger UI loads its files from 'self'; its images are data: URLs in its style sheet.
     sheet = (await api.get("/docs/assets/swagger-ui.css")).text
     assert set(re.findall(r"url\(\s*[\"']?([a-z]+:)", sheet)) <= {"data:"}
     assert "data:" in policy["img-src"]

@@ -1,4 +1,4 @@
-"""Who is calling: what each kind of caller sees, may change, and is told of what it does not see."""
+"""Callers: what each kind of caller sees and may change, and that answers do not reveal hidden rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Committing sessions over HTTP: what is kept, once, whole, in one operation; and what is refused, with a reason."""
+"""Committing sessions over HTTP: messages are stored once, whole and in one operation, or refused with a reason."""
 
 import asyncio
 from pathlib import Path

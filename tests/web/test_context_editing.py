@@ -23,7 +23,7 @@ SECRET = "the heron stands in the third pond"
 
 @pytest.fixture
 async def preference(api: httpx.AsyncClient) -> str:
-    """Return the URI of what was learnt from a session of li's."""
+    """Return the URI of a memory that was extracted from a session of li."""
     told = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
     return next(str(result["uri"]) for result in told["write_results"] if "/preferences/" in result["uri"])
 

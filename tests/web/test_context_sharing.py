@@ -1,4 +1,4 @@
-"""An agent that many users call: its tools are counted for all of them, and nothing of one user is told to another."""
+"""An agent with many users: it counts tools for all of them, and no user sees anything of another."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

@@ -165,7 +165,7 @@ async def test_odd_picks_of_a_model_get_a_clear_answer(settings: Settings, kind:
                 said[name] = answer.json()
 
     assert [name for name, answer in said.items() if answer["degraded"]] == degraded
-    # All proposals, or all but the one that is possible.
+    # All proposals, or all but the single possible one.
     assert bool(said["reorganize"]["dropped"]) is (kind != "nothing")
     assert (said["search"].get("routed") == [], said["homonyms"]["status"]) == (
         kind == "nothing",

@@ -1,4 +1,4 @@
-"""Erasing over HTTP: what is gone, what is told of it, and what is refused afterwards."""
+"""Erasing over HTTP: which rows and texts are gone, what answers report, and what is refused afterwards."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

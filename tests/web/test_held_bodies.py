@@ -155,7 +155,7 @@ async def test_a_body_counts_as_large_as_its_headers_announce_it() -> None:
     # Not a byte of it was read.
     assert refused.answer == REFUSED
     assert (await announcing(40).send(40)).answer is None
-    # What is too large holds nothing, and is told so.
+    # A body that is too large is not held, and gets 413.
     assert (await announcing(200).send(200, more=False)).answer == (413, None)
 
 

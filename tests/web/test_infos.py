@@ -294,7 +294,7 @@ async def test_an_equal_info_is_answered_and_gets_another_link(api: httpx.AsyncC
     assert await list_names(api, f"/api/infos/{saved['id']}/keywords") == ["first", "second"]
     await undo(api, linked["operation_id"])
     assert await list_names(api, f"/api/infos/{saved['id']}/keywords") == ["first"]
-    # What differs in owner, scopes or text, or is asked for, is an info of its own.
+    # Another owner, scope or text, or a request for it, makes a separate info.
     for fields in ({"dedup": False}, {"scopes": ["user:li"]}, {"owner": "user:li"}):
         status, other = await again("Pin the version.", **fields)
         assert (status, "duplicate_of" in other) == (201, False), fields

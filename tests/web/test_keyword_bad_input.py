@@ -1,4 +1,4 @@
-"""Bad input on keywords and infos: each a documented 4xx that says what is wrong, with nothing changed."""
+"""Bad input on keywords and infos: each gets a documented 4xx that names the error, and nothing changes."""
 
 import json
 from typing import Any
@@ -79,7 +79,7 @@ def fill_in_ids(text: str, made: dict[str, dict[str, Any]]) -> str:
         ("DELETE", "/api/keywords/<leaf>?info_policy=burn", None, 422),
         ("PATCH", "/api/keywords/root", {"name": "!!!"}, 422),
         ("DELETE", "/api/keywords/<leaf>?cascade=perhaps", None, 422),
-        # A version that nobody can mean.
+        # An impossible version.
         ("PATCH", "/api/keywords/<top>", {"name": "x", "version": 0}, 422),
         ("PATCH", "/api/keywords/<top>", {"name": "x", "version": 7}, 409),
         ("POST", "/api/keywords/<leaf>/move", {"new_parent_id": "<top>", "version": 7}, 409),
@@ -200,7 +200,7 @@ async def test_the_longest_integers_and_long_digits_in_a_text_are_kept_exactly(a
 
 
 async def test_a_number_too_large_for_the_log_is_refused_in_every_format(api: httpx.AsyncClient) -> None:
-    # NaN has the body read by another parser, to which the second metadata is the one that counts.
+    # NaN makes the server use its other parser, which takes the second `metadata`.
     twice = b'{"name":"x","metadata":{"a":NaN},"metadata":{"a":%d}}' % (10**30)
 
     response = await api.post("/api/keywords", content=twice, headers=JSON)

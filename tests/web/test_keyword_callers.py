@@ -1,4 +1,4 @@
-"""Who may do what to a keyword and when: versions, owners, what is not seen, accounts, ids that are not there."""
+"""Who may change a keyword and when: versions, owners, hidden keywords, accounts, unknown ids."""
 
 from typing import Any
 

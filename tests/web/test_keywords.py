@@ -298,7 +298,7 @@ async def test_a_batch_may_be_larger_than_other_bodies(api: httpx.AsyncClient) -
 
 @pytest.mark.parametrize("since", ["renamed", "deleted"])
 async def test_a_retried_merge_without_changes_gets_the_first_answer(api: httpx.AsyncClient, since: str) -> None:
-    # Names of one normal form: the one that stays has nothing to gain.
+    # Names with the same normal form: the merge adds no alias.
     kept, gone = await create_keyword(api, "Python"), await create_keyword(api, "python")
     path, body, key = f"/api/keywords/{gone['id']}/merge", {"into": kept["id"]}, {"Idempotency-Key": "k"}
     first = await api.post(path, json=body, headers=key)

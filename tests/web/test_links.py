@@ -1,4 +1,4 @@
-"""Links over HTTP: each has a version of its own, by which a change of it can be made conditional."""
+"""Links over HTTP: each has its own version for conditional changes."""
 
 import httpx
 import pytest

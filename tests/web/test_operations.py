@@ -195,7 +195,7 @@ async def test_an_undo_can_be_undone_and_an_operation_only_once(
         ("undo_operation", record["operation_id"]),
         ("save_knowledge", None),
     ]
-    # Undone and redone, it stands as it was: neither is it undone now, nor is its undo.
+    # After undo and redo neither the operation nor its undo counts as undone.
     assert [(item["undone_by"], item["undoable"]) for item in told] == [
         (None, True),
         (redone.json()["operation_id"], False),

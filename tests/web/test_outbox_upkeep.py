@@ -1,4 +1,4 @@
-"""What the faces tell of memories without a vector: counts to everybody, names to whom they concern."""
+"""Memories without a vector in all interfaces: everybody sees counts, only their owner sees names."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""No credential leaves for a chat model, an embedder or a reranker, wherever in a text it stands."""
+"""No credential is sent to a chat model, an embedder or a reranker, wherever it is in a text."""
 
 import httpx
 import pytest

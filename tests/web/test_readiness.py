@@ -1,4 +1,4 @@
-"""What /ready tells of the directory while it runs: what is behind, what fails, what is damaged or in quarantine."""
+"""What /ready reports about the directory: lag, failing upkeep, damage and quarantine."""
 
 from pathlib import Path
 

@@ -135,5 +135,5 @@ async def test_writes_are_507_while_the_disk_is_full_and_work_afterwards(
     assert await are_reads_answered(api, record)
     disk.begin(Plan())
     answers = await send_every_write(api, record)
-    # The undo meets what was changed before it; everything else is written.
+    # The undo is blocked by the change before it; every other write succeeds.
     assert [answer.status_code for answer in answers] == [201, 200, 200, 200, 200, 200, 409, 200]

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: the same request again answers the first answer again, whoever is asked, and whenever."""
+"""`Idempotency-Key`: a repeated request gets the first answer, from any process and at any time."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Search over HTTP: what is found, what rules drop, in which order it is shown, and why."""
+"""Search over HTTP: which records are found or dropped, their order, and the explanation."""
 
 from typing import Any
 

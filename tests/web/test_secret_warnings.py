@@ -1,4 +1,4 @@
-"""A save that has what looks like a secret in it says so, and where it belongs; it is stored as it was sent."""
+"""A save with a likely secret is stored as sent, with a warning that names a better place."""
 
 from typing import Any
 

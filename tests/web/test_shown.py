@@ -1,4 +1,4 @@
-"""Sessions and goals over HTTP: what was shown before, what is left out, and an outcome for all that was shown."""
+"""Sessions and goals over HTTP: which records were shown before, `unseen`, and the outcome of a goal."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Slimming over HTTP: what is merged, that nothing is lost by it, and that one undo brings all of it back."""
+"""Slimming over HTTP: which records are merged, that no text is lost, and that one undo restores all."""
 
 import asyncio
 from collections.abc import Mapping

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an environment with the packages, on top of the one that runs the tests."""
+    """Make an environment with the packages, on top of the environment of the tests."""
     folder: Path = tmp_path_factory.mktemp("upstream")
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"

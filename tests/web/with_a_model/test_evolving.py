@@ -344,6 +344,6 @@ async def test_model_prompts_are_hidden_from_other_users_of_the_agent(
 
     answer = await api.get(f"/api/operations/{done['operation_id']}", params=reader)
 
-    # Whoever calls as an agent too is not told, not even the asker: the log names the agent alone.
+    # A caller with an agent does not see it, not even the asking user: the log names only the agent.
     hears = hears and (reader == {} or "agent_id" not in asker)
     assert (FEEDBACK in answer.text, bool(answer.json().get("agent_io"))) == (hears, hears)

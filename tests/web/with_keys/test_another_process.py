@@ -1,4 +1,4 @@
-"""Keys beside a second server on the same directory: what one of them made or ended counts at the other at once."""
+"""Keys with two servers on one directory: a key issued or revoked at one works or fails at the other at once."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Every route × every kind of caller: who is answered, who is refused, and that a refusal tells nothing."""
+"""Every route × every kind of caller: who gets an answer, who is refused, and that a refusal reveals nothing."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -103,7 +103,7 @@ async def test_each_route_answers_exactly_the_allowed_callers(
     ids: dict[str, str] = {}
 
     for who in EVERYBODY:
-        # What is only read is there for all of them; what a request may change, each finds as it was.
+        # Rows that are only read are shared; each request that writes gets new rows.
         ids = ids if ids and method == "GET" else await row_maker.rows(path, row)
         answer = await row_maker.ask(method, path, row, ids, keys[who])
         refused = REFUSED[row.need].get(who)
@@ -121,7 +121,7 @@ async def test_hidden_and_missing_rows_get_the_same_refusal(
 ) -> None:
     ids = await row_maker.rows(path, row)
     missing = {name: _make_unknown_id(row_id) for name, row_id in ids.items()}
-    # Who sees a row and may not change it is told that it is there.
+    # A caller who sees a row but may not change it gets 403, not 404.
     told = {"writer", *(("reader",) if row.reader_is_told else ())} if row.need is Need.OWNERSHIP else set()
 
     for who in REFUSED[row.need].keys() - told:
@@ -162,7 +162,7 @@ async def test_references_to_hidden_and_missing_rows_get_the_same_answer(
 
 
 def _references(own: Ids) -> list[tuple[str, str, Body | None]]:
-    """Return requests on rows of the caller, or on new rows, each of which refers to another row by id."""
+    """Return requests on own or new rows; each request refers to another row by id."""
     keyword, info = f"{KEYWORDS}/{own['keyword_id']}", f"{INFOS}/{own['info_id']}"
     named = {"name": "refers", "llm_auto_place": False}
 

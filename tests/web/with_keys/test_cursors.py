@@ -1,4 +1,4 @@
-"""Pages for callers who see a part: a cursor counts nothing that is hidden, and goes on whatever became of its row."""
+"""Pages for callers with partial access: a cursor counts no hidden row, and stays valid when its row goes."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -82,7 +82,7 @@ async def test_a_path_with_a_control_character_matches_no_row_or_route(app: Fast
         ("PATCH", "/api/resource/c/1"),
         ("POST", "/api/context/sessions/s-1/distill"),
     ]
-    # A client of its own: what the routes declare is of paths that name them.
+    # An unchecked client: these paths belong to no route.
     base = httpx.URL("http://127.0.0.1:8000")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base) as client:
         await client.post("/api/resource", json=body, headers=ROOT)

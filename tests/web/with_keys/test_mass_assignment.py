@@ -1,4 +1,4 @@
-"""Every write route is sent fields that are nobody's to set: each is refused, and nothing is written."""
+"""Every write route gets fields that no caller may set: each is refused, and nothing is written."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -65,7 +65,7 @@ FIELDS: Mapping[str, object] = {
     "team_id": "somebodys",
     "org_id": "somebodys",
 }
-# What a route is there to be told.
+# Fields that the route exists to set.
 ITS_OWN = {
     ("POST", "/api/admin/keys"): {"user_id", "agent_id", "role"},
     ("POST", "/api/resource"): {"id"},
@@ -97,7 +97,7 @@ async def test_no_write_route_accepts_server_owned_fields(
     ids = await made.rows(path, row)
     assert row.body is not None
     body, before = row.body(ids), await _list_writes(hub)
-    # A version in the body of a change is the one that is expected: another is a conflict.
+    # A version in the body of a change is the expected version: any other is a conflict.
     own = ITS_OWN.get((method, path), set())
 
     for field, value in FIELDS.items():

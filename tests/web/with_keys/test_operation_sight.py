@@ -1,4 +1,4 @@
-"""What the list of operations tells to a caller who sees a part: of ids, and of what they may undo."""
+"""The list of operations for a caller with partial access: which ids it shows, and what is undoable."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -98,7 +98,7 @@ async def test_undoable_is_true_exactly_for_callers_who_may_undo(api: httpx.Asyn
         for entry in (await ask(api, who, "GET", OPERATIONS))["results"]
     }
 
-    # What newer operations stand in the way of is no matter of rights.
+    # A newer operation that blocks the undo is not a question of rights.
     may = {
         key: tried.status_code == 200
         or (tried.status_code == 409 and {"undone_by", "undoable", "erased"}.isdisjoint(tried.json()))

@@ -1,4 +1,4 @@
-"""What keys of each role may give, take back and see of the log; and that nothing hidden is named by what is seen."""
+"""What keys of each role may share, undo and see of the log, and that visible rows never name hidden ones."""
 
 from typing import Any
 
@@ -197,7 +197,7 @@ async def test_an_admin_can_undo_an_import_of_foreign_records(admin: RoleCaller,
     await admin.ask("POST", f"{OPERATIONS}/{done['import_id']}/undo")
 
 
-# ── what is told ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what operations show ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_operations_are_listed_for_actors_admins_and_readers_of_all_rows(

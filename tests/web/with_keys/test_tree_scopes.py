@@ -1,4 +1,4 @@
-"""Keywords and infos that are saved without scopes are for whoever holds the key, as records are."""
+"""Keywords and infos saved without scopes are visible only to the user of the key, like records."""
 
 from typing import Any
 
