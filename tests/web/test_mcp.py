@@ -206,8 +206,8 @@ async def test_other_methods_and_foreign_pages_are_refused(mcp: McpApi) -> None:
 
 async def test_requests_and_calls_are_counted_by_the_names_that_are_known(mcp: McpApi) -> None:
     await mcp.call("recall", query="anything")
-    await mcp.refused("recall")
-    await mcp.refused("forget_everything")
+    await mcp.call_in_error("recall")
+    await mcp.call_in_error("forget_everything")
     await mcp.http.get("/mcp")
 
     lines = (await mcp.http.get("/metrics")).text.splitlines()

@@ -197,7 +197,7 @@ async def test_an_admin_can_undo_an_import_of_foreign_records(admin: RoleCaller,
     await admin.ask("POST", f"{OPERATIONS}/{done['import_id']}/undo")
 
 
-# ── what operations show ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what operations show ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_operations_are_listed_for_actors_admins_and_readers_of_all_rows(
