@@ -1,4 +1,4 @@
-"""What every keyring keeps: changes are whole, on what is newest, and nothing is lost between two of them."""
+"""What every keyring guarantees: changes are atomic, apply to the newest state, and none is lost."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What every store's `View` answers, acknowledged and decided, held to `keywords.ports` on both stores."""
+"""What the `View` of every store answers about keywords, for acknowledged and decided rows, on both stores."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -82,7 +82,7 @@ def key_rows(rows: tuple[dict[str, Any], ...]) -> list[tuple[tuple[str, str], di
 
 
 async def write_rows(store: Store, *rows: dict[str, Any]) -> Rows:
-    """Write rows in one operation and return them as they stand."""
+    """Write rows in one operation and return their current state."""
     outcome = await store.commit(ACCOUNT, ACTOR, write_draft(*rows))
     assert isinstance(outcome, Committed)
     return {(change.collection, change.id): dict(change.after) for change in outcome.operation.changes}
@@ -107,7 +107,7 @@ async def view_in_batch(store: Store, *rows: dict[str, Any]) -> View:
 
 
 class ViewTakenError(Exception):
-    """The decision has seen what it came to see."""
+    """Raised by a decision once it has taken the view, so that nothing is written."""
 
 
 async def test_an_account_without_a_tree_has_no_results(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""What every projection keeps: whatever happens to its files, they come to say what the log says, and a check tells."""
+"""What every projection guarantees: whatever happens to its files, it ends equal to the log, and a check reports."""
 
 import asyncio
 import errno
@@ -131,7 +131,7 @@ DEEDS = (
 
 @lru_cache(maxsize=1)
 def _histories(folder: str) -> None:
-    """Make one data directory, kept as it was after each deed."""
+    """Make one data directory, with a copy of its state after each step."""
 
     async def run() -> None:
         root = Path(folder)
@@ -151,7 +151,7 @@ def _histories(folder: str) -> None:
 
 @pytest.fixture(scope="module")
 def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a data directory for each deed, as it was behind that."""
+    """Return a folder with one data directory for each step: its state after that step."""
     folder = tmp_path_factory.mktemp("histories")
     _histories(str(folder))
     return folder
@@ -170,7 +170,7 @@ LAST, BEFORE_COMPACTION = len(DEEDS) - 1, DEEDS.index(compact) - 1
 
 
 def log_of(histories: Path, folder: Path, *, derived_at: int | None = None, name: str = "", end: int = LAST) -> Path:
-    """Make a data directory with the log as it was behind one deed, and a projection as it was behind another."""
+    """Make a data directory with the log after one step, and a projection after another."""
     shutil.copytree(histories / str(end), folder, ignore=shutil.ignore_patterns("records", "context"))
     shutil.rmtree(folder / "indexes")
     for part in () if derived_at is None else {FOLDERS[name], "records"}:
@@ -359,7 +359,7 @@ async def test_files_of_another_boot_may_be_torn_and_are_built_again(
 
 
 class RebootedSystem(RealFileSystem):
-    """A system that has another boot id than the one that wrote."""
+    """A system with a boot id that differs from the writer's."""
 
     def read(self, path: Path) -> bytes:
         if path.name == "boot_id":

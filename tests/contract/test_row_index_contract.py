@@ -1,6 +1,6 @@
-"""What the indexes do for every family of rows: knowledge, memories, keywords and infos, by words and by meaning.
+"""What the indexes guarantee for every family of rows: knowledge, memories, keywords and infos.
 
-A family says how a text becomes a row; all else is the same code, and must be the same behaviour.
+A family defines how a text becomes a row. All other code and behaviour is the same.
 """
 
 import shutil
@@ -36,7 +36,7 @@ TEXTS = {
 
 @dataclass(frozen=True)
 class Family:
-    """One family: its rows, what finds them, and a facet that half of its rows have."""
+    """One family: its rows, the index that finds them, and a facet of half of its rows."""
 
     name: str
     collection: str

@@ -30,7 +30,7 @@ State = Mapping[Key, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class FilledFolder:
-    """What is known of a folder with some of everything: its keys, and one operation of each."""
+    """A folder with rows of every kind: its keys, and one operation for each kind."""
 
     keys: list[Key]
     operation_id: str

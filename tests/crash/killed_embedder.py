@@ -1,4 +1,4 @@
-"""A server that commits a session, says so, and embeds in the background until it is killed."""
+"""A server that commits a session, reports it, and embeds in the background until it is killed."""
 
 import asyncio
 import sys

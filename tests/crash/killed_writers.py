@@ -1,4 +1,4 @@
-"""A program that forks writers, kills each at a random moment, and looks at what they left behind.
+"""A program that forks writers, kills each at a random moment, and checks the folder afterwards.
 
 `python -m tests.crash.killed_writers FOLDER POINTS SEED` prints one line of JSON. Forking here, in a program with no
 threads and everything imported, makes a point cost a fifth of a second.
@@ -39,7 +39,7 @@ OPTIONS = StoreOptions(segment_bytes=200_000)
 
 @dataclass(slots=True)
 class Tally:
-    """What the writers of one folder were told, and what was found wrong with it."""
+    """The writes that were acknowledged in one folder, and the problems found in it."""
 
     acknowledged: dict[str, dict[str, Any]] = field(default_factory=dict)
     points: int = 0
@@ -51,7 +51,7 @@ class Tally:
 
 
 def main(root: Path, points: int, seed: int) -> None:
-    """Kill at `points` moments, ten in each folder, and print what came of it."""
+    """Kill writers `points` times, ten times in each folder, and print the results."""
     rng = random.Random(seed)
     total: Counter[str] = Counter()
     named: list[str] = []
@@ -71,7 +71,7 @@ def main(root: Path, points: int, seed: int) -> None:
 
 
 def kill_once(folder: Path, rng: random.Random, tally: Tally, cut: Callable[[], None] | None = None) -> None:
-    """Fork a writer, let it run for a moment, kill it, and note all that it was told.
+    """Fork a writer, let it run for a moment, kill it, and note all writes that it acknowledged.
 
     With `cut` the power goes away before the kill, and only what was told before that counts: a sync that is under way
     in that moment may return well though the journal has dropped what it waited for, and no power cut leaves a process
@@ -104,7 +104,7 @@ def kill_once(folder: Path, rng: random.Random, tally: Tally, cut: Callable[[], 
 
 
 def read_available(pipe: int) -> bytes:
-    """Return what was written into a pipe so far."""
+    """Return the bytes that are waiting in a pipe."""
     pieces = []
     while select.select([pipe], [], [], 0)[0] and (piece := os.read(pipe, 65536)):
         pieces.append(piece)
@@ -120,7 +120,7 @@ def note_answer(tally: Tally, told: dict[str, Any]) -> None:
 
 
 async def reopen_and_compare(folder: Path, tally: Tally) -> None:
-    """Reopen the folder and compare it with what was told; then write, so that the next kill finds that too."""
+    """Reopen the folder and compare it with the acknowledged writes; then write one row more for the next kill."""
     store = open_writer_store(folder)
     try:
         compare(store, tally)
@@ -147,7 +147,7 @@ def compare(store: FileStore, tally: Tally) -> None:
 
 
 async def write_for_ever(folder: Path, told: int) -> None:
-    """Run many writers that tell of each write after it was acknowledged."""
+    """Run many writers that report each write after its acknowledgement."""
     hub = domain_on(open_writer_store(folder))
     await asyncio.gather(*(write(hub, random.Random(number), told) for number in range(WRITERS)))
 

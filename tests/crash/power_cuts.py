@@ -1,4 +1,4 @@
-"""A program that cuts the power of a small disk under writers, again and again, and looks at what is left on it.
+"""A program that cuts the power of a small disk under writers many times, and checks the disk after each cut.
 
 `python -m tests.crash.power_cuts ext4|xfs FOLDER POINTS SEED` prints one line of JSON. It needs root, loop devices and
 the `mkfs` of that file system. The shutdown ioctl drops, as a power cut does, all that was not made durable: dirty
@@ -72,7 +72,7 @@ class SmallDisk:
 
 
 def main(kind: str, root: Path, points: int, seed: int) -> None:
-    """Cut the power at `points` moments, ten in each folder, and print what came of it."""
+    """Cut the power `points` times, ten times in each folder, and print the results."""
     rng = random.Random(seed)
     disk = SmallDisk.make(kind, root)
     total: Counter[str] = Counter()
@@ -101,7 +101,7 @@ def cut_once(disk: SmallDisk, rng: random.Random, tally: Tally) -> None:
 
 
 def recover_and_compare(disk: SmallDisk, tally: Tally) -> None:
-    """Recover the disk, compare it with what was told, write, and cut the power again."""
+    """Recover the disk, compare it with the acknowledged writes, write, and cut the power again."""
     with disk.powered_on():
         reboot(disk.folder / "data")
         asyncio.run(reopen_and_compare(disk.folder / "data", tally))
@@ -109,7 +109,7 @@ def recover_and_compare(disk: SmallDisk, tally: Tally) -> None:
 
 
 def reboot(folder: Path) -> None:
-    """Have LOCK be of another boot, as it is after every power cut; this machine only plays one."""
+    """Change the boot id in LOCK, as after a real power cut; this machine only simulates one."""
     if not (folder / "LOCK").exists():
         return
     with (folder / "LOCK").open("r+b") as lock:

@@ -17,7 +17,7 @@ NEVER_REACHED = 200
 
 
 def open_or_die(folder: Path, plan: Plan) -> FileStore | None:
-    """Open the store of a folder; None where the process died on the way."""
+    """Open the store of a folder; return None if the process died during the open."""
     files = FaultyFileSystem(plan)
     try:
         return open_files(folder, files)

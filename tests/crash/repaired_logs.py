@@ -61,7 +61,7 @@ def read_log_files(folder: Path) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class ReopenedFolder:
-    """What a store says after it was opened, written to, and opened again."""
+    """The state of a store after it was opened, written to, and opened again."""
 
     notes: set[str]
     last_seq: int
@@ -108,7 +108,7 @@ def flip(line: bytes) -> bytes:
 
 
 async def write_compacted(folder: Path) -> Path:
-    """Write notes, forget the operations behind a base, and write two more."""
+    """Write notes, compact the log, and write two more."""
     store = open_files(await write_notes(folder, SMALL_SEGMENTS), options=SMALL_SEGMENTS)
     await store.compact(0.0, run_in_process(RealFileSystem()))
     for number in (COUNT, COUNT + 1):

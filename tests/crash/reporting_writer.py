@@ -28,7 +28,7 @@ LINES = 1001
 
 
 async def work(folder: Path, segment_bytes: int) -> None:
-    """Do one verb after another; each tells of itself."""
+    """Run one verb after another and report each."""
     world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, WITH_NOTES)
     store = open_store(folder, world, StoreOptions(segment_bytes=segment_bytes))
     hub = domain_on(store)

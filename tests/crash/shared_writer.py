@@ -1,6 +1,6 @@
-"""A program that writes to a data directory that others write to as well.
+"""A program that writes to a data directory that other processes write to as well.
 
-`python -m tests.crash.shared_writer FOLDER NAME COUNT` tells of each write on standard output, after it was
+`python -m tests.crash.shared_writer FOLDER NAME COUNT` prints each write on standard output, after it was
 acknowledged; with `hold` for COUNT it takes the writers' lock, says so, and keeps it.
 """
 

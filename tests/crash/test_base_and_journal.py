@@ -1,4 +1,4 @@
-"""A base, or a journal of the version before, cut after each byte or with a tail: recovered exactly, or named."""
+"""A base, or a journal of the previous version, cut after each byte or with a tail: recovered exactly, or reported."""
 
 import random
 import shutil

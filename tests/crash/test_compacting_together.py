@@ -1,4 +1,4 @@
-"""Compaction beside others: one at a time, nothing but what was written is put in place, and what is gone is named."""
+"""Compaction beside other processes: one at a time, only verified files are published."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Compaction: operations are forgotten, rows never; who else has the log open reads on, and a crash harms nothing."""
+"""Compaction drops operations and never rows; other processes keep reading, and a crash loses nothing."""
 
 import asyncio
 import os
@@ -134,7 +134,7 @@ async def test_another_process_reads_on_and_follows(tmp_path: Path) -> None:
         await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": "after the compaction"})
         await other.refresh()
 
-        # The other one stands where the store wrote last.
+        # The other one is at the position where the store wrote last.
         assert (done.operations > 0, done.held_by_others) == (True, True)
         assert as_it_was == before
         assert state_of(other, known) == state_of(store, known)
@@ -231,7 +231,7 @@ async def test_another_process_continues_after_a_death_at_any_call(tmp_path: Pat
             assert (state_of(reopened, known), reopened.status().damage) == (state, [])
         if not died:
             break
-    # The other process stands in the segment: it is ended, and nothing is forgotten yet.
+    # The other process is inside the segment: the segment is closed, and nothing is dropped yet.
     assert call > 4
 
 

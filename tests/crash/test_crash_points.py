@@ -1,4 +1,4 @@
-"""The process dies at each file-system call of each mutating verb: what is found is from before or after, whole."""
+"""The process dies at each file-system call of each mutating verb: the state is complete, from before or after."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecords:
-    """A folder with some records, and what is known of them."""
+    """A folder with some records, and their ids."""
 
     knowledge_id: str
     other_id: str

@@ -1,4 +1,4 @@
-"""Cut, filled with NUL or garbage, or with a bit flipped: a log is recovered exactly, or the damage is named."""
+"""A log that is cut, filled with NUL or garbage, or has a flipped bit: it is recovered exactly, or reported."""
 
 import asyncio
 import random
@@ -147,7 +147,7 @@ async def test_every_prefix_that_lacks_acknowledged_lines_is_reported(tmp_path: 
 
 
 def list_offsets(source: NotesFolder, step: int, first: int = 0) -> list[int]:
-    """Return some of the offsets of a log: those around the ends of its lines, and each `step` between."""
+    """Return some offsets of a log: those around the ends of its lines, and every `step` between."""
     near = [end + more for end in line_ends(source) for more in (-2, -1, 0, 1, 2)]
     last = len(source.log)
     return sorted({*range(first, last, step), *(at for at in near if first <= at <= last)})
@@ -236,7 +236,7 @@ async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_p
     unnoticed = []
     for number, line in enumerate(source.lines[1:], start=1):
         offset = sum(map(len, source.lines[:number]))
-        # What stands before the flipped line and after the next two is not touched by the flip.
+        # Lines before the flipped one, and after the next two, are not affected by the flip.
         near = b"".join(source.lines[number : number + 3])
         known = rows_in(read_lines(near, offset, number, durable=True).lines)
         unnoticed += [bit for bit in range(len(line) * 8) if is_wrong_near(near, offset, number, bit, known)]

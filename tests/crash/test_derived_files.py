@@ -1,4 +1,4 @@
-"""Every derived file cut short, or with a tail: the answers are those of the log, and upkeep makes the file right."""
+"""Derived files that are truncated or have a tail: answers stay those of the log, and upkeep repairs the file."""
 
 import gc
 import random
@@ -36,7 +36,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class DirectoryAnswers:
-    """What is asked of a directory, whatever is derived from its log."""
+    """The answers of a directory to the questions of these tests."""
 
     found: Sequence[str]
     keyword: object
@@ -72,7 +72,7 @@ async def write_more(hub: Hub, name: str) -> str:
 async def check_damage(
     source: Path, path: Path, data: bytes, expected: DirectoryAnswers, *, mends: bool = True
 ) -> None:
-    """Fail where a directory with `data` for one of its derived files answers otherwise, or upkeep does not mend it."""
+    """Assert that a directory with `data` in one derived file answers correctly, and that upkeep repairs the file."""
     # A fresh name each time: a thread of the index's library may still tidy up in a folder that was closed.
     folder = Path(tempfile.mkdtemp(dir=source.parent)) / "data"
     shutil.copytree(source, folder)

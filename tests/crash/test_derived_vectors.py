@@ -1,4 +1,4 @@
-"""Files of vectors cut short, with a tail or a flipped bit: words answer until they are made anew, nothing lies."""
+"""Vector files that are truncated, extended or have a flipped bit: words answer until the vectors are rebuilt."""
 
 import random
 import shutil
@@ -29,7 +29,7 @@ TAILS = (b"\0", b"\n", b"{}", bytes(4096), random.Random(11).randbytes(8192))
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswers:
-    """What searches answer: ids, scores and stages by rank, and how many records their vectors lack."""
+    """The answers of searches: ids, scores and stages by rank, and how many records have no vector."""
 
     found: Sequence[Sequence[Any]]
     lag: int
@@ -37,7 +37,7 @@ class SearchAnswers:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedAnswers:
-    """What a directory answers with its vectors and without any, and the rows of its file."""
+    """The expected answers with all vectors and without any, and the rows of the vector file."""
 
     whole: SearchAnswers
     words: SearchAnswers
@@ -98,7 +98,7 @@ def list_problems(folder: Path) -> list[str]:
 async def check_damage(
     source: Path, kind: str, data: bytes, right: ExpectedAnswers, *, mends: bool = True
 ) -> SearchAnswers:
-    """Fail where it answers neither with all of its vectors nor, and says so, with none, or upkeep does not mend it."""
+    """Assert that it answers with all vectors, or with none and says so, and that upkeep repairs the file."""
     folder = Path(tempfile.mkdtemp(dir=source.parent)) / "data"
     shutil.copytree(source, folder)
     file_of(folder, kind).write_bytes(data)
@@ -150,7 +150,7 @@ async def test_a_tail_of_garbage_behind_vectors_changes_no_answer(tmp_path: Path
 
     answered = [await check_damage(source, kind, data + tail, right) for tail in TAILS]
 
-    # What stands behind the rows that the note speaks of was never acknowledged; a note with a tail is none.
+    # Bytes after the rows of the note were never acknowledged; a note with a tail is invalid.
     assert right.whole in answered if kind == "built.json" else answered == [right.whole] * len(TAILS)
 
 

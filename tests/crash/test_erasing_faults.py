@@ -1,4 +1,4 @@
-"""Faults while a row is erased: nothing is erased and no operation stands, or all is gone when it is opened again."""
+"""Faults during an erasure: nothing is erased and there is no operation, or all is erased at the next open."""
 
 import asyncio
 import errno
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class ErasureFolder:
-    """A folder in which several lines, and the quarantine, tell of one record."""
+    """A folder in which several lines, and the quarantine, contain one record."""
 
     secret: str
     other: str
@@ -66,7 +66,7 @@ async def erase(hub: Domain, known: ErasureFolder) -> object:
 
 
 async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:
-    """Open, write, and open again; tell whether the operation stands, and hold the files to that."""
+    """Open, write, and open again; return whether the erasure took place, and check the files against that."""
     async with open_domain(folder, None, options) as hub:
         assert hub.store.status().damage == []
         assert list_unused(folder) == []

@@ -1,4 +1,4 @@
-"""Files of a data directory that somebody removes or replaces: nothing is begun anew over what was acknowledged."""
+"""Files of a data directory that are removed or replaced: nothing acknowledged is overwritten."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A line of another program in the log, its checksum right and a part of it missing or odd: named, whoever reads it."""
+"""A log line of another program, with a right checksum and a missing or odd field: every reader reports it."""
 
 import mmap
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -80,7 +80,7 @@ each_way = pytest.mark.parametrize("change", (LINES | ROWS).values(), ids=(LINES
 
 
 def change_line(line: bytes, change: Spoil) -> bytes:
-    """Write a line anew as another program would have it: exactly as long as before, so that nothing else is odd."""
+    """Rewrite a line as another program would: with the same length, so that only the change is wrong."""
     record = parse_line(line)
     assert record is not None
     del record["crc"]
@@ -116,7 +116,7 @@ def map_lock(folder: Path) -> Iterator[memoryview]:
 
 
 class RowListener:
-    """Follows a store, as all that is derived does: it is told of whole rows."""
+    """Listens to a store, as projections do, and checks that it gets complete rows."""
 
     def __init__(self) -> None:
         self.seqs: list[int] = []

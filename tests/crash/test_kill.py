@@ -1,4 +1,4 @@
-"""kill -9 under 32 writers: what was acknowledged is there, what touches many rows is whole, and writing goes on."""
+"""kill -9 under 32 writers: acknowledged rows are there, and operations on many rows are complete."""
 
 import json
 import subprocess

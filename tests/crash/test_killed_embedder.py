@@ -1,4 +1,4 @@
-"""kill -9 in the middle of embedding, again and again: what the log holds and has no vector yet is all that waits."""
+"""kill -9 during embedding, many times: exactly the texts without a vector are pending."""
 
 import random
 import subprocess

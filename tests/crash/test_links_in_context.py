@@ -1,4 +1,4 @@
-"""Links in the folder of all memories: what they lead to is neither read, written nor removed."""
+"""Symlinks in the folder of memories: their targets are neither read, written nor removed."""
 
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""LOCK and FORMAT cut short, with a tail, with a flipped bit, or of another boot: nothing acknowledged is lost."""
+"""LOCK and FORMAT truncated, extended, with a flipped bit, or of another boot: nothing acknowledged is lost."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +36,7 @@ async def read_rows(folder: Path) -> dict[str, bytes]:
 
 
 def iter_damages(lengths: Iterable[int]) -> Iterator[Callable[[bytes], bytes]]:
-    """Yield what cuts a file to each length, and what gives it tails of NUL and of garbage."""
+    """Yield functions that cut a file to each length, and functions that add tails of NUL and of garbage."""
     rng = random.Random(3)
     for length in lengths:
         yield partial(cut, length)
@@ -164,7 +164,7 @@ async def test_without_a_boot_id_the_log_is_synced_before_it_is_trusted(
 
 
 class OvertakenFiles(RealFileSystem):
-    """Something else happens between its first look at a file and what follows from it."""
+    """Runs something else between the first look at a file and its use."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         self._meanwhile = [meanwhile]

@@ -1,4 +1,4 @@
-"""The manifest of the log: without one, with a damaged one, in copies of a directory in use, and beside old files."""
+"""The manifest of the log: missing, damaged, in copies of a directory in use, and beside old files."""
 
 import asyncio
 import shutil
@@ -37,7 +37,7 @@ async def test_a_directory_of_the_previous_version_opens(tmp_path: Path) -> None
 
 
 async def write_compacted(folder: Path) -> FilledFolder:
-    """Leave a compacted log with some operations behind its base."""
+    """Write a compacted log with some operations after its base."""
     async with open_store(folder) as store:
         known = await fill(store, 6)
         await compact(store)

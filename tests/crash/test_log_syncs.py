@@ -1,4 +1,4 @@
-"""How often the log is synced, counted at the file-system seam: a unit that noise does not touch."""
+"""How often the log is synced, counted at the file-system seam, which is free of noise."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Snapshots that were changed at random: each is refused, with nothing changed, or restores what was in it."""
+"""Snapshots with random changes: each is refused with nothing changed, or restored correctly."""
 
 import gzip
 import random

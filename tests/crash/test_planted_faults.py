@@ -1,7 +1,7 @@
-"""Faults planted in a copy of the storage code: the suite has to catch each one, or it would not catch a real one.
+"""Faults planted in a copy of the storage code: the suite must catch each one.
 
-Each names a text that stands exactly once in a file, what takes its place, and the tests that must then fail. Where
-the code has moved on, the text is not found, and this list is to be mended: it cannot go stale unnoticed.
+Each names a text that occurs exactly once in a file, its replacement, and the tests that must then fail. If the code
+has changed, the text is not found and this list must be updated, so it cannot go stale unnoticed.
 """
 
 import os
@@ -32,7 +32,7 @@ ROTATING_PROCESSES = "test_two_processes.py::test_two_processes_that_rotate_segm
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to write the storage code wrongly, and who has to notice."""
+    """One wrong change of the storage code, and the tests that must fail."""
 
     name: str
     file: str
@@ -256,7 +256,7 @@ def list_quick_faults() -> list[Fault]:
 
 
 def mark_faults() -> list[object]:
-    """Mark as nightly all but those that `make test` plants."""
+    """Mark the faults as nightly, except those that `make test` plants."""
     chosen = list_quick_faults()
     return [
         pytest.param(fault, id=fault.name, marks=[] if fault in chosen else [pytest.mark.nightly]) for fault in FAULTS

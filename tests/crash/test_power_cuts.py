@@ -1,4 +1,4 @@
-"""The power of a real file system is cut under 32 writers: what was acknowledged is on the disk when it comes back."""
+"""The power of a real file system is cut under 32 writers: acknowledged rows are on the disk afterwards."""
 
 import json
 import os

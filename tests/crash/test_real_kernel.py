@@ -1,4 +1,4 @@
-"""The kernel itself kills a writer at its N-th call, or fails that call: what was acknowledged is there, and whole.
+"""The kernel kills a writer at its N-th call, or fails that call: acknowledged rows are there and complete.
 
 Nightly: each point is a process under strace. The seam has the same faults in test_crash_points.py and
 test_write_faults.py; here it is shown that the real calls are those that the seam counts.
@@ -38,7 +38,7 @@ CASES = [
 
 @dataclass(frozen=True, slots=True)
 class WriterReport:
-    """What a writer said of itself, and how it ended; 0 is well."""
+    """The report of a writer and its exit code; 0 is success."""
 
     answers: Sequence[dict[str, Any]]
     ended: int
@@ -63,7 +63,7 @@ def run_traced(folder: Path, segment_bytes: int, fault: str) -> WriterReport:
 
 
 async def make_folder(root: Path, number: int, *, prepared: bool) -> Path:
-    """Return a folder of its own for a point: one that was opened before, or one that is not yet made."""
+    """Return a separate folder for a point: one that was opened before, or one that does not exist yet."""
     folder = root / str(number)
     if prepared:
         await open_writer_store(folder).close()
@@ -71,7 +71,7 @@ async def make_folder(root: Path, number: int, *, prepared: bool) -> Path:
 
 
 async def check_report(folder: Path, told: WriterReport) -> None:
-    """Reopen, compare with what was told, write, and reopen again."""
+    """Reopen, compare with the report, write, and reopen again."""
     tally = Tally()
     for answer in told.answers:
         if "rows" in answer:

@@ -1,4 +1,4 @@
-"""`doctor --repair` on a damaged log: every good line stays, what is lost is named and kept, and writing goes on."""
+"""`doctor --repair` on a damaged log: good lines stay, lost ones are reported and quarantined, and writing works."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""`doctor --repair` that dies, fails, or meets a damaged base: nothing more is lost, and the next one finishes."""
+"""`doctor --repair` that dies, fails, or finds a damaged base: nothing more is lost, and the next repair finishes."""
 
 import shutil
 from collections.abc import Callable

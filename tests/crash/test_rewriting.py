@@ -1,4 +1,4 @@
-"""Rewriting the log: little memory, no request that waits for it, and other processes that read on."""
+"""Rewriting the log uses little memory, blocks no request, and lets other processes read."""
 
 import asyncio
 import gc
@@ -69,7 +69,7 @@ def test_a_rewrite_that_changes_a_length_is_refused_and_leaves_no_file(tmp_path:
 
 
 class WatchedFiles(RealFileSystem):
-    """Notes what the event loop's own thread writes, syncs, renames and removes."""
+    """Records the writes, syncs, renames and removals made in the thread of the event loop."""
 
     def __init__(self) -> None:
         self.loop_thread = threading.get_ident()

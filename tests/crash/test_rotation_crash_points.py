@@ -1,4 +1,4 @@
-"""A process that dies at any call to the disk while the master key is changed: everything sealed opens afterwards."""
+"""A process dies at any disk call of a master key rotation: all sealed bodies open afterwards."""
 
 import asyncio
 from collections.abc import Sequence

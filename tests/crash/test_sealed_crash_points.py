@@ -1,4 +1,4 @@
-"""A process that dies while it seals or erases: every row that stands opens, and what was erased stays shut."""
+"""A process dies while it seals or erases: committed bodies open, and erased ones stay closed."""
 
 from pathlib import Path
 

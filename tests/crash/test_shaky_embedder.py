@@ -1,4 +1,4 @@
-"""The embedder fails, and one text is poison: the index of memories ends as a rebuild makes it."""
+"""The embedder fails, and one text is always rejected: the index of memories ends equal to a rebuild."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ async def commit_messages(hub: Hub, count: int, poison: str | None = None) -> No
 
 
 async def embed_all(hub: Hub, clock: FakeClock) -> None:
-    """Embed, and let the pauses of what failed go by, until nothing waits."""
+    """Embed, and advance the clock past the pauses after failures, until nothing is pending."""
     async with asyncio.timeout(240):
         while True:
             try:
@@ -62,7 +62,7 @@ def refuse_poison(poison: str, texts: Sequence[str]) -> Exception | None:
 
 
 def iter_faults(share: float, poison: str, is_mended: Callable[[], bool] = lambda: False) -> Iterator[Fault | None]:
-    """Yield a fault for each call: so large a share fails, and the poison is never taken until it is mended."""
+    """Yield a fault for each call: `share` of the calls fail, and `poison` is rejected until `is_mended`."""
     rng = random.Random(11)
     while True:
         if rng.random() < share:

@@ -1,4 +1,4 @@
-"""The process dies at each file-system call of a snapshot, of a restore and of unpacking: before or after, whole."""
+"""The process dies at each file-system call of a snapshot, a restore and an unpacking: the state is before or after."""
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -57,7 +57,7 @@ async def prepare(folder: Path) -> tuple[str, State, State]:
 
 
 async def write_and_restore(folder: Path, found: State) -> None:
-    """Write, make a snapshot and restore it: what a dead process left is in nobody's way, and goes."""
+    """Write, make a snapshot and restore it: leftovers of a dead process do not interfere and are removed."""
     async with open_domain(folder, None, MANY_SEGMENTS) as hub:
         assert hub.store.status().damage == []
         assert state_of(hub.store) == found

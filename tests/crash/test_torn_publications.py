@@ -1,4 +1,4 @@
-"""A publication that does not end: a reader takes in what is acknowledged, near and far, and nothing else."""
+"""A publication that never ends: a reader takes in exactly the acknowledged rows."""
 
 import asyncio
 from pathlib import Path

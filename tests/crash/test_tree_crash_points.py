@@ -1,4 +1,4 @@
-"""The process dies at each file-system call of a verb that writes many rows of the tree: all are there, or none."""
+"""The process dies at each file-system call of a verb that writes many tree rows: all are written, or none."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -73,7 +73,7 @@ Verb = Callable[[CrashTree, PreparedTree], Coroutine[Any, Any, object]]
 
 
 async def prepare(folder: Path, undone: Verb | None) -> PreparedTree:
-    """Make a tree of three levels with infos that are linked to two keywords; do what is to be undone."""
+    """Make a tree of three levels with infos linked to two keywords; run the operation that a test undoes."""
     async with open_tree(folder, ONE_SEGMENT) as tree:
         names = [("编程", None), ("Python", "编程"), ("asyncio", "Python"), ("pytest", "Python"), ("蟒蛇", "编程")]
         items = [NewKeyword(name, ref=name, parent_ref=above) for name, above in names]
@@ -158,7 +158,7 @@ def name_of_verbs(verbs: tuple[Verb, Verb | None]) -> str:
 
 
 async def read_rows(folder: Path, options: StoreOptions) -> Rows:
-    """Return every row of the log; the store that opens it answers what they say."""
+    """Return every row of the log, and check that an opened store answers the same."""
     async with open_tree(folder, options) as tree:
         assert tree.store.status().damage == []
         log = LogReader(folder)
@@ -171,7 +171,7 @@ async def read_rows(folder: Path, options: StoreOptions) -> Rows:
 async def check_goes_on(
     folder: Path, options: StoreOptions, verb: Verb, known: PreparedTree, *, was_done: bool
 ) -> None:
-    """Fail where the tree that is left cannot be written: what was not done is done now, and undone."""
+    """Check that the tree is writable: run the verb if it was not done, and undo it."""
     before = await read_rows(folder, options)
     async with open_tree(folder, options) as tree:
         if not was_done:
@@ -184,7 +184,7 @@ async def check_goes_on(
 
 
 def drop_bookkeeping(rows: Rows) -> Rows:
-    """Return what stands, less what every write moves."""
+    """Return the live rows without the fields that every write changes."""
     return {key: row for key, row in strip_bookkeeping(rows).items() if not row.get("deleted")}
 
 

@@ -1,4 +1,4 @@
-"""Two processes on one data directory: nothing interleaves, each sees the other's writes, and none is in the way."""
+"""Two processes on one data directory: writes do not interleave, and each sees the other's."""
 
 import asyncio
 import mmap
@@ -49,7 +49,7 @@ async def append_by_two(folder: Path, count: int) -> None:
         with start_writer(folder, "theirs", count) as other:
             theirs = []
             for number in range(count):
-                # A write of the other that is told of is seen by the very next read, and by the next decision.
+                # A reported write of the other process is seen by the very next read, and by the next decision.
                 if number % 8 == 0:
                     mine += await asyncio.gather(*(save(hub, f"mine {number + more}") for more in range(8)))
                 theirs.append(await asyncio.to_thread(read_answer, other))
@@ -64,7 +64,7 @@ async def append_by_two(folder: Path, count: int) -> None:
 
 
 def iter_numbers(folder: Path) -> Iterator[int]:
-    """Yield the sequence number of each line of the log as it stands there, less the headers."""
+    """Yield the sequence number of each line of the log, without the headers."""
     for segment in sorted((folder / "change_log").iterdir()):
         with segment.open("rb") as lines:
             next(lines)

@@ -1,4 +1,4 @@
-"""A failed write or sync: nothing is acknowledged after it, reads go on, and a restart finds what was acknowledged."""
+"""A failed write or sync: later writes are refused, reads work, and a restart finds all acknowledged rows."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""An account of the engine, with no store: rows are put into it as operations would put them."""
+"""An account of the engine without a store; tests put rows into it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SCHEMAS = table_schemas(COLLECTIONS)
 
 @dataclass(frozen=True, slots=True)
 class TextChange:
-    """A change as a line of the log tells it."""
+    """A change as a log line stores it."""
 
     collection: str
     id: str
@@ -29,7 +29,7 @@ class TextChange:
 
 
 class AccountRows:
-    """Each call of `put` and of `load` is one operation. The lines of the log are in memory, and may be spoilt."""
+    """Each call of `put` and of `load` is one operation. The log lines are in memory; tests may damage them."""
 
     def __init__(self, schemas: TableSchemas = SCHEMAS) -> None:
         self.lines: list[bytearray] = []

@@ -1,4 +1,4 @@
-"""A file system that counts its calls, and fails, shortens or never returns from the one that a test names."""
+"""A file system that counts its calls, and fails, shortens or never returns from a chosen call."""
 
 import errno
 import os
@@ -59,7 +59,7 @@ class FaultyFileSystem:
         return self.counts["sync_data"]
 
     def bury(self) -> None:
-        """Let go of what the dead process held open, as the kernel does."""
+        """Close the files of the dead process, as the kernel does."""
         for descriptor in self._open:
             os.close(descriptor)
         self._open.clear()

@@ -1,4 +1,4 @@
-"""An embedder of a few lines: words and pairs of Han characters, hashed into the dimensions of a vector.
+"""An embedder of a few lines: it hashes words and pairs of Han characters into the dimensions of a vector.
 
 Texts with words in common lie close, others do not; the same text has the same vector in every process. The scripted
 server of `tests/e2e/scripted_llm.py` answers with the same vectors.
@@ -40,7 +40,7 @@ def _words(text: str) -> Iterable[str]:
 
 
 class HashingEmbedder:
-    """A counted embedder. Each call takes one fault: an exception, or a function from its texts to one.
+    """A counted embedder. Each call takes one fault: an exception, or a function that makes one from the texts.
 
     A TimeoutError is a late server, another exception one that is down; None in their place is a call that goes well.
     While `is_down` every call fails. `asked` are the batches that it was given, those of queries in `queries` too.

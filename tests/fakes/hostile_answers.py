@@ -1,4 +1,4 @@
-"""Answers that no model should give, from a seed: wrong types, invented ids, other schemas, floods, injections."""
+"""Invalid answers of a model, from a seed: wrong types, invented ids, other schemas, floods, injections."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""A keyword tree for tests that read one: the view of an account, with no store behind it."""
+"""A keyword tree for tests that only read: the view of an account without a store."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -49,7 +49,7 @@ class FakeKeywordView(AccountView):
         return self._write({**before, "version": before["version"] + 1}, fields)
 
     def drop(self, keyword_id: str) -> None:
-        """Delete a keyword, and leave what hangs below it."""
+        """Delete a keyword and keep its children."""
         self.edit(keyword_id, live=False)
 
     def put_info(

@@ -1,4 +1,4 @@
-"""A keyring and master keys that are kept in memory, so that a test can hold them in its hand."""
+"""A keyring and master keys in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""A store that remembers nothing: the same decisions on the same states, with no file, no lock and no wait."""
+"""An in-memory store: the same decisions on the same states, without files, locks or waiting."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence

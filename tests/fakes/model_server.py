@@ -1,4 +1,4 @@
-"""What the servers of models answer, for respx, and a client of theirs whose waiting takes no time."""
+"""Answers of model servers for respx, and a client whose waiting takes no time."""
 
 import asyncio
 import json
@@ -71,7 +71,7 @@ def refusal(status: int, message: str, **headers: str) -> httpx.Response:
 
 
 async def answer_late(request: httpx.Request) -> httpx.Response:
-    """Answer what fits, later than anybody waits for it."""
+    """Give a valid answer after every timeout."""
     await asyncio.sleep(10)
     return completion(MATCH)
 

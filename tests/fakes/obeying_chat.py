@@ -1,4 +1,4 @@
-"""A language model that does whatever a text between the fences orders it to do: the worst that it can answer."""
+"""A language model that obeys every order in the text between the fences: the worst case for the product."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ class ObeyingChat:
 
     def _obedient(self, question: ChatRequest, shown: Mapping[str, Any]) -> Mapping[str, Any]:
         said = self._answer_of(question.function)(shown)
-        # Whatever it is told to claim, it claims of the whole and of each part.
+        # It makes every claim about the whole and about each part.
         claimed = _CLAIMED.get(self._aim, {})
         for value in said.values():
             if isinstance(value, list):

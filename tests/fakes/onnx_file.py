@@ -16,7 +16,7 @@ _FLOAT_ATTRIBUTE, _INT_ATTRIBUTE, _INTS_ATTRIBUTE = 1, 2, 7
 
 @dataclass(slots=True)
 class Graph:
-    """A graph that grows node by node; every method returns the name of what it made."""
+    """A graph that grows node by node; every method returns the name of the new value."""
 
     inputs: Sequence[str]
     nodes: list[bytes] = field(default_factory=list)

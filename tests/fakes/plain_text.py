@@ -1,4 +1,4 @@
-"""How names are read in tests of the tree: lower case, letters, digits and `+#` only; two names have a pinyin."""
+"""How names are read in tests of the tree: lower case, letters, digits and `+#` only; two names have pinyin."""
 
 _PINYIN = {"中文": ["zhongwen", "zw"], "算法": ["suanfa", "sf"]}
 

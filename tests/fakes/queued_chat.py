@@ -1,4 +1,4 @@
-"""A model that gives the answers of a queue, whatever they are, and keeps what it was asked."""
+"""A model that gives the answers of a queue and records its questions."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ class QueuedChat:
 
 
 def read_fenced(question: ChatRequest) -> dict[str, Any]:
-    """Read the data of a prompt. Fails when there is more than one fence, or anything beside it."""
+    """Read the data of a prompt. Fails on a second fence and on text outside the fence."""
     before, opened, rest = question.messages[1]["content"].partition("<data>\n")
     data, closed, after = rest.partition("\n</data>")
     assert (before, opened, closed, after) == ("", "<data>\n", "\n</data>", "")
@@ -83,7 +83,7 @@ def point_to_all(
 
 
 class LiveScriptChat(QueuedChat):
-    """Reads its script as it is when it is asked; has no answer behind its end."""
+    """Reads its script when it is asked; raises after the end of the script."""
 
     def __init__(self, script: list[Answer]) -> None:
         super().__init__(iter(lambda: script.pop(0) if script else RuntimeError("exhausted"), None))

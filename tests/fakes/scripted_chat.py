@@ -1,4 +1,4 @@
-"""A language model that answers from a script, in memory; candidates are named as a reader of the test names them."""
+"""A language model that answers from a script; the script names candidates by their names."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -113,7 +113,7 @@ def answer_missing(name: str | None, schema: Mapping[str, Any], reason: str) -> 
 
 
 def candidates_in(messages: Sequence[Mapping[str, str]]) -> list[Candidate]:
-    """Find every JSON object with `idx` and `name` in what the user says, wherever it stands."""
+    """Find every JSON object with `idx` and `name` in the user messages."""
     found = []
     decoder = json.JSONDecoder()
     for text in (message["content"] for message in messages if message["role"] == "user"):
@@ -125,13 +125,13 @@ def candidates_in(messages: Sequence[Mapping[str, str]]) -> list[Candidate]:
                 value = None
             if isinstance(value, dict) and "idx" in value and "name" in value:
                 found.append(Candidate(value["idx"], value["name"], _path(value.get("path", ""))))
-            # One step, not past the object: candidates may stand inside of another.
+            # One character further, not past the object: candidates may be nested in another object.
             at = text.find("{", at + 1)
     return found
 
 
 def fit_to_schema(answer: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what the schema asks for beside `answer`, empty; leave out an empty reason that it has no place for."""
+    """Add empty values for missing fields of the schema; drop an empty reason that the schema does not have."""
     known = _properties(schema)
     kept = {name: value for name, value in answer.items() if name in known or value != ""}
     lacking = {name: _empty(known.get(name, {})) for name in schema.get("required", ()) if name not in kept}

@@ -1,4 +1,4 @@
-"""A reranker that gives the scores of a queue, and behind it scores a text by how alike it and the query are."""
+"""A reranker that gives the scores of a queue, and afterwards scores a text by its similarity to the query."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence

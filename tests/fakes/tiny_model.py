@@ -1,4 +1,4 @@
-"""A directory with the smallest model that embeds: every word it knows has a vector, and a text is their mean."""
+"""A directory with the smallest embedding model: every known word has a vector, and a text is their mean."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ DIMENSIONS = 16
 def write_tiny_model(
     directory: Path, inputs: Sequence[str] = ("input_ids", "attention_mask"), *, spoilt: bool = False
 ) -> Path:
-    """Write tokenizer and model; a spoilt one answers with infinities."""
+    """Write tokenizer and model; a broken model answers with infinities."""
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer(models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

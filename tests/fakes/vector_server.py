@@ -1,4 +1,4 @@
-"""What servers of embeddings and rerankers answer, for respx, and clients of theirs whose waiting takes no time."""
+"""Answers of embedding and rerank servers for respx, and clients whose waiting takes no time."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ def answer_reranked(request: httpx.Request) -> httpx.Response:
 
 
 def answer_embedded(*vectors: object, **more: object) -> httpx.Response:
-    """Answer with these embeddings, whatever they are."""
+    """Answer with these embeddings, valid or not."""
     data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
     return httpx.Response(200, json={"data": data, **more})
 

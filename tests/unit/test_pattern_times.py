@@ -1,4 +1,4 @@
-"""No pattern of the product takes more than linear time, whatever text it reads."""
+"""Every pattern of the product takes linear time on any text."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Whatever reads a caller's text takes time in proportion to its length."""
+"""All readers of a caller's text take linear time."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -60,7 +60,7 @@ def check_model_changes(text: str) -> None:
 
 
 def summarize_session(text: str) -> None:
-    # Messages in which nothing stands come to no summary.
+    # Messages without a statement have no summary.
     messages = [message for message in split_messages(text) if message.content.strip()]
     ArchiveBuilder().extract_summary(messages or [Message("user", "a")])
 

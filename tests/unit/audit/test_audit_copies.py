@@ -1,4 +1,4 @@
-"""Copies and near copies: none that is exact is missed, and what is reported is as similar as is said."""
+"""Copies and near copies: every exact copy is found, and reported similarities are correct."""
 
 import random
 from collections.abc import Callable, Sequence

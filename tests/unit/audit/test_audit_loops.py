@@ -1,4 +1,4 @@
-"""What came out of KnowHub and was saved again is known by its words, its form or its source."""
+"""KnowHub output that was saved again is recognised by its words, its format or its source."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""An audit of a whole account: every kind of finding, its evidence, the junk rate, and turns for the others."""
+"""An audit of a whole account: every kind of finding, its evidence, the junk rate, and yielding to other tasks."""
 
 import asyncio
 import random
@@ -329,7 +329,7 @@ async def test_an_audit_yields_to_other_tasks(account: Account) -> None:
 
 
 class AuditObserver(RecentImpressions):
-    """A store and what was shown, in one: notes when an audit begins and when it ends."""
+    """A store with its recent impressions; it records when an audit begins and when it ends."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(FakeClock())

@@ -1,4 +1,4 @@
-"""A record is stale when its time is over, and never found when nothing speaks for it."""
+"""Which records are stale or never found, from what was shown recently."""
 
 from knowhub.audit.impressions import RecentImpressions
 from tests.builders import START, FakeClock

@@ -1,4 +1,4 @@
-"""What `knowhub connect` does to files: it adds, keeps what others wrote, and takes its own out again exactly."""
+"""How `knowhub connect` edits files: it adds its entries, keeps foreign ones, and removes exactly its own."""
 
 import json
 from importlib.metadata import version

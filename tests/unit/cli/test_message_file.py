@@ -1,4 +1,4 @@
-"""Files of messages as people have them: every form is read, and what is wrong is told with its line."""
+"""Message files: every format is read, and an error names its line."""
 
 from pathlib import Path
 from typing import Any

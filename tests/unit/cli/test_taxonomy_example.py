@@ -1,4 +1,4 @@
-"""The example taxonomy is what its README says: a tree that loads as it stands, and in which names find one thing."""
+"""The example taxonomy matches its README: the tree loads, and each name finds one keyword."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a terminal is shown of texts that somebody else wrote, and of a traceback."""
+"""How texts of other users, and tracebacks, are printed on a terminal."""
 
 import sys
 

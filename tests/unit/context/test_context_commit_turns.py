@@ -140,7 +140,7 @@ async def test_a_split_transcript_with_times_is_stored_whole(said: list[tuple[st
 
 
 def _append_new(session: list[str], sent: list[str]) -> list[str]:
-    """Return a session with what is new of a list behind it."""
+    """Return a session with the new messages of a list appended."""
     stood = [StoredMessage(f"{key}/{at}", key) for at, key in enumerate(session)]
     known = find_repeated([SentMessage(None, key) for key in sent], stood)
     return session + [key for key, place in zip(sent, known, strict=True) if place is None]

@@ -1,4 +1,4 @@
-"""Reading, correcting and forgetting one memory, and looking through what stands below a URI."""
+"""Reading, correcting and forgetting one memory, and listing the nodes below a URI."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a session is said to be about does not go on quoting a message that was forgotten."""
+"""The summary of a session stops quoting a message that was forgotten."""
 
 import asyncio
 from collections.abc import AsyncIterator

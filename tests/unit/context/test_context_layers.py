@@ -1,4 +1,4 @@
-"""Layers by rules: what a commit and a correction make of a content."""
+"""Layers by rules: the abstract and overview of a commit and of a correction."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A person has one name, one home and one job: in the profile the newer stands, however it was said."""
+"""A person has one name, one home and one job: in the profile the newer statement replaces the older."""
 
 import pytest
 

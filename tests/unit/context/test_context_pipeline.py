@@ -1,4 +1,4 @@
-"""Candidates that rules find: which are kept, and how they are bounded."""
+"""Candidates of the rules: which are kept, and their limits."""
 
 from dataclasses import replace
 from typing import Any

@@ -41,7 +41,7 @@ class PolicyAccount:
         self.relations = RelationWriter(self.writer)
 
     def apply(self, new: CandidateMemory) -> tuple[WriteAction, Row]:
-        """Plan and carry out; return what was done, and how the row stands."""
+        """Plan and apply a candidate; return the action and the row afterwards."""
         plan = build_plan(new, memory_spaces(), self.writer.row)
         self.writer.apply_plan(memory_spaces(), plan)
         self.relations.apply_edges(memory_spaces(), plan.target_uri, plan.relation_ops)

@@ -1,4 +1,4 @@
-"""The order of search results: statements first, a turn with its replies, the newer of two that are about the same."""
+"""The order of search results: statements first, a turn with its replies, the newer of two similar ones."""
 
 from collections.abc import Mapping
 from pathlib import Path

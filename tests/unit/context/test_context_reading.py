@@ -1,4 +1,4 @@
-"""Reading what stands at a URI, layer by layer, and what of it a caller may know."""
+"""Reading a URI layer by layer, and what a caller may see of it."""
 
 from pathlib import Path
 

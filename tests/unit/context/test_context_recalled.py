@@ -1,4 +1,4 @@
-"""What KnowHub said into a session is not remembered as if it had been said anew."""
+"""KnowHub output inside a session is not extracted again."""
 
 import pytest
 
@@ -14,7 +14,7 @@ NOTHING = RecalledTexts(frozenset(), ())
 
 
 def remove_recall(message: Message, known: RecalledTexts = NOTHING) -> str:
-    """Return what is left of a message."""
+    """Return a message without its recalled text."""
     return remove_recalled([message], known)[0].content
 
 

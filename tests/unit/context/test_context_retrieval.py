@@ -1,4 +1,4 @@
-"""Finding what was said and what was learnt: by its words, its neighbours, its day, its speaker and its kind."""
+"""Searching messages and memories: by words, neighbours, day, speaker and category."""
 
 import json
 from collections import defaultdict

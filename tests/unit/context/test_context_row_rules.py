@@ -1,4 +1,4 @@
-"""Undoing and erasing memories: what a commit made goes, what it merged stands again, and what is erased is nowhere."""
+"""Undoing and erasing memories: new rows go, merged ones are restored, and erased text is nowhere."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Days in what people ask and say: Chinese and English, by their date, by a holiday, and seen from a day."""
+"""Dates in questions and messages: Chinese and English, as dates, holidays, and relative to a day."""
 
 from datetime import UTC, date, datetime
 

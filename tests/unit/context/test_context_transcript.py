@@ -1,4 +1,4 @@
-"""The transcript of a session: no message can pass for another one, and what was said can be told from it."""
+"""The transcript of a session: no message can imitate another, and the text can be restored."""
 
 import re
 

@@ -49,7 +49,7 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 
 class UndoAccount:
-    """A store with what commits to it and what undoes."""
+    """A store with the services that commit to it and undo."""
 
     def __init__(self, folder: Path) -> None:
         self.store: FileStore = open_files(folder)
@@ -102,7 +102,7 @@ class UndoAccount:
         return refused.value.extra["blocked_by"]
 
     def rows(self) -> Rows:
-        """Return every live row, less what each write changes."""
+        """Return every live row without the fields that each write changes."""
         view = self.store.view("default")
         rows = [(PARTS if head.is_part else NODES, head.uri) for head in list_memories(view)]
         return {uri: _content(view.get(name, uri) or {}) for name, uri in rows}

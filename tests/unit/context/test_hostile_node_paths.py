@@ -19,7 +19,7 @@ _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 1_024
 
 
 def hostile_uris(count: int) -> Iterator[str]:
-    """Yield URIs with a hostile name in one of their places, as they are written, or raw, as nobody may write them."""
+    """Yield URIs with a hostile name in one segment, encoded or raw."""
     drawn = random.Random(7)
     for name in hostile_ids(count):
         try:
@@ -39,7 +39,7 @@ def hostile_uris(count: int) -> Iterator[str]:
 
 
 def is_escape(path: str) -> bool:
-    """Tell whether some way to read a path leads out of the folder of memories."""
+    """Return whether a path, decoded in any way, leaves the folder of memories."""
     for reading in READINGS.values():
         read = reading(path)
         if not read.startswith(f"{ROOT}/") or "\0" in read or ".." in PurePosixPath(read).parts:
@@ -48,7 +48,7 @@ def is_escape(path: str) -> bool:
 
 
 def resolve_naively(uri: str) -> str:
-    """Map a URI to a path as one would who trusts it."""
+    """Map a URI to a path without any check."""
     return f"{ROOT}/{unquote(uri.removeprefix('ctx://'), errors='replace')}"
 
 

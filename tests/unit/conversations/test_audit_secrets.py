@@ -17,7 +17,7 @@ ALPHANUMERIC = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def make_credential(prefix: str, length: int, alphabet: str = ALPHANUMERIC) -> str:
-    """Make a credential of a maker's form; none stands in this file, so that no scanner takes it for one."""
+    """Make a credential in a vendor's format. This file contains none, so that scanners do not report it."""
     return prefix + "".join(RNG.choice(alphabet) for _ in range(length))
 
 

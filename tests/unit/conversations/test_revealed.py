@@ -1,4 +1,4 @@
-"""Sealed bodies that tools have shown stand in no transcript; all else does, word for word."""
+"""Sealed bodies that tools revealed are redacted in transcripts; all other text is unchanged."""
 
 import json
 

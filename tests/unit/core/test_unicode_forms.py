@@ -13,7 +13,7 @@ from knowhub.core.unicode_forms import MOST_MARKS, normalize
 
 Form = Literal["NFC", "NFD", "NFKC"]
 FORMS: tuple[Form, ...] = ("NFC", "NFD", "NFKC")
-# What NFKC makes a mark of, or several marks, wherever it stands.
+# Characters that NFKC turns into a mark, or into several marks.
 MARKS = [
     char
     for char in map(chr, range(sys.maxunicode + 1))

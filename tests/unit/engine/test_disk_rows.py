@@ -104,7 +104,7 @@ def slice_changes(line: bytes) -> list[PartialChange]:
 
 
 def reformat_line(change: Mapping[str, Any]) -> bytes:
-    """Return a line that says the same with other spaces and escapes: our text of the row stands nowhere in it."""
+    """Return an equal line with other spaces and escapes, so that it does not contain the text of the row."""
     spelt = orjson.dumps({"changes": [change]}, option=orjson.OPT_INDENT_2).replace(b"\n", b" ")
     line = seal(spelt.rstrip(b" }"))
     return line if parse_line(line) else seal(spelt[: spelt.rindex(b"}")])

@@ -1,4 +1,4 @@
-"""A model points by idx, by idx as text, or by an id that it was shown; everything else points at nothing."""
+"""A model selects by idx, by idx as text, or by a shown id; every other value selects nothing."""
 
 import math
 
@@ -11,7 +11,7 @@ IDS = ["a1", "b2", "c3"]
 
 
 class NoText:
-    """What has no text."""
+    """An object whose `str()` raises."""
 
     def __str__(self) -> str:
         raise RuntimeError("nobody may ask for the text of this")

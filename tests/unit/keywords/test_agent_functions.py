@@ -1,4 +1,4 @@
-"""What the model decides beside the descent: each answer within what it was shown, each failure with a default."""
+"""Decisions of the model besides the descent: each answer within the shown keywords, each failure with a default."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model was asked is kept, too, where nothing is written of it: the verb is refused, broken off or a retry."""
+"""Calls of a model are logged even if nothing is written: the verb is refused, cancelled or a retry."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ KEY = IdempotencyKey(principal="user:ann", method="POST", path="/api/keywords", 
 
 
 class InterruptedChat(QueuedChat):
-    """Lets something happen before it answers the first question, and tells when it thinks for ever."""
+    """Runs `happens` before it answers the first question; an answer may also wait forever."""
 
     def __init__(self, *answers: Answer) -> None:
         super().__init__(answers)
@@ -44,7 +44,7 @@ class InterruptedChat(QueuedChat):
 
 
 class TreeServices:
-    """The services on a store in memory, with a model and the log of what it decides in reads."""
+    """The services on a store in memory, with a model and the log of its decisions in reads."""
 
     def __init__(self, *answers: Answer) -> None:
         self.store, text, ids, options = (
@@ -64,7 +64,7 @@ class TreeServices:
         return str((await self.keywords.create(ANN, NewKeyword(name, **fields), auto_place=False)).row["id"])
 
     async def list_logged_calls(self) -> list[tuple[str, str, list[str]]]:
-        """Return the operations with questions: what they are, whose, and the functions that were asked."""
+        """Return the operations with model calls: the kind, the actor, and the called functions."""
         await self.log.close()
         found = [item async for item in self.store.operations("default") if item.agent_io]
         return [(item.op, item.actor, [str(call["function"]) for call in item.agent_io or ()]) for item in found][::-1]

@@ -1,4 +1,4 @@
-"""What a model is shown: recent matches first, then breadth first, never more than fits and nothing that is hidden."""
+"""What a model is shown: recent matches first, then breadth first, up to the limit, and nothing hidden."""
 
 from collections.abc import Hashable, Sequence
 

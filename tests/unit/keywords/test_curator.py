@@ -1,4 +1,4 @@
-"""Reorganize, apply and metrics on a store: plans change nothing, and are carried out whole, once, and undoably."""
+"""Reorganize, apply and metrics on a store: a plan changes nothing, and is applied as a whole, once, with undo."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ ACCEPT: dict[str, list[int]] = {"refused": []}
 
 
 class CuratedTree:
-    """A tree on a store in memory, with a model that gives `answers`, or none."""
+    """A tree on a store in memory, with a model that gives `answers`, or without a model."""
 
     def __init__(self, *answers: object, options: TreeOptions | None = None) -> None:
         options = options or TreeOptions()
@@ -57,7 +57,7 @@ class CuratedTree:
             self.ids[name] = (await self.keywords.create(ctx or local(), new, auto_place=False)).row["id"]
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """Return every live row less what counts writes."""
+        """Return every live row without the fields that count writes."""
         view = self.store.view("default")
         keywords = [view.get(KEYWORDS, node.id) or {} for node in list_keywords(view)]
         links = [
@@ -83,7 +83,7 @@ def step_kinds(plan: Mapping[str, Any]) -> list[str]:
 
 
 def by_name(build: Callable[[dict[str, int]], object]) -> Callable[[ChatRequest], object]:
-    """Answer with what `build` makes of the idx of each name that is shown."""
+    """Answer with the result of `build`, called with the idx of each shown name."""
     return lambda question: build({node["name"]: node["idx"] for node in read_fenced(question)["nodes"]})
 
 
@@ -146,7 +146,7 @@ async def test_model_steps_on_shown_keywords_follow_rule_steps() -> None:
     assert [step["reason"] for step in plan["steps"]][1:4] == ["tidier"] * 3
     assert "语言" not in [description["name"] for description in plan["missing_descriptions"]]
     assert plan["degraded"] == []
-    # A keyword that was not shown, a second place for one that moves, and a description of the root.
+    # A keyword that was not shown, a second move of a keyword, and a description of the root.
     assert plan["dropped"] == [{"what": "proposals", "why": "not_possible", "count": 3}]
     done = await garden.curator.apply(local(), plan)
     assert garden.parent_of("Docker") == garden.parent_of("K8s") == done.row["created"][0]

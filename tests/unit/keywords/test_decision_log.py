@@ -1,4 +1,4 @@
-"""Decisions of a model in reads are logged behind the answer, and never in its way."""
+"""Decisions of a model in reads are logged after the answer, and never delay it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ CALLS: list[Row] = [{"function": "pick_branch", "output": {"action": "missing"}}
 
 
 class GatedStore(Commits[View]):
-    """Commits nothing before its gate is open, and then fails as it is told."""
+    """Commits nothing before its gate is open, and then raises the given error."""
 
     def __init__(self, problem: Exception | None = None) -> None:
         self.gate = asyncio.Event()

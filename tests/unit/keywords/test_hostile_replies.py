@@ -1,4 +1,4 @@
-"""Whatever a model answers: nothing raises, nothing is chosen that was not shown, and every outcome can be logged."""
+"""Hostile replies: nothing raises, only shown keywords are chosen, and every outcome can be logged."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def hostile_tree() -> FakeKeywordView:
 
 @dataclass(frozen=True, slots=True)
 class AgentOutcome:
-    """What came of one question to the agent: a word for it, whom it chose, and what it would log."""
+    """The result of one question to the agent: a word for it, the chosen ids, and the calls to log."""
 
     outcome: str
     chosen: set[str]
@@ -79,7 +79,7 @@ def outcome_of_descent(found: DescentResult) -> AgentOutcome:
     assert found.failure is None or found.outcome == "missing"
     assert (found.suggested_parent_id is not None) == (found.outcome == "missing")
     chosen = {found.node_id, found.suggested_parent_id, *found.candidates, *found.path} - {None}
-    # Above a match on the path stands what no prompt listed when the match did.
+    # The ancestors of a match need not be listed in any prompt.
     chosen -= set(found.path[:-1])
     return AgentOutcome(found.outcome, {item for item in chosen if item is not None}, found.calls, found.failure)
 
@@ -125,7 +125,7 @@ FUNCTIONS = (search, place, choose, dedup, link, ask_for_proposals)
 
 
 class Raising(Mapping[str, object]):
-    """A mapping of a caller's own making that raises wherever it is read."""
+    """A mapping that raises on every read."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -144,7 +144,7 @@ class Raising(Mapping[str, object]):
 
 
 class TextlessValue:
-    """What has no text."""
+    """An object whose `str()` raises."""
 
     def __str__(self) -> str:
         raise ValueError("nobody may ask for the text of this")

@@ -270,7 +270,7 @@ async def planning(service: Service, turn: int) -> str:
 
 
 async def undo_response(service: Service, done: httpx.Response, before: Snapshot) -> None:
-    """Undo what was done: the tree is as it was, and stays small."""
+    """Undo the request, so that the tree stays the same."""
     undone = await service.post(f"/api/operations/{done.json()['operation_id']}/undo", {})
     assert undone.status_code == 200, undone.text
     assert contents(service.snapshot()) == contents(before)
@@ -294,13 +294,13 @@ def visible_ids(rows: Snapshot) -> set[str]:
 
 
 def added_rows(before: Snapshot, after: Snapshot) -> list[dict[str, Any]]:
-    """Return the rows that are new; fails when one that was there has changed or gone."""
+    """Return the new rows; fails if an old row was changed or removed."""
     assert {key: after.get(key) for key in before} == before
     return [orjson.loads(row) for key, row in after.items() if key not in before]
 
 
 def contents(rows: Snapshot) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return rows without what counts how often they were written."""
+    """Return rows without version and time of update."""
     return {
         key: {name: value for name, value in orjson.loads(row).items() if name not in {"version", "updated_at"}}
         for key, row in rows.items()

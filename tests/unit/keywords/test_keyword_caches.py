@@ -1,4 +1,4 @@
-"""What searches found is kept until an operation touches what it rests on, or its time is over."""
+"""Search results are cached until an operation changes a row that they depend on, or until they expire."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -184,7 +184,7 @@ class ModelEntry:
 
 
 def descent_value(value: int) -> dict[str, Any]:
-    """What a descent keeps; the cache asks nothing of a value, until it reads it back."""
+    """Return the cached value of a descent; the cache does not look into it."""
     return {"path": ["root", str(value)], "reason": ""}
 
 

@@ -1,4 +1,4 @@
-"""Making keywords: what is refused, and what a model may decide on the way."""
+"""Creating keywords: what is refused, and what a model may decide."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
@@ -129,7 +129,7 @@ async def test_invalid_keywords_are_refused_before_the_model_call(store: MemoryS
 
 
 class InterruptedAgent(KeywordAgent):
-    """Has somebody else act between each answer of the model and what is done with it."""
+    """Runs `meddle` between each answer of the model and its use."""
 
     def __init__(self, answers: Iterable[object], meddle: Callable[[], Awaitable[object]]) -> None:
         self.chat = QueuedChat(answers)

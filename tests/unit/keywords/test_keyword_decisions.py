@@ -1,4 +1,4 @@
-"""What creating, editing and merging do to the row of a keyword, with no store and no clock."""
+"""How creating, editing and merging change the row of a keyword, without a store or a clock."""
 
 from typing import Any
 

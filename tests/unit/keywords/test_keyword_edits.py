@@ -1,4 +1,4 @@
-"""Changes of several rows at once: what is written, in which order, and what is refused with nothing written."""
+"""Changes of several rows at once: what is written, in which order, and what is refused without a write."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

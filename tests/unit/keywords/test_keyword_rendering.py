@@ -1,4 +1,4 @@
-"""Keywords as answers show them: the row, what is computed of the tree, and nothing that the caller cannot see."""
+"""Keywords in answers: the row, computed fields of the tree, and nothing hidden."""
 
 import json
 

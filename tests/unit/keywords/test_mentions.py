@@ -1,4 +1,4 @@
-"""Which names stand in a content, word for word."""
+"""Which names a content mentions, word for word."""
 
 import time
 

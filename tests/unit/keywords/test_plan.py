@@ -1,4 +1,4 @@
-"""A plan as JSON: a person can read and edit it, and nothing else is taken for one."""
+"""A plan as JSON: people can read and edit it, and other JSON is refused."""
 
 from typing import Any
 

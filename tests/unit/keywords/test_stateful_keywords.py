@@ -40,7 +40,7 @@ QUERIES = (*SPELLINGS, "zw", "suanfa", "没有")
 
 
 class KeywordMachine(TwoHubs):
-    """`model` is what should stand; `log` is what the log says; both hubs work on one directory."""
+    """`model` is the expected state; `log` is the state by the log; both hubs work on one directory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -260,7 +260,7 @@ class KeywordMachine(TwoHubs):
 
 
 def refusal_of(expect: Expect, model: TreeModel, answer: object) -> type[KnowHubError] | None:
-    """Let the model do what was asked; return the error that it should have been refused with."""
+    """Apply the request to the model; return the expected error class, or None."""
     try:
         expect(model, answer)
     except ModelRefusal as refused:

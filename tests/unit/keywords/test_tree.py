@@ -1,4 +1,4 @@
-"""Walks of the tree: every one ends, also where rows say what no verb would write."""
+"""Walks of the tree: every one ends, even if rows form a cycle or lack a parent."""
 
 import pytest
 

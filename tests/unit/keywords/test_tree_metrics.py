@@ -1,4 +1,4 @@
-"""The health of a tree: what hangs on nothing, is too deep, too wide, undescribed or double, as the caller sees it."""
+"""The health of a tree: orphans, depth, width, missing descriptions and duplicates, as the caller sees them."""
 
 from typing import Any
 
@@ -141,7 +141,7 @@ def test_hidden_rows_are_neither_counted_nor_orphans() -> None:
 
     assert (seen["nodes"], seen["orphan_count"], seen["duplicates"], seen["links"]) == (2, 0, [], 1)
     assert (all_of_it["nodes"], all_of_it["links"], all_of_it["duplicate_count"]) == (4, 2, 1)
-    # What stands between is there for those who see it.
+    # A hidden keyword between them exists only for its readers.
     assert (seen["depths"], all_of_it["depths"]) == ({"0": 1, "1": 1, "2": 1}, {"0": 1, "1": 1, "2": 2, "3": 1})
 
 

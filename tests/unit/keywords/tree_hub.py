@@ -1,4 +1,4 @@
-"""The services of a tree on one store, beside the model that they ask."""
+"""The services of a tree on one store, and the model that they ask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ TEXT = KeywordTextRules()
 
 @dataclass
 class TreeHub:
-    """The services on one store, beside the model that they ask."""
+    """The services on one store, and the model that they ask."""
 
     store: MemoryStore
     keywords: KeywordService
@@ -48,7 +48,7 @@ class TreeHub:
         return await self.finding.search(ctx, query, **how)
 
     async def names_of(self, info_id: str, ctx: RequestContext = ANN) -> dict[str, tuple[str, str]]:
-        """Return what the info is linked to, by name: relation and maker."""
+        """Return the links of an info by keyword name: relation and maker."""
         linked = await self.infos.list_keywords(ctx, info_id)
         return {orjson.loads(row)["name"]: (relation.value, maker) for row, relation, maker in linked}
 
@@ -68,7 +68,7 @@ class TreeHub:
 
 
 def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, **fields: Any) -> TreeHub:  # noqa: ANN401 -- any option
-    """Build the services; with `answers` there is a model that gives them, without there is none."""
+    """Build the services; with `answers` there is a model that gives them, otherwise there is no model."""
     clock, ids, options = FakeClock(), CountedIds(), TreeOptions(**fields)
     store = MemoryStore(clock, CountedIds())
     chat = ScriptedChat(answers or [])

@@ -1,4 +1,4 @@
-"""Distilling makes records of what a session taught: once, again where it has changed, and never of another's."""
+"""Distilling saves the memories of a session as records: once, again after a change, and never foreign ones."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ PART = uri.part_uri(SESSION, "m0")
 
 
 class DistillationAccount:
-    """A store with a session in it, and what it taught."""
+    """A store with a session, its memories, and the services that distill them."""
 
     def __init__(self) -> None:
         self.store = MemoryStore(FakeClock(), CountedIds())
@@ -136,7 +136,7 @@ async def test_an_equal_record_saved_by_hand_is_known(account: DistillationAccou
 
 
 async def save_foreign_records(account: DistillationAccount, address: str, count: int = 1, version: str = "1") -> None:
-    """Save records of somebody else's, for all to see, that say they were made of a memory."""
+    """Save public records of another user with the tags of a distilled memory."""
     for number in range(count):
         new = new_knowledge(
             f"bait {number}",

@@ -23,7 +23,7 @@ def read_lines() -> list[dict[str, Any]]:
 
 
 def count_matches(chosen: Iterable[Mapping[str, Any]]) -> Score:
-    """Count statements that are found where something lasting is said, whatever kind it is taken for."""
+    """Count found statements in lines with a lasting statement, of any kind."""
     counted = Score()
     for line in chosen:
         found = len(find_candidates([Message(**message) for message in line["messages"]]))

@@ -1,4 +1,4 @@
-"""Texts that nobody says: the rules neither raise nor go astray on them."""
+"""Hostile texts: the rules neither raise nor take long on them."""
 
 import time
 

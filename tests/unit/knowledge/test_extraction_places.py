@@ -1,4 +1,4 @@
-"""What is said in one place stays with those who read there, and what was handed out does not come back as news."""
+"""Extracted records stay in the scope of their conversation, and KnowHub output is no evidence."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""Extraction on a real store: what becomes of each candidate, whose it is, and that one undo takes all of it back."""
+"""Extraction on a real store: the result of each candidate, its owner, and one undo for all."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""Undo of one change, field by field: votes merge, and what was changed since is in the way."""
+"""Undo of one change, field by field: votes merge, and later changes of the same field block it."""
 
 from typing import Any
 

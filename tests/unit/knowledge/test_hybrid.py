@@ -55,7 +55,7 @@ def make_summaries(count: int) -> list[KnowledgeSummary]:
 def fuse(
     words: Mapping[int, float], near: Mapping[int, float], reading: ScriptSkill = WELL, weight: float = 0.5
 ) -> list[tuple[int, float]]:
-    """Fuse what was found of ten records, named by number; every one of `near` has been compared."""
+    """Fuse the hits of ten numbered records; each record of `near` was compared by vector."""
     every = make_summaries(10)
     ranked = sorted(near.items(), key=lambda item: -item[1])
     hits = [SearchHit(every[number], score) for number, score in sorted(words.items(), key=lambda item: -item[1])]

@@ -1,4 +1,4 @@
-"""The memory of what was shown: at once here, durable behind the search, bounded, and never in its way."""
+"""The log of shown records: readable at once, written later, bounded, and never in the way of a search."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Several records made one: what they said, what was told of them, and what stays as it was."""
+"""Merging records: their texts, their evidence, and the fields that stay."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is offered to a model as one by meaning, and what two texts must share to state the same."""
+"""Which texts are offered to a model as equal in meaning, and which texts state the same."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -125,7 +125,7 @@ def test_fillers_and_endings_are_ignored(first: str, second: str) -> None:
 async def extract(
     folder: Path, chat: ScriptedChat | None, said: str, *stored: str, embedding: Literal["auto", "off"] = "auto"
 ) -> Extracted:
-    """Save what the user said before, oldest first, and extract from one more message of theirs."""
+    """Save earlier statements of the user, oldest first, and extract from one more message."""
     settings = Settings(data_dir=folder, owner="user:local", embedding=embedding)
     async with open_hub(settings, Overrides(llm=chat), maintain=False) as hub:
         new = [

@@ -1,4 +1,4 @@
-"""A slimming as it is written: cancelled too late, overtaken in part, in several operations."""
+"""Slimming while it writes: a late cancel, a conflict in one batch, several operations."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 class GatedHubStore:
-    """A store of which each writing waits until it is let through; `begun` says that one does."""
+    """A store whose group commits wait for `let_through`; `begun` is set when one waits."""
 
     def __init__(self, hub: Hub) -> None:
         self._store = hub.store

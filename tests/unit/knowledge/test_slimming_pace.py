@@ -1,4 +1,4 @@
-"""How long a slimming of many records keeps everybody else of its event loop waiting."""
+"""How long slimming many records blocks the event loop."""
 
 import asyncio
 import gc
@@ -23,7 +23,7 @@ KEY = IdempotencyKey("user:local", "POST", "/api/knowledge/slim", "once", "body"
 
 @pytest.fixture
 def _no_collection() -> Iterator[None]:
-    """Keep the collector of the whole test run, which holds every loop, out of what is measured."""
+    """Turn off garbage collection, which would pause the loop during the measurement."""
     gc.collect()
     gc.disable()
     yield

@@ -55,7 +55,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         return self.loop.run_until_complete(doing)
 
     def rows(self) -> Rows:
-        """Return every live row as it is stored, less what each write moves."""
+        """Return every live row without the fields that each write changes."""
         raw = dict(self.hub.store.state("default").memory_table(COLLECTION).texts())
         rows = {row_id: orjson.loads(text) for row_id, text in raw.items()}
         kept = {row_id: row for row_id, row in rows.items() if not row.get("deleted")}

@@ -1,4 +1,4 @@
-"""Votes on a record: what counts for the ranking is bounded, whoever votes and however often."""
+"""Votes on a record: their weight in the ranking is bounded for every voter and any number of votes."""
 
 from itertools import pairwise
 from typing import Any

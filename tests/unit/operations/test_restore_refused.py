@@ -1,4 +1,4 @@
-"""Restores and snapshots that come to nothing: each says why, and leaves what was."""
+"""Restores and snapshots that fail: each gives its reason and changes nothing."""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ HOUR_S = 3600.0
 
 
 async def add_snapshot_with_row(hub: Hub, root: Path, collection: str, row_id: str, row: Mapping[str, Any]) -> None:
-    """Put a snapshot beside the others in which one more row was written, by whomever."""
+    """Add a snapshot with one more row, as another program could write it."""
     entry = await hub.operations.snapshots.create()
     archive = Archive.read(Path(entry.path))
     layout, log = archive.members

@@ -1,4 +1,4 @@
-"""Sealed bodies in snapshots: wrapped keys go along, the master key never does, and nothing destroyed comes back."""
+"""Sealed bodies in snapshots: wrapped keys are included, the master key is not, and destroyed keys stay destroyed."""
 
 import tarfile
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Snapshots that are made by themselves: when, how many stay, and what becomes of one that fails."""
+"""Scheduled snapshots: when they are made, how many are kept, and how a failure is reported."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Going back to a snapshot: every row stands as it did, others follow, and the restore itself can be undone."""
+"""Restoring a snapshot: every row is as it was, other processes follow, and the restore can be undone."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""The breaker by itself: when it opens, whom it lets through, what closes it."""
+"""The circuit breaker: when it opens, which calls it admits, and what closes it."""
 
 import pytest
 

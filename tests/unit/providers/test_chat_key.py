@@ -1,4 +1,4 @@
-"""The API key, which servers and models repeat: it is in no answer, no error and no log."""
+"""The API key, which servers and models may repeat: it is in no answer, error or log."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What the chat provider sends, and what it makes of what comes back; the server is played by respx."""
+"""Requests of the chat provider, and how it reads answers; respx plays the server."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A model's server that is down, late, too dear or hostile: what the chat provider does about it, and what it says."""
+"""A model server that is down, late, expensive or hostile: retries and errors of the chat provider."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -289,7 +289,7 @@ def ok_response(body: bytes) -> bytes:
 
 @asynccontextmanager
 async def socket_server(answers: Sequence[bytes]) -> AsyncIterator[str]:
-    """Answer each connection with the next of these bytes, whatever is asked, and close it."""
+    """Answer each connection with the next of these bytes, and close it."""
     left = list(answers)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

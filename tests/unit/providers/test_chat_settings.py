@@ -1,4 +1,4 @@
-"""What the settings of a chat model do, and what opens its breaker."""
+"""The effect of the settings of a chat model, and what opens its breaker."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""What calls of a chat model cost, and the limit of an hour."""
+"""The cost of calls of a chat model, and the hourly limit."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""AES-256-GCM as sealed bodies use it, and what a master key may be made of."""
+"""AES-256-GCM for sealed bodies, and the accepted forms of a master key."""
 
 from base64 import b64encode, urlsafe_b64encode
 

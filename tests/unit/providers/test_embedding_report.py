@@ -1,4 +1,4 @@
-"""What `/ready` and the doctor say of the embedder: its source, the scripts it reads, and what is wrong with it."""
+"""The embedder in `/ready` and `knowhub doctor`: its source, the scripts it reads, and its problems."""
 
 from array import array
 from collections.abc import Sequence

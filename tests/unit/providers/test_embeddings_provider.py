@@ -1,4 +1,4 @@
-"""What the embeddings provider sends, and what it makes of what comes back; the server is played by respx."""
+"""Requests of the embeddings provider, and how it reads answers; respx plays the server."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What is an answer: the object in a model's text, and whether it fits the schema that was asked for."""
+"""Finding the JSON object in a model's text, and checking it against the schema."""
 
 import json
 import time

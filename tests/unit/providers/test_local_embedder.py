@@ -1,4 +1,4 @@
-"""The local embedder over the smallest of models: pooling, lengths, and directories of no use."""
+"""The local embedder with the smallest model: pooling, lengths, and unusable directories."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the rerank provider sends in both shapes, and what it makes of what comes back; respx plays the server."""
+"""Requests of the rerank provider in both formats, and how it reads answers; respx plays the server."""
 
 import json
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""The settings of an embedder and a reranker, as they arrive at what is built from them."""
+"""The settings of an embedder and a reranker, and the objects built from them."""
 
 import sys
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A bench that counts no reveals; a test of what an hour allows builds its own."""
+"""A bench without a limit on reveals; a test of the hourly limit builds its own."""
 
 import pytest
 

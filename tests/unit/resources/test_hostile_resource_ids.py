@@ -1,4 +1,4 @@
-"""Ids that try to lead out of a folder: those that are taken lead nowhere but down, however they are then read."""
+"""Resource ids that try to leave a folder: every accepted id stays inside, however it is decoded."""
 
 import os
 import random

@@ -89,7 +89,7 @@ def decide_draft(draft: Draft, _view: AccountView) -> Draft:
 
 
 class TurningStore(MemoryStore):
-    """A store whose views are those of others, one after the other; the last one stays."""
+    """A store that returns the views of other stores in turn; the last one repeats."""
 
     def __init__(self, *stores: MemoryStore) -> None:
         super().__init__(FakeClock(), CountedIds())

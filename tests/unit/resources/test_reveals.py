@@ -1,4 +1,4 @@
-"""Who is shown what is sealed, how often, and that it is on record before it is shown."""
+"""Who may reveal a sealed body, how often, and that a reveal is logged before it is answered."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is sealed stays sealed: each version by a key of its own, which no failure loses or leaves behind."""
+"""Sealed versions: each has its own key, which no failure loses or leaves behind."""
 
 import asyncio
 from typing import Any

@@ -38,7 +38,7 @@ A_DAY = 24 * 3600.0
 BODY = "使用方法：直接登录即可，每天限额 100 次。" * 12
 
 ID, PICK = st.sampled_from(IDS), st.integers(0, 10_000)
-# Most of what is asked for is to be allowed: then more comes to stand that can go wrong.
+# Most requests should be allowed: then more rows are written, and more can go wrong.
 BY = st.sampled_from(["its owner", "its owner", "its owner", *CALLERS])
 TOLD = st.fixed_dictionaries(
     {},
@@ -53,7 +53,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 @dataclass(frozen=True, slots=True)
 class WrittenResource:
-    """An operation on a row, and what stood before it and after it; it can be undone while the latter stands."""
+    """An operation on a row, with the row before and after; it can be undone while the row is still `after`."""
 
     operation_id: str
     before: ModelResource | None
@@ -72,7 +72,7 @@ class SealedSave:
 
 
 class ResourceMachine(TwoHubs):
-    """`rows` is the model; `written` what can be undone of each row, newest last; `keys` its data keys that stand."""
+    """`rows` is the model; `written` the undoable operations of each row, newest last; `keys` its live data keys."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class ResourceMachine(TwoHubs):
             return type(problem)
 
     def pick_caller(self, by: str, resource_id: str) -> str:
-        """Return who asks: where it shall be the owner of what there is not yet, Li."""
+        """Return the caller; for "its owner" of a row that does not exist yet, Li."""
         row = self.rows.get(resource_id)
         if by != "its owner":
             return by
@@ -221,7 +221,7 @@ class ResourceMachine(TwoHubs):
         resource_id = among[pick % len(among)]
         undone, stood = self.written[resource_id].pop(), self.rows[resource_id]
         if replace(undone.after, version=stood.version) != stood:
-            # An undo was undone: what was done before both is not the newest that stands.
+            # An undo was undone: the operation before both is not the newest valid one.
             self.written[resource_id].clear()
             return
 

@@ -1,4 +1,4 @@
-"""Sealed bodies open in their place and nowhere else, under rotating master keys, until their key is destroyed."""
+"""Sealed bodies open only for their account and resource, under rotating master keys, until their key is destroyed."""
 
 from dataclasses import replace
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""What a text is found by, and what a query looks for."""
+"""The terms of a text, and the terms of a query."""
 
 import pytest
 import tantivy

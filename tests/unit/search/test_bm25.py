@@ -141,7 +141,7 @@ def test_a_long_query_is_measured_by_its_rarest_terms() -> None:
 def test_a_term_in_a_store_of_one_record_is_not_common() -> None:
     reach, _ = bm25.get_reach([make_term("found", 1), make_term("unknown", 0)], 1)
 
-    # Half of what was asked for is known.
+    # Half of the query is known.
     assert 0.35 < 2.2 * bm25.get_idf(1, 1) / reach < 0.5
 
 

@@ -1,4 +1,4 @@
-"""An embedder that is not what it was: of other dimensions, or asleep and answering zeros; and a text it refuses."""
+"""An embedder that changes: other dimensions, zero vectors while it starts, and a text that it refuses."""
 
 import asyncio
 from array import array
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ZeroEmbedder(HashingEmbedder):
-    """Answers zeros to every text with `zero_word` in it; the empty word stands in all of them, None in none."""
+    """Answers zeros to every text that contains `zero_word`; "" is in every text, None in no text."""
 
     zero_word: str | None = ""
 

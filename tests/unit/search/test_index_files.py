@@ -1,4 +1,4 @@
-"""A file of an index that is not what was written is known before the library sees it."""
+"""A changed file of an index is detected before the library reads it."""
 
 import asyncio
 from collections.abc import Callable

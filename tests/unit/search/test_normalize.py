@@ -1,4 +1,4 @@
-"""Which spellings are one name, and which are two."""
+"""Which spellings have one normal form, and which do not."""
 
 import pytest
 from hypothesis import example, given

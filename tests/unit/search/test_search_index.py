@@ -1,4 +1,4 @@
-"""The lexical index beside its tail: what was saved is found at once, what is stale or hidden never."""
+"""The lexical index and its tail: saved rows are found at once, stale and hidden ones never."""
 
 import asyncio
 import random

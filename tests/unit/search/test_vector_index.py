@@ -1,4 +1,4 @@
-"""Vectors that follow the log: nothing that was saved is lost, nothing that is gone stays, and no save waits."""
+"""Vectors follow the log: no saved text is lost, no deleted one stays, and no save waits."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def read_vectors(folder: Path) -> Mapping[int, bytes]:
 
 
 def texts_of_records(embedder: HashingEmbedder) -> list[list[str]]:
-    """Return the batches that were embedded, less what only shows which scripts the embedder knows."""
+    """Return the embedded batches without the probes of the embedder's scripts."""
     return [texts for texts in embedder.asked if any("Selenium" in text for text in texts)]
 
 

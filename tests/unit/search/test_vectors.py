@@ -1,4 +1,4 @@
-"""Vectors in memory: exact under every filter, in one order however the rows lie, and through a graph when many."""
+"""Vectors in memory: exact under every filter, in a stable order, and with a graph for many rows."""
 
 import numpy as np
 import pytest

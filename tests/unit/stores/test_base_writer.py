@@ -1,4 +1,4 @@
-"""A base holds every row as it was, however large, and is not written from a log that is not what was said."""
+"""A base holds every row unchanged, of any size, and is written only from the expected log."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
 
 
 class UnsyncedFiles(RealFileSystem):
-    """Counts what was written to each file since it was last synced, and notes the most that was synced at once."""
+    """Counts the bytes written to each file since its last sync, and records the maximum."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -89,7 +89,7 @@ async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tm
     clock = FakeClock()
     before = after = None
     for turn in (1, 2):
-        # The second base is made of the first one and of what stands behind it.
+        # The second base is made of the first one and of the segments after it.
         async with open_domain(tmp_path, clock=clock) as hub:
             ids = [
                 (await hub.knowledge.records.save(local(), new_knowledge(f"{word} {turn}"))).record["id"]
@@ -145,7 +145,7 @@ async def test_a_base_is_not_written_before_a_damaged_segment_header(tmp_path: P
 
 
 async def write_two_segments(folder: Path) -> BaseHeader:
-    """Leave a log whose first segment ends with operation 1; return what a base in its place says."""
+    """Write a log whose first segment ends with operation 1; return the header of a base that replaces it."""
     store = open_files(folder, options=ONE_LINE_EACH)
     for row_id in ("a", "b"):
         await save(store, row_id, "said")

@@ -1,4 +1,4 @@
-"""The maps of the tree in indexes/: what they say, when they are written, and that nothing of the erased stays."""
+"""The maps of the tree in indexes/: their content, when they are written, and that erased text is not in them."""
 
 import asyncio
 import os
@@ -54,7 +54,7 @@ def read_map(folder: Path, name: str, account: str = "") -> Any:  # noqa: ANN401
 
 
 def lines_by_offset(folder: Path, index: str, file: str) -> dict[str, Any]:
-    """Read what each id of an index points to in its record file."""
+    """Return, for each id of an index, the line of the record file at its offset."""
     data = (folder / "records" / file).read_bytes()
     return {
         row_id: orjson.loads(data[offset : data.index(b"\n", offset)])

@@ -1,4 +1,4 @@
-"""Exports that the settings switch off: nothing is written, and what was written before is removed."""
+"""Exports that are disabled in the settings: nothing is written, and old files are removed."""
 
 from pathlib import Path
 

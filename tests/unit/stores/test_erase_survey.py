@@ -1,4 +1,4 @@
-"""What an erasing looks for and into: other rows that say the same, snapshots, and what restores have left."""
+"""What an erasure looks for: rows with the same text, snapshots, and leftovers of restores."""
 
 import os
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ async def test_empty_rows_are_not_copies_of_each_other(tmp_path: Path, content: 
 
 
 async def create(store: FileStore, row: Row) -> None:
-    """Write a row as it is: no service would take one that says nothing."""
+    """Write a row without the checks of a service, which would refuse an empty one."""
     writes = [Write(INFOS, row["id"], row)]
     await store.commit("default", "user:li", lambda _view: Draft("create_info", writes, is_exact=True))
 
@@ -77,7 +77,7 @@ async def test_merged_rows_are_named_transitively_if_visible(tmp_path: Path, *, 
 
 
 async def put(hub: Hub, row: Row) -> None:
-    """Write a record as it is: no service would make one that is merged, and no other of it."""
+    """Write a record without the checks of a service, which would not create a merged one alone."""
     await hub.store.commit(
         "default", "user:li", lambda _view: Draft("slim_knowledge", [Write(COLLECTION, row["id"], row)])
     )

@@ -1,4 +1,4 @@
-"""A line without what one row said: of the same length, whole, and with all that is not the row's as it was."""
+"""An erased log line keeps its length and checksum, and the other rows in it."""
 
 import string
 from typing import Any

@@ -1,4 +1,4 @@
-"""After an erasing no file of the directory tells of what a row said; all else is as it was."""
+"""After an erasure no file of the directory contains the text of the row; all else is unchanged."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""The real calls: a folder that is not there holds nothing, and one that cannot be looked into is named."""
+"""The real file system: a missing folder has no names, and an unreadable one is an error."""
 
 import errno
 from pathlib import Path

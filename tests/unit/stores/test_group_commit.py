@@ -1,4 +1,4 @@
-"""Commits that wait together: how much is written at once, and what becomes of a commit whose caller has gone."""
+"""Group commits: how much is written at once, and what happens to a commit whose caller is cancelled."""
 
 import asyncio
 from pathlib import Path

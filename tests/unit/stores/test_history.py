@@ -1,4 +1,4 @@
-"""The log as history: whose operations they are, and what is said of a line that was good once."""
+"""The history in the log: operations by account, and lines that were damaged later."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `knowhub doctor` says of the keys of sealed bodies: which are missing, which were destroyed, which are spare."""
+"""What `knowhub doctor` reports of the keys of sealed bodies: missing, destroyed and unused ones."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The doctor on bases, headers, LOCK and the disk; and on what was derived before an erasing or a compaction."""
+"""`knowhub doctor` on bases, headers, LOCK and the disk, and on derived files after erasures and compactions."""
 
 import asyncio
 import os
@@ -75,7 +75,7 @@ def list_segments(root: Path) -> list[Path]:
 
 
 def rewrite_line(path: Path, line: int, **fields: object) -> None:
-    """Seal one line of a file anew with other fields."""
+    """Rewrite one line of a file with other fields and a right checksum."""
     lines = path.read_bytes().splitlines(keepends=True)
     record = orjson.loads(lines[line])
     del record["crc"]
@@ -113,7 +113,7 @@ def test_a_base_that_lost_rows_is_a_problem(data: Path) -> None:
 
 
 def damage_of(root: Path) -> list[tuple[str, str]]:
-    """Return what an opening names: file and reason."""
+    """Return the damage that an open reports: file and reason."""
     found: list[tuple[str, str]] = []
 
     async def look(hub: Hub) -> None:
@@ -279,7 +279,7 @@ def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
 
 
 class ForbiddenAccess(FaultyFileSystem):
-    """A user who may not do everything; the one that runs tests may."""
+    """A file system of a user without full access; the user that runs the tests has it."""
 
     forbidden = 0
 

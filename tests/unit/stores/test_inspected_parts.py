@@ -1,4 +1,4 @@
-"""The doctor on what surrounds the log: maps, caches, the tree's structure, snapshots, and what is left over."""
+"""`knowhub doctor` on maps, caches, the structure of the tree, snapshots, and leftovers."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""The keyring's file where something goes wrong: a request that is given up, a disk that refuses, a file of others."""
+"""Failures of the keyring file: a cancelled request, a failing disk, a foreign file."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""A large group of operations: it is seen as a whole or not at all, and others are served while it is taken in."""
+"""A large group of operations is atomic, and other requests are served while it is loaded."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The bytes and lines of a log: an operation is read as it was written."""
+"""The lines of a log: an operation is decoded as it was encoded."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The newest row under every key, read out of a log: as an open store has it, or with the damage named."""
+"""The newest rows read from a log: equal to an open store, or with the damage reported."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ ONE_SEGMENT, MANY_SEGMENTS = StoreOptions(), StoreOptions(segment_bytes=1)
 
 
 async def write_rows(hub: Domain) -> None:
-    """Save, change what is searched, change what is not, and delete."""
+    """Save, change searched and other fields, and delete."""
     ids = [
         (await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))).record["id"]
         for number in range(4)

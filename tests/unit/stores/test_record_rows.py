@@ -1,4 +1,4 @@
-"""The tree's record files: their names and times, every version of every row, and a doctor who agrees."""
+"""The record files of the tree: their names and times, and every version of every row."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Opening a snapshot that anybody may have made: what is wrong is named, and nothing leaves the folder."""
+"""Opening an untrusted snapshot: errors name the member, and nothing is written outside the folder."""
 
 import asyncio
 import errno

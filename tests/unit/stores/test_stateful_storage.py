@@ -1,4 +1,4 @@
-"""Every domain through compaction, snapshot, restore, erasing and reopening, by two processes: what is said holds."""
+"""Every domain through compaction, snapshot, restore, erasure and reopening, by two processes."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -33,7 +33,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 
 class WrittenKeys:
-    """Every key that was ever written, as one who follows the log hears of it."""
+    """Every key that was ever written, collected by a listener of the store."""
 
     def __init__(self) -> None:
         self.all: dict[Key, None] = {}
@@ -108,7 +108,7 @@ class StorageMachine(TwoHubs):
         return f"内容 number {self.count} stands in one row alone"
 
     def note_write(self, who: int, operation_id: str | None) -> None:
-        """Note what an operation has made of the rows, and that undoing it brings the others back."""
+        """Note the rows after an operation, and the rows before it that an undo must restore."""
         before, self.said = self.said, self.rows(who)
         if operation_id is None:
             assert self.said == before
@@ -261,7 +261,7 @@ class StorageMachine(TwoHubs):
         assert (collection, row_id) not in self.said
         with pytest.raises(Conflict):
             self.run(self.hub(who).operations.history.undo(local(), erased.operation_id))
-        # What is left to undo would bring it back, or stands before something that cannot be undone.
+        # The remaining undos would restore it, or come before an operation that cannot be undone.
         self.undoable.clear()
         assert erased.pending == []
         self.check_gone()

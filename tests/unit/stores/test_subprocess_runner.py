@@ -1,4 +1,4 @@
-"""Work in a process of its own: what it answers, what it fails with, and that it ends with who waits for it."""
+"""Work in a subprocess: its answer, its errors, and that it ends with its caller."""
 
 import asyncio
 import errno
@@ -20,7 +20,7 @@ SEGMENT = "change_log/segment-00000002.jsonl"
 
 
 def base_order(root: Path) -> dict[str, Any]:
-    """Return what a base is written from: its writing begins with the header of segment 2."""
+    """Return the arguments of a base; writing starts with the header of segment 2."""
     header = {"log_id": "log", "segment": 2, "generation": 2, "last_seq": 1, "checksum": "", "last_time": 0.0}
     return {"header": {**header, "erases": 0}, "path": str(root / "base.tmp")}
 

@@ -1,4 +1,4 @@
-"""What the keeper of a directory writes: record files that fit the log, by jobs that hinder one another nowhere."""
+"""The files that the leader of a directory writes: record files that match the log, by independent jobs."""
 
 import asyncio
 import shutil

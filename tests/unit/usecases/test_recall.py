@@ -1,4 +1,4 @@
-"""Recall asks every source side by side: it takes from them in turn, and one that fails costs its own items only."""
+"""Recall asks all sources concurrently and takes from them in turn; a failing source costs only its own items."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What clients send and nobody reads is taken from one connection at a time, to leave the event loop to others."""
+"""Unread request data is discarded one connection at a time, so that the event loop stays free."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""JSON of large bodies is parsed as orjson parses it, in short steps."""
+"""Large JSON bodies are parsed like orjson does, in short steps."""
 
 import gc
 import json

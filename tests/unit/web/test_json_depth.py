@@ -1,4 +1,4 @@
-"""How deep JSON is and how many values it holds, in linear time: against a parser, in pieces, on the worst bytes."""
+"""Depth and number of values of JSON, in linear time: against a parser, in slices, on the worst bytes."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The stacks that a server prints when it does not end."""
+"""The stacks that a server prints when it does not stop."""
 
 import threading
 

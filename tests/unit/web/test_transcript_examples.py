@@ -1,4 +1,4 @@
-"""The example transcripts are what their README says: sessions of thirty messages that can be committed as such."""
+"""The example transcripts match their README: sessions of thirty messages that can be committed."""
 
 import re
 from pathlib import Path

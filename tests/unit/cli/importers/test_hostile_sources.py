@@ -1,4 +1,4 @@
-"""Archives and files that are cut off, hostile or of another version: refused, or left out by name."""
+"""Archives and files that are cut, hostile or of another version: they are refused, or left out by name."""
 
 import hashlib
 import io

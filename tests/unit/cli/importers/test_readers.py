@@ -1,4 +1,4 @@
-"""What each importer reads from files of the true shape: texts, times, ids, and what it left out."""
+"""What each importer reads from real file formats: texts, times, ids, and the parts that it leaves out."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is written: notes word for word, without what KnowHub said itself; ids that a URI cannot hold; long sessions."""
+"""What an import writes: notes verbatim without KnowHub output, ids that a URI cannot hold, long sessions."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ def make_writer(hub: Hub) -> ImportWriter:
 
 
 async def write_notes(hub: Hub, *notes: Note) -> tuple[dict[str, str], Counter[str]]:
-    """Return the contents of the records by their tasks, and what was left out."""
+    """Return the contents of the records by their tasks, and the counts of left out notes."""
     writer = make_writer(hub)
     await writer.write_notes("markdown", notes, OnConflict.SKIP)
     view = hub.store.view("default")

@@ -1,4 +1,4 @@
-"""What the rules find to improve in a tree."""
+"""What the rules find to improve in a tree: merges, moves and splits."""
 
 import pytest
 

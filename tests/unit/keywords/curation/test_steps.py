@@ -1,4 +1,4 @@
-"""The steps of a plan: what fits together, what is refused, and what each of them writes."""
+"""The steps of a plan: which are compatible, which are refused, and what each of them writes."""
 
 from typing import Any
 

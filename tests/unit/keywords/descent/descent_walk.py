@@ -1,4 +1,4 @@
-"""A tree, a model that answers in turn, and the agent that walks down between them."""
+"""A tree, a model that answers in turn, and the agent that descends the tree with it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a descent shows: recent keywords first, nothing that is hidden, and what came and went meanwhile."""
+"""What a descent shows: recent keywords first, nothing hidden, and changes made during the calls."""
 
 from collections.abc import Callable
 

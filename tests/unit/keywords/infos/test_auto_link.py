@@ -1,4 +1,4 @@
-"""What an info is linked to by itself: by the model, and by what it mentions where there is none."""
+"""Automatic links of an info: by the model, or by mentioned names without a model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -166,7 +166,7 @@ SCOPES = (["public"], ["user:owner"], ["team:web"])
 
 
 class RandomCallers:
-    """Callers who do one thing after another to a small tree; what is refused is refused."""
+    """Callers who change a small tree at random; refused changes are ignored."""
 
     def __init__(self, hub: TreeHub, rng: random.Random) -> None:
         self._hub = hub

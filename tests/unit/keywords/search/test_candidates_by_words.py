@@ -1,4 +1,4 @@
-"""What shares words with a query is offered where no model is asked."""
+"""Without a model, keywords that share words with the query are candidates."""
 
 from typing import Any
 
