@@ -82,7 +82,7 @@ def point_to_all(
     return answer
 
 
-class LiveScriptChat(QueuedChat):
+class RefilledQueueChat(QueuedChat):
     """Reads its script when it is asked; raises after the end of the script."""
 
     def __init__(self, script: list[Answer]) -> None:

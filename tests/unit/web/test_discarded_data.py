@@ -17,7 +17,7 @@ PIECE = b" " * 65_536
 CLIENTS = 50
 
 
-class Client(asyncio.Transport):
+class DiscardedClient(asyncio.Transport):
     """The connection of a client that always has more to send."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Client(asyncio.Transport):
 async def test_unread_bodies_are_discarded_one_connection_per_loop_turn() -> None:
     config = Config(Response(status_code=503), http="httptools", ws="none", lifespan="off", log_config=None)
     state, limits, queue = ServerState(), HeadLimits(65_536, 100, 60), DiscardQueue()
-    clients = [Client() for _ in range(CLIENTS)]
+    clients = [DiscardedClient() for _ in range(CLIENTS)]
     protocols = [HttpProtocol(config, state, {}, limits=limits, discard_queue=queue) for _ in clients]
     for protocol, client in zip(protocols, clients, strict=True):
         protocol.connection_made(client)

@@ -4,7 +4,7 @@ import pytest
 
 from knowhub.core.language_models import ChatModel
 from knowhub.wiring.adapters import Overrides
-from tests.fakes.queued_chat import Answer, LiveScriptChat, QueuedChat
+from tests.fakes.queued_chat import Answer, QueuedChat, RefilledQueueChat
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def script() -> list[Answer]:
 
 @pytest.fixture
 def model(script: list[Answer]) -> QueuedChat:
-    return LiveScriptChat(script)
+    return RefilledQueueChat(script)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from knowhub.core.language_models import ChatReply, ChatRequest, FailureReason, 
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
-from tests.fakes.queued_chat import Answer, LiveScriptChat, QueuedChat, read_fenced
+from tests.fakes.queued_chat import Answer, QueuedChat, RefilledQueueChat, read_fenced
 from tests.web.conftest import client_of
 from tests.web.test_slimming import LONG, LONGER, SLIM, list_ids, read_record, slim
 
@@ -206,7 +206,7 @@ async def test_records_of_different_readers_are_never_shown_together(
     assert (done["merged"], model.questions) == ([], [])
 
 
-class EditingChat(LiveScriptChat):
+class EditingChat(RefilledQueueChat):
     """Edits a record before it answers."""
 
     edit: Callable[[], Awaitable[object]]
