@@ -53,7 +53,7 @@ def load(
     from knowhub.web.json_text import json_limits
     from knowhub.web.schemas.keywords import TreeFormat
     from knowhub.web.tree_files.formats import import_tree_file, parse_tree_file
-    from knowhub.web.views import make_import_view
+    from knowhub.web.views import make_tree_import_view
 
     wanted = TreeFormat(_get_format(form, file))
     parsed = parse_tree_file(read_bytes(file), wanted, json_limits(load_settings(options)))
@@ -62,7 +62,9 @@ def load(
     line = f"loaded {done.keywords} keywords and {done.infos} infos with {done.links} links"
     if done.changed:
         line += f"; added to {done.changed} that were there"
-    output.print_answer(make_import_view(done), line, as_json=options.as_json, undo=done.import_id)
+    if parsed.dropped:
+        line += f"; left out {', '.join(f'{count} {what}' for what, count in parsed.dropped.items())}"
+    output.print_answer(make_tree_import_view(done, parsed.dropped), line, as_json=options.as_json, undo=done.import_id)
 
 
 @expand_options

@@ -3,6 +3,7 @@
 A view holds values that orjson writes: copying them into dictionaries first would cost as much as a search.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -85,6 +86,12 @@ def make_slimming_view(done: SlimResult) -> dict[str, Any]:
 def make_import_view(done: ImportResult | TreeImportResult) -> dict[str, Any]:
     """Return what an import of records or of keywords did."""
     return asdict(done) | {"operation_id": done.operation_ids[-1] if done.operation_ids else None}
+
+
+def make_tree_import_view(done: TreeImportResult, dropped: Mapping[str, int]) -> dict[str, Any]:
+    """Return what an import of keywords did, and what of the file it left out."""
+    left_out = [{"what": what, "why": "no_place", "count": count} for what, count in dropped.items()]
+    return make_import_view(done) | {"dropped": left_out}
 
 
 # The keyword tree, whose rows are JSON text.

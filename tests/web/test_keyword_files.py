@@ -70,7 +70,7 @@ async def test_an_export_imports_unchanged_and_a_second_import_changes_nothing(
     again = await import_file(api, exported.content, TYPES[form], **there)
     here = await import_file(api, exported.content, TYPES[form])
 
-    assert (first.json()["keywords"], first.json()["changed"]) == (4, 0), first.text
+    assert (first.json()["keywords"], first.json()["changed"], first.json()["dropped"]) == (4, 0, []), first.text
     assert first.json()["infos"] == (3 if form == "jsonl" else 0)
     for answer in (again, here):
         assert (answer.status_code, answer.json()["operation_ids"], answer.json()["import_id"]) == (200, [], None)
@@ -199,6 +199,22 @@ async def test_skos_is_read_as_others_write_it(api: httpx.AsyncClient) -> None:
         " > 动物 > cat > tiger": [],
     }
     assert (await api.get("/api/keywords/fauna")).json()["metadata"] == {"uri": "http://x/animal"}
+
+
+async def test_what_a_keyword_has_no_place_for_is_counted_as_dropped(api: httpx.AsyncClient) -> None:
+    document = f"""{HEAD}<skos:Concept rdf:about="u:1" xml:lang="en" skos:notation="1.1">
+      <skos:prefLabel>cat</skos:prefLabel><skos:definition>A pet.</skos:definition>
+      <skos:definition xml:lang="de">Ein Haustier.</skos:definition><skos:scopeNote>Of any size.</skos:scopeNote>
+      <skos:related rdf:resource="u:2"/><skos:related rdf:resource="u:3"/><skos:inScheme rdf:resource="u:0"/>
+    </skos:Concept></rdf:RDF>"""
+
+    done = (await import_file(api, document, SKOS)).json()
+    plain = (await import_file(api, "cat", OUTLINE)).json()
+
+    left_out = {"skos:related": 2, "skos:notation": 1, "skos:definition": 1, "skos:scopeNote": 1}
+    assert {item["what"]: item["count"] for item in done["dropped"]} == left_out
+    assert {item["why"] for item in done["dropped"]} == {"no_place"}
+    assert plain["dropped"] == []
 
 
 ENTITIES = "".join(f'<!ENTITY a{level + 1} "{f"&a{level};" * 10}">' for level in range(9))

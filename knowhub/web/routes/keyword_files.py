@@ -18,7 +18,7 @@ from knowhub.web.tree_files.formats import (
     parse_tree_file,
     render_tree,
 )
-from knowhub.web.views import make_import_view
+from knowhub.web.views import make_tree_import_view
 
 routes = Routes("/api/keywords", "keywords")
 
@@ -60,5 +60,5 @@ async def import_keywords(call: Write, lines: bytes, params: schemas.TreeImportP
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     form = params.format or MEDIA_TYPES.get(media_type, TreeFormat.JSONL)
     file = await asyncio.to_thread(parse_tree_file, lines, form, json_limits(call.hub.settings))
-    answer = make_import_view(await import_tree_file(call.hub, call.ctx, file, call.key))
+    answer = make_tree_import_view(await import_tree_file(call.hub, call.ctx, file, call.key), file.dropped)
     return answer_write(answer, answer["operation_id"])

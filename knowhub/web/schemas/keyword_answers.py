@@ -184,6 +184,14 @@ class MissedList(Page[MissedRow]):
     pass
 
 
+class TreeImportDropped(Answer):
+    """What a file has and a tree of keywords does not."""
+
+    what: str = Field(description="The property of a SKOS file.", examples=["skos:related"])
+    why: str = Field(examples=["no_place"])
+    count: int
+
+
 class TreeImportAnswer(OperationAnswer):
     """What an import created; what was there already does not count."""
 
@@ -193,6 +201,7 @@ class TreeImportAnswer(OperationAnswer):
     links: int
     import_id: str | None = Field(description="Undo this to undo the whole import.")
     operation_ids: list[str]
+    dropped: list[TreeImportDropped] = Field(description="At most 20 kinds, the most frequent first.")
 
 
 class PlanRef(Answer):

@@ -1,7 +1,7 @@
 """The forms in which a keyword tree is exported and imported: JSON lines of everything, SKOS, an outline, CSV."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -49,14 +49,16 @@ def parse_tree_file(text: bytes, form: TreeFormat, limits: JsonLimits) -> TreeFi
     if form is TreeFormat.JSONL:
         lines = [(number, line) for number, line in enumerate(text.split(b"\n"), 1) if line.strip()]
         return parse_tree_lines(lines, limits)
+    dropped: Mapping[str, int] = {}
     if form is TreeFormat.SKOS:
-        rows = parse_skos(text)
+        rows, dropped = parse_skos(text)
     else:
         parse = parse_outline if form is TreeFormat.OUTLINE else parse_csv
         rows = parse(_decode(text))
     lines = [(number, orjson.dumps({"kind": "keyword", **row})) for number, row in rows]
     free_items(rows)
-    return parse_tree_lines(lines, limits, "concepts" if form is TreeFormat.SKOS else "lines")
+    file = parse_tree_lines(lines, limits, "concepts" if form is TreeFormat.SKOS else "lines")
+    return replace(file, dropped=dropped)
 
 
 async def import_tree_file(

@@ -1,7 +1,7 @@
 """The rows of a tree file: keywords and infos as JSON lines, checked by the models of the API."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -43,11 +43,15 @@ class InfoLine(InfoFields):
 
 @dataclass(frozen=True, slots=True)
 class TreeFile:
-    """The rows of a file by number. `noun` says what is counted: lines, or concepts."""
+    """The rows of a file by number. `noun` says what is counted: lines, or concepts.
+
+    `dropped` counts what the file has beyond keywords and infos, by its name.
+    """
 
     keywords: dict[int, KeywordLine]
     infos: dict[int, InfoLine]
     noun: str = "lines"
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 def parse_tree_lines(lines: Sequence[tuple[int, bytes]], limits: JsonLimits, noun: str = "lines") -> TreeFile:

@@ -1,6 +1,7 @@
 """Keywords as SKOS in RDF/XML: each is a concept with its names, its definition and the concept above it."""
 
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from typing import Any, Final
@@ -31,6 +32,12 @@ _HEADER: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 <rdf:RDF xmlns:rdf="{_RDF[1:-1]}" xmlns:skos="{_SKOS[1:-1]}">
 <skos:ConceptScheme rdf:about="urn:knowhub:keywords"/>
 """
+# A keyword has one description: a definition, else a note.
+_DESCRIPTIONS: Final = (f"{_SKOS}definition", f"{_SKOS}scopeNote")
+_TEXTS: Final = frozenset((*_DESCRIPTIONS, _LABEL, *(f"{_SKOS}{name}Label" for name in ("pref", "alt", "hidden"))))
+# All of a file is one tree, so that these say nothing more.
+_OF_SCHEMES: Final = frozenset(f"{_SKOS}{name}" for name in ("inScheme", "topConceptOf", "hasTopConcept"))
+_MAX_PROPERTIES: Final = 20
 # XML has no way to write these.
 _UNWRITABLE: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535))
 
@@ -55,8 +62,10 @@ def render_skos(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
     yield "</rdf:RDF>\n"
 
 
-def parse_skos(document: bytes) -> list[tuple[int, dict[str, Any]]]:
+def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Mapping[str, int]]:
     """Return the concepts of a document, numbered in their order, each after the concept that it is below.
+
+    The second value counts what a keyword has no place for, by its property, such as `skos:related`.
 
     The label without a language is the name, else the Chinese, the English or the first one; all other labels are
     aliases. Raises InvalidInput for broken XML, declared entities, concepts without a label, with two broader concepts,
@@ -74,7 +83,7 @@ def parse_skos(document: bytes) -> list[tuple[int, dict[str, Any]]]:
     errors: list[FieldError] = []
     rows: dict[str, tuple[int, str | None, dict[str, Any]]] = {}
     for number, (uri, concept) in enumerate(graph.concepts(), 1):
-        row = _make_row(number, uri, concept)
+        row = _make_row(number, uri, concept, graph.dropped)
         broader = sorted(graph.broader.get(uri, ()))
         if row is None:
             errors.append(FieldError(f"concepts.{number}.prefLabel", f"{uri!r} has no label"))
@@ -88,7 +97,8 @@ def parse_skos(document: bytes) -> list[tuple[int, dict[str, Any]]]:
         raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_NAMED])
     if not rows:
         raise InvalidInput.of("body", "holds no skos:Concept")
-    return sort_by_parent(rows, "concepts", "broader")
+    dropped = {_name_property(name): count for name, count in (+graph.dropped).most_common(_MAX_PROPERTIES)}
+    return sort_by_parent(rows, "concepts", "broader"), dropped
 
 
 class _Graph:
@@ -99,6 +109,7 @@ class _Graph:
         self._concepts: dict[str, None] = {}
         self._blank = 0
         self.broader: dict[str, set[str]] = {}
+        self.dropped: Counter[str] = Counter()
 
     def concepts(self) -> Iterator[tuple[str, Mapping[str, list[tuple[str, str]]]]]:
         """Yield each concept with its texts and their languages by property."""
@@ -111,7 +122,7 @@ class _Graph:
             self._concepts[subject] = None
         language = element.get(_LANGUAGE, language)
         for name, value in element.attrib.items():
-            if not name.startswith(_RDF):
+            if not name.startswith(_RDF) and name != _LANGUAGE:
                 self._add_text(subject, name, value, language)
         for child in element:
             self._add_property(subject, child, child.get(_LANGUAGE, language))
@@ -138,9 +149,13 @@ class _Graph:
                 self.broader.setdefault(target, set()).add(subject)
         elif not targets:
             self._add_text(subject, child.tag, child.text or "", language)
+        elif child.tag not in _OF_SCHEMES:
+            self.dropped[child.tag] += len(targets)
 
     def _add_text(self, subject: str, name: str, value: str, language: str) -> None:
-        if value.strip():
+        if value.strip() and name not in _TEXTS:
+            self.dropped[name] += 1
+        elif value.strip():
             self.texts.setdefault(subject, {}).setdefault(name, []).append((language.lower(), value.strip()))
 
 
@@ -178,13 +193,18 @@ def _read(document: bytes, graph: _Graph) -> None:
             root.clear()
 
 
-def _make_row(number: int, uri: str, texts: Mapping[str, list[tuple[str, str]]]) -> dict[str, Any] | None:
+def _make_row(
+    number: int, uri: str, texts: Mapping[str, list[tuple[str, str]]], dropped: Counter[str]
+) -> dict[str, Any] | None:
     labels = texts.get(f"{_SKOS}prefLabel") or texts.get(_LABEL) or []
     if not labels:
         return None
     name = min(labels, key=_rank_language)[1]
     others = [*labels, *texts.get(f"{_SKOS}altLabel", ()), *texts.get(f"{_SKOS}hiddenLabel", ())]
-    described = texts.get(f"{_SKOS}definition") or texts.get(f"{_SKOS}scopeNote") or [("", "")]
+    described = [("", "")]
+    for place, found in enumerate(kind for kind in _DESCRIPTIONS if kind in texts):
+        dropped[found] += len(texts[found]) - (place == 0)
+        described = described if place else texts[found]
     return {
         "ref": str(number),
         "name": name,
@@ -192,6 +212,10 @@ def _make_row(number: int, uri: str, texts: Mapping[str, list[tuple[str, str]]])
         "description": min(described, key=_rank_language)[1],
         "metadata": {"uri": uri} if uri.startswith("http") else {},
     }
+
+
+def _name_property(name: str) -> str:
+    return name.replace(_SKOS, "skos:").replace("{", "").replace("}", "")
 
 
 def _rank_language(labelled: tuple[str, str]) -> int:
