@@ -5,6 +5,7 @@ The command modules import the server, the web framework and pydantic inside the
 """
 
 import io
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -100,6 +101,9 @@ def knowhub(
 
 def run() -> None:
     """Run the command line. A failure is one line on stderr, never a traceback."""
+    # Numpy reads it when it is imported. A scan of vectors is short: more threads spin longer than they compute, on
+    # cores that requests need.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # noqa: TID251 -- no setting of ours
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character shows a replacement. That is no reason to fail.

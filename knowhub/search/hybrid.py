@@ -127,6 +127,7 @@ def combine_results(
     floor = reading.strangers + max(reading.spread, _NEAR * scale)
     heads = {head.id: head for head in (*(hit.head for hit in words), *(head for _, head in near))}
     by_words = {hit.head.id: hit.relevance / best_score for hit in words}
+    parts = _list_scores(words, near)
     hits = []
     for head in heads.values():
         said = by_words.get(head.id)
@@ -136,10 +137,9 @@ def combine_results(
         said = said or 0.0
         meant = said if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
         share = weigh(head) * reading.skill
-        hits.append(SearchHit(head, (1 - share) * said + share * meant))
-    parts = _list_scores(words, near)
+        hits.append(SearchHit(head, (1 - share) * said + share * meant, tuple(parts[head.id])))
     hits.sort(key=lambda hit: (-hit.relevance, -hit.head.text_num))
-    return [replace(hit, parts=tuple(parts[hit.head.id])) for hit in hits]
+    return hits
 
 
 def _get_reach(words: SearchHits[HeadT], likeness: Mapping[int, float], reading: ScriptSkill) -> float:

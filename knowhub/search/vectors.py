@@ -138,8 +138,13 @@ class Vectors:
 
     def compare(self, query: Matrix, numbers: Sequence[int]) -> dict[int, float]:
         """Return how like a query some rows are, by number; what has no vector, or one without meaning, is left out."""
-        rows = {number: self._row(self._slots[number]) for number in numbers if number in self._slots}
-        return {number: float(row @ query) for number, row in rows.items() if row.any()}
+        found = [number for number in dict.fromkeys(numbers) if number in self._slots]
+        if not found:
+            return {}
+        rows = np.stack([self._row(self._slots[number]) for number in found])
+        has_meaning = np.asarray(rows.any(axis=1))
+        likeness = dict(zip(found, (rows @ query).tolist(), strict=True))
+        return {number: likeness[number] for number, counts in zip(found, has_meaning, strict=True) if counts}
 
     def start_comparison(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Comparison:
         """Find the rows that have one facet of each group."""

@@ -85,3 +85,25 @@ def test_help_and_version_cost_at_most_twice_a_bare_typer_program(tmp_path: Path
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_line_of_a_command_in_the_help_is_the_first_line_of_its_own_help(name: str) -> None:
     assert (load_command(name).help or "").splitlines()[0] == COMMANDS[name].summary
+
+
+def test_a_command_starts_no_threads_for_products_of_matrices() -> None:
+    """They spin on the cores that requests need, longer than a scan of vectors takes."""
+    program = """
+import os, sys
+from knowhub.cli.main import run
+sys.argv = ["knowhub", "--version"]
+try:
+    run()
+except SystemExit:
+    pass
+import numpy
+numpy.ones((1_000, 1_000)) @ numpy.ones((1_000, 1_000))
+print(len(os.listdir("/proc/self/task")))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stdout.splitlines()[-1] == "1"
