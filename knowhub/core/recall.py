@@ -42,7 +42,8 @@ class SearchHits(Generic[HeadT]):
     """What recall answers: hits best first, how many rows the index had not yet absorbed, and which part failed.
 
     `reach` is the relevance of a row that fits the query as well as can be: a share of it compares between queries.
-    `enough` is that of a row which has the rarest words of a long query.
+    `enough` is that of a row which has the rarest words of a long query. `nearest` says how near in meaning a row
+    comes: 0 like unrelated texts, or without vectors, and 1 the same.
     """
 
     hits: Sequence[SearchHit[HeadT]]
@@ -50,6 +51,7 @@ class SearchHits(Generic[HeadT]):
     degraded: Sequence[str] = ()
     reach: float = 1.0
     enough: float = 1.0
+    nearest: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

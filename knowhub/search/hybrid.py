@@ -74,9 +74,12 @@ class HybridIndex(Generic[HeadT]):
         likeness = self._vectors.compare(account, query.vector, heads)
         near = [(value, head) for value, head in near if head.text_num in likeness]
         hits = combine_results(words.hits, near, likeness, query.reading, self._weigh)
-        reach = _get_reach(words, likeness, query.reading)
+        nearest = _get_nearest(likeness, query.reading)
+        by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
+        # The score of a perfect result, where the best one has 1: the better of words and vectors says how far.
+        reach = 1 / max(by_words, nearest, _LEAST_SCALE)
         enough = _ENOUGH_SHARE * reach * words.enough / words.reach
-        return SearchHits(hits[:limit], lag, words.degraded, reach, enough)
+        return SearchHits(hits[:limit], lag, words.degraded, reach, enough, nearest)
 
     async def find_like(
         self,
@@ -142,11 +145,10 @@ def combine_results(
     return hits
 
 
-def _get_reach(words: SearchHits[HeadT], likeness: Mapping[int, float], reading: ScriptSkill) -> float:
-    """Return the score of a perfect result, where the best one has 1: the better of words and vectors says how far."""
-    by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
-    by_vectors = (max(likeness.values(), default=reading.strangers) - reading.strangers) / (1 - reading.strangers)
-    return 1 / max(by_words, by_vectors, _LEAST_SCALE)
+def _get_nearest(likeness: Mapping[int, float], reading: ScriptSkill) -> float:
+    """Return the best similarity on a scale from that of unrelated texts, 0, to that of the same text, 1."""
+    best = max(likeness.values(), default=reading.strangers)
+    return (best - reading.strangers) / (1 - reading.strangers)
 
 
 def _list_scores(
