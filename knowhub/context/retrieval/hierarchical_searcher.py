@@ -2,7 +2,7 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -114,14 +114,9 @@ _PROFILE: Final = 0.5
 # A memory is worth so much of its best message. Measured, as the next, on conversations with known facts.
 _EVIDENCE: Final = 0.6
 _NO_EVIDENCE: Final = 0.7
-# What a message that says several things counts for a memory: at least, where no memory of it matches, and where what
-# it says of the memory holds no more.
+# What a message that says several things counts for a memory: at least, and where no memory of it matches.
 _LEAST_SHARE: Final = 0.3
 _UNKNOWN_SHARE: Final = 0.6
-_OUTDATED_SHARE: Final = 0.3
-# Of the places, those that each kind, extracted or said, has where it matches at least so well as this.
-_KEPT_PLACES: Final = 0.3
-_WORTH_A_PLACE: Final = 0.35
 
 
 class HierarchicalSearcher:
@@ -159,8 +154,8 @@ class _Ranking:
         self._best = max(hit.relevance for hit in seeds.hits) or 1.0
         self._sessions: defaultdict[str, SessionScores] = defaultdict(SessionScores)
         self._extracted: list[SearchHit[ContextSummary]] = []
-        hits = seeds.hits if self._days or ranking.has_evidence(seeds.hits, self._find_terms) else []
-        for hit in hits:
+        is_answered = self._days or ranking.has_evidence(seeds.hits, seeds.nearest, self._find_terms)
+        for hit in seeds.hits if is_answered else ():
             self._sort_in(hit)
         self._fetch_profile()
         self._own = {hit.head.uri: hit.relevance for hit in self._extracted}
@@ -173,7 +168,7 @@ class _Ranking:
         extracted = sorted(map(self._memory, self._extracted), key=sort_key)
         verbatim = [memory for memory in extracted[:_UPDATED_MEMORIES] if not self._is_from_model(memory.head)]
         said = ranking.fold_under_memories(ranking.lift_updates(turns, verbatim, self._match), extracted)
-        return _balance_kinds(said, extracted, self._query.top_k)
+        return sorted([*said, *extracted], key=sort_key)[: self._query.top_k]
 
     def _is_from_model(self, memory: ContextSummary) -> bool:
         """Return whether a model read where a memory comes from, and so what changed later."""
@@ -193,6 +188,11 @@ class _Ranking:
             if messages.is_one_of(messages.USER, part.role) and self._is_wanted(part):
                 return part
         return head
+
+    def _is_replied_to(self, head: ContextSummary) -> bool:
+        """Return whether the next message is an agent's."""
+        after = (part for part in list_neighbours(self._view, head.uri, 1) if part.number == head.number + 1)
+        return any(messages.is_one_of(messages.AGENT, part.role) for part in after)
 
     def node_hit(self, found: ScoredHit) -> NodeHit:
         head = found.head
@@ -273,7 +273,8 @@ class _Ranking:
             head, is_seed = self._at(place)
             if head is None:
                 continue
-            weight = ranking.weigh_part(head, is_outdated=head.uri in self._outdated)
+            is_outdated = head.uri in self._outdated
+            weight = ranking.weigh_part(head, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
             moved = self._raise_score(head, score) * weight * self._weigh_evidence(head)
             found.append(ScoredHit(head, moved, is_seed))
             heapq.heappush(top, moved)
@@ -318,10 +319,7 @@ class _Ranking:
         """Return how well the messages of a memory match, as far as they are about it."""
         parts = (find_memory(self._view, source) for source in head.sources)
         scores = {part.uri: self._transcripts.score(part) for part in parts if part is not None and part.live}
-        for source, score in scores.items():
-            holds = _OUTDATED_SHARE if source in head.outdated else 1.0
-            scores[source] = score * self._share(head, source) * holds if score else 0.0
-        return scores
+        return {source: score * self._share(head, source) if score else 0.0 for source, score in scores.items()}
 
     def _raise_score(self, head: ContextSummary, score: float) -> float:
         return self._limit_raise(score, _SAID_BY if head.name in self._persons else 1.0, head.category.value)
@@ -348,20 +346,3 @@ class _Ranking:
         # Which days a message names besides, its head does not know, and reading that costs as much as the search.
         moment = None if head.said_at is None else head.said_at + head.ahead_s
         return not self._days.isdisjoint(date_tags(moment))
-
-
-def _balance_kinds(said: Sequence[ScoredHit], extracted: Sequence[ScoredHit], top_k: int) -> list[ScoredHit]:
-    """Return the best of both, best first; neither kind takes all places where the other one matches well.
-
-    A transcript has many parts that say much the same, and one memory may say it better, or the other way round.
-    """
-    ranked = sorted([*said, *extracted], key=sort_key)
-    worth = _WORTH_A_PLACE * ranked[0].score if ranked else 0.0
-    kept = {
-        found.head.uri
-        for kind in (said, extracted)
-        for found in kind[: int(_KEPT_PLACES * top_k)]
-        if found.score >= worth
-    }
-    others = [found for found in ranked if found.head.uri not in kept][: top_k - len(kept)]
-    return sorted([*(found for found in ranked if found.head.uri in kept), *others], key=sort_key)

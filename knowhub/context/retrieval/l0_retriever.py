@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from knowhub.context.model import ContextSummary, MemoryCategory
+from knowhub.context.model import ContextSummary
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet
 from knowhub.context.search_model import SeedHit, TypedQuery
@@ -22,8 +22,6 @@ _FEWEST_SEEDS: Final = 30
 _SEEDS_A_PLACE: Final = 3
 _MOST_CALLERS: Final = 256
 _MOST_NAMES: Final = 64
-_SAID: Final = MemoryCategory.SESSIONS.value
-_ALL: Final = frozenset(category.value for category in MemoryCategory)
 _LATIN_NAME: Final = re.compile(r"[A-Za-z]")
 _NUMBERED: Final = re.compile(r"\d|月")
 
@@ -34,7 +32,7 @@ Groups = Sequence[frozenset[str]]
 class Seeds:
     """What the first round found, best first; `persons` are those who speak in it and whom the question names.
 
-    `reach` and `enough` measure the relevance of the hits, as in `SearchHits`.
+    `reach`, `enough` and `nearest` measure the hits, as in `SearchHits`.
     """
 
     hits: Sequence[SearchHit[ContextSummary]]
@@ -43,6 +41,7 @@ class Seeds:
     degraded: Sequence[str] = ()
     reach: float = 1.0
     enough: float = 1.0
+    nearest: float = 0.0
 
     @property
     def best_share(self) -> float:
@@ -104,13 +103,7 @@ class L0Retriever:
         words = " ".join([self._without(_about(query), persons), *query.hints.get("days", ())])
         # Whom a row is for is among its facets, and so among the groups.
         accept = query.limits.accept
-        found = await self._index.search(ctx.account, words, groups_of(query, ctx), accept, limit)
-        lacking = _find_missing_categories(query, found) if len(found.hits) == limit else ()
-        if not lacking:
-            return found
-        of_kind = replace(query, categories=lacking)
-        more = await self._index.search(ctx.account, words, groups_of(of_kind, ctx), accept, query.top_k)
-        return replace(found, hits=[*found.hits, *_behind(found, more)])
+        return await self._index.search(ctx.account, words, groups_of(query, ctx), accept, limit)
 
     def _without(self, text: str, persons: frozenset[str]) -> str:
         if not persons:
@@ -132,19 +125,9 @@ class L0Retriever:
 
 
 def _make_seeds(found: SearchHits[ContextSummary], persons: frozenset[str]) -> Seeds:
-    return Seeds(found.hits, tuple(sorted(persons)), found.index_lag, found.degraded, found.reach, found.enough)
-
-
-def _find_missing_categories(query: TypedQuery, found: SearchHits[ContextSummary]) -> tuple[str, ...]:
-    """Return the requested categories, transcripts or memories, that the other kind pushed out of the results."""
-    asked = frozenset(query.categories) or _ALL
-    kinds = (asked & {_SAID}, asked - {_SAID})
-    if not all(kinds):
-        return ()
-    said = sum(hit.head.category is MemoryCategory.SESSIONS for hit in found.hits)
-    counts = (said, len(found.hits) - said)
-    few = [kind for kind, count in zip(kinds, counts, strict=True) if count < query.top_k]
-    return tuple(sorted(few[0])) if few else ()
+    return Seeds(
+        found.hits, tuple(sorted(persons)), found.index_lag, found.degraded, found.reach, found.enough, found.nearest
+    )
 
 
 def _behind(found: SearchHits[ContextSummary], more: SearchHits[ContextSummary]) -> list[SearchHit[ContextSummary]]:

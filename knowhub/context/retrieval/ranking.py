@@ -1,11 +1,12 @@
 """How search results are ordered: the weights of each kind, what is folded into one result, and newer before older.
 
-1. A statement weighs more than a question, an agent's acknowledgement and a tool's answer.
+1. What a user says weighs more than the replies of agents and tools, and than a question that no agent replies to.
 2. A user's turn and the replies to it are one result. So are a memory and the messages that it was made of.
 3. A later statement that something changed comes before the earlier one on the same thing. A replaced plan comes late.
-4. What shares only single characters with the question is no result, if nothing shares more.
+4. Nothing is found where nothing shares more than single characters with the question, or is near to its meaning.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -13,13 +14,11 @@ from typing import Final
 from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.conversations import messages
 from knowhub.conversations.statement_forms import QUESTION, UPDATE
-from knowhub.core.recall import VECTOR, SearchHit
+from knowhub.core.recall import LEXICAL, SearchHit
 
-_ACKNOWLEDGEMENT: Final = 0.85
-# A longer reply of an agent explains something.
-_ACKNOWLEDGEMENT_CHARS: Final = 100
-_TOOL_ANSWER: Final = 0.7
-_QUESTION: Final = 0.6
+# Who asks mostly asks for what they said themselves. A reply says much of it again, with more words.
+_REPLY: Final = 0.85
+_BARE_QUESTION: Final = 0.85
 _TOOL_STATISTICS: Final = 0.4
 _REPLACED: Final = 0.2
 # An update is looked for to so many of the best results, among the best so many later statements.
@@ -29,7 +28,9 @@ _UPDATES: Final = 12
 _BOTH: Final = 2
 _LIFT: Final = 1.001
 _DAY_S: Final = 86_400
-_SENTENCE_ENDS: Final = (". ", "! ", "。", "！", "\n")
+# Between unrelated texts and the same text: questions that share no word with their answers are seldom farther.
+_NEAR: Final = 0.25
+_BETWEEN_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？\n])")
 _STATISTICS: Final = frozenset({MemoryCategory.TOOLS, MemoryCategory.SKILLS})
 
 FindTerms = Callable[[ContextSummary], frozenset[str]]
@@ -46,14 +47,15 @@ class ScoredHit:
     folded: tuple[str, ...] = ()
 
 
-def weigh_part(head: ContextSummary, *, is_outdated: bool) -> float:
-    """Return how much a message weighs: by who says it, whether it states anything, and whether that was replaced."""
-    if messages.is_one_of(messages.TOOL, head.role):
-        return _TOOL_ANSWER
+def weigh_part(head: ContextSummary, *, is_outdated: bool, is_replied_to: Callable[[ContextSummary], bool]) -> float:
+    """Return how much a message weighs: by who says it, whether it states anything, and whether that was replaced.
+
+    `is_replied_to` says whether an agent replies: such a question is one result with its answer.
+    """
     weight = _REPLACED if is_outdated else 1.0
-    if messages.is_one_of(messages.AGENT, head.role) and len(head.abstract) < _ACKNOWLEDGEMENT_CHARS:
-        weight *= _ACKNOWLEDGEMENT
-    return weight * _QUESTION if _is_question(head) else weight
+    if messages.is_one_of(messages.AGENT | messages.TOOL, head.role):
+        weight *= _REPLY
+    return weight * _BARE_QUESTION if _is_question(head.abstract) and not is_replied_to(head) else weight
 
 
 def weigh_memory(head: ContextSummary) -> float:
@@ -61,11 +63,15 @@ def weigh_memory(head: ContextSummary) -> float:
     return _TOOL_STATISTICS if head.category in _STATISTICS else 1.0
 
 
-def has_evidence(hits: Iterable[SearchHit[ContextSummary]], find_terms: FindTerms) -> bool:
-    """Return whether any hit shares more with the question than a single character: words, a day, or its meaning."""
-    return any(
-        any(stage.stage == VECTOR for stage in hit.parts) or sum(map(len, find_terms(hit.head))) != 1 for hit in hits
-    )
+def has_evidence(hits: Iterable[SearchHit[ContextSummary]], nearest: float, find_terms: FindTerms) -> bool:
+    """Return whether the memory says anything about the question.
+
+    That is: a hit shares more with it than a single character, or the `nearest` is near, from 0 (like unrelated texts)
+    to 1 (the same).
+    """
+    by_words = (hit for hit in hits if not hit.parts or any(stage.stage == LEXICAL for stage in hit.parts))
+    # A long message may match further on than its abstract shows.
+    return nearest >= _NEAR or any(sum(map(len, find_terms(hit.head))) != 1 for hit in by_words)
 
 
 def sort_key(hit: ScoredHit) -> tuple[float, float, str]:
@@ -111,25 +117,26 @@ def lift_updates(
     counts as a whole, and a speaker updates only what they said themselves.
     """
     ordered = sorted(turns, key=sort_key)
-    updates = [hit for hit in ordered if _is_update(hit.head)][:_UPDATES]
-    if not updates:
+    changes = [(hit.head, sentences) for hit in ordered if (sentences := _find_changes(hit.head))][:_UPDATES]
+    if not changes:
         return ordered
     texts = [hit.head.abstract.lower() for hit in ordered]
     scores = {hit.head.uri: hit.score for hit in ordered}
     for earlier in [*ordered[:_UPDATED], *memories]:
-        for update in updates:
-            if not _can_update(update.head, earlier.head):
+        for later, sentences in changes:
+            if not _can_update(later, earlier.head):
                 continue
-            shared = (word for word in match(earlier.head.abstract, update.head.abstract) if _is_telling(word))
-            if any(sum(word in text for text in texts) <= _BOTH for word in shared):
-                scores[update.head.uri] = max(scores[update.head.uri], _LIFT * earlier.score)
+            shared = {word for sentence in sentences for word in match(earlier.head.abstract, sentence)}
+            if any(sum(word in text for text in texts) <= _BOTH for word in shared if _is_telling(word)):
+                scores[later.uri] = max(scores[later.uri], _LIFT * earlier.score)
     return sorted((replace(hit, score=scores[hit.head.uri]) for hit in ordered), key=sort_key)
 
 
-def _is_update(head: ContextSummary) -> bool:
-    """Return whether a message is a user's statement that something is not as it was."""
-    is_said = head.is_part and messages.is_one_of(messages.USER, head.role)
-    return is_said and not _is_question(head) and UPDATE.search(head.abstract.lower()) is not None
+def _find_changes(head: ContextSummary) -> list[str]:
+    """Return the sentences of a user's message which say that something is not as it was."""
+    if not head.is_part or not messages.is_one_of(messages.USER, head.role) or not UPDATE.search(head.abstract.lower()):
+        return []
+    return [text for text in _split(head.abstract) if UPDATE.search(text.lower()) and not QUESTION.search(text)]
 
 
 def _can_update(later: ContextSummary, earlier: ContextSummary) -> bool:
@@ -150,10 +157,14 @@ def _is_telling(word: str) -> bool:
     return len(word) > 1 and not word.isdigit()
 
 
-def _is_question(head: ContextSummary) -> bool:
+def _is_question(text: str) -> bool:
     """Return whether a message is only a question."""
-    text = head.abstract.strip()
-    return QUESTION.search(text) is not None and not any(end in text[:-1] for end in _SENTENCE_ENDS)
+    sentences = _split(text)
+    return len(sentences) == 1 and QUESTION.search(sentences[0]) is not None
+
+
+def _split(text: str) -> list[str]:
+    return [sentence for part in _BETWEEN_SENTENCES.split(text) if (sentence := part.strip())]
 
 
 def _get_day(head: ContextSummary) -> int | None:

@@ -221,24 +221,6 @@ async def test_the_asked_category_ranks_first_and_others_follow(tmp_path: Path) 
         assert [block.uri for block in narrowed] == [event]
 
 
-async def test_neither_messages_nor_memories_crowd_each_other_out(tmp_path: Path) -> None:
-    memory = memory_at(MemoryCategory.EVENTS, "marathon")
-    many = [memory_at(MemoryCategory.EVENTS, f"swim-{number}") for number in range(90)]
-
-    async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, make_messages(*["the marathon marathon again"] * 90, "I swim"))
-        await memories.put(
-            node_row(memory, abstract="finished the marathon in June"),
-            *(node_row(uri, abstract="swim swim swim") for uri in many),
-        )
-
-        about_marathon = [block.uri for block in await memories.search("marathon", top_k=5)]
-        about_swimming = [block.category for block in await memories.search("swim", top_k=5)]
-
-        assert memory in about_marathon
-        assert "sessions" in about_swimming
-
-
 async def test_a_memory_with_a_matching_source_ranks_first(tmp_path: Path) -> None:
     plain, founded = memory_at(MemoryCategory.EVENTS, "a"), memory_at(MemoryCategory.EVENTS, "b")
     sources = [f"{SESSION}/m{number}" for number in (0, 1)]
