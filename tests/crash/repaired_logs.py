@@ -74,7 +74,7 @@ async def reopen(folder: Path) -> ReopenedFolder:
     notes, last_seq = set(dict(store.state("default").memory_table(NOTES).texts())), store.last_seq
     await commit_note(store, 99)
     await store.close()
-    # Once as it is, and once as after a reboot.
+    # Once unchanged, and once as after a reboot.
     for lock in ("kept", "gone"):
         if lock == "gone":
             (folder / "LOCK").write_bytes(bytes(4096))

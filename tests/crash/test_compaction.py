@@ -212,7 +212,7 @@ async def test_a_crash_at_any_call_of_a_compaction_changes_no_row(tmp_path: Path
 async def test_another_process_continues_after_a_death_at_any_call(tmp_path: Path) -> None:
     for call in range(1, NEVER_REACHED):
         folder = tmp_path / str(call)
-        # In one segment, which the compaction has to end and the other process would go on in.
+        # One segment, which the compaction must close while the other process is inside it.
         other = open_files(folder)
         known = await fill(other, 3)
         files = FaultyFileSystem()
@@ -241,7 +241,7 @@ async def test_a_failed_compaction_loses_nothing(tmp_path: Path, kind: str) -> N
     async with open_store(tmp_path, files=files) as store:
         known = await fill(store)
         before = state_of(store, known)
-        # A segment of its own first, so that what fails is the base.
+        # Close the segment first, so that writing the base fails.
         await compact(store, DAY_S)
         files.begin(Plan(fail_at=1, error=28, kinds=(kind,)))
 

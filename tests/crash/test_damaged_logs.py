@@ -259,7 +259,7 @@ def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) ->
 
 def is_wrong_near(near: bytes, offset: int, seq: int, bit: int, known: dict[str, Row]) -> bool:
     judged = read_lines(flip(near, bit), offset, seq, durable=True)
-    # What is damaged is known when the lines have been read.
+    # The damage is known after the lines have been read.
     rows = rows_in(judged.lines)
     return not judged.damage or not rows.items() <= known.items()
 

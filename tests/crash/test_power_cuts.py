@@ -28,7 +28,7 @@ def test_five_hundred_power_cuts_lose_nothing(tmp_path: Path, kind: str, seed: i
 
     assert finished.returncode == 0, finished.stderr
     found = json.loads(finished.stdout)
-    # What was not acknowledged may be in part on the disk: that is quarantined, and no damage.
+    # Parts of unacknowledged writes may be on the disk: they are quarantined, and are no damage.
     assert found["named"] == []
     assert found["points"] == 50
     assert found["operations"] > 500

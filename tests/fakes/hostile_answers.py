@@ -106,7 +106,7 @@ class HostileAnswers:
         )()
 
     def _pointer(self) -> object:
-        # Half of them point well: what is hostile then is the rest of the answer.
+        # Half of them select a shown candidate: then the rest of the answer is hostile.
         if self._random.random() < 0.5:
             return self._random.randrange(1, 9)
         return self._random.choice([self._random.choice(self._ids), "root", self._scalar()])

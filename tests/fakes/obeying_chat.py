@@ -85,7 +85,7 @@ class ObeyingChat:
                 return listed
 
     def _words(self, shown: Mapping[str, Any]) -> str:
-        # Told to give away what it knows, it says all that it was shown.
+        # Ordered to leak, it repeats its whole prompt.
         return json.dumps(shown, ensure_ascii=False) if self._aim == "tell" else self._text
 
     def _pick(self, shown: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_there_are_enough_pump_strings_for_all_patterns() -> None:
     calls = find_calls()
     assert calls.pop("compile") == MADE_FROM_TEXT | MADE_FOR_MODULES
     del calls["escape"]
-    # Whatever else is called takes a pattern that nobody finds.
+    # Any other call would use a pattern that this test does not find.
     assert calls == {"search": RUN_WHERE_IT_STANDS}
 
 

@@ -160,7 +160,7 @@ def test_a_row_is_read_from_a_base_only_if_its_text_is_identical(
     state.load(1, slice_changes(lines[1]), LogLine(1, 0, lines[1]))
 
     state.move(slice_changes(lines[2]), LogLine(2, 0, lines[2]))
-    # What is read from the base now, and only that, no longer needs the segment.
+    # A row that is read from the base no longer needs the segment.
     lines[1] = lines[1] if spelt is reformat_line else b""
 
     assert orjson.loads(state.table(INFOS).text("i-1") or b"") == change["after"]

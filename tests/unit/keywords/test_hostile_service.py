@@ -140,7 +140,7 @@ async def send_hostile_replies(folder: Path, seed: int, replies: int, **settings
         ids += [row_id for _, row_id in service.snapshot()]
         statuses: set[tuple[str, str]] = set()
         turn = 0
-        # Where chance has kept an outcome back, it goes on: each of them has to be met.
+        # Continue until every outcome has occurred at least once.
         while (given := len(chat.questions)) < replies or (given < 5 * replies and not statuses >= HOPED_FOR):
             verb = VERBS[turn % len(VERBS)]
             statuses.add((verb.__name__, await verb(service, turn)))
@@ -152,7 +152,7 @@ async def send_hostile_replies(folder: Path, seed: int, replies: int, **settings
     shown = orjson.dumps([read_fenced(question) for question in chat.questions]).decode()
     assert "Python" in shown
     assert "secret" not in shown
-    # What was written can be read again.
+    # Every written row can be read again.
     async with service_with(QueuedChat(), folder) as reopened:
         listed = (await reopened.api.get("/api/operations", params={"limit": A_PAGE})).json()["results"]
         assert len(listed) >= min(turn // 2 + 1, A_PAGE)
@@ -262,7 +262,7 @@ async def planning(service: Service, turn: int) -> str:
     for key, row in service.snapshot().items():
         was, now = orjson.loads(before.get(key, row)), orjson.loads(row)
         assert [was.get(name) for name in ("owner", "scopes")] == [now.get(name) for name in ("owner", "scopes")]
-        # Only what is ann's changes, and no words that somebody wrote.
+        # Only rows of ann change, and no text that a user wrote.
         assert was == now or now.get("owner", "user:ann") == "user:ann"
         assert was.get("description", "") in {"", now.get("description")}
     await undo_response(service, applied, before)
@@ -435,7 +435,7 @@ async def test_stored_text_never_becomes_an_order_to_the_model(tmp_path: Path, t
     assert model.obeyed == []
     assert all(shown)
     for fences in shown:
-        # Whatever was stored comes out as it went in, in one piece.
+        # Stored text is returned unchanged and complete.
         assert all(text in strings(orjson.loads(fence)) for fence in fences)
 
 

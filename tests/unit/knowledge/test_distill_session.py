@@ -89,7 +89,7 @@ async def test_each_category_becomes_its_type_and_keeps_its_owner(
     (record,) = done.saved
     assert (record["types"], record["owner"], record["scopes"]) == ([kind], owner, ["user:owner"])
     assert (record["task"], record["content"]) == (f"What {name or category} is", f"All of {name or category}")
-    # Who else calls as the agent reads the record, and not the session.
+    # Other callers as this agent can read the record, but not the session.
     told = ([done.results[0].uri], None) if owner == "agent:crawler" else ([SESSION, done.results[0].uri], "m0")
     assert (record["source"]["urls"], record["message_id"] or None) == told
     assert [(result.status, result.knowledge_id) for result in done.results] == [("new", record["id"])]

@@ -55,7 +55,7 @@ async def test_no_step_of_slimming_blocks_the_loop_for_long(tmp_path: Path) -> N
 
     assert (done.report["merged_count"], again) == (PAIRS, done)
     assert max(steps) * 10 < sum(steps)
-    # Of a retry reading back what was written is nearly all: in one go it would be one step.
+    # A retry mostly reads back the written rows: without pauses that would be one step.
     assert max(steps_again) * 3 < sum(steps_again) * 2
 
 

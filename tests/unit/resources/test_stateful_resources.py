@@ -288,7 +288,7 @@ class ResourceMachine(TwoHubs):
 
         for resource_id, written in self.written.items():
             known = [item for item in written if self.run(self.hub(who).store.operation("default", item.operation_id))]
-            # What is forgotten is the oldest of it.
+            # Only the oldest operations are dropped.
             assert known == written[len(written) - len(known) :]
             self.written[resource_id] = known
 

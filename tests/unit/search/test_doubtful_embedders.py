@@ -65,7 +65,7 @@ async def test_new_dimensions_after_a_restart_embed_everything_again(tmp_path: P
         await embed_pending(hub)
         after = await search(hub, "zebra")
 
-        # The upkeep at the start may have seen it, and may even have mended it, before the search did.
+        # The upkeep at the start may have noticed it, and may even have repaired it, before the search.
         assert ids_of(first) == [zebra]
         assert first.degraded == ["embedder"] or first.index_lag == 1 or "vector" in stages_of(first)[0]
         assert (stages_of(after), after.degraded, after.index_lag) == ([["lexical", "vector"]], [], 0)

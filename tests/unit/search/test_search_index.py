@@ -263,7 +263,7 @@ async def test_a_rebuild_whose_folder_is_deleted_fails_and_the_next_works(tmp_pa
 
         job = hub.operations.jobs.start("reindex", "default", work)
         async with asyncio.timeout(10):
-            while not builds_of(tmp_path, 2):  # noqa: ASYNC110 -- nothing tells of a folder
+            while not builds_of(tmp_path, 2):  # noqa: ASYNC110 -- nothing reports a new folder
                 await asyncio.sleep(0)
         # Moved away in one step: to delete it while files come into it would be a race.
         (tmp_path / "indexes").rename(tmp_path / "gone")

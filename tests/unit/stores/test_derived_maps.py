@@ -49,7 +49,7 @@ def records_of(hub: Hub) -> RecordFiles:
     return hub.exports.records
 
 
-def read_map(folder: Path, name: str, account: str = "") -> Any:  # noqa: ANN401 -- whatever the file holds
+def read_map(folder: Path, name: str, account: str = "") -> Any:  # noqa: ANN401 -- any JSON of the file
     return orjson.loads((folder / "indexes" / account / name).read_bytes())
 
 

@@ -155,7 +155,7 @@ async def test_an_erasure_is_refused_during_a_restore_and_removes_leftovers(tmp_
         known = await save_record(hub, new_knowledge(SECRET))
         scratch.mkdir(parents=True)
         (scratch / "segment-00000001.jsonl").write_text(SECRET)
-        # As a restore does for as long as it goes on.
+        # A running restore does the same.
         restoring = os.open(scratch.parent, os.O_RDONLY)
         share(restoring)
 

@@ -280,7 +280,7 @@ async def test_bytes_after_the_durable_end_of_a_segment_are_erased(tmp_path: Pat
         row_id = await save_record(hub, new_knowledge(SECRET))
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
         with segment.open("ab") as file:
-            # As a write that failed leaves them: nobody reads them, and the next write goes to a fresh segment.
+            # The bytes of a failed write: they are never read, and the next write starts a new segment.
             file.write(segment.read_bytes().splitlines()[1][:900] + b"\n" + segment.read_bytes().splitlines()[1])
         await save_record(hub, new_knowledge("behind it"))
 

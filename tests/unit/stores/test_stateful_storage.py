@@ -201,7 +201,7 @@ class StorageMachine(TwoHubs):
         done = self.run_beside(who, self.hub(who).compact(days))
 
         if done.operations:
-            # What stood in the segments that went cannot be undone any more.
+            # Operations in the dropped segments can no longer be undone.
             base_seq = self.hub(who).store.history.base_seq
             self.undoable = [item for item in self.undoable if self.is_known(who, item[0])]
             assert base_seq > 0

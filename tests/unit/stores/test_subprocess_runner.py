@@ -49,7 +49,7 @@ async def test_the_process_ends_with_the_task_that_waits_for_it(tmp_path: Path) 
     (tmp_path / "change_log").mkdir()
     os.mkfifo(tmp_path / SEGMENT)
     waiting = asyncio.create_task(run_in_subprocess("write_base", tmp_path, base_order(tmp_path)))
-    # Its work is to open this, which waits for somebody who writes: now it is at it.
+    # The subprocess is opening this pipe, which blocks until a writer opens it.
     pipe = await wait_for_reader(tmp_path / SEGMENT)
 
     waiting.cancel()
