@@ -112,10 +112,10 @@ class RowMaker:
 
     async def _post_as_root(self, path: str) -> dict[str, str]:
         answer = await self.api.post(path, headers=headers(ROOT_KEY))
-        told: dict[str, str] = answer.json()
+        result: dict[str, str] = answer.json()
         # A job of its kind may run still, which is one as well.
         assert answer.status_code in {200, 201, 202, 409}, answer.text
-        return told
+        return result
 
     def _number(self) -> int:
         self._count += 1

@@ -31,9 +31,9 @@ def has_directory(folder: Path, address: str) -> bool:
     place = directory_of(folder, address)
     if not place.exists():
         return False
-    told = orjson.loads((place / META).read_bytes())
-    assert told["uri"] == address
-    assert {path.name for path in place.iterdir()} == {META, *told["files"]}
+    metadata = orjson.loads((place / META).read_bytes())
+    assert metadata["uri"] == address
+    assert {path.name for path in place.iterdir()} == {META, *metadata["files"]}
     return True
 
 

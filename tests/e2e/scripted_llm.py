@@ -238,8 +238,8 @@ def _ids_of(words: Sequence[str], messages: Sequence[Mapping[str, str]]) -> list
 
 def _schema_of(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     # The schema is the last line of the system prompt in every output mode.
-    told: str = next(message["content"] for message in asked["messages"] if message["role"] == "system")
-    schema: Mapping[str, Any] = json.loads(told[told.rindex("\n") + 1 :])
+    system: str = next(message["content"] for message in asked["messages"] if message["role"] == "system")
+    schema: Mapping[str, Any] = json.loads(system[system.rindex("\n") + 1 :])
     return schema
 
 

@@ -61,9 +61,9 @@ def find_occurrences(texts: dict[str, bytes], count: int) -> list[str]:
 @contextmanager
 def run_logged_server(data: Path, log: Path, **variables: str) -> Iterator[str]:
     """Run a server that logs at debug level into a file."""
-    told = {"KNOWHUB_LOG_LEVEL": "debug", "KNOWHUB_REVEALS_PER_HOUR": "0", **variables}
+    options = {"KNOWHUB_LOG_LEVEL": "debug", "KNOWHUB_REVEALS_PER_HOUR": "0", **variables}
     with log.open("wb") as err:
-        process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=err, env=environment(data, **told))
+        process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=err, env=environment(data, **options))
         assert process.stdout is not None
         try:
             yield json.loads(process.stdout.readline())["url"]

@@ -256,12 +256,12 @@ def test_a_damaged_log_is_repaired_and_written_again(cli: Cli) -> None:
     (cli.data / SEGMENT).write_bytes(content.replace(b"number 1", b"number 7"))
 
     repaired = cli("doctor", "--repair", "--json")
-    told = cli("doctor")
+    result = cli("doctor")
 
     assert (repaired.code, repaired.json["problems"]) == (0, 0)
     assert any("operations 2 are lost" in item["detail"] for item in repaired.json["repaired"])
-    assert told.code == 0
-    assert "lost to damage" in told.out
+    assert result.code == 0
+    assert "lost to damage" in result.out
     assert len(list((cli.data / "quarantine").glob("*-damaged-*.bytes"))) == 1
     assert cli.json("list")["count"] == 2
     assert cli("save", "--content", "more").code == 0
@@ -320,11 +320,11 @@ def test_the_demo_finds_what_it_should_and_leaves_a_server(tmp_path: Path) -> No
 
 
 def test_the_demo_shows_an_agent_that_learns_and_an_undo(tmp_path: Path) -> None:
-    told = Cli(tmp_path / "other").json("demo", "--no-serve", "--data-dir", str(tmp_path / "demo"))
+    result = Cli(tmp_path / "other").json("demo", "--no-serve", "--data-dir", str(tmp_path / "demo"))
     shown = Cli(tmp_path / "other")("demo", "--no-serve", "--data-dir", str(tmp_path / "demo2"))
 
-    assert [question["place"] is not None for question in told["questions"]] == [True] * 10
-    feedback = told["feedback"]
+    assert [question["place"] is not None for question in result["questions"]] == [True] * 10
+    feedback = result["feedback"]
     assert feedback["before"][0]["id"] == feedback["misled_by"]
     assert feedback["after"][0]["id"] == feedback["learned"]
     assert feedback["undone"] == feedback["before"]

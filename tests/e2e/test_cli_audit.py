@@ -11,14 +11,14 @@ def test_the_report_is_a_table_for_a_person_and_json_for_a_program(cli: Cli) -> 
     cli.json("save", "--content", "登录密码是 Tr0ub4dor&3xyz")
 
     shown = cli("audit")
-    told = cli.json("audit", "--kind", "duplicate", "--kind", "stale", "--limit", "5", "--stale-days", "7")
+    result = cli.json("audit", "--kind", "duplicate", "--kind", "stale", "--limit", "5", "--stale-days", "7")
 
     assert shown.code == 0
     assert "junk rate: 33.3% (1 of 3 records and infos)" in shown.out
     assert "secret 1, duplicate 1" in shown.out
     assert "ub4dor" not in shown.out
-    assert [(finding["id"], finding["related"]) for finding in told["findings"]] == [(first, [copy])]
-    assert told["summary"] == {"duplicate": 1, "stale": 0}
+    assert [(finding["id"], finding["related"]) for finding in result["findings"]] == [(first, [copy])]
+    assert result["summary"] == {"duplicate": 1, "stale": 0}
 
 
 def test_wrong_usage_ends_with_2_and_a_missing_directory_with_1(cli: Cli) -> None:

@@ -34,13 +34,13 @@ async def test_feedback_in_words_rewrites_the_content_and_one_undo_brings_it_bac
 async def test_a_person_is_shown_what_changed_and_replay_shows_the_decision(cli: Cli) -> None:
     row_id = save_record(cli)
     async with running_llm({"answer": REWRITE}) as llm:
-        told = cli("feedback", row_id, "--evolve", FEEDBACK, KNOWHUB_LLM_BASE_URL=llm.url).out
+        result = cli("feedback", row_id, "--evolve", FEEDBACK, KNOWHUB_LLM_BASE_URL=llm.url).out
     replayed = cli("replay", "--function", "evolve_knowledge").out
 
-    assert "-Then click at once.\n+Then wait for the element, and click.\n" in told
-    assert "waits before the click" in told
-    assert f"changed  {row_id}  (version 2)" in told
-    assert "undo it with: knowhub undo " in told
+    assert "-Then click at once.\n+Then wait for the element, and click.\n" in result
+    assert "waits before the click" in result
+    assert f"changed  {row_id}  (version 2)" in result
+    assert "undo it with: knowhub undo " in result
     assert f"evolve_knowledge  {FEEDBACK}" in replayed
     assert "summary_of_change waits before the click" in replayed
 
@@ -48,10 +48,10 @@ async def test_a_person_is_shown_what_changed_and_replay_shows_the_decision(cli:
 async def test_without_a_model_the_content_stays_and_the_rest_counts(cli: Cli) -> None:
     row_id = save_record(cli)
 
-    told = cli("feedback", row_id, "--evolve", FEEDBACK, "--score", "5")
+    result = cli("feedback", row_id, "--evolve", FEEDBACK, "--score", "5")
     again = cli("feedback", row_id, "--evolve", FEEDBACK)
 
-    assert (told.code, "there is no language model; the words are kept" in told.out) == (0, True)
+    assert (result.code, "there is no language model; the words are kept" in result.out) == (0, True)
     assert f"unchanged  {row_id}" in again.out
     stands = cli.json("get", row_id)
     assert (stands["content"], stands["eval"]["score"]) == (BEFORE, 5)

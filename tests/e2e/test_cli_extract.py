@@ -25,11 +25,13 @@ def test_a_conversation_is_read_in_every_form(cli: Cli, tmp_path: Path, text: st
     file = tmp_path / "conversation"
     file.write_text(text, encoding="utf-8")
 
-    told = cli.json("extract", str(file), "--user-id", "li")
+    result = cli.json("extract", str(file), "--user-id", "li")
 
-    assert [(candidate["status"], candidate["category"]) for candidate in told["candidates"]] == [("new", "preference")]
-    assert told["saved"][0]["owner"] == "user:li"
-    assert told["messages_read"] == 2
+    assert [(candidate["status"], candidate["category"]) for candidate in result["candidates"]] == [
+        ("new", "preference")
+    ]
+    assert result["saved"][0]["owner"] == "user:li"
+    assert result["messages_read"] == 2
 
 
 def test_a_person_sees_the_result_and_how_to_undo_it(cli: Cli, tmp_path: Path) -> None:

@@ -70,10 +70,10 @@ def test_wrong_arguments_of_keys_are_refused_by_name(cli: Cli, words: tuple[str,
 
 
 def test_a_server_without_any_key_says_how_to_create_one(cli: Cli) -> None:
-    told = read_start_messages(cli, **ASKING)
+    result = read_start_messages(cli, **ASKING)
     cli.json("keys", "create", "--user-id", "li")
 
-    assert "knowhub keys create" in told
+    assert "knowhub keys create" in result
     assert "no_key_yet" not in read_start_messages(cli, **ASKING)
     assert "no_key_yet" not in read_start_messages(Cli(cli.data.parent / "other"), **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY)
 
@@ -116,5 +116,5 @@ def read_start_messages(cli: Cli, **variables: str) -> str:
     assert process.stdout is not None
     assert process.stdout.readline()
     process.terminate()
-    _, told = process.communicate(timeout=WAIT_S)
-    return told.decode()
+    _, result = process.communicate(timeout=WAIT_S)
+    return result.decode()

@@ -66,10 +66,10 @@ def test_the_master_key_is_rotated_and_everything_opens_on(cli: Cli) -> None:
     before = (cli.data / "keys/master.key").read_text()
 
     done = cli.json("keys", "rotate-master")
-    told = cli("keys", "rotate-master")
+    result = cli("keys", "rotate-master")
 
     assert (done["keys"], done["rewrapped"]) == (2, 2)
-    assert told.out.startswith("rotated  2 of 2 keys; the master key is now master-")
+    assert result.out.startswith("rotated  2 of 2 keys; the master key is now master-")
     assert (cli.data / "keys/master.key").read_text() != before
     shown = [cli.json("resource", "get", f"a/{number}", "--reveal")["secure_body"] for number in range(2)]
     assert shown == ["secret 0", "secret 1"]

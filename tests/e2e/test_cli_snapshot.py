@@ -37,11 +37,11 @@ def test_a_person_sees_the_result_of_a_restore_and_how_to_undo_it(cli: Cli) -> N
     ts = cli("snapshot", "create").out.split()[1].rstrip(":")
     cli("save", "--content", "written since")
 
-    told = cli("snapshot", "restore", ts)
+    result = cli("snapshot", "restore", ts)
 
-    assert told.code == 0
-    assert "restored 0 rows and removed 1" in told.out
-    assert "undo it with: knowhub undo restore-" in told.out
+    assert result.code == 0
+    assert "restored 0 rows and removed 1" in result.out
+    assert "undo it with: knowhub undo restore-" in result.out
     assert cli("snapshot", "delete", ts).out == f"deleted snapshot {ts}\n"
 
 

@@ -115,11 +115,11 @@ def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
 
 
 def test_an_ambiguous_name_is_refused_with_the_paths(cli: Cli) -> None:
-    told = read_refusal(cli("tree", "move", "Java", "编程语言"))
+    result = read_refusal(cli("tree", "move", "Java", "编程语言"))
 
-    assert "2 keywords are called 'Java'" in told
-    assert "path 编程语言/Java" in told
-    assert "path 地方/Java" in told
+    assert "2 keywords are called 'Java'" in result
+    assert "path 编程语言/Java" in result
+    assert "path 地方/Java" in result
 
 
 def test_an_unknown_name_is_refused_and_pinyin_is_not_a_name(cli: Cli) -> None:
@@ -168,10 +168,10 @@ def test_wrong_lines_are_named_and_nothing_is_written(tmp_path: Path) -> None:
         {"kind": "poem"},
     )
 
-    told = read_refusal(cli("tree", "load", "-", stdin=wrong + b"\nnot json\n"))
+    result = read_refusal(cli("tree", "load", "-", stdin=wrong + b"\nnot json\n"))
 
     for named in ("lines.1.parent_ref", "lines.2.colour", "lines.3.links.0.ref", "lines.4.links.0", "lines.6"):
-        assert named in told
+        assert named in result
     assert not (cli.data / "change_log").exists()
 
 
@@ -201,17 +201,17 @@ def test_a_refusal_of_the_tree_names_the_line(cli: Cli) -> None:
 def test_a_refused_info_leaves_no_keyword_behind(cli: Cli, info: dict[str, Any], named: str) -> None:
     file = to_json_lines({"kind": "keyword", "ref": "zig", "name": "Zig"}, {"kind": "info", "content": "x", **info})
 
-    told = read_refusal(cli("tree", "load", "-", "--user-id", "ann", stdin=file))
+    result = read_refusal(cli("tree", "load", "-", "--user-id", "ann", stdin=file))
 
-    assert named in told
+    assert named in result
     assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
 
 
 def test_a_line_without_a_kind_is_refused(cli: Cli) -> None:
-    told = read_refusal(cli("tree", "load", "-", stdin=to_json_lines({"name": "Zig"}, {"kind": "poem"})))
+    result = read_refusal(cli("tree", "load", "-", stdin=to_json_lines({"name": "Zig"}, {"kind": "poem"})))
 
-    assert "lines.1: must say its `kind`: keyword or info" in told
-    assert "lines.2: must say its `kind`: keyword or info" in told
+    assert "lines.1: must say its `kind`: keyword or info" in result
+    assert "lines.2: must say its `kind`: keyword or info" in result
 
 
 @pytest.mark.parametrize(

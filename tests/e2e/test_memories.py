@@ -44,16 +44,16 @@ def test_memories_acknowledged_before_a_kill_are_complete(tmp_path: Path) -> Non
     server = start_server(data)
     body = json.loads(TRANSCRIPT.read_text(encoding="utf-8")) | CHEN
     try:
-        told = httpx.post(f"{server.url}/api/context/sessions/commit", json=body, trust_env=False, timeout=60)
+        output = httpx.post(f"{server.url}/api/context/sessions/commit", json=body, trust_env=False, timeout=60)
     finally:
         server.kill()
-    assert told.status_code == 201, told.text
+    assert output.status_code == 201, output.text
 
     with run_server(data) as second:
         client = httpx.Client(base_url=second.url, trust_env=False, timeout=60)
         nodes = [
             client.get("/api/context/nodes", params={"uri": result["uri"], **CHEN})
-            for result in told.json()["write_results"]
+            for result in output.json()["write_results"]
         ]
         blocks = client.get("/api/context/search", params={"q": ASKED, **CHEN}).json()["blocks"]
         client.close()

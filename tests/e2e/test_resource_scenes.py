@@ -81,8 +81,8 @@ async def test_scene_2_an_account_is_sealed_and_revealed_on_request(data: Path) 
 
     assert shown.metadata["items"][0]["secure_body"] == ACCOUNT
     assert "SecurePass123" in shown.output
-    for told in (saved, found, read, listed):
-        assert "SecurePass123" not in told.output + json.dumps(told.metadata, ensure_ascii=False)
+    for result in (saved, found, read, listed):
+        assert "SecurePass123" not in result.output + json.dumps(result.metadata, ensure_ascii=False)
     assert read.metadata["items"][0]["has_secure_body"] is True
     assert [item["id"] for item in listed.metadata["items"]] == [CREDENTIAL_ID]
     assert find_texts_in_files(data, ["SecurePass123"]) == []

@@ -59,8 +59,8 @@ def run_schemathesis(
             command, cwd=folder, env=os.environ | variables, capture_output=True, text=True, check=False
         )
     assert report.exists(), ended.stdout + ended.stderr
-    told: dict[str, Any] = json.loads(report.read_text())
-    return told | {"said": ended.stdout}
+    result: dict[str, Any] = json.loads(report.read_text())
+    return result | {"said": ended.stdout}
 
 
 def key_of(url: str, role: str) -> str:
@@ -83,10 +83,10 @@ def assert_sound(told: dict[str, Any], phases: Sequence[str] = PHASES) -> None:
 
 
 def test_two_thousand_generated_requests_find_no_failure(tmp_path: Path) -> None:
-    told = run_schemathesis(tmp_path, 1, "--max-examples=12")
+    result = run_schemathesis(tmp_path, 1, "--max-examples=12")
 
-    assert_sound(told)
-    assert told["test_cases"]["generated"] >= 2000
+    assert_sound(result)
+    assert result["test_cases"]["generated"] >= 2000
 
 
 @pytest.mark.parametrize("role", ["root", "writer"])
@@ -94,10 +94,10 @@ def test_a_thousand_generated_requests_with_a_key_find_no_failure(tmp_path: Path
     # The borders of each schema are the same for every caller; the first test meets them.
     phases = [name for name in PHASES if name != "coverage"]
 
-    told = run_schemathesis(tmp_path, 1, "--max-examples=16", role=role, phases=phases)
+    result = run_schemathesis(tmp_path, 1, "--max-examples=16", role=role, phases=phases)
 
-    assert_sound(told, phases)
-    assert told["test_cases"]["generated"] >= 1000
+    assert_sound(result, phases)
+    assert result["test_cases"]["generated"] >= 1000
 
 
 @pytest.mark.nightly
@@ -108,9 +108,9 @@ def test_fifty_thousand_generated_requests_find_no_failure(tmp_path: Path, roles
     for seed in range(100, 130):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        told = run_schemathesis(folder, seed, "--max-examples=50", "--max-time=120", role=roles[seed % len(roles)])
-        assert_sound(told)
-        cases += told["test_cases"]["generated"]
+        result = run_schemathesis(folder, seed, "--max-examples=50", "--max-time=120", role=roles[seed % len(roles)])
+        assert_sound(result)
+        cases += result["test_cases"]["generated"]
         if cases >= 50_000:
             return
     pytest.fail(f"only {cases} cases in an hour")

@@ -183,9 +183,9 @@ def check_credential(team: Follower) -> None:
 
 
 def check_audit(team: Follower) -> None:
-    (told,) = team.send("See who did what")
+    (output,) = team.send("See who did what")
 
-    assert [(result["op"], result["actor"]) for result in results(told)] == [
+    assert [(result["op"], result["actor"]) for result in results(output)] == [
         ("reveal_resource", "agent:crawler"),
         ("save_resource", "agent:crawler"),
     ]

@@ -93,9 +93,9 @@ async def test_two_servers_under_load_answer_the_same(tmp_path: Path, times: int
             )
             await asyncio.wait_for(asyncio.gather(wait_until_indexed(first), wait_until_indexed(second)), 60)
 
-            told = await read_everything(first), await read_everything(second)
+            result = await read_everything(first), await read_everything(second)
 
-    assert told[0] == told[1]
-    assert len(told[0]["rows"]) > WRITERS * times // 2
-    assert all(told[0]["found"].values())
+    assert result[0] == result[1]
+    assert len(result[0]["rows"]) > WRITERS * times // 2
+    assert all(result[0]["found"].values())
     assert len(list((data / "change_log").iterdir())) > 1

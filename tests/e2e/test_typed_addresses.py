@@ -82,12 +82,12 @@ def test_bytes_that_are_no_utf_8_are_refused_by_name(server: Server) -> None:
     typed = "索引".encode("gbk")
 
     with Wire(server) as wire:
-        status, kind, told = wire.ask(
+        status, kind, result = wire.ask(
             b"GET /api/keywords/search?q=" + typed + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         )
 
     assert (status, kind) == (422, "application/problem+json")
-    assert told["errors"] == [{"field": "query", "message": "is not UTF-8"}]
+    assert result["errors"] == [{"field": "query", "message": "is not UTF-8"}]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_bytes_that_are_no_utf_8_are_refused_by_name(server: Server) -> None:
 )
 def test_a_request_that_is_not_http_gets_a_problem(server: Server, text: bytes) -> None:
     with Wire(server) as wire:
-        status, kind, told = wire.ask(text)
+        status, kind, result = wire.ask(text)
 
-    assert (status, kind, told["type"]) == (400, "application/problem+json", "urn:knowhub:problem:malformed-request")
-    assert "percent-encoded" in told["detail"]
+    assert (status, kind, result["type"]) == (400, "application/problem+json", "urn:knowhub:problem:malformed-request")
+    assert "percent-encoded" in result["detail"]

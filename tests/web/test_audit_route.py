@@ -18,8 +18,8 @@ PASSWORD = "Tr0ub4dor&3xyz"
 async def audit(api: httpx.AsyncClient, **params: object) -> dict[str, Any]:
     answer = await api.get(PATH, params={name: str(value) for name, value in params.items()})
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 async def test_a_saved_search_result_a_copy_and_a_password_are_reported(
@@ -33,10 +33,10 @@ async def test_a_saved_search_result_a_copy_and_a_password_are_reported(
 
     report = await audit(api)
 
-    told = {(finding["kind"], finding["id"]): finding for finding in report["findings"]}
-    assert told.keys() == {("secret", secret["id"]), ("duplicate", first["id"]), ("feedback_loop", looped["id"])}
-    assert told["duplicate", first["id"]]["related"] == [copy["id"]]
-    loop = told["feedback_loop", looped["id"]]
+    answer = {(finding["kind"], finding["id"]): finding for finding in report["findings"]}
+    assert answer.keys() == {("secret", secret["id"]), ("duplicate", first["id"]), ("feedback_loop", looped["id"])}
+    assert answer["duplicate", first["id"]]["related"] == [copy["id"]]
+    loop = answer["feedback_loop", looped["id"]]
     assert loop["evidence"]["how"] == ["api_answer", "quotes_a_row"]
     assert loop["evidence"]["quotes"][0]["shown_s_before"] >= 0
     assert set(loop["related"]) <= {first["id"], copy["id"]}

@@ -161,8 +161,8 @@ async def test_callers_cannot_add_metric_labels(app: FastAPI, api: httpx.AsyncCl
             await client.request("GET", f"/api/knowledge/secret-{number}", headers={"X-Request-ID": f"secret-{number}"})
             await client.get(f"/nowhere/secret-{number}", params={"user_id": f"secret-{number}"})
 
-    told = (await api.get("/metrics")).text
+    answer = (await api.get("/metrics")).text
 
-    assert "secret" not in told
-    assert "VERB" not in told
-    assert 'knowhub_http_requests_total{method="any",route="/api/knowledge",status="405"} 50.0' in told
+    assert "secret" not in answer
+    assert "VERB" not in answer
+    assert 'knowhub_http_requests_total{method="any",route="/api/knowledge",status="405"} 50.0' in answer

@@ -115,8 +115,8 @@ async def test_an_agent_may_change_the_records_of_the_user_it_names(
     )
 
     assert response.status_code == 200
-    told = (await api.get("/api/operations", params={"subject": record["id"]})).json()
-    assert [result["actor"] for result in told["results"]] == ["agent:bot", "user:li"]
+    answer = (await api.get("/api/operations", params={"subject": record["id"]})).json()
+    assert [result["actor"] for result in answer["results"]] == ["agent:bot", "user:li"]
 
 
 @pytest.mark.parametrize(

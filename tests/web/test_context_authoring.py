@@ -184,9 +184,9 @@ async def test_several_memories_are_read_at_once_and_missing_ids_are_named(api: 
         "/api/context/read", json={"uris": [FINANCE, f"{FINANCE}-x", LANGUAGE], "level": "L2", **LI}
     )
 
-    told = answer.json()
-    assert [block["content"] for block in told["results"]] == ["The finance team.", "报告一律用中文。"]
-    assert told["missing"] == [f"{FINANCE}-x"]
+    body = answer.json()
+    assert [block["content"] for block in body["results"]] == ["The finance team.", "报告一律用中文。"]
+    assert body["missing"] == [f"{FINANCE}-x"]
 
 
 async def test_grep_reads_memories_and_messages_word_for_word(api: httpx.AsyncClient) -> None:
@@ -200,10 +200,10 @@ async def test_grep_reads_memories_and_messages_word_for_word(api: httpx.AsyncCl
         lines: dict[str, Any] = answer.json()
         return lines
 
-    told = await grep()
-    assert (FINANCE, 2, "uses sap-7 and SAP-7x.") in [(it["uri"], it["line"], it["text"]) for it in told["results"]]
-    assert any(it["category"] == "sessions" for it in told["results"])
-    assert LANGUAGE not in [it["uri"] for it in told["results"]]
+    body = await grep()
+    assert (FINANCE, 2, "uses sap-7 and SAP-7x.") in [(it["uri"], it["line"], it["text"]) for it in body["results"]]
+    assert any(it["category"] == "sessions" for it in body["results"])
+    assert LANGUAGE not in [it["uri"] for it in body["results"]]
     assert [it["uri"] for it in (await grep(uri=f"{SPACE}/entities"))["results"]] == [FINANCE]
     assert (await grep(limit=1))["truncated"] is True
     assert (await grep(user_id="zhou"))["results"] == []

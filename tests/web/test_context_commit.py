@@ -24,17 +24,17 @@ async def test_a_commit_answers_what_was_written_and_the_operation_that_wrote_it
 
     response = await api.post(COMMIT, json=body)
 
-    told = response.json()
-    assert (response.status_code, told["status"]) == (201, "committed")
-    assert told["operation_id"] == response.headers["X-Operation-Id"]
-    assert told["archive"]["archive_uri"] == SESSION
+    answer = response.json()
+    assert (response.status_code, answer["status"]) == (201, "committed")
+    assert answer["operation_id"] == response.headers["X-Operation-Id"]
+    assert answer["archive"]["archive_uri"] == SESSION
     assert (await api.get(response.headers["Location"])).json()["uri"] == SESSION
-    written = {result["uri"]: result for result in told["write_results"]}
+    written = {result["uri"]: result for result in answer["write_results"]}
     assert (written[SESSION]["action"], written[SESSION]["created"]) == ("create", True)
     assert any("/memories/preferences/" in uri for uri in written), written
-    assert told["outbox_events"] != []
-    assert told["dropped"] == []
-    assert told["degraded"] == []
+    assert answer["outbox_events"] != []
+    assert answer["dropped"] == []
+    assert answer["degraded"] == []
 
 
 async def test_a_commit_reports_what_it_left_out(api: httpx.AsyncClient) -> None:
@@ -89,10 +89,10 @@ async def test_the_transcript_is_kept_word_for_word_in_its_order(api: httpx.Asyn
 async def test_an_empty_message_is_counted_but_not_stored(api: httpx.AsyncClient) -> None:
     messages = [{"role": "assistant", "content": None}, {"role": "user", "content": "x"}]
 
-    told = (await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})).json()
+    answer = (await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})).json()
     nothing = await api.post(COMMIT, json={"session_id": "s-2", "messages": messages[:1]})
 
-    assert told["stats"]["messages"]["blank"] == 1
+    assert answer["stats"]["messages"]["blank"] == 1
     assert (nothing.status_code, nothing.json()["status"], nothing.json()["operation_id"]) == (200, "unchanged", None)
     assert (await api.get("/api/context/children", params={"uri": SESSION})).json()["count"] == 1
 
@@ -160,18 +160,18 @@ async def test_a_changed_message_is_a_conflict_and_nothing_is_written(api: httpx
 async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: httpx.AsyncClient, hub: Hub) -> None:
     before = hub.store.last_seq
 
-    told = await commit_session(api, "s-1", "请以后都用中文回答我。", status=200, options={"dry_run": True})
+    answer = await commit_session(api, "s-1", "请以后都用中文回答我。", status=200, options={"dry_run": True})
 
-    assert (told["status"], told["operation_id"]) == ("dry_run", None)
-    assert any("/memories/preferences/" in plan["target_uri"] for plan in told["plans"])
+    assert (answer["status"], answer["operation_id"]) == ("dry_run", None)
+    assert any("/memories/preferences/" in plan["target_uri"] for plan in answer["plans"])
     assert hub.store.last_seq == before
     assert (await api.get("/api/context/nodes", params={"uri": SESSION})).status_code == 404
 
 
 async def test_without_extraction_the_transcript_alone_is_kept(api: httpx.AsyncClient) -> None:
-    told = await commit_session(api, "s-1", "请以后都用中文回答我。", options={"extract": False})
+    answer = await commit_session(api, "s-1", "请以后都用中文回答我。", options={"extract": False})
 
-    assert [result["uri"] for result in told["write_results"]] == [SESSION]
+    assert [result["uri"] for result in answer["write_results"]] == [SESSION]
 
 
 async def test_an_undo_removes_a_commit_and_a_new_commit_restores_it(api: httpx.AsyncClient) -> None:
@@ -244,9 +244,9 @@ async def test_calls_of_tools_feed_their_statistics(api: httpx.AsyncClient) -> N
 
 
 async def test_recalled_text_is_not_extracted_again(api: httpx.AsyncClient) -> None:
-    told = await commit_session(api, "s-1", "请以后都用中文回答我。", used_contexts=["请以后都用中文回答我。"])
+    answer = await commit_session(api, "s-1", "请以后都用中文回答我。", used_contexts=["请以后都用中文回答我。"])
 
-    assert not any("/preferences/" in result["uri"] for result in told["write_results"])
+    assert not any("/preferences/" in result["uri"] for result in answer["write_results"])
 
 
 async def test_callers_have_separate_sessions(api: httpx.AsyncClient) -> None:
@@ -263,10 +263,10 @@ async def test_callers_have_separate_sessions(api: httpx.AsyncClient) -> None:
 
 
 async def test_a_name_of_any_script_is_a_session(api: httpx.AsyncClient) -> None:
-    told = await commit_session(api, "会议/../3月 🙂", "hello")
+    answer = await commit_session(api, "会议/../3月 🙂", "hello")
 
-    assert told["archive"]["archive_uri"] == "ctx://default/users/local/sessions/会议%2F..%2F3月%20%F0%9F%99%82"
-    assert (await get_node(api, told["archive"]["archive_uri"]))["metadata"]["session_id"] == "会议/../3月 🙂"
+    assert answer["archive"]["archive_uri"] == "ctx://default/users/local/sessions/会议%2F..%2F3月%20%F0%9F%99%82"
+    assert (await get_node(api, answer["archive"]["archive_uri"]))["metadata"]["session_id"] == "会议/../3月 🙂"
 
 
 GOOD = {"session_id": "s-1", "messages": [{"role": "user", "content": "x"}]}

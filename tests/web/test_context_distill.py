@@ -24,13 +24,13 @@ async def session_commit(api: httpx.AsyncClient) -> None:
 async def test_distilled_records_name_their_session(api: httpx.AsyncClient) -> None:
     response = await api.post(DISTILL, json=LI)
 
-    told = response.json()
-    assert (response.status_code, told["count"]) == (200, len(told["saved"]))
-    assert told["operation_id"] == response.headers["X-Operation-Id"]
-    by_category = {result["category"]: result for result in told["results"]}
+    answer = response.json()
+    assert (response.status_code, answer["count"]) == (200, len(answer["saved"]))
+    assert answer["operation_id"] == response.headers["X-Operation-Id"]
+    by_category = {result["category"]: result for result in answer["results"]}
     assert by_category["preferences"]["types"] == ["user_profile"]
     assert by_category["tools"]["types"] == ["tool"]
-    preference = next(item for item in told["saved"] if item["types"] == ["user_profile"])
+    preference = next(item for item in answer["saved"] if item["types"] == ["user_profile"])
     assert preference["source"]["urls"] == [
         "ctx://default/users/li/sessions/s-1",
         by_category["preferences"]["uri"],
@@ -105,10 +105,10 @@ async def test_a_tag_of_another_user_does_not_block_distillation(api: httpx.Asyn
         }
         assert (await api.post("/api/knowledge", json=bait)).status_code == 201
 
-    told = await api.post(DISTILL, json=LI)
+    answer = await api.post(DISTILL, json=LI)
 
-    assert (told.status_code, {result["status"] for result in told.json()["results"]}) == (200, {"new"})
-    assert len(told.json()["saved"]) == len(look["results"])
+    assert (answer.status_code, {result["status"] for result in answer.json()["results"]}) == (200, {"new"})
+    assert len(answer.json()["saved"]) == len(look["results"])
 
 
 @pytest.mark.usefixtures("session_commit")
@@ -151,7 +151,7 @@ async def test_a_grown_memory_supersedes_its_earlier_record(api: httpx.AsyncClie
         },
     )
 
-    told = (await api.post(DISTILL, json=LI)).json()
+    answer = (await api.post(DISTILL, json=LI)).json()
 
-    assert [result["status"] for result in told["results"]] == ["changed"]
-    assert told["saved"][0]["supersedes"] == first["id"]
+    assert [result["status"] for result in answer["results"]] == ["changed"]
+    assert answer["saved"][0]["supersedes"] == first["id"]

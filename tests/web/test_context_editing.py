@@ -24,17 +24,17 @@ SECRET = "the heron stands in the third pond"
 @pytest.fixture
 async def preference(api: httpx.AsyncClient) -> str:
     """Return the URI of a memory that was extracted from a session of li."""
-    told = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
-    return next(str(result["uri"]) for result in told["write_results"] if "/preferences/" in result["uri"])
+    answer = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
+    return next(str(result["uri"]) for result in answer["write_results"] if "/preferences/" in result["uri"])
 
 
 async def test_a_correction_is_a_new_version_and_searchable_at_once(api: httpx.AsyncClient, preference: str) -> None:
     response = await api.patch(NODES, params={"uri": preference}, json={"abstract": "用粤语回答", **LI})
 
-    told = response.json()
-    assert (response.status_code, told["abstract"], told["version"]) == (200, "用粤语回答", 2)
+    answer = response.json()
+    assert (response.status_code, answer["abstract"], answer["version"]) == (200, "用粤语回答", 2)
     assert response.headers["ETag"] == '"2"'
-    assert told["operation_id"] == response.headers["X-Operation-Id"]
+    assert answer["operation_id"] == response.headers["X-Operation-Id"]
     assert preference in [item["uri"] for item in await search_memories(api, "粤语", **LI)]
 
 
@@ -45,9 +45,9 @@ async def test_corrected_text_leaves_every_layer_and_the_distilled_records(
     profile = "ctx://default/users/li/memories/profile"
     content = (await get_node(api, profile, **LI))["content"]
 
-    told = await api.patch(NODES, params={"uri": profile}, json={"content": content.replace("上海", "北京"), **LI})
+    answer = await api.patch(NODES, params={"uri": profile}, json={"content": content.replace("上海", "北京"), **LI})
 
-    assert (told.status_code, "上海" in content) == (200, True)
+    assert (answer.status_code, "上海" in content) == (200, True)
     stands = await get_node(api, profile, **LI)
     assert all("北京" in stands[layer] and "上海" not in stands[layer] for layer in ("abstract", "overview", "content"))
     assert [item["uri"] for item in await search_memories(api, "北京", categories="profile", **LI)] == [profile]
@@ -73,14 +73,14 @@ async def test_a_newer_statement_replaces_a_corrected_profile_line(
     before = await get_node(api, profile, **LI)
     patch = {"content": before["content"].replace(*corrected), **LI}
 
-    told = (await api.patch(NODES, params={"uri": profile}, json=patch)).json()
+    answer = (await api.patch(NODES, params={"uri": profile}, json=patch)).json()
     await commit_session(api, "s-2", newer, **LI)
     stands = await get_node(api, profile, **LI)
 
-    assert told["metadata"]["statements"][0] == before["metadata"]["statements"][0]
-    home = told["metadata"]["statements"][1]
-    assert (corrected[1] in home["text"], home["by"], home["said_at"]) == (True, "person", told["updated_at"])
-    assert corrected[0] in told["metadata"]["history"][0]["text"]
+    assert answer["metadata"]["statements"][0] == before["metadata"]["statements"][0]
+    home = answer["metadata"]["statements"][1]
+    assert (corrected[1] in home["text"], home["by"], home["said_at"]) == (True, "person", answer["updated_at"])
+    assert corrected[0] in answer["metadata"]["history"][0]["text"]
     assert corrected[1] not in stands["content"]
     assert newer in stands["content"]
 
@@ -90,10 +90,10 @@ async def test_a_patch_keeps_a_sent_abstract_and_an_unsent_content(api: httpx.As
 
     alone = (await api.patch(NODES, params={"uri": preference}, json={"abstract": "my words", **LI})).json()
     both = {"abstract": "mine", "content": "Answer in Cantonese.", **LI}
-    told = (await api.patch(NODES, params={"uri": preference}, json=both)).json()
+    answer = (await api.patch(NODES, params={"uri": preference}, json=both)).json()
 
     assert (alone["abstract"], alone["content"]) == ("my words", content)
-    assert (told["abstract"], told["overview"]) == ("mine", "Answer in Cantonese.")
+    assert (answer["abstract"], answer["overview"]) == ("mine", "Answer in Cantonese.")
 
 
 async def test_an_emptied_memory_is_not_found_and_does_not_block_distilling(
@@ -101,11 +101,11 @@ async def test_an_emptied_memory_is_not_found_and_does_not_block_distilling(
 ) -> None:
     emptied = (await api.patch(NODES, params={"uri": preference}, json={"content": "", **LI})).json()
 
-    told = await api.post("/api/context/sessions/s-1/distill", json=LI)
+    answer = await api.post("/api/context/sessions/s-1/distill", json=LI)
 
     assert (emptied["abstract"], emptied["overview"]) == ("", "")
     assert await search_memories(api, "中文", categories="preferences", **LI) == []
-    assert (told.status_code, preference in [result["uri"] for result in told.json()["results"]]) == (200, False)
+    assert (answer.status_code, preference in [result["uri"] for result in answer.json()["results"]]) == (200, False)
 
 
 async def test_a_correction_that_changes_nothing_makes_no_operation(api: httpx.AsyncClient, preference: str) -> None:
@@ -191,8 +191,8 @@ async def test_erased_text_is_in_no_file_and_no_answer(
     response = await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
     await hub.maintenance.tick()
 
-    told = response.json()
-    assert (response.status_code, told["erased"]) == (200, True), response.text
+    answer = response.json()
+    assert (response.status_code, answer["erased"]) == (200, True), response.text
     holding = [
         str(path.relative_to(tmp_path))
         for path in (tmp_path / "data").rglob("*")
@@ -236,8 +236,8 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
 ) -> None:
     settings = Settings(data_dir=tmp_path / "data", owner="user:local")
     async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
-        told = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
-        memory = next(str(result["uri"]) for result in told["write_results"] if "/preferences/" in result["uri"])
+        answer = await commit_session(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
+        memory = next(str(result["uri"]) for result in answer["write_results"] if "/preferences/" in result["uri"])
         # Corrected before: the log then tells of several versions, each of them a stub from now on.
         await api.patch(NODES, params={"uri": memory}, json={"abstract": "用粤语回答", **LI})
         await commit_session(api, "s-2", "the ibis too", **LI)
@@ -346,8 +346,8 @@ async def test_a_retry_of_a_deletion_gets_the_first_answer(api: httpx.AsyncClien
 async def test_the_words_of_a_memory_name_are_in_no_file_once_it_is_erased(
     api: httpx.AsyncClient, hub: Hub, tmp_path: Path, said: str, word: str
 ) -> None:
-    told = await commit_session(api, "s-9", said, **LI)
-    written = [result["uri"] for result in told["write_results"]]
+    answer = await commit_session(api, "s-9", said, **LI)
+    written = [result["uri"] for result in answer["write_results"]]
     before = find_files_with(tmp_path / "data", word)
 
     erased = [await api.delete(NODES, params={"uri": uri, "erase": "true", **LI}) for uri in written]
@@ -380,12 +380,12 @@ async def test_a_list_names_memories_by_words_that_are_not_in_the_uri(api: httpx
 async def test_a_credential_is_only_in_the_message_that_contains_it(
     api: httpx.AsyncClient, said: str, secret: str
 ) -> None:
-    told = await commit_session(api, "s-9", said, "I prefer green tea.", **LI)
+    answer = await commit_session(api, "s-9", said, "I prefer green tea.", **LI)
 
-    others = [result["uri"] for result in told["write_results"]]
+    others = [result["uri"] for result in answer["write_results"]]
     nodes = [await get_node(api, uri, **LI) for uri in others]
     session = next(item for item in nodes if item["category"] == "sessions")
     assert secret in session["content"]
     assert secret not in f"{session['abstract']}{session['overview']}"
     assert [item["category"] for item in nodes if item is not session] == ["preferences"]
-    assert secret not in str([others, [item for item in nodes if item is not session], told["archive"]["summary"]])
+    assert secret not in str([others, [item for item in nodes if item is not session], answer["archive"]["summary"]])

@@ -34,8 +34,8 @@ class Scene:
     async def outbox(self, **ids: str) -> dict[str, Any]:
         response = await self.api.get(OUTBOX, params=ids)
         assert response.status_code == 200, response.text
-        told: dict[str, Any] = response.json()
-        return told
+        answer: dict[str, Any] = response.json()
+        return answer
 
     async def work_off(self) -> None:
         await drain_outbox(self.hub, self.clock)
@@ -51,13 +51,13 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 async def test_without_an_embedder_nothing_is_pending(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-1", "the zebra is striped")
 
-    told = (await api.get(OUTBOX)).json()
+    answer = (await api.get(OUTBOX)).json()
 
-    assert told == {"pending": 0, "claimed": 0, "failed": 0, "dead": 0, "lag_s": 0.0, "dead_letters": []}
+    assert answer == {"pending": 0, "claimed": 0, "failed": 0, "dead": 0, "lag_s": 0.0, "dead_letters": []}
 
 
 async def test_a_commit_is_pending_with_its_age_until_it_is_embedded(scene: Scene) -> None:
-    told = await commit_session(scene.api, "s-1", "the zebra is striped", options={"extract": False}, **LI)
+    answer = await commit_session(scene.api, "s-1", "the zebra is striped", options={"extract": False}, **LI)
     scene.clock.advance(5)
 
     before = await scene.outbox(**LI)
@@ -65,8 +65,8 @@ async def test_a_commit_is_pending_with_its_age_until_it_is_embedded(scene: Scen
     await vectors_of(scene.hub).embed_pending()
     after = await scene.outbox(**LI)
 
-    assert {event["event_type"] for event in told["outbox_events"]} == {"UPSERT_CONTEXT"}
-    assert (before["pending"], before["lag_s"]) == (len(told["outbox_events"]), 5.0)
+    assert {event["event_type"] for event in answer["outbox_events"]} == {"UPSERT_CONTEXT"}
+    assert (before["pending"], before["lag_s"]) == (len(answer["outbox_events"]), 5.0)
     assert (hidden["pending"], hidden["lag_s"]) == (0, 0.0)
     assert (after["pending"], after["lag_s"]) == (0, 0.0)
 
@@ -74,7 +74,7 @@ async def test_a_commit_is_pending_with_its_age_until_it_is_embedded(scene: Scen
 async def test_a_dead_letter_names_its_failure_and_its_owner_retries_it(scene: Scene) -> None:
     await commit_session(scene.api, "s-1", "the zebra is striped", POISON, options={"extract": False}, **LI)
     await scene.work_off()
-    (letter, *_) = (told := await scene.outbox(**LI))["dead_letters"]
+    (letter, *_) = (answer := await scene.outbox(**LI))["dead_letters"]
     retry = f"{OUTBOX}/{letter['event_id']}/retry"
 
     hidden = await scene.outbox(**ZHOU)
@@ -91,7 +91,7 @@ async def test_a_dead_letter_names_its_failure_and_its_owner_retries_it(scene: S
     assert refused.text.replace(letter["event_id"], "unknown") == unknown.text
     assert (retried.status_code, retried.json()["status"], retried.json()["operation_id"]) == (200, "pending", None)
     again = await scene.outbox(**LI)
-    assert again["dead"] == told["dead"] - 1
+    assert again["dead"] == answer["dead"] - 1
     assert letter["event_id"] not in [item["event_id"] for item in again["dead_letters"]]
 
 

@@ -48,15 +48,15 @@ async def session_commit(api: httpx.AsyncClient) -> dict[str, Any]:
 async def test_a_search_answers_its_plan_its_seeds_and_blocks_that_name_their_messages(api: httpx.AsyncClient) -> None:
     response = await api.get(SEARCH, params={"q": "划船", "categories": "sessions"})
 
-    told = response.json()
-    assert told.keys() == {"query_plan", "seed_hits", "blocks", "total", "degraded", "index_lag"}
-    assert told["query_plan"][0]["categories"] == ["sessions"]
-    first = told["blocks"][0]
+    answer = response.json()
+    assert answer.keys() == {"query_plan", "seed_hits", "blocks", "total", "degraded", "index_lag"}
+    assert answer["query_plan"][0]["categories"] == ["sessions"]
+    first = answer["blocks"][0]
     assert (first["uri"], first["category"], first["level_hit"]) == (f"{SESSION}/m-2", "sessions", "L0")
     assert first["message_ids"][0] == "m-2"
     assert (first["overview"], first["content_excerpt"]) == (None, None)
     assert first["match_reason"]
-    assert told["total"] == len(told["blocks"])
+    assert answer["total"] == len(answer["blocks"])
 
 
 async def test_a_search_explains_how_each_block_was_found(api: httpx.AsyncClient) -> None:
@@ -90,8 +90,8 @@ async def test_every_block_can_be_read_by_its_uri(api: httpx.AsyncClient) -> Non
     for block in blocks:
         for level in ("L0", "L1", "L2", "l2", "0", "1", "2"):
             read = await api.get(READ, params={"uri": block["uri"], "level": level})
-            told = f"L{level[-1]}"
-            assert (read.status_code, read.json()["level_hit"]) == (200, told), block["uri"]
+            answer = f"L{level[-1]}"
+            assert (read.status_code, read.json()["level_hit"]) == (200, answer), block["uri"]
 
 
 @pytest.mark.usefixtures("session_commit")
@@ -131,9 +131,9 @@ async def test_an_empty_or_too_long_question_is_refused(api: httpx.AsyncClient, 
 
 
 async def test_an_empty_store_finds_nothing(api: httpx.AsyncClient) -> None:
-    told = (await api.get(SEARCH, params={"q": "anything"})).json()
+    answer = (await api.get(SEARCH, params={"q": "anything"})).json()
 
-    assert (told["blocks"], told["total"]) == ([], 0)
+    assert (answer["blocks"], answer["total"]) == ([], 0)
 
 
 @pytest.mark.usefixtures("session_commit")
@@ -153,16 +153,16 @@ async def test_a_target_limits_the_search_to_its_subtree(api: httpx.AsyncClient)
 async def test_a_node_is_answered_whole_with_its_version_as_etag(api: httpx.AsyncClient) -> None:
     response = await api.get(NODES, params={"uri": SESSION})
 
-    told = response.json()
-    assert (response.headers["ETag"], told["version"]) == ('"1"', 1)
-    assert (told["parent_uri"], told["context_type"], told["category"], told["owner_space"]) == (
+    answer = response.json()
+    assert (response.headers["ETag"], answer["version"]) == ('"1"', 1)
+    assert (answer["parent_uri"], answer["context_type"], answer["category"], answer["owner_space"]) == (
         "ctx://default/users/local/sessions",
         "session",
         "sessions",
         "users/local",
     )
-    assert all(text in told["content"] for text in TEXTS)
-    assert told["metadata"]["session_id"] == "s-1"
+    assert all(text in answer["content"] for text in TEXTS)
+    assert answer["metadata"]["session_id"] == "s-1"
 
 
 @pytest.mark.usefixtures("session_commit")

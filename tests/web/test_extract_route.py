@@ -20,12 +20,12 @@ async def test_an_extracted_record_is_found_only_by_its_user(api: httpx.AsyncCli
 
     found = await api.get("/api/knowledge/search", params={"q": "中文 回答", "user_id": "li"})
     others = await api.get("/api/knowledge/search", params={"q": "中文 回答", "user_id": "eve"})
-    told = answer.json()
+    body = answer.json()
     assert answer.status_code == 200
-    assert answer.headers["X-Operation-Id"] == told["operation_id"]
-    assert [candidate["status"] for candidate in told["candidates"]] == ["new"]
-    assert told["count"] == 1
-    assert [result["id"] for result in found.json()["results"]] == [told["saved"][0]["id"]]
+    assert answer.headers["X-Operation-Id"] == body["operation_id"]
+    assert [candidate["status"] for candidate in body["candidates"]] == ["new"]
+    assert body["count"] == 1
+    assert [result["id"] for result in found.json()["results"]] == [body["saved"][0]["id"]]
     assert others.json()["count"] == 0
 
 

@@ -310,9 +310,9 @@ async def test_a_failed_job_reports_its_reason_and_allows_the_next(
     await asyncio.wait([job.task])
     assert job.task.exception() is (failure if isinstance(failure, RuntimeError) else None)
 
-    told = (await api.get(f"/api/jobs/{job.job_id}")).json()
-    assert told["status"] == "failed"
-    assert str(failure) in told["error"]
+    answer = (await api.get(f"/api/jobs/{job.job_id}")).json()
+    assert answer["status"] == "failed"
+    assert str(failure) in answer["error"]
     assert (await api.post("/api/maintenance/reindex")).status_code == 200
 
 

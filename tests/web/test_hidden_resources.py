@@ -37,8 +37,8 @@ class AnswerLog:
 
     async def ask(self, method: str, path: str, **sent: Any) -> httpx.Response:  # noqa: ANN401 -- a body, or fields of a query
         answer = await self._ask("wang", method, path, **sent)
-        told = (answer.status_code, sorted(answer.headers.items()), answer.content)
-        self.answers[f"{len(self.answers)} {method} {path} {sorted(sent)}"] = told
+        log = (answer.status_code, sorted(answer.headers.items()), answer.content)
+        self.answers[f"{len(self.answers)} {method} {path} {sorted(sent)}"] = log
         return answer
 
 
@@ -126,9 +126,9 @@ async def answers_in_new_hub(folder: Path, prepare: Prepare, there: str, *, auth
             )
 
         await prepare(ask, there)
-        told = AnswerLog(ask)
-        await send_all_requests(told)
-        return told
+        log = AnswerLog(ask)
+        await send_all_requests(log)
+        return log
 
 
 async def save_as_li(ask: Ask, resource_id: str, **fields: object) -> None:
@@ -214,7 +214,7 @@ async def test_a_visible_resource_changes_the_answers(tmp_path: Path) -> None:
     seen = await answers_in_new_hub(tmp_path / "seen", save_public, ASKED, auth="none")
     absent = await answers_in_new_hub(tmp_path / "absent", save_public, ELSEWHERE, auth="none")
 
-    differing = [name for name, told in seen.answers.items() if told != absent.answers[name]]
+    differing = [name for name, log in seen.answers.items() if log != absent.answers[name]]
     assert {name.split()[1] for name in differing} >= {"POST", "PATCH", "GET", "DELETE"}
     assert not any(b'"missing_resource_ids":["credentials/hidden_a"]' in body for _, _, body in seen.answers.values())
 

@@ -92,10 +92,10 @@ class Victim:
         assert response.status_code in {200, 201}, response.text
         assert CANARY not in response.text
         assert SEALED not in response.text
-        told: dict[str, Any] = response.json()
+        answer: dict[str, Any] = response.json()
         # A model's own words may name an id that it read; a row may not be answered by it.
-        assert not set(self.hidden) & set(_ids(told)), response.text
-        return told
+        assert not set(self.hidden) & set(_ids(answer)), response.text
+        return answer
 
 
 @asynccontextmanager

@@ -132,11 +132,11 @@ async def test_a_dry_run_of_an_undo_shows_its_changes_and_writes_nothing(
     path = f"/api/knowledge/{record['id']}"
     changed = (await api.patch(path, json={"content": "new"})).json()
 
-    told = (await undo(api, changed["operation_id"], dry_run=True)).json()
+    answer = (await undo(api, changed["operation_id"], dry_run=True)).json()
 
-    (change,) = told["changes"]
-    assert (told["dry_run"], told["operation_id"], told["operation_ids"]) == (True, None, [])
-    assert told["undone"] == [changed["operation_id"]]
+    (change,) = answer["changes"]
+    assert (answer["dry_run"], answer["operation_id"], answer["operation_ids"]) == (True, None, [])
+    assert answer["undone"] == [changed["operation_id"]]
     assert (change["before"]["content"], change["after"]["content"]) == ("new", "old")
     assert (await api.get(path)).json()["content"] == "new"
     assert (await api.get(f"/api/operations/{changed['operation_id']}")).json()["undone_by"] is None
@@ -189,14 +189,14 @@ async def test_an_undo_can_be_undone_and_an_operation_only_once(
     assert gone.status_code == 404
     assert redone.status_code == 200
     assert (await api.get(path)).json()["version"] == 3
-    told = (await api.get("/api/operations", params={"subject": record["id"]})).json()["results"]
-    assert [(item["op"], item["undo_of"]) for item in told] == [
+    answer = (await api.get("/api/operations", params={"subject": record["id"]})).json()["results"]
+    assert [(item["op"], item["undo_of"]) for item in answer] == [
         ("undo_operation", first["operation_id"]),
         ("undo_operation", record["operation_id"]),
         ("save_knowledge", None),
     ]
     # After undo and redo neither the operation nor its undo counts as undone.
-    assert [(item["undone_by"], item["undoable"]) for item in told] == [
+    assert [(item["undone_by"], item["undoable"]) for item in answer] == [
         (None, True),
         (redone.json()["operation_id"], False),
         (None, True),

@@ -78,13 +78,13 @@ async def test_it_names_quarantined_files_after_a_restart(tmp_path: Path) -> Non
     with (tmp_path / "change_log/segment-00000001.jsonl").open("ab") as file:
         file.write(b"torn")
 
-    told = []
+    answer = []
     for _ in range(2):
         async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
-            told.append((await api.get("/ready")).json()["quarantined"])
+            answer.append((await api.get("/ready")).json()["quarantined"])
 
     (kept,) = (tmp_path / "quarantine").iterdir()
-    assert told == [[str(kept)]] * 2
+    assert answer == [[str(kept)]] * 2
 
 
 FIGURES = {"index_lag", "records_lag", "maps_lag", "directories_lag", "last_seq", "damage", "quarantined"}
@@ -101,10 +101,10 @@ async def test_with_keys_only_root_sees_the_figures(tmp_path: Path) -> None:
         for content in ("one", "two", "three"):
             await api.post("/api/knowledge", json={"content": content}, headers=root)
         after = [(await api.get("/ready", headers=headers)).json() for headers in others]
-        told = (await api.get("/ready", headers=root)).json()
+        answer = (await api.get("/ready", headers=root)).json()
 
-    assert {name for name, value in told.items() if value is not None} >= FIGURES
-    assert (told["last_seq"], told["index_lag"]) == (5, 3)
+    assert {name for name, value in answer.items() if value is not None} >= FIGURES
+    assert (answer["last_seq"], answer["index_lag"]) == (5, 3)
     assert before == after
     assert all(item | dict.fromkeys(FIGURES) == item for item in after)
     assert [(item["status"], item["degraded"]) for item in after] == [("ready", [])] * 5

@@ -30,22 +30,22 @@ async def test_every_source_answers_and_each_item_names_its_source(
 ) -> None:
     response = await api.get("/api/recall", params={"q": "asyncio"})
 
-    told = response.json()
+    answer = response.json()
     assert response.status_code == 200
-    assert [result["source"] for result in told["results"][:3]] == ["knowledge", "keywords", "memory"]
-    by_kind = {result["kind"]: result for result in told["results"]}
+    assert [result["source"] for result in answer["results"][:3]] == ["knowledge", "keywords", "memory"]
+    by_kind = {result["kind"]: result for result in answer["results"]}
     assert {kind: by_kind[kind]["id"] for kind in ("record", "keyword", "info")} == ids_by_source
     assert by_kind["sessions"]["message_ids"] == ["m-1"]
-    assert (told["count"], told["degraded"]) == (len(told["results"]), [])
+    assert (answer["count"], answer["degraded"]) == (len(answer["results"]), [])
     assert {kind: by_kind[kind]["relevance"] for kind in ("keyword", "info")} == {"keyword": 1.0, "info": 1.0}
-    assert all(0 < item["relevance"] <= 1 for item in told["results"])
+    assert all(0 < item["relevance"] <= 1 for item in answer["results"])
 
 
 @pytest.mark.usefixtures("ids_by_source")
 async def test_the_reference_of_an_item_can_be_read(api: httpx.AsyncClient) -> None:
-    told = (await api.get("/api/recall", params={"q": "asyncio"})).json()
+    answer = (await api.get("/api/recall", params={"q": "asyncio"})).json()
 
-    for item in told["results"]:
+    for item in answer["results"]:
         assert (await api.get(item["read"])).status_code == 200, item
 
 
@@ -66,23 +66,23 @@ async def test_the_reference_of_an_item_can_be_read(api: httpx.AsyncClient) -> N
 )
 @pytest.mark.usefixtures("ids_by_source")
 async def test_sources_and_filters_narrow_it(api: httpx.AsyncClient, params: dict[str, str], sources: set[str]) -> None:
-    told = (await api.get("/api/recall", params={"q": "asyncio", **params})).json()
+    answer = (await api.get("/api/recall", params={"q": "asyncio", **params})).json()
 
-    assert {result["source"] for result in told["results"]} == sources
+    assert {result["source"] for result in answer["results"]} == sources
 
 
 @pytest.mark.usefixtures("ids_by_source")
 async def test_top_k_bounds_all_sources_together(api: httpx.AsyncClient) -> None:
-    told = (await api.get("/api/recall", params={"q": "asyncio", "top_k": 2})).json()
+    answer = (await api.get("/api/recall", params={"q": "asyncio", "top_k": 2})).json()
 
-    assert [result["source"] for result in told["results"]] == ["knowledge", "keywords"]
+    assert [result["source"] for result in answer["results"]] == ["knowledge", "keywords"]
 
 
 @pytest.mark.usefixtures("ids_by_source")
 async def test_hidden_rows_are_not_recalled(api: httpx.AsyncClient) -> None:
-    told = (await api.get("/api/recall", params={"q": "asyncio", "user_id": "zhou"})).json()
+    answer = (await api.get("/api/recall", params={"q": "asyncio", "user_id": "zhou"})).json()
 
-    assert {result["source"] for result in told["results"]} == {"keywords"}
+    assert {result["source"] for result in answer["results"]} == {"keywords"}
 
 
 @pytest.mark.parametrize("path", ["/api/recall", "/api/context/search", "/api/knowledge/search"])

@@ -157,9 +157,9 @@ async def test_a_plan_may_be_fetched_later(api: httpx.AsyncClient, hub: Hub) -> 
     job_id = started.json()["job_id"]
     await hub.operations.jobs.finish(hub.operations.jobs.get("default", job_id))
 
-    told = (await api.get(f"/api/jobs/{job_id}")).json()
-    assert (started.status_code, told["kind"], told["status"]) == (202, "reorganize", "done")
-    assert {step["kind"] for step in told["result"]["steps"]} == {"move", "merge"}
+    answer = (await api.get(f"/api/jobs/{job_id}")).json()
+    assert (started.status_code, answer["kind"], answer["status"]) == (202, "reorganize", "done")
+    assert {step["kind"] for step in answer["result"]["steps"]} == {"move", "merge"}
 
 
 async def test_a_named_caller_must_wait_for_a_plan_which_has_only_own_keywords(api: httpx.AsyncClient) -> None:

@@ -169,9 +169,9 @@ async def test_used_records_gain_and_skipped_records_lose_evidence(
     goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
     above, used, below = [{"id": row_id} for row_id in await tags_of(api, **goal)]
 
-    told = await report_outcome(api, **goal, used=["b"], case={"task": "t", "outcome": "成功"})
+    answer = await report_outcome(api, **goal, used=["b"], case={"task": "t", "outcome": "成功"})
 
-    assert statuses(told) == {used["id"]: ("applied", "helpful"), above["id"]: ("applied", "passed_over")}
+    assert statuses(answer) == {used["id"]: ("applied", "helpful"), above["id"]: ("applied", "passed_over")}
     assert [await count_votes(api, item) for item in (above, used, below)] == [(1, 0), (2, 0), (1, 0)]
     assert [case["outcome"] for case in (await read_eval(api, used))["helpful_history"]] == ["成功"]
     assert "votes" not in await read_eval(api, below)
@@ -183,9 +183,9 @@ async def test_a_record_of_another_search_was_not_skipped(api: httpx.AsyncClient
     await search_shown(api, **goal)
     await search_shown(api, "zebra", **goal)
 
-    told = await report_outcome(api, **goal, used=[second["id"]])
+    answer = await report_outcome(api, **goal, used=[second["id"]])
 
-    assert statuses(told) == {second["id"]: ("applied", "helpful")}
+    assert statuses(answer) == {second["id"]: ("applied", "helpful")}
     assert "votes" not in await read_eval(api, first)
 
 
@@ -196,9 +196,9 @@ async def test_an_unrated_record_gets_weak_evidence_without_a_counter(
     await search_shown(api, session_id="s", goal_id="g")
     await search_shown(api, "zebra", session_id="s", goal_id="other")
 
-    told = await report_outcome(api, session_id="s", goal_id="g", is_helpful=False)
+    answer = await report_outcome(api, session_id="s", goal_id="g", is_helpful=False)
 
-    assert statuses(told) == {record["id"]: ("applied", "weak")}
+    assert statuses(answer) == {record["id"]: ("applied", "weak")}
     assert await count_votes(api, record) == (1, 0)
     assert (await read_eval(api, record))["weak"] == {"success": 0, "failure": 1}
     assert "weak" not in await read_eval(api, other)
@@ -213,9 +213,9 @@ async def test_a_failure_counts_only_against_records_named_wrong_or_unhelpful(
     used, wrong, useless = await tags_of(api, **goal)
     fields = {"outcome": "failure", "is_helpful": None, "used": ["a"], "wrong": ["b"], "not_helpful": [useless]}
 
-    told = await report_outcome(api, **goal, **fields, reason="the button has moved")
+    answer = await report_outcome(api, **goal, **fields, reason="the button has moved")
 
-    assert statuses(told) == {
+    assert statuses(answer) == {
         used: ("applied", "weak"),
         wrong: ("applied", "harmful"),
         useless: ("applied", "harmful"),
@@ -231,9 +231,9 @@ async def test_a_cause_outside_knowledge_is_no_evidence(
     record = await save_record("wait a")
     await search_shown(api, session_id="s", goal_id="g")
 
-    told = await report_outcome(api, session_id="s", goal_id="g", outcome="external", is_helpful=None, **fields)
+    answer = await report_outcome(api, session_id="s", goal_id="g", outcome="external", is_helpful=None, **fields)
 
-    assert (statuses(told), told["operation_id"]) == ({record["id"]: ("not_counted", "none")}, None)
+    assert (statuses(answer), answer["operation_id"]) == ({record["id"]: ("not_counted", "none")}, None)
     assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
 
 
@@ -261,9 +261,9 @@ async def test_unknown_hidden_and_repeated_names_are_reported_not_counted(
     await search_shown(api, **goal)
     names = ["a", record["id"], "a", "q", hidden["id"], "knowledge-0", elsewhere["id"]]
 
-    told = await report_outcome(api, **goal, used=names)
+    answer = await report_outcome(api, **goal, used=names)
 
-    assert statuses(told) == {
+    assert statuses(answer) == {
         record["id"]: ("applied", "helpful"),
         "q": ("unknown", "none"),
         hidden["id"]: ("unknown", "none"),
@@ -345,10 +345,10 @@ async def test_unshown_deleted_and_hidden_records_get_no_evidence(
     await api.delete(f"/api/knowledge/{gone['id']}")
     await api.patch(f"/api/knowledge/{hidden['id']}", json={"scopes": ["user:chen"]})
 
-    told = await report_outcome(api, session_id="s", user_id="li", is_helpful=True)
+    answer = await report_outcome(api, session_id="s", user_id="li", is_helpful=True)
 
     assert nothing == {"results": [], "count": 0, "operation_id": None}
-    assert told == {"results": [], "count": 0, "operation_id": None}
+    assert answer == {"results": [], "count": 0, "operation_id": None}
     assert await count_votes(api, hidden) == (1, 0)
 
 
@@ -376,11 +376,11 @@ async def test_tags_are_those_of_the_goals_own_searches(api: httpx.AsyncClient, 
     await search_shown(api, "wait", session_id="s", goal_id="first")
     await search_shown(api, "zebra", session_id="s", goal_id="second")
 
-    told = await report_outcome(api, session_id="s", goal_id="second", used=["a"])
+    answer = await report_outcome(api, session_id="s", goal_id="second", used=["a"])
     beyond = await report_outcome(api, session_id="s", goal_id="second", used=["b"])
 
     # The first goal's `a` is another record, and it has no `b`.
-    assert statuses(told) == {zebra["id"]: ("applied", "helpful")}
+    assert statuses(answer) == {zebra["id"]: ("applied", "helpful")}
     assert statuses(beyond) == {"b": ("unknown", "none")}
     assert await count_votes(api, wait) == (1, 0)
 
@@ -392,10 +392,10 @@ async def test_a_record_whose_save_was_undone_is_unknown_to_an_outcome(
     await search_shown(api, session_id="s")
     await api.post(f"/api/operations/{record['operation_id']}/undo")
 
-    told = await report_outcome(api, session_id="s", used=["a"])
+    answer = await report_outcome(api, session_id="s", used=["a"])
 
-    assert statuses(told) == {record["id"]: ("unknown", "none")}
-    assert told["operation_id"] is None
+    assert statuses(answer) == {record["id"]: ("unknown", "none")}
+    assert answer["operation_id"] is None
 
 
 async def test_an_owner_who_votes_for_their_own_record_counts_as_one_voter(

@@ -196,8 +196,8 @@ async def test_a_preview_answers_the_same_plan_and_writes_nothing(
     assert (await api.get("/api/operations")).json() == before
     assert (planned["dry_run"], planned["operation_id"], planned["slim_id"]) == (True, None, None)
     done = await slim(api)
-    told = ("dry_run", "operation_id", "operation_ids", "slim_id")
-    assert {**planned, **dict.fromkeys(told)} == {**done, **dict.fromkeys(told)}
+    answer = ("dry_run", "operation_id", "operation_ids", "slim_id")
+    assert {**planned, **dict.fromkeys(answer)} == {**done, **dict.fromkeys(answer)}
     assert (planned["merged_count"], planned["records_after"]) == (2, 2)
 
 

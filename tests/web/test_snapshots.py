@@ -18,8 +18,8 @@ SNAPSHOTS = "/api/maintenance/snapshots"
 async def take_snapshot(api: httpx.AsyncClient) -> dict[str, Any]:
     answer = await api.post(SNAPSHOTS)
     assert answer.status_code == 201, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 async def list_contents(api: httpx.AsyncClient) -> set[str]:

@@ -127,10 +127,10 @@ async def test_a_duplicate_gets_the_existing_keyword_and_so_does_its_retry(
     script.append(answer_dedup_check(action, 1))
     again = await api.post("/api/keywords", json=body, headers={"Idempotency-Key": "k"})
 
-    told = response.json()
-    assert (response.status_code, told["id"], told["decided"]["dedup"]) == (200, python["id"], action)
+    answer = response.json()
+    assert (response.status_code, answer["id"], answer["decided"]["dedup"]) == (200, python["id"], action)
     assert response.headers["location"] == f"/api/keywords/{python['id']}"
-    assert (again.status_code, again.json(), asked) == (200, told, 1)
+    assert (again.status_code, again.json(), asked) == (200, answer, 1)
     assert await list_names(api, "/api/keywords/root/children") == ["Python"]
 
 

@@ -122,9 +122,9 @@ async def test_hidden_and_missing_rows_get_the_same_refusal(
     ids = await row_maker.rows(path, row)
     missing = {name: _make_unknown_id(row_id) for name, row_id in ids.items()}
     # A caller who sees a row but may not change it gets 403, not 404.
-    told = {"writer", *(("reader",) if row.reader_is_told else ())} if row.need is Need.OWNERSHIP else set()
+    answer = {"writer", *(("reader",) if row.reader_is_told else ())} if row.need is Need.OWNERSHIP else set()
 
-    for who in REFUSED[row.need].keys() - told:
+    for who in REFUSED[row.need].keys() - answer:
         there = await row_maker.ask(method, path, row, ids, keys[who])
         nothing = await row_maker.ask(method, path, row, missing, keys[who])
 

@@ -80,10 +80,10 @@ async def test_a_key_commits_only_as_its_holder(api: httpx.AsyncClient, hub: Hub
 
 
 async def test_the_root_key_commits_for_a_named_user(api: httpx.AsyncClient) -> None:
-    told = await api.post(COMMIT, json=BODY | {"user_id": "li", "account": "acme"}, headers=key_headers(ROOT_KEY))
+    answer = await api.post(COMMIT, json=BODY | {"user_id": "li", "account": "acme"}, headers=key_headers(ROOT_KEY))
 
-    assert told.status_code == 201
-    assert told.json()["archive"]["archive_uri"] == "ctx://acme/users/li/sessions/s-1"
+    assert answer.status_code == 201
+    assert answer.json()["archive"]["archive_uri"] == "ctx://acme/users/li/sessions/s-1"
 
 
 async def test_accounts_are_isolated(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:

@@ -40,8 +40,8 @@ async def save(api: httpx.AsyncClient, path: str, who: Mapping[str, str], *conte
 async def page(api: httpx.AsyncClient, path: str, who: Mapping[str, str], **params: str | int) -> dict[str, Any]:
     answer = await api.get(path, params=params, headers=who)
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 def list_ids(told: Mapping[str, Any]) -> list[str]:
@@ -115,11 +115,11 @@ async def test_a_cursor_is_refused_for_another_list_or_account(
 
 async def test_a_restart_gives_the_same_cursor_for_the_same_page(settings: Settings) -> None:
     root = {"X-API-Key": ROOT_KEY}
-    told = []
+    answer = []
     for number in range(3):
         async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
             if number == 0:
                 await save(api, LISTS[0], root, "1", "2", scope="public")
-            told.append((await page(api, LISTS[0], root, limit=1))["next_cursor"])
+            answer.append((await page(api, LISTS[0], root, limit=1))["next_cursor"])
 
-    assert len(set(told)) == 1
+    assert len(set(answer)) == 1

@@ -39,8 +39,8 @@ class Voters:
         headers = {"X-API-Key": self._keys[who]}
         answer = await self._api.request(method, path, json=body or None, headers=headers)
         assert answer.status_code == expected, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        reply: dict[str, Any] = answer.json()
+        return reply
 
     async def vote(self, who: str, case: Mapping[str, Any]) -> str:
         return str((await self.ask(who, "PUT", f"{KNOWLEDGE}/{self.record}", **case))["operation_id"])

@@ -73,11 +73,11 @@ async def test_an_admin_manages_only_the_keys_of_their_account(api: httpx.AsyncC
     assert (await api.get(KEYS, params={"account": "default"}, headers=admin)).status_code == 403
     for verb in ("", "/rotate"):
         method = "POST" if verb else "DELETE"
-        told = set()
+        body = set()
         for key_id in (foreign.key.key_id, "key-0000000000000000"):
             answer = await api.request(method, f"{KEYS}/{key_id}{verb}", headers=admin)
-            told.add((answer.status_code, answer.text.replace(key_id, "KEY")))
-        ((status, text),) = told
+            body.add((answer.status_code, answer.text.replace(key_id, "KEY")))
+        ((status, text),) = body
         assert status == 404
         assert "no key with id 'KEY'" in text
 
@@ -174,11 +174,11 @@ async def test_key_operations_show_no_hash_and_cannot_be_undone(api: httpx.Async
     made = await api.post(KEYS, json={"user_id": "li"}, headers=ROOT)
     operation = f"/api/operations/{made.json()['operation_id']}"
 
-    told, undone = await api.get(operation, headers=ROOT), await api.post(f"{operation}/undo", headers=ROOT)
+    answer, undone = await api.get(operation, headers=ROOT), await api.post(f"{operation}/undo", headers=ROOT)
     by_holder = await api.get(operation, headers=key_headers(made.json()["key"]))
 
-    assert told.json()["changes"][0]["after"]["user_id"] == "li"
-    assert "hash" not in told.text
+    assert answer.json()["changes"][0]["after"]["user_id"] == "li"
+    assert "hash" not in answer.text
     assert (undone.status_code, undone.json()["undoable"]) == (409, False)
     assert by_holder.status_code == 404
 

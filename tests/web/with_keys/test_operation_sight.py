@@ -25,8 +25,8 @@ async def ask(
 ) -> dict[str, Any]:
     answer = await api.request(method, path, json=body, headers=dict(who))
     assert answer.status_code < 300, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    reply: dict[str, Any] = answer.json()
+    return reply
 
 
 async def issue_agent_keys(hub: Hub) -> tuple[Key, Key]:
@@ -92,7 +92,7 @@ async def test_undoable_is_true_exactly_for_callers_who_may_undo(api: httpx.Asyn
     keys["demoted"] = {"X-API-Key": await issue_key_text(hub, "ada")}
     await make_undoable_operations(api, keys)
 
-    told = {
+    answer = {
         (name, entry["seq"]): (entry["undoable"], await preview_undo(api, who, entry))
         for name, who in keys.items()
         for entry in (await ask(api, who, "GET", OPERATIONS))["results"]
@@ -102,11 +102,11 @@ async def test_undoable_is_true_exactly_for_callers_who_may_undo(api: httpx.Asyn
     may = {
         key: tried.status_code == 200
         or (tried.status_code == 409 and {"undone_by", "undoable", "erased"}.isdisjoint(tried.json()))
-        for key, (_, tried) in told.items()
+        for key, (_, tried) in answer.items()
     }
-    assert {tried.status_code for _, tried in told.values()} == {200, 403, 404, 409}
-    assert len(told) > 60
-    assert {item: is_told for item, (is_told, _) in told.items()} == may
+    assert {tried.status_code for _, tried in answer.values()} == {200, 403, 404, 409}
+    assert len(answer) > 60
+    assert {item: is_told for item, (is_told, _) in answer.items()} == may
 
 
 async def make_undoable_operations(api: httpx.AsyncClient, keys: Mapping[str, Key]) -> None:

@@ -26,8 +26,8 @@ class RoleCaller:
     async def ask(self, method: str, path: str, expected: int = 200, **body: object) -> dict[str, Any]:
         answer = await self._api.request(method, path, json=body or None, headers=self._headers)
         assert answer.status_code == expected, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        reply: dict[str, Any] = answer.json()
+        return reply
 
     async def lines(self, *rows: dict[str, object]) -> dict[str, Any]:
         """Import rows."""
@@ -36,8 +36,8 @@ class RoleCaller:
             f"{KNOWLEDGE}/import", content=b"\n".join(map(orjson.dumps, rows)), headers=headers
         )
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        body: dict[str, Any] = answer.json()
+        return body
 
 
 @pytest.fixture
@@ -225,9 +225,9 @@ async def test_an_actor_sees_no_rows_of_an_operation_that_were_hidden_later(li: 
     vote = await chen.ask("PUT", f"{KNOWLEDGE}/{row['id']}", add_helpful_case={})
     await li.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", scopes=["user:owner"])
 
-    told = await chen.ask("GET", f"{OPERATIONS}/{vote['operation_id']}")
+    answer = await chen.ask("GET", f"{OPERATIONS}/{vote['operation_id']}")
 
-    assert (told["changes"], told["subjects"]) == ([], [])
+    assert (answer["changes"], answer["subjects"]) == ([], [])
 
 
 async def test_key_operations_are_listed_for_admins(api: httpx.AsyncClient, hub: Hub, admin: RoleCaller) -> None:
@@ -236,8 +236,8 @@ async def test_key_operations_are_listed_for_admins(api: httpx.AsyncClient, hub:
     li = RoleCaller(api, made["key"])
 
     for who in (demoted, li):
-        told = await who.ask("GET", f"{OPERATIONS}?subject={made['key_id']}")
-        assert made["key_id"] not in str(told)
+        answer = await who.ask("GET", f"{OPERATIONS}?subject={made['key_id']}")
+        assert made["key_id"] not in str(answer)
     assert (await admin.ask("GET", f"{OPERATIONS}?subject={made['key_id']}"))["count"] == 1
 
 
@@ -255,9 +255,9 @@ async def test_a_record_does_not_name_hidden_records(li: RoleCaller, chen: RoleC
         return str([voted, batch, *[await who.ask("GET", path) for path in paths]])
 
     for who in (chen, reader):
-        told = await everything(who)
-        assert older["id"] not in told
-        assert newer["id"] in told
+        answer = await everything(who)
+        assert older["id"] not in answer
+        assert newer["id"] in answer
     assert older["id"] in await everything(li)
     assert (await li.ask("GET", at))["supersedes"] == older["id"]
 
@@ -270,16 +270,16 @@ async def test_a_keyword_does_not_name_a_hidden_parent(li: RoleCaller, chen: Rol
     at = f"{KEYWORDS}/{below['id']}"
     paths = (at, f"{at}/path", f"{at}/subtree", f"{at}/children", f"{KEYWORDS}/search?q=below", f"{KEYWORDS}/metrics")
 
-    told = [await chen.ask("GET", path) for path in (*paths, OPERATIONS, f"{OPERATIONS}/{below['operation_id']}")]
-    seen, path, found = told[0], told[1], told[4]
+    answer = [await chen.ask("GET", path) for path in (*paths, OPERATIONS, f"{OPERATIONS}/{below['operation_id']}")]
+    seen, path, found = answer[0], answer[1], answer[4]
 
-    assert hidden["id"] not in str(told)
+    assert hidden["id"] not in str(answer)
     assert (seen["parent_id"], seen["level"]) == (None, 2)
     assert [(result["name"], result["level"]) for result in path["results"]] == [("root", 0), ("top", 1), ("below", 2)]
     assert found["path"] == [
         {name: value for name, value in result.items() if name != "children"} for result in path["results"]
     ]
-    assert told[5]["depths"] == {"0": 1, "1": 1, "2": 1}
+    assert answer[5]["depths"] == {"0": 1, "1": 1, "2": 1}
     for who in (li, root):
         whole = await who.ask("GET", at)
         assert (whole["parent_id"], whole["level"]) == (hidden["id"], 3)

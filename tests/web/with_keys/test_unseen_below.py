@@ -57,8 +57,8 @@ class TreeCaller:
     async def ask(self, method: str, path: str, **body: object) -> dict[str, Any]:
         answer = await self.try_to(method, path, body or None)
         assert answer.status_code < 300, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        reply: dict[str, Any] = answer.json()
+        return reply
 
     async def publish(self, path: str, **body: object) -> dict[str, Any]:
         """Create a keyword or an info; it is public unless `body` has scopes."""
@@ -87,16 +87,16 @@ async def run_journey(li: TreeCaller, journey: str, hang: Callable[[str], Awaita
     ]
     await hang(top["id"])
     named = {"TOP": top["id"], "OTHER": other["id"], "MADE": top["operation_id"], "LAST": ""}
-    told = []
+    reply = []
     for method, path, body in JOURNEYS[journey]:
         sent = {name: named.get(str(value), value) for name, value in body.items()}
         for name, value in named.items():
             path = path.replace(f"/{name}", f"/{value}")  # noqa: PLW2901 -- the path as it is asked for
         answer = await li.try_to(method, path, sent)
-        told.append(f"{answer.status_code} {VARYING.sub('#', answer.text)}")
+        reply.append(f"{answer.status_code} {VARYING.sub('#', answer.text)}")
         named["LAST"] = answer.json().get("operation_id") or named["LAST"]
     listed = await li.try_to("GET", f"{OPERATIONS}?limit=1")
-    return [*told, VARYING.sub("#", listed.text)]
+    return [*reply, VARYING.sub("#", listed.text)]
 
 
 async def hang_nothing(_keyword_id: str) -> None:
@@ -159,9 +159,9 @@ async def test_hidden_rows_follow_the_keyword_they_hang_on(
         info = await chen.publish(INFOS, content="chen's", keyword_ids=[keyword_id], **own)
         hung.extend([child["id"], info["id"]])
 
-    told = await run_journey(li, journey, chens_own)
+    answer = await run_journey(li, journey, chens_own)
 
-    assert [item[:3] for item in told[:-1]] == ["200"] * len(JOURNEYS[journey])
+    assert [item[:3] for item in answer[:-1]] == ["200"] * len(JOURNEYS[journey])
     assert await chen.names(f"{KEYWORDS}/{hung[0]}/path") == [*above, "chen's"]
     assert await chen.names(f"{INFOS}/{hung[1]}/keywords") == [above[-1]]
 
@@ -301,9 +301,9 @@ async def test_a_hidden_deleted_parent_blocks_an_undo_and_is_only_counted(
     assert [(item.status_code, item.json()["blocked_by"], item.json()["blocked_by_hidden"]) for item in refused] == [
         (409, [], 1)
     ] * 2
-    for told in (refused[0].text, str(back)):
-        assert hidden["id"] not in told
-        assert "chen" not in told
+    for answer in (refused[0].text, str(back)):
+        assert hidden["id"] not in answer
+        assert "chen" not in answer
     assert "area" in linked
     assert await chen.names(f"{KEYWORDS}/{below['id']}/path") == ["root", "area", "chen's", "li's"]
 
@@ -318,6 +318,6 @@ async def test_a_hidden_blocking_operation_is_counted_but_not_named(li: TreeCall
 
     refused = await li.try_to("POST", f"{OPERATIONS}/{moved['operation_id']}/undo", {})
 
-    told = refused.json()
-    assert (refused.status_code, told["blocked_by"], told["blocked_by_hidden"]) == (409, [], 1)
-    assert told["detail"] == "operations that you may not see are in the way; nothing was undone"
+    answer = refused.json()
+    assert (refused.status_code, answer["blocked_by"], answer["blocked_by_hidden"]) == (409, [], 1)
+    assert answer["detail"] == "operations that you may not see are in the way; nothing was undone"

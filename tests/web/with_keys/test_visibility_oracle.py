@@ -199,14 +199,14 @@ async def _check_operations(overrides: VisibleWorld, asker: OracleCaller) -> Non
     page = await overrides.hub.operations.history.page(asker.ctx, OperationFilter(limit=50))
 
     changes = [change for entry in page.entries for change in entry.operation.changes]
-    told = {item.id for item in changes if item.collection in overrides.rows} - {ROOT_ID}
+    answer = {item.id for item in changes if item.collection in overrides.rows} - {ROOT_ID}
     seen = {row_id for row_id, row in overrides.gone.items() if asker.may_see(row)}
     # The oracle does not know the operations, only the rows that they may show.
     _check_equal(
         overrides,
         asker,
-        told,
-        told & seen.union(*(overrides.visible_ids(asker, kind) for kind in overrides.rows)),
+        answer,
+        answer & seen.union(*(overrides.visible_ids(asker, kind) for kind in overrides.rows)),
         page,
     )
 
