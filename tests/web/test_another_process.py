@@ -62,12 +62,12 @@ async def test_a_read_sees_the_writes_of_another_process(
     api: httpx.AsyncClient, second_server: httpx.AsyncClient, what: str
 ) -> None:
     ids = await create_rows(api)
-    address, body = (text.format(**ids) if "{" in text else text for text in READS[what])
+    address, expected = (text.format(**ids) if "{" in text else text for text in READS[what])
 
     answer = await second_server.get(address)
 
     assert answer.status_code == 200, answer.text
-    assert body in answer.text
+    assert expected in answer.text
 
 
 async def test_a_plan_includes_keywords_of_another_process(

@@ -107,9 +107,9 @@ async def test_writes_are_counted_by_day_and_the_answer_shows_the_rest() -> None
     time = FakeTimer(midnight + 100)
     days = DailyCounts(2, time)
 
-    answer = [await days.take("ann") for _ in range(3)]
+    waits = [await days.take("ann") for _ in range(3)]
 
-    assert answer == [0.0, 0.0, 86_300.0]
+    assert waits == [0.0, 0.0, 86_300.0]
     assert await days.take("bob") == 0.0
     time.now = midnight + 86_400
     assert await days.take("ann") == 0.0

@@ -87,16 +87,16 @@ async def run_journey(li: TreeCaller, journey: str, hang: Callable[[str], Awaita
     ]
     await hang(top["id"])
     named = {"TOP": top["id"], "OTHER": other["id"], "MADE": top["operation_id"], "LAST": ""}
-    reply = []
+    replies = []
     for method, path, body in JOURNEYS[journey]:
         sent = {name: named.get(str(value), value) for name, value in body.items()}
         for name, value in named.items():
             path = path.replace(f"/{name}", f"/{value}")  # noqa: PLW2901 -- the path as it is asked for
         answer = await li.try_to(method, path, sent)
-        reply.append(f"{answer.status_code} {VARYING.sub('#', answer.text)}")
+        replies.append(f"{answer.status_code} {VARYING.sub('#', answer.text)}")
         named["LAST"] = answer.json().get("operation_id") or named["LAST"]
     listed = await li.try_to("GET", f"{OPERATIONS}?limit=1")
-    return [*reply, VARYING.sub("#", listed.text)]
+    return [*replies, VARYING.sub("#", listed.text)]
 
 
 async def hang_nothing(_keyword_id: str) -> None:
