@@ -109,14 +109,14 @@ async def test_search_finds_in_chinese_and_shows_what_it_found() -> None:
     await save_record("pnpm, not npm", task="Install packages", types=["strategy"])
 
     result = await knowledge_search("怎样登錄网站", top_k=3, types=["tool", "plan"])
-    nothing = await get_knowledge("量子力学")
+    empty = await get_knowledge("量子力学")
 
     assert result.error is None
     assert [item["id"] for item in result.metadata["items"]] == [wanted]
     assert len(result) == 1
     assert wanted in result.output
     assert "可以绕过大部分检测" in result.output
-    assert (nothing.error, nothing.metadata["items"], bool(nothing)) == (None, [], True)
+    assert (empty.error, empty.metadata["items"], bool(empty)) == (None, [], True)
 
 
 async def test_search_honours_scores_and_who_asks() -> None:

@@ -175,15 +175,15 @@ async def test_batch_feedback_lists_hidden_ids_as_unknown(api: httpx.AsyncClient
 
 async def test_accounts_are_isolated(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record("here", scopes=["public"])
-    there = {"account": "other"}
+    other_account = {"account": "other"}
     path = f"/api/knowledge/{record['id']}"
 
-    assert (await api.get(path, params=there)).status_code == 404
-    assert (await api.put(path, json={"add_helpful_case": {}} | there)).status_code == 404
-    assert (await api.delete(path, params=there)).status_code == 404
-    assert (await api.get("/api/knowledge/search", params={"q": "here"} | there)).json()["count"] == 0
-    assert (await api.get("/api/operations", params=there)).json()["count"] == 0
-    assert (await api.post(f"/api/operations/{record['operation_id']}/undo", json=there)).status_code == 404
+    assert (await api.get(path, params=other_account)).status_code == 404
+    assert (await api.put(path, json={"add_helpful_case": {}} | other_account)).status_code == 404
+    assert (await api.delete(path, params=other_account)).status_code == 404
+    assert (await api.get("/api/knowledge/search", params={"q": "here"} | other_account)).json()["count"] == 0
+    assert (await api.get("/api/operations", params=other_account)).json()["count"] == 0
+    assert (await api.post(f"/api/operations/{record['operation_id']}/undo", json=other_account)).status_code == 404
 
 
 async def test_removing_a_scope_hides_the_record_at_once(api: httpx.AsyncClient, save_record: SaveRecord) -> None:

@@ -213,12 +213,12 @@ async def test_missing_nodes_and_nodes_of_other_accounts_get_the_same_404(api: h
 
 async def test_hidden_and_missing_nodes_get_the_same_bytes(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-1", "of li", user_id="li")
-    there, nothing = "ctx://default/users/li/sessions/s-1", "ctx://default/users/li/sessions/s-2"
+    existing, missing = "ctx://default/users/li/sessions/s-1", "ctx://default/users/li/sessions/s-2"
 
     for path in (READ, NODES, CHILDREN):
-        answers = [await api.get(path, params={"uri": uri, "user_id": "zhou"}) for uri in (there, nothing)]
+        answers = [await api.get(path, params={"uri": uri, "user_id": "zhou"}) for uri in (existing, missing)]
         assert [answer.status_code for answer in answers] == [404, 404], path
-        assert answers[0].text.replace(there, "X") == answers[1].text.replace(nothing, "X")
+        assert answers[0].text.replace(existing, "X") == answers[1].text.replace(missing, "X")
     assert await search_memories(api, "li", user_id="zhou") == []
     listed = (await api.get(CHILDREN, params={"user_id": "zhou", "recursive": "true"})).json()
     assert listed["results"] == []

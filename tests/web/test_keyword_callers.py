@@ -87,11 +87,11 @@ async def test_a_reader_may_create_below_a_keyword_but_only_own_rows(api: httpx.
 
 async def test_accounts_are_isolated(api: httpx.AsyncClient) -> None:
     made = await create_keyword(api, "here")
-    there = {"account": "other"}
+    other_account = {"account": "other"}
 
-    assert (await api.get(f"/api/keywords/{made['id']}", params=there)).status_code == 404
-    assert (await api.get("/api/keywords/search", params={"q": "here"} | there)).json()["status"] == "not_found"
-    assert await list_names(api, "/api/keywords/root/children", **there) == []
+    assert (await api.get(f"/api/keywords/{made['id']}", params=other_account)).status_code == 404
+    assert (await api.get("/api/keywords/search", params={"q": "here"} | other_account)).json()["status"] == "not_found"
+    assert await list_names(api, "/api/keywords/root/children", **other_account) == []
 
 
 @pytest.mark.parametrize("unknown", ["x", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "%00", "a%2Fb", "search%2F"])

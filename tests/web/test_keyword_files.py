@@ -65,9 +65,9 @@ async def test_an_export_imports_unchanged_and_a_second_import_changes_nothing(
     exported = await api.get("/api/keywords/export", params={"format": form})
     assert (exported.status_code, exported.headers["content-type"].partition(";")[0]) == (200, TYPES[form])
 
-    there = {"account": "other"}
-    first = await import_file(api, exported.content, TYPES[form], **there)
-    again = await import_file(api, exported.content, TYPES[form], **there)
+    other_account = {"account": "other"}
+    first = await import_file(api, exported.content, TYPES[form], **other_account)
+    again = await import_file(api, exported.content, TYPES[form], **other_account)
     here = await import_file(api, exported.content, TYPES[form])
 
     assert (first.json()["keywords"], first.json()["changed"], first.json()["dropped"]) == (4, 0, []), first.text
@@ -75,7 +75,7 @@ async def test_an_export_imports_unchanged_and_a_second_import_changes_nothing(
     for answer in (again, here):
         assert (answer.status_code, answer.json()["operation_ids"], answer.json()["import_id"]) == (200, [], None)
     before = (await api.get("/api/keywords/export", params={"format": form})).text
-    after = (await api.get("/api/keywords/export", params={"format": form, **there})).text
+    after = (await api.get("/api/keywords/export", params={"format": form, **other_account})).text
     assert [line.split('"ref"')[0] for line in before.splitlines()][:1]
     assert len(after.splitlines()) == len(before.splitlines())
 

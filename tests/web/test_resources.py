@@ -235,10 +235,10 @@ async def test_a_body_sealed_by_another_process_can_be_opened_and_changed(
             answer = await api.get(PATH, params={"reveal": "true"})
         else:
             answer = await api.patch(PATH, json={"secure_body": "sealed anew"})
-        there = (await second.get(PATH, params={"reveal": "true"})).json()["secure_body"]
+        second_answer = (await second.get(PATH, params={"reveal": "true"})).json()["secure_body"]
 
     assert answer.status_code == 200
-    assert there == (SECRET if first == "reveal" else "sealed anew")
+    assert second_answer == (SECRET if first == "reveal" else "sealed anew")
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])

@@ -47,13 +47,13 @@ async def test_a_retry_gets_the_first_answer_in_any_process(
         # What was written since does not change the answer.
         await save_record("later")
         here = await write(api, kind, record)
-        there = await write(second, kind, record)
+        second_answer = await write(second, kind, record)
         operations = (await second.get("/api/operations")).json()["count"]
     async with open_second_server() as reopened:
         later = await write(reopened, kind, record)
 
     assert first.is_success
-    for again in (here, there, later):
+    for again in (here, second_answer, later):
         assert (again.status_code, again.json()) == (first.status_code, first.json())
         assert again.headers["x-operation-id"] == first.headers["x-operation-id"]
     assert operations == 3

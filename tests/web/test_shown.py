@@ -339,7 +339,7 @@ async def test_a_retried_outcome_is_answered_as_the_first(api: httpx.AsyncClient
 async def test_unshown_deleted_and_hidden_records_get_no_evidence(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
-    nothing = await report_outcome(api, session_id="s", goal_id="g")
+    empty = await report_outcome(api, session_id="s", goal_id="g")
     gone, hidden = await save_record("wait a", scopes=["public"]), await save_record("wait b", scopes=["public"])
     await search_shown(api, session_id="s", user_id="li")
     await api.delete(f"/api/knowledge/{gone['id']}")
@@ -347,7 +347,7 @@ async def test_unshown_deleted_and_hidden_records_get_no_evidence(
 
     answer = await report_outcome(api, session_id="s", user_id="li", is_helpful=True)
 
-    assert nothing == {"results": [], "count": 0, "operation_id": None}
+    assert empty == {"results": [], "count": 0, "operation_id": None}
     assert answer == {"results": [], "count": 0, "operation_id": None}
     assert await count_votes(api, hidden) == (1, 0)
 

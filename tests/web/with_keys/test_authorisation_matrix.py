@@ -121,16 +121,16 @@ async def test_hidden_and_missing_rows_get_the_same_refusal(
 ) -> None:
     ids = await row_maker.rows(path, row)
     missing = {name: _make_unknown_id(row_id) for name, row_id in ids.items()}
-    # A caller who sees a row but may not change it gets 403, not 404.
+    # A caller with access to a row that may not change it gets 403, not 404.
     answer = {"writer", *(("reader",) if row.reader_is_told else ())} if row.need is Need.OWNERSHIP else set()
 
     for who in REFUSED[row.need].keys() - answer:
-        there = await row_maker.ask(method, path, row, ids, keys[who])
-        nothing = await row_maker.ask(method, path, row, missing, keys[who])
+        existing_answer = await row_maker.ask(method, path, row, ids, keys[who])
+        missing_answer = await row_maker.ask(method, path, row, missing, keys[who])
 
-        assert there.status_code == nothing.status_code, who
-        assert _replace_ids(there.content, ids) == _replace_ids(nothing.content, missing), who
-        assert there.headers == nothing.headers, who
+        assert existing_answer.status_code == missing_answer.status_code, who
+        assert _replace_ids(existing_answer.content, ids) == _replace_ids(missing_answer.content, missing), who
+        assert existing_answer.headers == missing_answer.headers, who
 
 
 async def test_references_to_hidden_and_missing_rows_get_the_same_answer(

@@ -87,13 +87,13 @@ async def test_a_cursor_works_in_other_and_later_processes(
     first = await page(api, path, chen, limit=2)
 
     async with open_second_server() as beside:
-        there = list_ids(await page(beside, path, chen, cursor=first["next_cursor"]))
+        from_second = list_ids(await page(beside, path, chen, cursor=first["next_cursor"]))
     compacted = await api.post("/api/maintenance/compact?undo_retention_days=0", headers={"X-API-Key": ROOT_KEY})
     async with open_second_server() as later:
         afterwards = list_ids(await page(later, path, chen, cursor=first["next_cursor"]))
 
     assert compacted.status_code == 200
-    assert [there, afterwards] == [rows[1::-1]] * 2
+    assert [from_second, afterwards] == [rows[1::-1]] * 2
 
 
 @pytest.mark.parametrize("path", LISTS)

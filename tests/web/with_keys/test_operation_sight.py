@@ -58,12 +58,12 @@ async def test_a_hidden_id_filters_operations_like_an_unknown_one(api: httpx.Asy
     async def list_operations(who: Key, subject: str) -> bytes:
         return (await api.get(f"{OPERATIONS}?subject={subject}{more}", headers=dict(who))).content
 
-    nothing = await list_operations(wang, "knowledge-20200101-0000")
+    unknown_answer = await list_operations(wang, "knowledge-20200101-0000")
     answers = {subject: await list_operations(wang, subject) for subject in secret}
 
     assert seen["count"] >= 1
     assert [(await ask(api, li, "GET", f"{OPERATIONS}?subject={item}"))["count"] >= 1 for item in secret] == [True] * 6
-    assert answers == dict.fromkeys(secret, nothing)
+    assert answers == dict.fromkeys(secret, unknown_answer)
 
 
 async def test_actors_see_their_own_operations_without_hidden_ids(api: httpx.AsyncClient, hub: Hub) -> None:

@@ -231,10 +231,10 @@ async def test_undoing_a_creation_moves_its_children_to_the_parent(li: TreeCalle
     child = await chen.publish(KEYWORDS, name="chen's", parent_id=top["id"], llm_auto_place=False)
 
     undone = await li.ask("POST", f"{OPERATIONS}/{top['operation_id']}/undo", with_later=True)
-    there = await chen.names(f"{KEYWORDS}/{child['id']}/path")
+    path_after_undo = await chen.names(f"{KEYWORDS}/{child['id']}/path")
     await li.ask("POST", f"{OPERATIONS}/{undone['operation_ids'][-1]}/undo", with_later=True)
 
-    assert there == ["root", "chen's"]
+    assert path_after_undo == ["root", "chen's"]
     assert await chen.names(f"{KEYWORDS}/{child['id']}/path") == ["root", "top", "chen's"]
 
 

@@ -47,7 +47,7 @@ async def test_answers_equal_an_oracle_a_hundred_thousand_times(hub: Hub) -> Non
 async def test_the_oracle_detects_a_leak(hub: Hub) -> None:
     world = VisibleWorld(hub, random.Random(3))
     await world.fill()
-    # A caller who sees more than the oracle allows, as after a forgotten filter.
+    # A caller that sees more than the oracle allows, as after a forgotten filter.
     told_too_much = OracleCaller(root_caller(), frozenset({"public"}))
 
     for ask in QUESTIONS:
