@@ -19,8 +19,13 @@ from knowhub.context.commit.parts import (
     parts_of,
 )
 from knowhub.context.commit.rule_extraction import ExtractedMemories, extract_by_rules, list_recalled
-from knowhub.context.commit.session_node import SUMMARISED_MESSAGES, ArchiveBuilder
-from knowhub.context.commit_model import CommitResult, SessionCommit
+from knowhub.context.commit.session_node import (
+    SUMMARISED_MESSAGES,
+    ArchiveBuilder,
+    is_summary_recent,
+    make_archive,
+)
+from knowhub.context.commit_model import CommitResult, SessionArchive, SessionCommit
 from knowhub.context.model import NODES, PARTS, MemoryContext
 from knowhub.context.ports import BackgroundExtraction, ContextDirectories
 from knowhub.context.queries import list_parts
@@ -121,9 +126,12 @@ class CommitCoordinator:
         """Do what needs no lock: summarise the session, and extract what its new messages say."""
         view = self._store.view(ctx.account)
         fresh = new_parts(view, parts)
-        standing, seen = await _messages_of(view, uri.session_uri(whose))
-        messages = [*standing, *(part.message for part in fresh)]
-        archive = await self._archives.build_archive(whose, messages, commit.used_contexts, commit.used_tools)
+        address = uri.session_uri(whose)
+        seen: frozenset[str] | None = None
+        if is_summary_recent(view.get(NODES, address), len(list_parts(view, address)) + len(fresh)):
+            archive = make_archive(whose, commit.used_tools)
+        else:
+            archive, seen = await self._build_archive(view, commit, whose, fresh)
         extracted, recalled = ExtractedMemories(), list[str]()
         if commit.options.extract:
             recalled = list_recalled(view, ctx, commit.used_contexts)
@@ -135,7 +143,7 @@ class CommitCoordinator:
             parts,
             archive,
             extracted,
-            seen | {part.uri for part in fresh},
+            seen,
             reader if commit.options.extract else "not_asked",
             recalled,
             commit.group.id if commit.group else None,
@@ -151,11 +159,18 @@ class CommitCoordinator:
         is_last: bool,
     ) -> PreparedCommit:
         view = self._store.view(ctx.account)
-        standing, seen = await _messages_of(view, uri.session_uri(whose))
         fresh = new_parts(view, prepared.newest(view).parts)
+        archive, seen = await self._build_archive(view, commit, whose, fresh)
+        return prepared.with_archive(archive, None if is_last else seen)
+
+    async def _build_archive(
+        self, view: View, commit: SessionCommit, whose: MemoryContext, fresh: Sequence[TranscriptPart]
+    ) -> tuple[SessionArchive, frozenset[str]]:
+        """Summarise a session with its new messages; return the URIs of all of them, too."""
+        standing, seen = await _messages_of(view, uri.session_uri(whose))
         messages = [*standing, *(part.message for part in fresh)]
-        archive = await self._archives.build_archive(whose, messages, commit.used_contexts, commit.used_tools)
-        return prepared.with_archive(archive, None if is_last else seen | {part.uri for part in fresh})
+        archive = await self._archives.build_archive(whose, messages, commit.used_tools)
+        return archive, seen | {part.uri for part in fresh}
 
     def _decide(self, commit: SessionCommit, whose: MemoryContext, prepared: PreparedCommit) -> Decide[View]:
         deciding = self._make_decider(whose, prepared)

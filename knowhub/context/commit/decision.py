@@ -11,11 +11,11 @@ from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
 from knowhub.context.commit.parts import MessageState, TranscriptPart, get_state, new_parts, part_writes, parts_of
 from knowhub.context.commit.policies import build_plan, find_target, topic_uri
 from knowhub.context.commit.rule_extraction import ExtractedMemories
-from knowhub.context.commit.session_node import COUNTED_CALLS, session_plan
+from knowhub.context.commit.session_node import COUNTED_CALLS, OVERVIEW, has_summary, session_plan
 from knowhub.context.commit_model import CandidateMemory, SessionArchive, WriteAction, WritePlan, WriteResult
 from knowhub.context.extraction.summaries import content_words
 from knowhub.context.extraction.tool_uses import CALL, continue_use_ids
-from knowhub.context.model import IMPORT_ID, READING, MemoryCategory, MemoryContext
+from knowhub.context.model import IMPORT_ID, NODES, READING, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_memories_in, list_parts
 from knowhub.context.reading import add_messages
 from knowhub.conversations.messages import Message
@@ -54,9 +54,9 @@ class PreparedCommit:
         return [use_id for use_id in uses if use_id.startswith(CALL)]
 
     def is_stale(self, view: View) -> bool:
-        """Return whether the parts of the session differ from those of the archive."""
+        """Return whether the parts of the session differ from those of the archive, or it has no summary to keep."""
         if self.seen is None:
-            return False
+            return OVERVIEW not in self.archive.stats and not has_summary(view.get(NODES, self.archive.archive_uri))
         standing = {head.uri for head in list_parts(view, self.archive.archive_uri)}
         return standing | {part.uri for part in new_parts(view, self.newest(view).parts)} != self.seen
 

@@ -4,11 +4,12 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from knowhub.context.commit.parts import TranscriptPart
 from knowhub.context.commit_model import SessionArchive, UsedTool, WriteAction, WritePlan
-from knowhub.context.edits import BY
+from knowhub.context.edits import BY, BY_PERSON
 from knowhub.context.extraction import summaries, tool_uses
 from knowhub.context.extraction.summaries import SessionLine
 from knowhub.context.extraction.wording import join_texts, one_line, shorten
@@ -19,15 +20,20 @@ from knowhub.conversations.dates import moment_of
 from knowhub.conversations.messages import Message, list_readable
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
-from knowhub.core.operation import Row
+from knowhub.core.operation import Row, is_live
 
 MAX_ABSTRACT: Final = 300
 MAX_OVERVIEW: Final = 1_500
+MAX_OVERVIEW_ZH: Final = 600
+"""A Chinese character says more than a letter, and takes three bytes of every line of the log that holds it."""
 RECENT_MESSAGES: Final = 10
 OVERVIEW: Final = "overview"
 """The key of the overview in the stats of an archive; the abstract is the summary."""
 SUMMARISED_MESSAGES: Final = 2_000
 """Of a longer session the newest so many messages say what it is about, as far as they are read."""
+SUMMARISED: Final = "summarised"
+"""The key of a session's metadata for the number of messages that it had when its summary was made."""
+_LEAST_GROWTH: Final = 10
 _EXCERPT_CHARS: Final = 160
 _LEAST_LINE_CHARS: Final = 4
 _MOST_SPEAKERS: Final = 8
@@ -50,27 +56,14 @@ class ArchiveBuilder:
         self,
         ctx: MemoryContext,
         messages: Sequence[Message],
-        used_contexts: Sequence[str] = (),
         used_tools: Sequence[UsedTool] = (),
     ) -> SessionArchive:
-        """Return the archive of a session with these messages."""
+        """Return the archive of a session with these messages, and a summary of them."""
         summarised = [message for message in messages if message.content.strip()][-SUMMARISED_MESSAGES:]
         abstract, overview = await asyncio.to_thread(self.extract_summary, summarised)
-        stats = {
-            OVERVIEW: overview,
-            "by": "rules",
-            "messages": len(messages),
-            "used_contexts": len(used_contexts),
-            "used_tools": len(used_tools),
-            tool_uses.USES: tool_uses.list_named_uses(used_tools),
-        }
-        return SessionArchive(
-            session_id=ctx.session_id,
-            archive_uri=session_uri(ctx),
-            summary=abstract,
-            recent_messages=list(messages[-RECENT_MESSAGES:]),
-            stats=stats,
-        )
+        archive = make_archive(ctx, used_tools)
+        stats = {**archive.stats, OVERVIEW: overview, "by": "rules", "messages": len(messages)}
+        return replace(archive, summary=abstract, recent_messages=list(messages[-RECENT_MESSAGES:]), stats=stats)
 
     def extract_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
         """Return an abstract and an overview of non-empty messages, made of their own sentences."""
@@ -81,7 +74,8 @@ class ArchiveBuilder:
         return abstract, self._overview(messages, lines)
 
     def _overview(self, messages: Sequence[Message], lines: Sequence[SessionLine]) -> str:
-        labels = _LABELS[is_chinese(" ".join(line.text for line in lines[:50]))]
+        chinese = is_chinese(" ".join(line.text for line in lines[:50]))
+        labels, limit = _LABELS[chinese], MAX_OVERVIEW_ZH if chinese else MAX_OVERVIEW
         spoken = Counter(_speaker(message) for message in messages)
         who = ", ".join(f"{name} ({count})" for name, count in spoken.most_common(_MOST_SPEAKERS))
         times = [message.timestamp for message in messages if message.timestamp]
@@ -96,11 +90,10 @@ class ArchiveBuilder:
             for label, line in (("first", lines[0]), ("last", lines[-1]))
         ] if lines else []  # fmt: skip
         used = "\n".join([*head, *ends])
-        chosen = summaries.key_lines(lines, MAX_OVERVIEW - len(used) - 2)
-        body = join_texts(
-            [f"- {summaries.format_line(line)}" for line in chosen], max(MAX_OVERVIEW - len(used) - 2, 1), "\n"
-        )
-        return "\n".join([*head, *([body] if chosen else []), *ends])[:MAX_OVERVIEW]
+        room = limit - len(used) - 2
+        chosen = summaries.key_lines(lines, room)
+        body = join_texts([f"- {summaries.format_line(line)}" for line in chosen], max(room, 1), "\n")
+        return "\n".join([*head, *([body] if chosen else []), *ends])[:limit]
 
     def _lines(self, number: int, message: Message) -> list[SessionLine]:
         if message.is_tool or message.is_system:
@@ -118,6 +111,12 @@ class ArchiveBuilder:
 
     def _is_safe(self, sentence: str) -> bool:
         return COVER not in sentence and not contains_secret(sentence)
+
+
+def make_archive(whose: MemoryContext, used_tools: Sequence[UsedTool] = ()) -> SessionArchive:
+    """Return the archive of a session that keeps its summary."""
+    uses = {tool_uses.USES: tool_uses.list_named_uses(used_tools)}
+    return SessionArchive(whose.session_id, session_uri(whose), "", stats=uses)
 
 
 def _speaker(message: Message) -> str:
@@ -138,6 +137,19 @@ _MAX_ROLES: Final = 20
 _COMMITTED: Final = "committed"
 
 
+def has_summary(row: Row | None) -> bool:
+    """Return whether a session says what it is about."""
+    return row is not None and is_live(row) and bool(row["abstract"])
+
+
+def is_summary_recent(row: Row | None, count: int) -> bool:
+    """Return whether the summary of a session serves for `count` messages: a person's, or it grew by under a tenth."""
+    if row is None or not has_summary(row):
+        return False
+    summarised = int(row["metadata"].get(SUMMARISED, 0))
+    return row["metadata"].get(BY) == BY_PERSON or (count - summarised) * _LEAST_GROWTH < summarised
+
+
 def session_plan(
     whose: MemoryContext,
     archive: SessionArchive,
@@ -146,16 +158,21 @@ def session_plan(
     fresh: Sequence[TranscriptPart],
     calls: Sequence[str],
 ) -> WritePlan:
-    """Return the plan for the session's own node, given its live parts, and those and the calls that are new."""
+    """Return the plan for the session's own node, given its live parts, and those and the calls that are new.
+
+    An archive without an overview leaves the summary as it is.
+    """
     before: Mapping[str, Any] = {} if standing is None else standing["metadata"]
     times = [before.get("first_at"), before.get("last_at"), *(part.message.timestamp for part in fresh)]
     roles = dict.fromkeys((*before.get("roles", ()), *(part.message.role for part in fresh)))
+    count = len(heads) + len(fresh)
+    is_new = OVERVIEW in archive.stats
     metadata = {
         **before,
         "confidence": 1.0,
-        BY: archive.stats["by"],
+        **({BY: archive.stats["by"], SUMMARISED: count} if is_new else {}),
         "session_id": whose.session_id,
-        "message_count": len(heads) + len(fresh),
+        "message_count": count,
         **_get_speaking_metadata(times, roles),
         _COMMITTED: before.get(_COMMITTED, 0) + 1,
         COUNTED_CALLS: [*before.get(COUNTED_CALLS, ()), *calls][-_MAX_COUNTED:],
@@ -163,8 +180,7 @@ def session_plan(
     patch = {
         "context_type": ContextType.SESSION.value,
         "category": MemoryCategory.SESSIONS.value,
-        "abstract": archive.summary,
-        "overview": str(archive.stats[OVERVIEW]),
+        **({"abstract": archive.summary, "overview": str(archive.stats[OVERVIEW])} if is_new else {}),
         "content": "",
         "metadata": metadata,
     }

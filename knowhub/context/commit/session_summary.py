@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowhub.context.commit.parts import message_of
-from knowhub.context.commit.session_node import SUMMARISED_MESSAGES, ArchiveBuilder
+from knowhub.context.commit.session_node import SUMMARISED, SUMMARISED_MESSAGES, ArchiveBuilder
 from knowhub.context.edits import row_at
 from knowhub.context.model import NODES, ContextSummary
 from knowhub.context.queries import list_parts
@@ -67,7 +67,7 @@ def _without(row: Row, summary: SessionSummary, now: float) -> dict[str, Any]:
         **row,
         "abstract": summary.abstract,
         "overview": summary.overview,
-        "metadata": {**row["metadata"], "by": "rules", _COUNT: len(summary.left)},
+        "metadata": {**row["metadata"], "by": "rules", _COUNT: len(summary.left), SUMMARISED: len(summary.left)},
         "version": next_version(row),
         "updated_at": clock.iso(now),
     }
