@@ -12,9 +12,11 @@ _SLASHES_OF_SESSION = 6
 STATEMENTS, HISTORY = "statements", "history"
 """The keys of a memory's metadata that hold its statements: those that hold, and those that held before."""
 READING = "reading"
+"""The key of a session's metadata that says how far a model has read it."""
 IMPORT_ID = "import_id"
 """The key of a session's metadata for the import that wrote its last messages: what a model learns belongs to it."""
-"""The key of a session's metadata that says how far a model has read it."""
+CALLS = "calls"
+"""The field of a message's row for the ids of calls of tools that were counted with it."""
 
 
 class MemoryCategory(StrEnum):
@@ -106,6 +108,7 @@ class ContextSummary:
     URIs of the messages that an extracted memory comes from, the first 32 of them. `role` is that of a part.
     `outdated` are messages that said what a memory does not state any more. `unread` is how many messages of a session
     wait for a model, `waits_since` since when, in seconds since the epoch; where it `is_read_by_model`, some were read.
+    `calls` are ids of calls of tools that were counted with a message.
     """
 
     uri: str
@@ -134,6 +137,7 @@ class ContextSummary:
     unread: int = 0
     waits_since: float = 0.0
     is_read_by_model: bool = False
+    calls: tuple[str, ...] = ()
 
     @property
     def is_rewritten(self) -> bool:

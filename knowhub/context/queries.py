@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from knowhub.context import texts, uri
-from knowhub.context.model import HISTORY, NODES, PARTS, READING, STATEMENTS, ContextSummary, MemoryCategory
+from knowhub.context.model import CALLS, HISTORY, NODES, PARTS, READING, STATEMENTS, ContextSummary, MemoryCategory
 from knowhub.context.texts import get_indexed_node, get_indexed_part
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
@@ -58,6 +58,7 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | 
         has_overview=is_part or bool(row["overview"]),
         has_content=is_part or category is MemoryCategory.SESSIONS or bool(row["content"]),
         role=str(row["role"]) if is_part else "",
+        calls=tuple(row.get(CALLS, ())) if is_part else (),
         **_summarize_metadata(row["metadata"] if not is_part else {}),
     )
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit_model import WriteAction, WritePlan, WriteResult
-from knowhub.context.model import NODES, MemoryContext, RelationEdge
+from knowhub.context.model import NODES, MemoryCategory, MemoryContext, RelationEdge
 from knowhub.context.uri import owner_of, space_of
 from knowhub.core import clock, scopes
 from knowhub.core.operation import Row, View, Write, is_live, next_version
@@ -82,6 +82,8 @@ class ContextWriter:
 
 MENTIONS: Final = "mentions"
 MAX_EDGES: Final = 200
+MAX_EDGES_OF_TOOLS: Final = 8
+_COUNTED: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
 _MAX_MENTIONS: Final = 20
 _NAMED_WEIGHT: Final = 0.5
 _LEAST_NAME: Final = 2
@@ -97,7 +99,7 @@ class RelationWriter:
     def apply_edges(self, ctx: MemoryContext, address: str, relation_ops: Sequence[RelationEdge]) -> None:  # noqa: ARG002 -- the port names it
         """Add edges to a node that this decision writes; an existing edge is updated, not doubled.
 
-        A node keeps its newest 200.
+        A node keeps its newest 200, a tool or a skill its newest 8.
         """
         if not relation_ops or not self._writer.writes_node(address):
             return
@@ -106,7 +108,9 @@ class RelationWriter:
         for op in relation_ops:
             edge = {"to_uri": op.to_uri, "relation_type": op.relation_type, "reason": op.reason, "weight": op.weight}
             edges[_identity(edge)] = edge
-        self._writer.set_relations(address, list(edges.values())[-MAX_EDGES:])
+        self._writer.set_relations(
+            address, list(edges.values())[-(MAX_EDGES_OF_TOOLS if row["category"] in _COUNTED else MAX_EDGES) :]
+        )
 
 
 def list_names(entities: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

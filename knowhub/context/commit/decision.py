@@ -131,19 +131,20 @@ class CommitDecider:
         writer = self.make_writer(view)
         row = writer.row(address)
         live = row if is_live(row) else None
-        counted = frozenset(() if live is None else live["metadata"].get(COUNTED_CALLS, ()))
+        heads = list_parts(view, address)
+        counted = frozenset(call for head in heads for call in head.calls)
+        counted |= frozenset(() if live is None else live["metadata"].get(COUNTED_CALLS, ()))
         if len(fresh) == len(met) > 0:
             # It repeats nothing, and so do the calls of tools that it names.
             prepared = prepared.with_counted_calls(counted)
         calls = [call for call in prepared.list_call_ids() if call not in counted]
         if not fresh and not calls:
             return None
-        heads = list_parts(view, address)
-        new = part_writes(view, self.whose, address, fresh)
+        new = part_writes(view, self.whose, address, fresh, calls)
         numbers = [write.after["number"] for write in new]
         before = {} if live is None else live["metadata"]
         reading = add_messages(before, numbers, prepared.recalled, view.now, prepared.reader)
-        plan = session_plan(self.whose, prepared.archive, live, heads, fresh, calls)
+        plan = session_plan(self.whose, prepared.archive, live, heads, fresh, () if fresh else calls)
         metadata = {**plan.node_patch["metadata"], READING: reading}
         metadata.pop(IMPORT_ID, None)
         metadata |= {IMPORT_ID: prepared.import_id} if prepared.import_id else {}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.edits import FORGOTTEN
-from knowhub.context.model import PARTS, ContextSummary, MemoryContext
+from knowhub.context.model import CALLS, PARTS, ContextSummary, MemoryContext
 from knowhub.context.queries import find_memory, list_parts
 from knowhub.context.uri import owner_of
 from knowhub.conversations.messages import Message
@@ -132,6 +132,10 @@ def parts_of(
     messages, where they are known; without them, empty messages are left out.
     """
     told = drop_empty(messages) if keys is None else messages
+    if all(message.message_id for message in told):
+        return [
+            TranscriptPart(uri.part_uri(session_uri, item.message_id or ""), item, item.message_id) for item in told
+        ]
     known_keys = content_keys(told) if keys is None else keys
     sent = [_make_sent(session_uri, item, key) for item, key in zip(told, known_keys, strict=True)]
     everything, live = _session(view, session_uri, {item.key for item in sent})
@@ -178,8 +182,10 @@ def new_parts(view: View, parts: Sequence[TranscriptPart]) -> list[TranscriptPar
     return [part for part in parts if get_state(view, part) is MessageState.NEW]
 
 
-def part_writes(view: View, whose: MemoryContext, session_uri: str, parts: Sequence[TranscriptPart]) -> list[Write]:
-    """Return the rows of new messages, numbered after the stored ones.
+def part_writes(
+    view: View, whose: MemoryContext, session_uri: str, parts: Sequence[TranscriptPart], calls: Sequence[str] = ()
+) -> list[Write]:
+    """Return the rows of new messages, numbered after the stored ones; the last one notes the calls that were counted.
 
     A message that an undo removed returns to its number, unless another message has it by now.
     """
@@ -192,6 +198,8 @@ def part_writes(view: View, whose: MemoryContext, session_uri: str, parts: Seque
         taken.add(number)
         following = max(following, number + 1)
         writes.append(Write(PARTS, part.uri, _row(part, session_uri, whose, number, before, view.now)))
+    if writes and calls:
+        writes[-1] = replace(writes[-1], after={**writes[-1].after, CALLS: list(calls)})
     return writes
 
 

@@ -27,6 +27,8 @@ EDITED: Final = "a person wrote what it would replace"
 KNOWN: Final = "it is stated already, from these messages"
 GONE: Final = "what it would change is not stated any more"
 _MAX_SOURCES: Final = 200
+# A tool is used in every session: its node is logged again with each call, and counts alone say what is worth knowing.
+_MAX_SOURCES_OF_TOOLS: Final = 8
 _ID_DIGITS: Final = 12
 _FULL: Final = "the memory is full, and nothing of it is dropped; correct or delete what is no longer needed"
 _ENDED: Final = "it does not hold any more"
@@ -154,9 +156,10 @@ def _plan_calls(target: str, candidate: CandidateMemory, existing: Row | None, w
     told = tool_counts.layers(candidate, before, earlier, stats)
     if len(told["content"]) > MAX_CONTENT:
         return _skip(target, _FULL)
-    sources = [*(() if existing is None else existing["metadata"].get("source_refs", ())), *candidate.source_refs]
+    before_refs = () if existing is None else existing["metadata"].get("source_refs", ())
+    sources = _together(before_refs, candidate.source_refs, _MAX_SOURCES_OF_TOOLS)
     said = [moment for moment in (metadata.get("said_at"), candidate.facts.get("said_at")) if moment]
-    metadata |= {"source_refs": _together((), sources), "said_at": max(said) if said else None, "stats": stats}
+    metadata |= {"source_refs": sources, "said_at": max(said) if said else None, "stats": stats}
     return _make_plan(target, told | {"metadata": metadata}, candidate, existing, whose, f"calls counted: {len(uses)}")
 
 
@@ -183,19 +186,20 @@ def _skip(target: str, reason: str) -> WritePlan:
 
 def _metadata(candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> dict[str, Any]:
     before: Mapping[str, Any] = {} if existing is None else existing["metadata"]
+    limit = _MAX_SOURCES_OF_TOOLS if candidate.category in _COUNTED else _MAX_SOURCES
     return {
         **before,
         "confidence": max(candidate.confidence, before.get("confidence", 0.0)),
         "by": candidate.by,
         "routing_key": before.get("routing_key") or candidate.routing_key,
-        "message_ids": _together(before.get("message_ids", ()), candidate.facts.get("message_ids", ())),
-        "sessions": _together(before.get("sessions", ()), [whose.session_id]),
+        "message_ids": _together(before.get("message_ids", ()), candidate.facts.get("message_ids", ()), limit),
+        "sessions": _together(before.get("sessions", ()), [whose.session_id], limit),
     }
 
 
-def _together(before: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Return both, each once, the newest 200."""
-    return list(dict.fromkeys((*before, *new)))[-_MAX_SOURCES:]
+def _together(before: Sequence[str], new: Sequence[str], limit: int) -> list[str]:
+    """Return the newest of both, each once."""
+    return list(dict.fromkeys((*before, *new)))[-limit:]
 
 
 def _make_tool_name(key: str) -> str:

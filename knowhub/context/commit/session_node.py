@@ -131,7 +131,7 @@ def _strip_label(text: str, name: str) -> str:
 
 
 COUNTED_CALLS: Final = "counted_calls"
-"""The key of a session's metadata for the calls that are counted already, the newest 2,000."""
+"""The key of a session's metadata for the calls that were counted without a message, the newest 2,000."""
 _MAX_COUNTED: Final = 2_000
 _MAX_ROLES: Final = 20
 _COMMITTED: Final = "committed"
@@ -158,7 +158,7 @@ def session_plan(
     fresh: Sequence[TranscriptPart],
     calls: Sequence[str],
 ) -> WritePlan:
-    """Return the plan for the session's own node, given its live parts, and those and the calls that are new.
+    """Return the plan for the session's own node, given its live parts, those that are new, and calls without a part.
 
     An archive without an overview leaves the summary as it is.
     """

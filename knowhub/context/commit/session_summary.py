@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowhub.context.commit.parts import message_of
-from knowhub.context.commit.session_node import SUMMARISED, SUMMARISED_MESSAGES, ArchiveBuilder
+from knowhub.context.commit.session_node import COUNTED_CALLS, SUMMARISED, SUMMARISED_MESSAGES, ArchiveBuilder
 from knowhub.context.edits import row_at
 from knowhub.context.model import NODES, ContextSummary
 from knowhub.context.queries import list_parts
@@ -53,7 +53,9 @@ class SessionSummarizer:
         is_newest = left == list(summary.left)
         return [
             Write(
-                NODES, head.parent_uri, _without(row, summary if is_newest else SessionSummary(left, "", ""), view.now)
+                NODES,
+                head.parent_uri,
+                _without(row, summary if is_newest else SessionSummary(left, "", ""), head.calls, view.now),
             )
         ]
 
@@ -62,12 +64,15 @@ def _list_remaining(view: View, head: ContextSummary) -> list[ContextSummary]:
     return [context_part for context_part in list_parts(view, head.parent_uri) if context_part.uri != head.uri]
 
 
-def _without(row: Row, summary: SessionSummary, now: float) -> dict[str, Any]:
+def _without(row: Row, summary: SessionSummary, calls: Sequence[str], now: float) -> dict[str, Any]:
+    counts = {_COUNT: len(summary.left), SUMMARISED: len(summary.left)}
+    # The calls that were counted with the message are known, should the session be sent again.
+    counted = {COUNTED_CALLS: [*row["metadata"].get(COUNTED_CALLS, ()), *calls]} if calls else {}
     return {
         **row,
         "abstract": summary.abstract,
         "overview": summary.overview,
-        "metadata": {**row["metadata"], "by": "rules", _COUNT: len(summary.left), SUMMARISED: len(summary.left)},
+        "metadata": {**row["metadata"], "by": "rules", **counts, **counted},
         "version": next_version(row),
         "updated_at": clock.iso(now),
     }

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.context.commit.parts import SentMessage, StoredMessage, find_repeated
+from knowhub.context.commit.session_node import ArchiveBuilder
+from knowhub.context.commit.session_summary import SessionSummarizer
+from knowhub.context.edits import BY, BY_PERSON
+from knowhub.context.model import NODES, PARTS
+from knowhub.context.queries import find_memory
 from knowhub.conversations.messages import Message
+from knowhub.core.operation import Draft, View, Write
 from tests.context_commits import SESSION, CommitBench, agent_message, delete_rows, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
@@ -210,4 +216,63 @@ async def test_calls_that_are_sent_with_the_whole_session_again_count_once() -> 
         user_message("one", "m1"), user_message("two", "m2"), used_tools=[tool_use("grep"), tool_use("grep")]
     )
 
+    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 2
+
+
+async def test_a_summary_is_made_anew_when_a_session_has_grown_by_a_tenth() -> None:
+    desk = CommitBench()
+    topics = ["apricots", "bicycles", "cameras"]
+    await desk.commit(*(user_message(f"We talked about {topics[0]} number {n}.", f"a{n}") for n in range(40)))
+    first = desk.node(SESSION)
+    await desk.commit(*(user_message(f"{topics[1]} and more {topics[1]}, number {n}.", f"b{n}") for n in range(3)))
+    kept = desk.node(SESSION)
+
+    await desk.commit(user_message(f"The last word is {topics[2]}.", "c1"))
+
+    made = desk.node(SESSION)
+    assert first is not None
+    assert kept is not None
+    assert made is not None
+    assert (kept["abstract"], kept["overview"]) == (first["abstract"], first["overview"])
+    assert [row["metadata"]["message_count"] for row in (first, kept, made)] == [40, 43, 44]
+    assert made["overview"].startswith("44 messages")
+    assert topics[2] in made["overview"]
+
+
+async def test_what_a_person_wrote_of_a_session_stays_when_it_goes_on() -> None:
+    desk = CommitBench()
+    await desk.commit(user_message("We plan the summer fair.", "m1"))
+    before = desk.node(SESSION)
+    assert before is not None
+    edited = {**before, "abstract": "The fair, my words.", "metadata": {**before["metadata"], BY: BY_PERSON}}
+    await desk.store.commit("default", "user:li", lambda _: Draft("edit", [Write(NODES, SESSION, edited)]))
+
+    await desk.commit(user_message("The tents are ordered.", "m2"))
+
+    after = desk.node(SESSION)
+    assert after is not None
+    assert (after["abstract"], after["metadata"]["message_count"]) == ("The fair, my words.", 2)
+
+
+async def test_calls_are_noted_with_their_message_and_known_when_it_is_forgotten() -> None:
+    desk = CommitBench()
+    first, second = user_message("one", "m1"), user_message("two", "m2")
+    await desk.commit(first, used_tools=[tool_use("grep", call_id="c1")])
+    await desk.commit(second, used_tools=[tool_use("grep", call_id="c2")])
+    head = find_memory(desk.store.view("default"), f"{SESSION}/m2")
+    assert head is not None
+    summary = await SessionSummarizer(ArchiveBuilder()).summarize_without(desk.store.view("default"), head)
+    assert summary is not None
+
+    def decide(view: View) -> Draft:
+        writes = SessionSummarizer(ArchiveBuilder()).update_session(view, head, summary)
+        row = {**(view.get(PARTS, head.uri) or {}), "deleted": True, "forgotten": True}
+        return Draft("forget", [*writes, Write(PARTS, head.uri, row)])
+
+    await desk.store.commit("default", "user:li", decide)
+    again = await desk.commit(
+        first, second, used_tools=[tool_use("grep", call_id="c1"), tool_use("grep", call_id="c2")]
+    )
+
+    assert again.status == "unchanged"
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 2
