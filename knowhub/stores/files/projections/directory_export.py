@@ -23,6 +23,7 @@ from knowhub.stores.files.projections.log_projection import (
 )
 from knowhub.stores.files.projections.plain_files import (
     TEMPORARY,
+    append_file,
     clear_path,
     is_folder,
     put_file,
@@ -211,7 +212,11 @@ class DirectoryExport(LogProjection):
             if name not in contents or is_folder(self._files, folder / name):
                 remove(self._files, folder / name)
         for name, data in contents.items():
-            if read_file(self._files, folder / name) != data:
+            stored = read_file(self._files, folder / name)
+            if stored and len(stored) < len(data) and data.startswith(stored):
+                # A transcript grows at its end. Who reads it meanwhile sees by the sums of the directory.
+                append_file(self._files, folder / name, data[len(stored) :], len(stored))
+            elif stored != data:
                 put_file(self._files, folder / name, data)
 
     def _remove(self, folder: Path, *, is_there: bool) -> None:

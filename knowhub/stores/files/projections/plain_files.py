@@ -37,6 +37,15 @@ def write_file(files: FileSystem, path: FilePath, data: bytes) -> None:
         files.close(descriptor)
 
 
+def append_file(files: FileSystem, path: Path, data: bytes, offset: int) -> None:
+    """Write behind the end of a file of `offset` bytes. Raises OSError."""
+    descriptor = files.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        write_all(files, descriptor, data, offset)
+    finally:
+        files.close(descriptor)
+
+
 def read_file(files: FileSystem, path: Path) -> bytes | None:
     """Return what a file holds; None where there is none, or a link or a folder in its place. Raises OSError."""
     try:
