@@ -226,7 +226,9 @@ _USER, _AGENT = "user:", "agent:"
 
 
 def memory_context(ctx: RequestContext, session_id: str = "", trace_id: str = "") -> MemoryContext:
-    """Return the spaces of who calls. Where no agent is named a user has one of their own, and the other way round.
+    """Return the spaces of who calls. A user has an agent's space of their own, and an agent alone a user's.
+
+    What a session teaches of tools rests on what a user did: other users of the agent do not see it.
 
     Raises InvalidInput where neither is named and no default takes their place: a project remembers nothing.
     """
@@ -241,9 +243,9 @@ def memory_context(ctx: RequestContext, session_id: str = "", trace_id: str = ""
     return MemoryContext(
         account=ctx.account,
         user=_segment(user, agent or "", _USER),
-        agent=_segment(agent, user or "", _AGENT),
+        agent=_segment(agent if user is None else None, user or "", _AGENT),
         user_owner=user or agent or "",
-        agent_owner=agent or user or "",
+        agent_owner=user or agent or "",
         session_id=session_id,
         trace_id=trace_id,
     )

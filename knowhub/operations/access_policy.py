@@ -24,18 +24,18 @@ class AccessPolicy:
     view: View
 
     def can_see(self, operation: Operation) -> bool:
-        """Return whether the caller made an operation, or may see every row that it touched, then and now."""
-        if self.is_own(operation):
+        """Return whether the caller made an operation, or may see every row that it touched, then and now.
+
+        What an agent did may rest on another user's session: a user of the agent sees it by its rows alone.
+        """
+        is_user = any(principal.startswith("user:") for principal in self.ctx.own)
+        if self.is_own(operation) and (self.ctx.unrestricted or operation.actor.startswith("user:") or not is_user):
             return True
         # Without a row it is a note on a search: whose question that was is nobody else's business.
         return bool(operation.changes) and all(map(self.can_see_current, operation.changes))
 
     def is_listed(self, operation: Operation, subject: str | None) -> bool:
-        """Return whether an operation belongs in the caller's list, or in that of the operations on one row.
-
-        An agent may have made it for another user: whoever uses the agent sees the operation, but not whether it
-        touched a row that they do not see.
-        """
+        """Return whether an operation belongs in the caller's list, or in that of the operations on one row."""
         return self.can_see(operation) and (
             subject is None
             or any(change.id == subject and self.can_see_current(change) for change in operation.changes)

@@ -1,4 +1,4 @@
-"""An agent with many users: it counts tools for all of them, and no user sees anything of another."""
+"""An agent with many users: no user sees anything of another, not even that there was a session."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -19,6 +19,8 @@ from tests.web.sessions import COMMIT, NODES
 pytestmark = pytest.mark.anyio
 
 AGENT = "shared"
+# Words of Wang's session, of the note on a call in it, and the name of a tool that was called.
+THEIRS = (b"wang", b"311 rows", b"wet ledger", b"psql")
 LEARNT = (
     ("user", "The payroll export fails. Always restart the database before exporting."),
     ("tool", "error: timeout of the payroll export"),
@@ -30,7 +32,7 @@ LEARNT = (
 
 @dataclass
 class AgentUser:
-    """One user of the agent, with a key or with ids; keeps the bytes of every answer."""
+    """One user of the agent, with a key or by names; it keeps the bytes of all that it was answered."""
 
     api: httpx.AsyncClient
     ids: dict[str, str]
@@ -54,7 +56,7 @@ class AgentUser:
             }
             for number, (role, text) in enumerate(LEARNT)
         ]
-        tools = [{"name": "grep", "ok": False}]
+        tools = [{"name": "grep", "ok": False, "note": f"a wet ledger of {user}"}]
         body = {
             "session_id": f"{user}-talk",
             "messages": messages,
@@ -96,9 +98,9 @@ async def callers(api: httpx.AsyncClient, hub: Hub, has_keys: bool) -> tuple[Age
 
 
 async def list_agent_memories(who: AgentUser) -> list[str]:
-    """Return the URIs of the agent's memories that a caller sees."""
+    """Return the URIs of what is known of tools, as a caller is shown them."""
     listed = (await who.ask("GET", "/api/context/children", recursive="true")).json()["results"]
-    return [item["uri"] for item in listed if f"/agents/{AGENT}/" in item["uri"] and item["category"]]
+    return [item["uri"] for item in listed if item["uri"].startswith("ctx://default/agents/") and item["category"]]
 
 
 async def look_at_all(who: AgentUser, uris: list[str]) -> None:
@@ -119,16 +121,43 @@ async def look_at_operations(who: AgentUser, **filters: Any) -> None:  # noqa: A
         await who.ask("POST", f"/api/operations/{item['operation_id']}/undo", {"dry_run": True})
 
 
-async def test_users_of_an_agent_see_its_tools_but_not_each_others_sessions(
+async def test_who_shares_an_agent_is_told_nothing_of_another_users_session(
     callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
     await wang.commit("wang")
+    await wang.ask("POST", "/api/knowledge", {"content": "Wang keeps a wet ledger."})
+    tools = await list_agent_memories(wang)
 
-    uris = await list_agent_memories(li)
+    before = await list_agent_memories(li)
+    await look_at_all(li, tools)
+    operations = (await li.ask("GET", "/api/operations", limit=100)).json()["results"]
+    await look_at_operations(wang)
+    theirs = (await wang.ask("GET", "/api/operations", limit=100)).json()["results"]
+    for item in theirs:
+        hidden = await li.ask("GET", f"/api/operations/{item['operation_id']}")
+        assert hidden.status_code == 404
+    told = [
+        answer for answer in li.answers if any(word in answer.lower().replace(b"grep psql", b"") for word in THEIRS)
+    ]
+
+    assert {uri.split("/")[4] for uri in tools} == {"~wang"}
+    assert (before, operations) == ([], [])
+    assert {item["op"] for item in theirs} >= {"commit_session", "save_knowledge"}
+    # A problem repeats the address that was asked for.
+    assert [answer for answer in told if b"not-found" not in answer and b'"q"' not in answer] == []
+
+
+async def test_the_tools_of_one_user_name_nothing_of_another_who_used_them_too(
+    callers: tuple[AgentUser, AgentUser],
+) -> None:
+    li, wang = callers
+    await wang.commit("wang")
     await li.commit("li", dry_run=True)
     await li.commit("li")
     await li.commit("li")
+
+    uris = await list_agent_memories(li)
     await look_at_all(li, uris)
     await look_at_operations(li)
     await li.ask("POST", "/api/context/sessions/li-talk/distill", {"dry_run": True})
@@ -138,7 +167,7 @@ async def test_users_of_an_agent_see_its_tools_but_not_each_others_sessions(
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_records_of_an_agent_do_not_name_sessions_of_other_users(
+async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_other_users(
     callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
@@ -177,7 +206,7 @@ async def look_at_rows(who: AgentUser, paths: list[str]) -> None:
     await look_at_operations(who)
 
 
-async def test_a_record_saved_for_one_user_is_hidden_from_the_others(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     paths = await save_everything(wang, "wang")
     messages = [
@@ -200,7 +229,7 @@ async def test_a_record_saved_for_one_user_is_hidden_from_the_others(callers: tu
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_rows_of_the_agent_are_visible_to_all_its_users(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     paths = await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
 
@@ -208,7 +237,7 @@ async def test_rows_of_the_agent_are_visible_to_all_its_users(callers: tuple[Age
     assert [(await li.ask("PATCH", path, {"scopes": ["public"]})).status_code for path in paths] == [200, 200]
 
 
-async def test_searches_of_one_user_are_hidden_from_the_others(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
     asked: dict[str, Any] = {"session_id": "wang-run", "goal_id": "wang-goal"}
@@ -223,7 +252,7 @@ async def test_searches_of_one_user_are_hidden_from_the_others(callers: tuple[Ag
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_a_case_is_visible_only_to_its_user(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")
 
@@ -238,7 +267,7 @@ async def test_a_case_is_visible_only_to_its_user(callers: tuple[AgentUser, Agen
     assert (await li.ask("GET", NODES, uri=case)).status_code == 404
 
 
-async def test_users_see_their_own_sessions_as_sources(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")
     await li.commit("li")
@@ -254,8 +283,8 @@ async def test_users_see_their_own_sessions_as_sources(callers: tuple[AgentUser,
     assert ["wang-talk"] in [their["metadata"]["sessions"] for their in theirs]
 
 
-async def test_a_blocked_undo_does_not_name_rows_another_user_erased(
-    callers: tuple[AgentUser, AgentUser], has_keys: bool
+async def test_an_undo_that_meets_what_another_user_erased_names_none_of_it(
+    callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
     done = await wang.commit("wang")
@@ -265,6 +294,6 @@ async def test_a_blocked_undo_does_not_name_rows_another_user_erased(
     undone = await li.ask("POST", f"/api/operations/{done['operation_id']}/undo", {"dry_run": True})
     own = await wang.ask("POST", f"/api/operations/{done['operation_id']}/undo", {"dry_run": True})
 
-    assert (erased.status_code, undone.status_code, own.status_code) == (200, 403 if has_keys else 404, 409)
+    assert (erased.status_code, undone.status_code, own.status_code) == (200, 404, 409)
     assert own.json()["erased"][0]["id"] == part
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []

@@ -57,7 +57,7 @@ def part_row(**fields: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("ids", "user", "agent", "user_owner", "agent_owner"),
     [
-        ({"user_id": "li", "agent_id": "web"}, "li", "web", "user:li", "agent:web"),
+        ({"user_id": "li", "agent_id": "web"}, "li", "~li", "user:li", "user:li"),
         ({"user_id": "li"}, "li", "~li", "user:li", "user:li"),
         ({"agent_id": "web"}, "~web", "web", "agent:web", "agent:web"),
         ({"user_id": "李 四", "team_id": "red"}, "李%20四", "~李%20四", "user:李 四", "user:李 四"),

@@ -61,8 +61,8 @@ def list_history(row: Row) -> list[tuple[str, str, str | None]]:
     ("category", "uri"),
     [
         (MemoryCategory.PROFILE, "ctx://default/users/li/memories/profile"),
-        (MemoryCategory.SKILLS, "ctx://default/agents/helper/skills/绿茶%20%2F%20Tea"),
-        (MemoryCategory.TOOLS, "ctx://default/agents/helper/tools/绿茶%20%2F%20Tea"),
+        (MemoryCategory.SKILLS, "ctx://default/agents/~li/skills/绿茶%20%2F%20Tea"),
+        (MemoryCategory.TOOLS, "ctx://default/agents/~li/tools/绿茶%20%2F%20Tea"),
     ],
 )
 def test_each_category_has_a_target_uri(category: MemoryCategory, uri: str) -> None:
