@@ -112,6 +112,27 @@ def tree(
     _list_children(uri, depth, options)
 
 
+@app.command("profile")
+@expand_options
+def profile(options: CallerOptions) -> None:
+    """Print all that the caller's memories state now, a line each with its day."""
+    current = run_route(options, "context.read_profile")
+    output.print_answer(current, current["text"], as_json=options.as_json)
+
+
+@app.command("sessions")
+@expand_options
+def sessions(options: CallerOptions, limit: Annotated[int, typer.Option(min=1, max=1_000)] = 100) -> None:
+    """List the sessions, newest first, and how many of their messages were read by what."""
+    found = run_route(options, "context.list_sessions", {"limit": limit})
+    lines = [
+        f"{item['uri']}  {item['message_count']} messages: {item['by_model']} read by a model, "
+        f"{item['by_rules']} by rules, {item['waiting']} wait"
+        for item in found["results"]
+    ]
+    output.print_answer(found, *lines, as_json=options.as_json)
+
+
 @app.command("outbox")
 @expand_options
 def outbox(options: CallerOptions) -> None:

@@ -58,8 +58,17 @@ def move(uri: _Uri, to: _To, options: CallerOptions) -> None:
 
 @app.command("forget")
 @expand_options
-def forget(uri: _Uri, options: CallerOptions) -> None:
+def forget(
+    uri: _Uri,
+    options: CallerOptions,
+    erase: Annotated[bool, typer.Option("--erase", help="Remove its text for good, from the log too.")] = False,
+) -> None:
     """Delete a memory, a message, or a session with its messages. `knowhub undo` brings it back."""
+    if erase:
+        done = run_route(options, "context.delete_node", {"uri": uri, "erase": True})
+        lines = [f"its text stands in {other} too" for other in (*done["other_rows"], *done["snapshots"])]
+        output.print_answer(done, f"erased  {uri}", *lines, as_json=options.as_json)
+        return
     _print_done(options, run_route(options, "context.delete_node", {"uri": uri}), f"deleted  {uri}")
 
 

@@ -1,5 +1,7 @@
 """`knowhub context` on memories written by hand: each command in a process of its own."""
 
+import json
+
 from tests.e2e.command_line import Cli
 
 SPACE = "ctx://default/users/li/memories"
@@ -23,6 +25,24 @@ def test_memories_are_added_changed_linked_and_forgotten(cli: Cli) -> None:
 
     assert forgotten.out.startswith(f"deleted  {LANGUAGE}\nundo it with: knowhub undo ")
     assert cli("context", "grep", "英文").out == ""
+
+
+def test_sessions_and_what_is_current_are_listed_and_an_erased_message_is_nowhere(cli: Cli) -> None:
+    said = json.dumps(
+        [
+            {"role": "user", "content": text, "message_id": name}
+            for name, text in (("m1", "I live in Porto."), ("m2", "The pin is 4471."))
+        ]
+    ).encode()
+    session = "ctx://default/users/li/sessions/s1"
+    cli("context", "commit", "-", "--session-id", "s1", stdin=said)
+
+    erased = cli("context", "forget", f"{session}/m2", "--erase")
+
+    assert erased.out == f"erased  {session}/m2\n"
+    assert cli("context", "grep", "4471").out == ""
+    assert cli("context", "profile").out == "- I live in Porto.\n"
+    assert cli("context", "sessions").out == f"{session}  2 messages: 0 read by a model, 2 by rules, 0 wait\n"
 
 
 def test_a_change_of_nothing_is_refused(cli: Cli) -> None:

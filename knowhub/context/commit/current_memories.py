@@ -49,7 +49,8 @@ def gather_current(view: View, ctx: RequestContext, max_tokens: int = DEFAULT_TO
     lines: list[str] = []
     shown: list[CurrentStatement] = []
     for statement in statements:
-        line = f"- {statement.text}" + (f" ({statement.said_at[:10]})" if statement.said_at else "")
+        day = (statement.said_at or "")[:10]
+        line = f"- {statement.text}" + (f" ({day})" if day and day not in statement.text else "")
         room -= len(line.encode()) + 1
         if room < 0:
             break
