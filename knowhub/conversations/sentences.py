@@ -92,7 +92,7 @@ _UNSEEN: Final = dict.fromkeys((0x00AD, 0x180E, *range(0x200B, 0x2010), 0x2060, 
 class Sentence:
     """A sentence as it was said, and in a form to match: quotations masked, lower case, variants of characters alike.
 
-    `speaker` is the name before it, where the message has one: «Alex: I prefer tabs.»
+    `speaker` is the word before it that may be a name: «Alex: I prefer tabs.», but also «Coffee: I prefer it black.»
     """
 
     text: str

@@ -5,6 +5,7 @@ the profile all use these statements.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -13,7 +14,7 @@ from typing import Final
 
 from knowhub.conversations import dates, lessons, statement_forms
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, split_sentences
+from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
 
 _LEAST_COMPLETE_CHARS: Final = {True: 34, False: 8}
 
@@ -56,9 +57,13 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
         for number, message in enumerate(messages)
         if message.is_user
     ]
-    speakers = {_get_speaker(message, said) for _, message, said in spoken}
+    labels = Counter(
+        label
+        for _, message, said in spoken
+        for label in {message.name or item.speaker for item in said} or {message.name}
+    )
     found = [
-        replace(statement, speaker=_get_speaker(message, said) if len(speakers) > 1 else "")
+        _attribute(statement, message.name, labels)
         for number, message, said in spoken
         for statement in _read_message(number, message, said)
     ]
@@ -84,8 +89,13 @@ def strip_label(message: Message) -> str:
     return message.content
 
 
-def _get_speaker(message: Message, said: Sequence[Sentence]) -> str:
-    return message.name or (said[0].speaker if said else "")
+def _attribute(statement: Statement, name: str, labels: Counter[str]) -> Statement:
+    """Say whose statement it is, where several people speak. A label that comes once, beside no other, is a topic."""
+    label = name or statement.speaker
+    named = [other for other in labels if other]
+    if not name and label and named == [label] and labels[label] == 1:
+        return replace(statement, speaker="", text=f"{label}{'：' if is_chinese(label) else ': '}{statement.text}")
+    return replace(statement, speaker=label if len(labels) > 1 else "")
 
 
 def _read_message(number: int, message: Message, said: Sequence[Sentence]) -> Iterator[Statement]:
@@ -96,10 +106,12 @@ def _read_message(number: int, message: Message, said: Sequence[Sentence]) -> It
             meant = said[at + 1 :] or said[:at]
             if meant:
                 text = " ".join(item.text for item in meant)
-                yield Statement(StatementKind.REQUEST, text, (number,), day=_find_day(text, day))
+                speaker = sentence.speaker
+                yield Statement(StatementKind.REQUEST, text, (number,), day=_find_day(text, day), speaker=speaker)
                 return
         else:
-            yield from _read_sentence(number, said, at, day)
+            for statement in _read_sentence(number, said, at, day):
+                yield replace(statement, speaker=sentence.speaker)
 
 
 def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: date | None) -> Iterator[Statement]:

@@ -165,6 +165,36 @@ def test_several_speakers_are_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        (["Coffee: I prefer a dark roast."], [("", "Coffee: I prefer a dark roast.")]),
+        (["咖啡：我更喜欢不加糖的。"], [("", "咖啡：我更喜欢不加糖的。")]),
+        (["Morning.", "Travel: I prefer trains to planes."], [("", "Travel: I prefer trains to planes.")]),
+        (["Home: I live in Rome."], [("", "Home: I live in Rome.")]),
+        (
+            ["Food: I prefer rice.", "Go on.", "Travel: I prefer trains."],
+            [("Food", "I prefer rice."), ("Travel", "I prefer trains.")],
+        ),
+        (["Ana: I prefer tea.\nBen: no way\nAna: I live in Rome."], []),
+        (["小王：我更喜欢茶。\n小李：真的吗\n小王：我住在上海。"], []),
+        (["Ana: I prefer tea.", "Ana: I prefer rice."], [("", "I prefer tea."), ("", "I prefer rice.")]),
+    ],
+)
+def test_a_topic_before_a_colon_stays_and_a_pasted_talk_states_nothing(
+    messages: list[str], said: list[tuple[str, str]]
+) -> None:
+    assert [(item.speaker, item.text) for item in read_texts(*messages)] == said
+
+
+def test_a_fact_behind_a_topic_is_the_users_and_behind_a_speaker_theirs() -> None:
+    (own,) = read_texts("Home: I live in Rome.")
+    _, other = read_texts("Ana: I live in Rome.", "Ben: I live in Bonn.")
+
+    assert (dict(own.values), own.speaker) == ({"home": "rome"}, "")
+    assert other.speaker == "Ben"
+
+
+@pytest.mark.parametrize(
     ("text", "sentences"),
     [
         ("I saw Dr. Hahn in St. Louis. He was late.", ["I saw Dr. Hahn in St. Louis.", "He was late."]),
