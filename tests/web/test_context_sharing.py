@@ -32,7 +32,7 @@ LEARNT = (
 
 @dataclass
 class AgentUser:
-    """One user of the agent, with a key or by names; it keeps the bytes of all that it was answered."""
+    """One user of the agent, with a key or with ids; keeps the bytes of every answer."""
 
     api: httpx.AsyncClient
     ids: dict[str, str]
@@ -121,7 +121,7 @@ async def look_at_operations(who: AgentUser, **filters: Any) -> None:  # noqa: A
         await who.ask("POST", f"/api/operations/{item['operation_id']}/undo", {"dry_run": True})
 
 
-async def test_who_shares_an_agent_is_told_nothing_of_another_users_session(
+async def test_users_of_an_agent_see_nothing_of_each_others_sessions(
     callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
@@ -148,7 +148,7 @@ async def test_who_shares_an_agent_is_told_nothing_of_another_users_session(
     assert [answer for answer in told if b"not-found" not in answer and b'"q"' not in answer] == []
 
 
-async def test_the_tools_of_one_user_name_nothing_of_another_who_used_them_too(
+async def test_the_tools_of_a_user_do_not_name_other_users(
     callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
@@ -167,7 +167,7 @@ async def test_the_tools_of_one_user_name_nothing_of_another_who_used_them_too(
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_other_users(
+async def test_records_of_an_agent_do_not_name_sessions_of_other_users(
     callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
@@ -206,7 +206,7 @@ async def look_at_rows(who: AgentUser, paths: list[str]) -> None:
     await look_at_operations(who)
 
 
-async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_a_record_saved_for_one_user_is_hidden_from_the_others(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     paths = await save_everything(wang, "wang")
     messages = [
@@ -229,7 +229,7 @@ async def test_what_an_agent_saves_for_one_user_is_shown_to_no_other(callers: tu
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_rows_of_the_agent_are_visible_to_all_its_users(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     paths = await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
 
@@ -237,7 +237,7 @@ async def test_what_belongs_to_the_agent_is_shown_to_all_of_its_users(callers: t
     assert [(await li.ask("PATCH", path, {"scopes": ["public"]})).status_code for path in paths] == [200, 200]
 
 
-async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_searches_of_one_user_are_hidden_from_the_others(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await save_everything(wang, "everyone", owner=f"agent:{AGENT}")
     asked: dict[str, Any] = {"session_id": "wang-run", "goal_id": "wang-goal"}
@@ -252,7 +252,7 @@ async def test_what_one_was_shown_is_not_told_to_another(callers: tuple[AgentUse
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_a_case_is_visible_only_to_its_user(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")
 
@@ -267,7 +267,7 @@ async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[AgentUser, Agen
     assert (await li.ask("GET", NODES, uri=case)).status_code == 404
 
 
-async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[AgentUser, AgentUser]) -> None:
+async def test_users_see_their_own_sessions_as_sources(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")
     await li.commit("li")
@@ -283,7 +283,7 @@ async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[AgentU
     assert ["wang-talk"] in [their["metadata"]["sessions"] for their in theirs]
 
 
-async def test_an_undo_that_meets_what_another_user_erased_names_none_of_it(
+async def test_a_blocked_undo_does_not_name_rows_another_user_erased(
     callers: tuple[AgentUser, AgentUser],
 ) -> None:
     li, wang = callers
