@@ -13,11 +13,13 @@ from typing import Final
 
 from knowhub.conversations import dates
 from knowhub.conversations.changes import ADD, FORGET, ChangePrompt, MemoryChange
+from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.secrets import COVER, contains_secret
 
 _OF_THE_USER: Final = ("profile", "preferences")
 _LEAST_STEM: Final = 5
+_SEVERAL: Final = 2
 _HALF_DAY: Final = 12
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 _NO_DIGIT: Final = re.compile(r"\D")
@@ -75,6 +77,8 @@ class ChangeChecks:
         sources = [message for message in cited if message.is_user] if is_own else cited
         if not sources:
             return "not_the_users_words"
+        if is_own and change.action != FORGET and not self._names_speaker(change.statement, sources):
+            return "speaker_not_named"
         told = " ".join(message.content for message in sources)
         memory = None if change.memory is None else self.prompt.memories[change.memory].text
         if change.action == FORGET:
@@ -85,6 +89,13 @@ class ChangeChecks:
         if not share_words(change.statement, context):
             return "not_in_evidence"
         return self._check_details(change)
+
+    def _names_speaker(self, statement: str, sources: Iterable[Message]) -> bool:
+        """Return whether a statement says whose it is, where several users speak: any of them may hold the account."""
+        if len({message.name for message in self.prompt.messages if message.is_user and message.name}) < _SEVERAL:
+            return True
+        folded = statement.casefold()
+        return any(part in folded for message in sources for part in message.name.casefold().split())
 
     def _check_details(self, change: MemoryChange) -> str:
         statement = change.statement

@@ -399,3 +399,100 @@ async def test_sessions_are_listed_page_by_page(api: httpx.AsyncClient, script: 
 
     assert [item["session_id"] for item in (*first["results"], *rest["results"])] == ["s2", "s1", "s0"]
     assert (rest["next_cursor"], wrong.status_code) == (None, 422)
+
+
+async def test_a_model_that_forgets_everything_forgets_what_the_user_speaks_of_alone(
+    api: httpx.AsyncClient, script: list[Answer]
+) -> None:
+    def forget_all(question: ChatRequest) -> object:
+        tags = re.findall(r"^\[(k\d+)\]", prompt_of(question), re.MULTILINE)
+        evidence = [tag_of(question, "harbour job")]
+        fields = {"action": "forget", "category": "entities", "statement": "It ended.", "date": None}
+        return {"changes": [{**fields, "evidence": evidence, "memory": tag} for tag in tags]}
+
+    script += [
+        answer_with_change(statement="Has a cat called Pixel.", category="entities", said="Pixel"),
+        answer_with_change(statement="Works at the harbour.", category="entities", said="harbour"),
+        forget_all,
+    ]
+    await commit_session(api, "s1", MOVED)
+    await commit_session(api, "s2", "I work at the harbour.")
+
+    await commit_session(api, "s3", "The harbour job is over.")
+
+    contents = set(await list_memories(api))
+    assert "Has a cat called Pixel." in contents
+    assert "Works at the harbour." not in contents
+    assert (await count_dropped(api, "s3"))["not_in_evidence"] >= 1
+
+
+async def test_where_several_users_speak_a_statement_names_whose_it_is(
+    api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
+) -> None:
+    def both(question: ChatRequest) -> object:
+        fields = {"action": "add", "category": "profile", "memory": None, "date": None}
+        ben, ana = [tag_of(question, "Bonn")], [tag_of(question, "Lisbon")]
+        return {
+            "changes": [
+                {**fields, "statement": "Lives in Bonn.", "evidence": ben},
+                {**fields, "statement": "Ben lives in Bonn.", "evidence": ben},
+                {**fields, "statement": "Ana lives in Lisbon.", "evidence": ana},
+                {**fields, "statement": "Ben lives in Lisbon.", "evidence": ana},
+            ]
+        }
+
+    script.append(both)
+
+    await commit_session(
+        api,
+        "s1",
+        {"role": "user", "name": "Ana", "content": "I live in Lisbon."},
+        {"role": "user", "name": "Ben", "content": "I live in Bonn."},
+    )
+
+    stated = "\n".join(await list_memories(api)).splitlines()
+    assert {"Ben lives in Bonn.", "Ana lives in Lisbon."} <= set(stated)
+    assert {"Lives in Bonn.", "Ben lives in Lisbon."}.isdisjoint(stated)
+    assert await count_dropped(api) == {"speaker_not_named": 2}
+    assert "\n[m2] user: Ben: I live in Bonn." in prompt_of(model.questions[0])
+
+
+async def test_a_long_message_is_shown_in_part_which_is_said_and_one_without_an_id_or_time_is_read(
+    api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
+) -> None:
+    script += [{"changes": []}] * 2
+    large = "I keep a log of the tides. " * 40_000
+    late = {"role": "user", "content": "The boat is called Ondine.", "timestamp": "2026-03-05T12:00:00Z"}
+    early = {"role": "user", "content": "The boat is new.", "timestamp": "2026-03-01T12:00:00Z"}
+
+    answer = await commit_session(api, "s1", large, late, early)
+    bare = {"session_id": "s2", "messages": [{"role": "user", "content": "The boat is red."}], "wait": True, **LI}
+    for _ in range(2):
+        assert (await api.post("/api/context/sessions/commit", json=bare)).status_code in {200, 201}
+
+    prompt = prompt_of(model.questions[0])
+    assert len(large) > 1024 * 1024
+    assert len(prompt) < 20_000
+    assert answer["degraded"] == []
+    assert prompt.index("Ondine") < prompt.index("On Sunday, 2026-03-01:") < prompt.index("The boat is new.")
+    assert await count_dropped(api) == {"cut": 1}
+    assert [(await get_session(api, name))["by_model"] for name in ("s1", "s2")] == [3, 1]
+    assert len(model.questions) == 2
+
+
+async def test_commits_of_one_session_at_once_are_read_once_each_and_in_their_order(
+    api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
+) -> None:
+    script += [{"changes": []}] * 20
+
+    def message(number: int) -> dict[str, Any]:
+        return {"role": "user", "content": f"Note {number} of the tides.", "message_id": f"n{number}"}
+
+    await asyncio.gather(
+        *(commit_session(api, "s1", *(message(item) for item in range(start, start + 4))) for start in (0, 2, 4, 6, 0))
+    )
+
+    session = await get_session(api)
+    assert (session["by_model"], session["waiting"], session["message_count"]) == (10, 0, 10)
+    fresh = [set(re.findall(r"user: Note (\d+)", prompt_of(question))) for question in model.questions]
+    assert set().union(*fresh) == {str(number) for number in range(10)}
