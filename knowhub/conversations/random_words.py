@@ -26,6 +26,7 @@ _ORDINARY: Final = re.compile(
 )
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|.")
 _NAME_FIGURES: Final = 4
+_LEAST_WORD_CHARS: Final = 3
 
 
 def find_random_words(text: str) -> Iterator[tuple[int, int]]:
@@ -56,4 +57,11 @@ def _is_name(value: str) -> bool:
     parts = _PART.findall(value)
     numbers = [part for part in parts if part.isdigit()]
     words = [part for part in parts if not part.isdigit() and part not in "._-"]
-    return all(len(word) > 1 for word in words) and len(numbers) <= 1 and len("".join(numbers)) <= _NAME_FIGURES
+    # Many short words are no name: «jkEModJeFjvKQRRQDlc».
+    is_wordy = len(words) < _MANY_CHANGES or len("".join(words)) >= _LEAST_WORD_CHARS * len(words)
+    return (
+        is_wordy
+        and all(len(word) > 1 for word in words)
+        and len(numbers) <= 1
+        and len("".join(numbers)) <= _NAME_FIGURES
+    )
