@@ -24,9 +24,8 @@ from tests.fakes.memory_store import MemoryStore
 pytestmark = pytest.mark.anyio
 
 LI = caller_context({"user_id": "li", "agent_id": "crawler"}, OWNER)
-ZHOU = caller_context({"user_id": "zhou", "agent_id": "crawler"}, OWNER)
 EVE = caller_context({"user_id": "eve"}, OWNER)
-AGENTS = "agents/crawler"
+AGENTS = f"agents/{uri.own_segment('li')}"
 SESSION = session_at("s1")
 PART = uri.part_uri(SESSION, "m0")
 
@@ -60,7 +59,7 @@ async def account() -> DistillationAccount:
 def learnt_row(category: MemoryCategory, name: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     """Return the row of a memory that the session gave."""
     on_agent = category in {MemoryCategory.PATTERNS, MemoryCategory.CASES, MemoryCategory.SKILLS, MemoryCategory.TOOLS}
-    space, owner = (AGENTS, "agent:crawler") if on_agent else ("users/li", "user:li")
+    space, owner = (AGENTS, "user:li") if on_agent else ("users/li", "user:li")
     metadata = {"source_refs": [PART], "message_ids": ["m0"], "sessions": ["s1"]} | fields.pop("metadata", {})
     address = memory_at(category, name, space=space)
     texts = {"abstract": f"What {name or category} is", "content": f"All of {name or category}"}
@@ -70,10 +69,10 @@ def learnt_row(category: MemoryCategory, name: str = "", **fields: Any) -> dict[
 @pytest.mark.parametrize(
     ("category", "kind", "owner"),
     [
-        (MemoryCategory.PATTERNS, "strategy", "agent:crawler"),
-        (MemoryCategory.CASES, "usecase", "agent:crawler"),
-        (MemoryCategory.SKILLS, "tool", "agent:crawler"),
-        (MemoryCategory.TOOLS, "tool", "agent:crawler"),
+        (MemoryCategory.PATTERNS, "strategy", "user:li"),
+        (MemoryCategory.CASES, "usecase", "user:li"),
+        (MemoryCategory.SKILLS, "tool", "user:li"),
+        (MemoryCategory.TOOLS, "tool", "user:li"),
         (MemoryCategory.PREFERENCES, "user_profile", "user:li"),
         (MemoryCategory.PROFILE, "user_profile", "user:li"),
     ],
@@ -89,8 +88,7 @@ async def test_each_category_becomes_its_type_and_keeps_its_owner(
     (record,) = done.saved
     assert (record["types"], record["owner"], record["scopes"]) == ([kind], owner, ["user:owner"])
     assert (record["task"], record["content"]) == (f"What {name or category} is", f"All of {name or category}")
-    # Other callers as this agent can read the record, but not the session.
-    told = ([done.results[0].uri], None) if owner == "agent:crawler" else ([SESSION, done.results[0].uri], "m0")
+    told = ([SESSION, done.results[0].uri], "m0")
     assert (record["source"]["urls"], record["message_id"] or None) == told
     assert [(result.status, result.knowledge_id) for result in done.results] == [("new", record["id"])]
 
@@ -165,23 +163,11 @@ async def test_an_own_record_with_a_copied_tag_is_not_distilled(
 ) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
     tags = {"memory": memory_at(MemoryCategory.PATTERNS, "a", space=AGENTS), "memory_version": "1"}
-    await account.knowledge.save(LI, new_knowledge("by hand", tags=tags, owner="agent:crawler"))
+    await account.knowledge.save(LI, new_knowledge("by hand", tags=tags, owner="user:li"))
 
     done = await account.distill()
 
     assert [result.status for result in done.results] == ["new"]
-
-
-async def test_a_memory_of_an_agent_is_distilled_once_for_all_users(account: DistillationAccount) -> None:
-    theirs = session_at("s1", space="users/zhou")
-    both = {"source_refs": [PART, uri.part_uri(theirs, "m0")], "message_ids": ["m0"], "sessions": ["s1"]}
-    await account.write(node_row(theirs, owner="user:zhou"), learnt_row(MemoryCategory.PATTERNS, "a", metadata=both))
-
-    first = await account.distill()
-    second = await account.distillation.distill(ZHOU, "s1")
-
-    assert (second.saved, [result.knowledge_id for result in second.results]) == ([], [first.saved[0]["id"]])
-    assert [record["owner"] for record in await account.records()] == ["agent:crawler"]
 
 
 async def test_a_deleted_record_returns_only_with_a_new_version_of_its_memory(
@@ -209,7 +195,7 @@ async def merge_records(account: DistillationAccount, survivor: str, *sources: s
         first, *others = (view.get(COLLECTION, item) or {} for item in (survivor, *sources))
         return Draft("slim_knowledge", list(map(decisions.write, merge_rows(first, others, None, view.now))))
 
-    await account.store.commit("default", "agent:crawler", decide)
+    await account.store.commit("default", "user:li", decide)
 
 
 async def test_a_merged_record_is_known_by_its_survivor(account: DistillationAccount) -> None:
