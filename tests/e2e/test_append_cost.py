@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server_process import ROOT, Server, serving
+from tests.e2e.server_process import ROOT, Server, run_server
 
 LONG, ROUNDS, TURNS_A_ROUND = 1_000, 5, 12
 """Together 120 messages: the long session is summarised again once, as it has grown by a tenth."""
@@ -68,7 +68,7 @@ class Talker:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_turn_on_a_thousand_messages_costs_about_what_a_first_turn_does(tmp_path: Path, language: str) -> None:
     data = tmp_path / "data"
-    with serving(data) as server:
+    with run_server(data) as server:
         talker = Talker(server, data, language)
         for _ in range(LONG // 2):
             talker.commit("long", 2)

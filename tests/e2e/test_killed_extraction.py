@@ -11,7 +11,7 @@ import httpx
 
 from knowhub.context.commit.policies import KNOWN
 from tests.e2e.held_model import WAIT_S, HeldModel, running_held_model
-from tests.e2e.server_process import Server, serving, started
+from tests.e2e.server_process import Server, run_server, start_server
 
 LI = {"user_id": "li", "agent_id": "helper"}
 FACTS, LATER = 20, 4
@@ -43,7 +43,7 @@ def client_of(server: Server) -> httpx.Client:
 def kill_while_asked(data: Path, model: HeldModel, variables: dict[str, str]) -> None:
     """Kill a server whose question the model has, and does not answer."""
     model.hold()
-    server = started(data, **variables)
+    server = start_server(data, **variables)
     try:
         assert model.asked.wait(WAIT_S), "the server that was started again asks nothing"
     finally:
@@ -53,7 +53,7 @@ def kill_while_asked(data: Path, model: HeldModel, variables: dict[str, str]) ->
 def kill_behind_an_answer(data: Path, model: HeldModel, variables: dict[str, str], life_s: float) -> None:
     """Kill a server that was answered once, so many seconds ago."""
     model.hold()
-    server = started(data, **variables)
+    server = start_server(data, **variables)
     try:
         model.permits.release()
         assert model.answered.wait(WAIT_S)
@@ -77,7 +77,7 @@ def test_a_server_that_is_killed_while_a_model_reads_loses_and_doubles_nothing(t
     with ExitStack() as stack:
         model = stack.enter_context(running_held_model())
         variables = {"KNOWHUB_LLM_BASE_URL": model.url, "KNOWHUB_LLM_BREAKER_FAILURES": "0"}
-        first = started(data, **variables)
+        first = start_server(data, **variables)
         try:
             with client_of(first) as client:
                 commit(client, "first", range(FACTS))
@@ -93,7 +93,7 @@ def test_a_server_that_is_killed_while_a_model_reads_loses_and_doubles_nothing(t
         model.hold()
         for _ in range(FACTS):
             model.permits.release()
-        server = stack.enter_context(serving(data, **variables))
+        server = stack.enter_context(run_server(data, **variables))
         client = stack.enter_context(client_of(server))
         sessions = wait_until_read(client)
         listed = client.get("/api/context/children", params={"recursive": True, **LI}).json()["results"]
