@@ -6,8 +6,8 @@ from typing import Final
 from knowhub.core.collection import Collection, Collections
 from knowhub.core.erasing import EraseRules
 from knowhub.core.operation import Row, is_live
+from knowhub.core.owned_rows import summarize_owned
 from knowhub.core.table_schema import Index, TableSchema
-from knowhub.keywords.tree import summarize_info
 from knowhub.wiring.collections import COLLECTIONS
 
 NOTES: Final = "notes"
@@ -27,7 +27,7 @@ def summarize(row: Row, _ordinal: int, _change: int, _earlier: Label | None) -> 
 
 
 BY_TEXT: Final = Index[Label](LABELS, "text", keys=lambda label: (label.text,))
-BOOKMARK_TABLE: Final = TableSchema(BOOKMARKS, summarize_info)
+BOOKMARK_TABLE: Final = TableSchema(BOOKMARKS, summarize_owned)
 BOOKMARK: Final = Collection(BOOKMARKS, erase=EraseRules("bookmark", {"url": "", "content": ""}), table=BOOKMARK_TABLE)
 WITH_NOTES: Final[Collections] = {
     **COLLECTIONS,

@@ -63,7 +63,7 @@ class Conflict(KnowHubError):
 class VersionConflict(Conflict):
     def __init__(self, current_version: int) -> None:
         super().__init__(
-            f"the record is at version {current_version}; read it again and repeat the change on that",
+            f"the row is at version {current_version}; read it again and repeat the change on that",
             {"current_version": current_version},
         )
 

@@ -45,19 +45,19 @@ SummaryT = TypeVar("SummaryT", bound=VisibleSummary)
 
 @dataclass(frozen=True, slots=True)
 class OwnedSummary:
-    """What memory holds of a row beside its text. `ordinal` counts rows in the order of their creation.
-
-    `text_key` is that of `near_duplicates.make_text_key`, `text_num` the number of the change that wrote the row last.
-    """
+    """What memory holds of a row beside its text. `ordinal` counts rows in the order of their creation."""
 
     id: str
     ordinal: int
     owner: str
     audience: frozenset[str]
     live: bool
-    text_key: int
-    text_num: int
-    is_rewritten: bool
+
+
+def summarize_owned(row: Row, ordinal: int, _change: int, _earlier: OwnedSummary | None) -> OwnedSummary:
+    """Return the summary of a row, for its `TableSchema`."""
+    owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
+    return OwnedSummary(row["id"], ordinal, owner, audience, is_live(row))
 
 
 def make_owned_fields(

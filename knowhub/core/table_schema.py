@@ -130,10 +130,14 @@ class TableSchema(Generic[SummaryT]):
         raise KeyError(name)
 
     def add_defaults(self, text: bytes) -> bytes:
-        """Return the text of a row with the fields that it lacks."""
+        """Return the text of a row with the fields that it lacks, at its end."""
         if not self.defaults:
             return text
-        return json.dumps({**self.defaults, **json.loads(text)}, ensure_ascii=False, separators=(",", ":")).encode()
+        row = json.loads(text)
+        missing = {name: value for name, value in self.defaults.items() if name not in row}
+        if not missing:
+            return text
+        return json.dumps({**row, **missing}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 TableSchemas: TypeAlias = Mapping[str, TableSchema[Any]]

@@ -8,7 +8,14 @@ from knowhub.keywords.model import INFOS, make_facets
 
 @dataclass(frozen=True, slots=True)
 class Info(OwnedSummary):
-    """The summary of an info; its text is on disk."""
+    """The summary of an info; its text is on disk.
+
+    `text_key` is that of `near_duplicates.make_text_key`, `text_num` the number of the change that wrote the row last.
+    """
+
+    text_key: int
+    text_num: int
+    is_rewritten: bool
 
     @property
     def facets(self) -> frozenset[str]:

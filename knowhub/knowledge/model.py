@@ -206,7 +206,7 @@ class WeighedVote(NamedTuple):
 class KnowledgeSummary:
     """A record without its text: what filters, ranking and the duplicate check need.
 
-    `ordinal` counts records in the order of creation. `text_num` is the number of the operation that last changed the
+    `ordinal` counts records in the order of creation. `text_num` is the number of the change that last wrote the
     searched text; an index entry with an older number is outdated. Search, lists and the duplicate check use `live`
     records only; a merged record is not live, but can be read by its id. `votes` are the newest ones, newest first.
     `weak` counts the runs that showed the record and succeeded or failed without a word about it. `has_kept_words`: no

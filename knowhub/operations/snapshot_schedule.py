@@ -12,9 +12,10 @@ _LOOK_AGAIN_S = 60.0
 
 
 class PeriodicSnapshots(Background):
-    """Makes a snapshot every `interval_h` hours where something was written, and keeps the newest `kept` of these.
+    """Makes a snapshot at intervals if something was written, and keeps the newest ones.
 
-    Those that somebody asked for, or that a restore made, are left alone. `newest` returns the number of the
+    `limits` are the hours between two of them, 0 for none, and how many are kept. Snapshots that somebody asked for, or
+    that a restore made, are left alone. `newest` returns the number of the
     newest operation, `begun` the time of the oldest known operation, or None.
     """
 

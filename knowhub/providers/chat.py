@@ -1,4 +1,4 @@
-"""A language model behind an OpenAI-compatible server (`core.chat.ChatModel`).
+"""A language model behind an OpenAI-compatible server (`core.language_models.ChatModel`).
 
 One call climbs down the ladder of `rungs` as far as the server makes it, repairs an unfit answer once, and is bounded
 by its deadline, by the breaker and by the tokens of the hour.
@@ -89,8 +89,8 @@ class ChatClient(GuardedClient):
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         """Ask, and return an answer that fits the question's schema within `timeout_s`, retries included.
 
-        Raises ChatFailed, and nothing else, whatever the model or its server does; NotAsked when nothing was sent
-        because it may not be.
+        Raises ChatFailed, and nothing else, whatever the model or its server does; ModelUnavailable if nothing was
+        sent.
         """
         try:
             async with self._call(timeout_s) as deadline:
@@ -117,7 +117,7 @@ class ChatClient(GuardedClient):
         return ChatReply(data, self.model, seconds, call.prompt_tokens, call.completion_tokens)
 
     def _parse_first_valid(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of the first text that holds one. Raises UnfitAnswer, about the first of them."""
+        """Return the answer of the first text that holds one. Raises InvalidAnswer, about the first of them."""
         problems = []
         for text in texts:
             try:

@@ -20,7 +20,7 @@ from knowhub.providers.token_estimates import estimate_request_tokens
 
 
 def vectors_in(answer: Mapping[str, object], count: int) -> list[Vector]:
-    """Return the vectors of `count` texts, in the order of these. Raises Unusable where they are not all there."""
+    """Return the vectors of `count` texts, in the order of these. Raises InvalidResponse where some are missing."""
     data = answer.get("data")
     parts = [part for part in data if isinstance(part, Mapping)] if isinstance(data, list) else []
     if not isinstance(data, list) or len(parts) != len(data) or len(parts) != count:
@@ -35,7 +35,7 @@ def vectors_in(answer: Mapping[str, object], count: int) -> list[Vector]:
 
 
 def in_order(parts: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """Return the parts by their `index`, which may be missing everywhere. Raises Unusable unless each is there once."""
+    """Return the parts by their `index`, which may be missing everywhere. Raises InvalidResponse unless each occurs once."""
     indexes = [part.get("index") for part in parts]
     if all(index is None for index in indexes):
         return list(parts)

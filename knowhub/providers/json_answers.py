@@ -63,7 +63,7 @@ def parse_answer(text: str, schema: Mapping[str, Any], redaction: Redaction = NO
     """Return the object in `text` that fits `schema`, also from a fenced block or with prose around it.
 
     It is redacted before it is looked at, so that no word about what is wrong repeats the key.
-    Where several fit it is the last: models think first and answer then. Raises UnfitAnswer.
+    Where several fit it is the last: models think first and answer then. Raises InvalidAnswer.
     """
     if text.count(",") > _MOST_COMMAS:
         raise InvalidAnswer(f"it lists too much: more than {_MOST_COMMAS} commas")

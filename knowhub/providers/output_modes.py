@@ -96,8 +96,8 @@ def add_repair(messages: Sequence[Message], answer: str, problem: str) -> list[M
 def get_texts(rung: OutputMode, answer: Mapping[str, Any]) -> list[str]:
     """Return what the model wrote, one text or two: its words and the arguments of the tool that it called.
 
-    First comes where this rung asks for the answer: on that of tools the arguments, since words beside a call are
-    mere company, elsewhere the words. Raises Unusable when there is neither.
+    The arguments come first in the mode of tools, and the words in the others. Raises InvalidResponse if there is
+    neither.
     """
     choices = answer.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None

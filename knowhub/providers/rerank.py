@@ -1,4 +1,4 @@
-"""A reranker behind a server with `/rerank`, of Cohere's shape or of TEI's (`core.reranking.Reranker`)."""
+"""A reranker behind a server with `/rerank`, of Cohere's shape or of TEI's (`core.language_models.Reranker`)."""
 
 import math
 from collections.abc import Sequence

@@ -75,7 +75,7 @@ class InjectedModel:
             return kind
 
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
-        """Ask; see `core.chat.ChatModel`."""
+        """Ask; see `core.language_models.ChatModel`."""
         if self._stuck >= MAX_STUCK:
             raise ChatFailed(FailureReason.FAILURE, f"{self._stuck} calls are still waiting for an answer")
         loop = asyncio.get_running_loop()

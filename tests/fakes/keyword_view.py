@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from knowhub.core import scopes
-from knowhub.core.owned_rows import OwnedSummary
 from knowhub.engine.view import AccountView
+from knowhub.keywords.info_summary import Info
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, Link, Node
 from knowhub.keywords.tree import find_info, find_keyword, list_keywords
 from tests.fakes.account_rows import AccountRows
@@ -60,7 +60,7 @@ class FakeKeywordView(AccountView):
         owner: str = OWNER,
         shown: Sequence[str] = (scopes.PUBLIC,),
         live: bool = True,
-    ) -> OwnedSummary:
+    ) -> Info:
         """Add an info."""
         row = {"id": info_id, "content": content, "owner": owner, "scopes": list(shown), "version": 1}
         self.stored.put(INFOS, row if live else row | {"deleted": True})

@@ -120,7 +120,7 @@ def list_names(entities: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def mentions(address: str, text: str, entities: Iterable[tuple[str, str]]) -> list[RelationEdge]:
-    """Return edges from a memory to those of the entities, as `named` returns them, that it names as a word."""
+    """Return edges from a memory to those of the entities, as `list_names` returns them, that it names as a word."""
     folded = _fold(text)
     # Chinese parts no words.
     met = (

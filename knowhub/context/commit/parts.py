@@ -127,8 +127,8 @@ def parts_of(
 ) -> list[TranscriptPart]:
     """Name the part of every message that says something: by its id, else by the message of the session it repeats.
 
-    One without an id that repeats none (`alignment` says when) is called by what it says and how often the session
-    knows that, so that no two messages share a name, whoever sent them when. `keys` are the `content_keys` of the
+    A new message without an id (`find_repeated`) is named by its content and by how often the session has it, so that
+    no two messages share a name. `keys` are the `content_keys` of the
     messages, where they are known; without them, empty messages are left out.
     """
     told = drop_empty(messages) if keys is None else messages
