@@ -43,8 +43,8 @@ from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExtraction
 from knowhub.knowledge.feedback.impressions import ImpressionLog
 from knowhub.knowledge.feedback.outcomes import OutcomeService
-from knowhub.knowledge.model import COLLECTION as KNOWLEDGE
-from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchModels
+from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchOptions
 from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.erasure import ErasureService
@@ -101,7 +101,7 @@ class Knowledge:
             store,
             indexes.records.index,
             clock,
-            SearchModels(
+            SearchOptions(
                 RankingStages(router, reranking),
                 settings.relevance_floor,
                 settings.evidence_half_life_days,

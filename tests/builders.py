@@ -12,7 +12,7 @@ from knowhub.core.operation import Change, IdempotencyKey, Operation
 from knowhub.core.request_context import RequestContext, caller_context, local_context
 from knowhub.knowledge import decisions
 from knowhub.knowledge.exchange import KnowledgeExchange
-from knowhub.knowledge.model import COLLECTION, ImportedKnowledge, NewKnowledge
+from knowhub.knowledge.model import KNOWLEDGE, ImportedKnowledge, NewKnowledge
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
@@ -88,7 +88,7 @@ def operation(after: Mapping[str, Any], *, seq: int = 1, idempotency: Idempotenc
         account="default",
         actor=OWNER,
         timestamp=START,
-        changes=[Change(COLLECTION, str(after["id"]), None, after)],
+        changes=[Change(KNOWLEDGE, str(after["id"]), None, after)],
         idempotency=idempotency,
     )
 
@@ -155,4 +155,4 @@ async def open_domain(
 
 def rows_of(store: FileStore, account: str = "default") -> dict[str, bytes]:
     """Return every row of the store's records as the store holds it, tombstones too."""
-    return dict(store.state(account).memory_table(COLLECTION).texts())
+    return dict(store.state(account).memory_table(KNOWLEDGE).texts())

@@ -17,7 +17,7 @@ from knowhub.keywords.model import (
     WrittenBatch,
     WrittenRow,
 )
-from knowhub.keywords.service import Deletion
+from knowhub.keywords.service import DeleteOptions
 from tests.builders import local
 from tests.keyword_model import TreeModel
 
@@ -165,7 +165,7 @@ class TreeChanges:
     def delete(self, pick: int, policy: InfoPolicy, cascade: bool) -> Deed:
         keyword_id = self._keyword(pick)
         return (
-            lambda hub: hub.keywords.tree.delete(local(), keyword_id, Deletion(cascade, policy)),
+            lambda hub: hub.keywords.tree.delete(local(), keyword_id, DeleteOptions(cascade, policy)),
             lambda model, _: model.delete(keyword_id, policy, cascade=cascade),
         )
 

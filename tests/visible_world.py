@@ -10,7 +10,7 @@ from knowhub.core.request_context import RequestContext, Role, caller_context
 from knowhub.identity.decisions import context_for, key_of, new_row
 from knowhub.identity.model import KeyHolder, NewKey
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
-from knowhub.keywords.service import Deletion
+from knowhub.keywords.service import DeleteOptions
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.resources.model import NewResource
 from tests.builders import START
@@ -152,7 +152,7 @@ class VisibleWorld:
         if kind == KNOWLEDGE:
             await self.hub.knowledge.records.delete(root_caller(), row_id)
         elif kind == KEYWORDS:
-            await self.hub.keywords.tree.delete(root_caller(), row_id, Deletion())
+            await self.hub.keywords.tree.delete(root_caller(), row_id, DeleteOptions())
         elif kind == INFOS:
             await self.hub.keywords.infos.delete(root_caller(), row_id)
         else:

@@ -6,7 +6,7 @@ import orjson
 
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, make_link_id
 from knowhub.keywords.tree import list_keywords, list_links_of_info, list_newest_infos
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import list_live_records
 from knowhub.stores.files.store import FileStore
 
@@ -18,7 +18,7 @@ def state_of(store: FileStore, account: str = "default") -> State:
     view = store.view(account)
     infos = [head.id for head in list_newest_infos(view)]
     keys = [
-        *((COLLECTION, head.id) for head in list_live_records(view)),
+        *((KNOWLEDGE, head.id) for head in list_live_records(view)),
         *((KEYWORDS, node.id) for node in list_keywords(view)),
         *((INFOS, info_id) for info_id in infos),
         *(

@@ -13,7 +13,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import INFOS
 from knowhub.keywords.tree import list_newest_infos
 from knowhub.knowledge.feedback.evidence import quality
-from knowhub.knowledge.model import COLLECTION, DEFAULT_SCORE, KnowledgeSummary, ListQuery
+from knowhub.knowledge.model import DEFAULT_SCORE, KNOWLEDGE, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import list_records
 
 _HEADS_A_TURN = 500
@@ -31,7 +31,7 @@ async def live_documents(view: View, ctx: RequestContext, pace: CooperativePause
         lambda before: list(islice(list_newest_infos(view, before), _HEADS_A_TURN)), ctx, pace
     )
     return heapq.merge(
-        _rows(view, COLLECTION, records), _rows(view, INFOS, infos), key=lambda document: document.created_at
+        _rows(view, KNOWLEDGE, records), _rows(view, INFOS, infos), key=lambda document: document.created_at
     )
 
 

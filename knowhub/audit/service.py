@@ -35,7 +35,7 @@ from knowhub.core.operation import Reads, View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.curate.metrics import TreeMetrics
 from knowhub.keywords.model import INFOS, KEYWORDS
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import find_record, find_replacements
 
 RELATED_SHOWN = 50
@@ -50,7 +50,7 @@ _MEMBERS_A_STEP = 512
 _TAKEN_AT_ONCE = 2_000
 _DONE = object()
 _GRAVE_STALE = ("expired", "bad_evidence")
-_COLLECTIONS = (COLLECTION, INFOS)
+_COLLECTIONS = (KNOWLEDGE, INFOS)
 
 
 class AuditRun:
@@ -99,7 +99,7 @@ class AuditRun:
     async def _check_row(self, item: AuditDocument, now: float) -> None:
         number = self._add_row(item)
         await self._find_secrets(item)
-        if item.collection == COLLECTION:
+        if item.collection == KNOWLEDGE:
             self._check_staleness(number, item, now)
         is_copy = await self._is_copy(number, item)
         await self._find_loop(number, item, is_copy=is_copy)
@@ -164,7 +164,7 @@ class AuditRun:
             how.append(rendering.how)
             evidence["excerpt"] = excerpt(item.content[rendering.at :])
             related += (quoted for quoted in rendering.ids if quoted != item.id and self._is_seen(quoted))
-        named = find_search_source(item.row["source"]) if item.collection == COLLECTION else None
+        named = find_search_source(item.row["source"]) if item.collection == KNOWLEDGE else None
         if named is not None:
             how.append("source_is_a_search")
             evidence["source"] = excerpt(named)

@@ -69,7 +69,7 @@ def is_erased(row: Mapping[str, Any] | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RowTraces:
     """What a store finds of a row before it is erased: its texts, and the rows that had one of them at some time.
 
     `rows` are collections and ids of other rows; their current state is not read. `parts` are ids of rows of its
@@ -84,11 +84,11 @@ class Found:
     mentions: Callable[[str], bool] = lambda _text: False
 
 
-DecideErasing: TypeAlias = Callable[[Any, Found], "Draft | Unchanged"]
+DecideErasing: TypeAlias = Callable[[Any, RowTraces], "Draft | Unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
-class Erasing:
+class EraseRequest:
     """Which row a store shall erase, for whom, and the decision that writes what is left of it."""
 
     account: str

@@ -9,7 +9,7 @@ from knowhub.core.table_schema import DiskBodies, EdgeBodies, TableSchema, Table
 from knowhub.engine.disk_rows import LogLine, PlacedRows, ReadText
 from knowhub.engine.disk_tables import DiskTable
 from knowhub.engine.edge_tables import EdgeTable, Table
-from knowhub.engine.tables import MemoryTable
+from knowhub.engine.tables import InMemoryTable
 
 _CHANGES_PER_OPERATION_BITS = 20
 
@@ -95,7 +95,7 @@ class Account:
         on_disk: dict[str, list[int]] = {name: [] for name in placed}
         for position, change in enumerate(changes):
             table = self.table(change.collection)
-            if not isinstance(table, MemoryTable):
+            if not isinstance(table, InMemoryTable):
                 on_disk[change.collection].append(change_number(seq, position))
                 continue
             if (summary := find_decided(change.collection, change.id)) is not None:
@@ -124,10 +124,10 @@ class Account:
         """Return the id and the row of everything in a collection whose texts are in memory, deleted rows too."""
         return [(row_id, orjson.loads(text)) for row_id, text in self.memory_table(name).texts()]
 
-    def memory_table(self, name: str) -> MemoryTable:
+    def memory_table(self, name: str) -> InMemoryTable:
         """Return the table of a collection whose texts are in memory."""
         table = self.table(name)
-        if not isinstance(table, MemoryTable):
+        if not isinstance(table, InMemoryTable):
             raise TypeError(f"the texts of {name!r} are not in memory")
         return table
 
@@ -147,7 +147,7 @@ class Account:
             if not isinstance(sources, DiskTable):
                 raise TypeError(f"the sources of {name!r} are not on disk")
             return EdgeTable(schema, schema.bodies, sources, self._read)
-        return MemoryTable(schema)
+        return InMemoryTable(schema)
 
 
 class BaseNumbers:

@@ -12,7 +12,7 @@ from knowhub.core.table_schema import EdgeBodies, TableSchema
 from knowhub.engine.disk_rows import DiskRows, LogLine, PlacedRows, ReadText
 from knowhub.engine.disk_tables import DiskTable
 from knowhub.engine.indexes import insert_sorted
-from knowhub.engine.tables import MemoryTable
+from knowhub.engine.tables import InMemoryTable
 
 _LABEL_BITS: Final = 2
 _LABEL_MASK: Final = (1 << _LABEL_BITS) - 1
@@ -232,5 +232,5 @@ class EdgeTable:
         return () if number is None else self._entries[number]
 
 
-Table: TypeAlias = MemoryTable | DiskTable | EdgeTable
+Table: TypeAlias = InMemoryTable | DiskTable | EdgeTable
 """A table of acknowledged rows."""

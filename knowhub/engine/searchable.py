@@ -10,7 +10,7 @@ from knowhub.core.operation import Row
 from knowhub.core.table_schema import Index, SummaryT
 from knowhub.engine.account import Account, change_number, seq_of_change
 from knowhub.engine.disk_tables import DiskTable
-from knowhub.engine.tables import MemoryTable
+from knowhub.engine.tables import InMemoryTable
 
 
 class SearchableRows(Generic[SummaryT]):
@@ -21,7 +21,7 @@ class SearchableRows(Generic[SummaryT]):
     """
 
     def __init__(self, account: Account, indexes: Sequence[Index[Any]], limit: int | None = None) -> None:
-        self._tables: list[tuple[MemoryTable | DiskTable, str]] = [
+        self._tables: list[tuple[InMemoryTable | DiskTable, str]] = [
             (_get_table(account, index.collection), index.name) for index in indexes
         ]
         self._limit = limit
@@ -69,8 +69,8 @@ class SearchableRows(Generic[SummaryT]):
         return self._limit is None or summary.ordinal < self._limit
 
 
-def _get_table(account: Account, name: str) -> MemoryTable | DiskTable:
+def _get_table(account: Account, name: str) -> InMemoryTable | DiskTable:
     table = account.table(name)
-    if isinstance(table, MemoryTable | DiskTable):
+    if isinstance(table, InMemoryTable | DiskTable):
         return table
     raise TypeError(f"the rows of {name!r} cannot be searched")

@@ -11,7 +11,7 @@ from knowhub.engine.disk_rows import LogLine
 from knowhub.engine.indexes import PostingIndex, RunningTotals, SortedIndex
 
 
-class MemoryTable:
+class InMemoryTable:
     """A table whose row texts are in memory. Rows are numbered from 0 in the order of their creation."""
 
     def __init__(self, schema: TableSchema[Any]) -> None:

@@ -35,7 +35,7 @@ _ROWS_A_TURN = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeleteOptions:
     """Options of a delete: descendants too, what happens to the infos, and the version that the caller read."""
 
     cascade: bool = False
@@ -254,11 +254,11 @@ class KeywordService:
         return await self._change(ctx, into_id, decide, key)
 
     async def delete(
-        self, ctx: RequestContext, keyword_id: str, how: Deletion | None = None, key: IdempotencyKey | None = None
+        self, ctx: RequestContext, keyword_id: str, how: DeleteOptions | None = None, key: IdempotencyKey | None = None
     ) -> str:
         """Delete a keyword and return the operation id. Raises the errors of `edits.delete_subtree`."""
         permissions.check_can_write(ctx)
-        how = how or Deletion()
+        how = how or DeleteOptions()
 
         def decide(view: View) -> Draft:
             edit = edits.delete_subtree(view, ctx, keyword_id, how.policy, cascade=how.cascade, expected=how.expected)

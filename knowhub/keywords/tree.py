@@ -18,7 +18,7 @@ def get_searched_keyword(row: Row) -> int:
     return hash((names, row["owner"], tuple(row["scopes"]), is_live(row)))
 
 
-def get_version(row: Row) -> int:
+def get_searched_info(row: Row) -> int:
     """Return the version of a row: an info is indexed again whenever it is written."""
     return int(row["version"])
 
@@ -94,7 +94,7 @@ INFO_TABLE: Final = TableSchema(
     summarize_info,
     indexes=(BY_TEXT,),
     bodies=DiskBodies(Info, make_text_key, BY_TEXT),
-    searched_value=get_version,
+    searched_value=get_searched_info,
 )
 SEARCHED_TEXTS: Final = (BY_CHANGE, BY_TEXT)
 LINK_TABLE: Final = TableSchema(

@@ -7,17 +7,17 @@ from knowhub.knowledge import decisions
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.feedback.impressions import IMPRESSIONS
 from knowhub.knowledge.feedback.outcomes import OUTCOMES
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import KNOWLEDGE_TABLE
 
 _COUNTERS: Final = (("helpful",), ("harmful",), ("weak", "success"), ("weak", "failure"))
 _LISTS: Final = ("helpful_history", "harmful_history", "votes")
 
-KNOWLEDGE: Final = Collection(
-    COLLECTION,
+KNOWLEDGE_COLLECTION: Final = Collection(
+    KNOWLEDGE,
     references=(
-        Reference("supersedes", COLLECTION, OnDelete.FORBID),
-        Reference("merged_into", COLLECTION, OnDelete.KEEP, excluded_by="supersedes"),
+        Reference("supersedes", KNOWLEDGE, OnDelete.FORBID),
+        Reference("merged_into", KNOWLEDGE, OnDelete.KEEP, excluded_by="supersedes"),
     ),
     counters=frozenset(("eval", *path) for path in _COUNTERS),
     append_only=frozenset(("eval", name) for name in _LISTS),
@@ -32,12 +32,12 @@ KNOWLEDGE: Final = Collection(
 # Rows that earlier versions wrote: the votes of a record are in the record now.
 VOTES: Final = Collection(
     "votes",
-    references=(Reference("knowledge_id", COLLECTION, OnDelete.KEEP, limits_visibility=True),),
+    references=(Reference("knowledge_id", KNOWLEDGE, OnDelete.KEEP, limits_visibility=True),),
     append_only=frozenset({("votes",)}),
     is_evidence=True,
 )
 COLLECTIONS: Final = (
-    KNOWLEDGE,
+    KNOWLEDGE_COLLECTION,
     VOTES,
     Collection(OUTCOMES, is_evidence=True),
     Collection(IMPRESSIONS, is_undoable=False),

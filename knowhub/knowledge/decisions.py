@@ -12,8 +12,8 @@ from knowhub.core.operation import Row, Write, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table, votes
 from knowhub.knowledge.model import (
-    COLLECTION,
     DEFAULT_SCORE,
+    KNOWLEDGE,
     RECORD_FIELDS,
     SOURCE_FIELDS,
     ImportedKnowledge,
@@ -83,7 +83,7 @@ def make_tombstone(row: Row, now: float) -> Row:
 
 def write(row: Row) -> Write:
     """Return the write of a row."""
-    return Write(COLLECTION, row["id"], row)
+    return Write(KNOWLEDGE, row["id"], row)
 
 
 def check_content(task: str, content: str) -> None:

@@ -12,7 +12,7 @@ from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import Decide, Draft, Group, IdempotencyKey, LongDecision, Row, Unchanged, View, is_live
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions
-from knowhub.knowledge.model import COLLECTION, ImportedKnowledge, KnowledgeType, OnConflict
+from knowhub.knowledge.model import KNOWLEDGE, ImportedKnowledge, KnowledgeType, OnConflict
 from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.table import find_record, list_live_records
 from knowhub.knowledge.visibility import render_record_json
@@ -128,11 +128,11 @@ class KnowledgeExchange:
             counts = view.earlier_notes[-1].copy() if view.earlier_notes else _ImportCounts()
 
             def is_used(candidate: str) -> bool:
-                return candidate in rows or candidate in named or view.raw(COLLECTION, candidate) is not None
+                return candidate in rows or candidate in named or view.raw(KNOWLEDGE, candidate) is not None
 
             for line in lines:
                 row_id = line.id or knowledge_id(view.now, self._ids, is_used)
-                before = view.get(COLLECTION, row_id)
+                before = view.get(KNOWLEDGE, row_id)
                 if not counts.add(ctx, row_id, before, on_conflict):
                     continue
                 row = decisions.make_imported_row(line, row_id, before, view.now, ctx)

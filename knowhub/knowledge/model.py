@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     # The command line reads the values of this module without loading asyncio.
     from knowhub.core.owned_rows import SavedRow
 
-COLLECTION = "knowledge"
+KNOWLEDGE = "knowledge"
 DEFAULT_SCORE = 3
 HISTORY_SHOWN = 50
 ROUTING = "routing"

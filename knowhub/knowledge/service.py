@@ -20,11 +20,11 @@ from knowhub.core.operation import (
 from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, table
-from knowhub.knowledge.collections import KNOWLEDGE
+from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.feedback.evidence import Voter
 from knowhub.knowledge.model import (
-    COLLECTION,
+    KNOWLEDGE,
     Feedback,
     ListQuery,
     NewKnowledge,
@@ -45,14 +45,14 @@ from knowhub.knowledge.visibility import (
 )
 from knowhub.knowledge.votes import VoteKind, is_sunk, sum_votes, weigh_votes
 
-RESTORE_OP = "restore_knowledge"
+REVIVE_OP = "restore_knowledge"
 
 
 class KnowledgeService(OwnedRows):
     """The operations on knowledge records."""
 
     def __init__(self, store: KnowledgeStore, ids: Ids) -> None:
-        super().__init__(store, KNOWLEDGE)
+        super().__init__(store, KNOWLEDGE_COLLECTION)
         self._ids = ids
 
     def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
@@ -79,7 +79,7 @@ class KnowledgeService(OwnedRows):
         def decide(view: View) -> Draft | Unchanged:
             batch = _NewRecords(view, ctx, self._ids)
             row = batch.add(new)
-            op = RESTORE_OP if batch.restored else "save_knowledge"
+            op = REVIVE_OP if batch.restored else "save_knowledge"
             return Draft(op, [decisions.write(row)]) if batch.rows else Unchanged(row)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
@@ -131,7 +131,7 @@ class KnowledgeService(OwnedRows):
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         summary = find_readable(view, ctx, knowledge_id)
-        row = view.get(COLLECTION, knowledge_id) or {}
+        row = view.get(KNOWLEDGE, knowledge_id) or {}
         return describe_access(ctx, summary, row["visibility"])
 
     async def page(self, ctx: RequestContext, query: ListQuery) -> RowTextPage:
@@ -223,7 +223,7 @@ class _NewRecords:
         view, ctx = self._view, self._ctx
 
         def is_used(candidate: str) -> bool:
-            return candidate in self.rows or view.raw(COLLECTION, candidate) is not None
+            return candidate in self.rows or view.raw(KNOWLEDGE, candidate) is not None
 
         row = decisions.new_row(new, knowledge_id(view.now, self._ids, is_used), view.now, ctx)
         if new.supersedes is not None:
@@ -232,7 +232,7 @@ class _NewRecords:
         if new.dedup:
             visible = (item.id for item in find_by_dedup_key(view, key) if ctx.sees(item.audience))
             stored = next(visible, None)
-            duplicate = self._by_key.get(key) if stored is None else view.get(COLLECTION, stored)
+            duplicate = self._by_key.get(key) if stored is None else view.get(KNOWLEDGE, stored)
             if duplicate is not None:
                 return self._restore(duplicate)
         self.rows[row["id"]] = row

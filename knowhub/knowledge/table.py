@@ -14,7 +14,7 @@ from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
 from knowhub.core.tags import tag_facets
-from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, ListQuery
+from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, ListQuery
 from knowhub.knowledge.votes import weigh_votes
 
 FACETS: Final = {item.name: item.facet for item in RECORD_FIELDS if item.facet is not None}
@@ -143,21 +143,21 @@ def _seconds(moment: str | None) -> float | None:
 
 
 BY_TEXT: Final = Index[KnowledgeSummary](
-    COLLECTION, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
+    KNOWLEDGE, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
 )
-BY_DEDUP_KEY: Final = Index[KnowledgeSummary](COLLECTION, "by_duplicate_key", keys=lambda summary: (summary.dedup_key,))
+BY_DEDUP_KEY: Final = Index[KnowledgeSummary](KNOWLEDGE, "by_duplicate_key", keys=lambda summary: (summary.dedup_key,))
 BY_SUPERSEDED: Final = Index[KnowledgeSummary](
-    COLLECTION,
+    KNOWLEDGE,
     "by_superseded",
     keys=lambda summary: () if summary.supersedes is None else (summary.supersedes,),
-    target=COLLECTION,
+    target=KNOWLEDGE,
 )
-BY_FACET: Final = Index[KnowledgeSummary](COLLECTION, "by_facet", keys=lambda summary: summary.facets, of_deleted=True)
+BY_FACET: Final = Index[KnowledgeSummary](KNOWLEDGE, "by_facet", keys=lambda summary: summary.facets, of_deleted=True)
 BY_KEPT_WORDS: Final = Index[KnowledgeSummary](
-    COLLECTION, "by_kept_words", keys=lambda summary: (True,) if summary.has_kept_words else ()
+    KNOWLEDGE, "by_kept_words", keys=lambda summary: (True,) if summary.has_kept_words else ()
 )
 KNOWLEDGE_TABLE: Final = TableSchema(
-    COLLECTION,
+    KNOWLEDGE,
     summarize,
     indexes=(BY_TEXT, BY_DEDUP_KEY, BY_SUPERSEDED, BY_FACET, BY_KEPT_WORDS),
     searched_value=get_searched_value,

@@ -7,7 +7,7 @@ from knowhub.core import scopes
 from knowhub.core.errors import Conflict, NotFound, VersionConflict
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import COLLECTION, KnowledgeSummary
+from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary
 from knowhub.knowledge.table import find_record
 
 _NAMING_FIELDS = ("supersedes", "merged_into")
@@ -27,7 +27,7 @@ def get_readable_row(view: View, ctx: RequestContext, knowledge_id: str, expecte
     summary = find_readable(view, ctx, knowledge_id)
     if expected is not None and expected != summary.version:
         raise VersionConflict(summary.version)
-    row = view.get(COLLECTION, knowledge_id)
+    row = view.get(KNOWLEDGE, knowledge_id)
     if row is None:
         raise NotFound.of("knowledge", knowledge_id)
     return row
@@ -67,7 +67,7 @@ def check_not_merged(row: Row) -> None:
 
 def render_record_json(view: View, ctx: RequestContext, summary: KnowledgeSummary) -> bytes:
     """Return a record as JSON text. Usually this is the stored text, which is not parsed."""
-    raw = view.raw(COLLECTION, summary.id) or b""
+    raw = view.raw(KNOWLEDGE, summary.id) or b""
     if ctx.unrestricted or all(_is_visible(view, ctx, item) for item in (summary.supersedes, summary.merged_into)):
         return raw
     return json.dumps(redact_row(view, ctx, json.loads(raw)), ensure_ascii=False, separators=(",", ":")).encode()

@@ -9,10 +9,10 @@ from knowhub.core.errors import Forbidden
 from knowhub.core.operation import Change, Operation, Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.cascade import cascaded_keys
-from knowhub.operations.snapshots import RESTORE_OP
+from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP
 
 # To undo one of these needs the same right as to do it, beside the right to each row.
-_NEEDED = {RESTORE_OP: permissions.check_can_maintain, "import_knowledge": permissions.check_can_import}
+_NEEDED = {RESTORE_SNAPSHOT_OP: permissions.check_can_maintain, "import_knowledge": permissions.check_can_import}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.collection import Collections, Key
-from knowhub.core.erasing import ERASED, EraseRules, Erasing, Found, is_erased
+from knowhub.core.erasing import ERASED, EraseRequest, EraseRules, RowTraces, is_erased
 from knowhub.core.errors import Conflict, Forbidden, NotFound, VersionConflict
 from knowhub.core.operation import (
     Committed,
@@ -34,11 +34,11 @@ class ErasureStore(Reads, Protocol):
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         """Return what a request with this key wrote; None if none did."""
 
-    async def erase(self, wanted: Erasing) -> Outcome:
+    async def erase(self, wanted: EraseRequest) -> Outcome:
         """Make an erasing durable: when it returns, the log tells nothing of the row any more."""
 
 
-class DerivedFiles(Protocol):
+class ErasureFollower(Protocol):
     """Files outside the log that may hold the content of an erased row."""
 
     async def follow(self, operation: Operation) -> Sequence[str]:
@@ -68,7 +68,7 @@ class ErasureService:
     def __init__(
         self,
         store: ErasureStore,
-        derived_files: DerivedFiles,
+        derived_files: ErasureFollower,
         collections: Collections,
     ) -> None:
         self._store = store
@@ -90,7 +90,7 @@ class ErasureService:
         permissions.check_can_write(ctx)
         rules = self._collections[collection].erase_rules
 
-        def decide(view: View, found: Found) -> Draft:
+        def decide(view: View, found: RowTraces) -> Draft:
             row = _check_can_erase(view, ctx, (collection, row_id), rules, expected)
             gone = [Write(collection, row_id, _make_stub(rules, row, view.now))]
             gone += [Write(*place, _make_stub(rules, part, view.now)) for place, part in _iter_rows(view, found.below)]
@@ -105,14 +105,14 @@ class ErasureService:
         if outcome is None:
             # Looked at before the whole log is: who may not erase must not have it read.
             _check_can_erase(self._store.view(ctx.account), ctx, (collection, row_id), rules, expected)
-            wanted = Erasing(ctx.account, ctx.actor, collection, row_id, rules, decide, key)
+            wanted = EraseRequest(ctx.account, ctx.actor, collection, row_id, rules, decide, key)
             outcome = await self._store.erase(wanted)
         if not isinstance(outcome, Committed):
             # Its decision always writes; only a store that breaks its contract comes here.
             raise TypeError("an erasing was answered with nothing written")
         return await self._answer(collection, row_id, outcome.operation)
 
-    def _delete_referrers(self, view: View, target: Key, found: Found) -> Iterator[Write]:
+    def _delete_referrers(self, view: View, target: Key, found: RowTraces) -> Iterator[Write]:
         """Yield the tombstones of rows that need the erased one, such as links to it."""
         for name, row_id in view.referrers(*target):
             row = view.get(name, row_id)
@@ -157,7 +157,7 @@ def _iter_rows(view: View, places: Sequence[tuple[str, str]]) -> Iterator[tuple[
             yield place, row
 
 
-def _clear_quotes(view: View, rules: EraseRules, row_id: str, found: Found) -> Iterator[Write]:
+def _clear_quotes(view: View, rules: EraseRules, row_id: str, found: RowTraces) -> Iterator[Write]:
     """Yield the row that quotes the erased row, without the quotes."""
     place = rules.quoted_by(row_id)
     for _, row in _iter_rows(view, [place] if place else []):
@@ -167,7 +167,7 @@ def _clear_quotes(view: View, rules: EraseRules, row_id: str, found: Found) -> I
             yield Write(*place, {**row, **dict.fromkeys(quotes, ""), **_next_version_fields(row, view.now)})
 
 
-def _find_merged(view: View, place: tuple[str, str], rules: EraseRules, found: Found) -> list[str]:
+def _find_merged(view: View, place: tuple[str, str], rules: EraseRules, found: RowTraces) -> list[str]:
     """Return the ids of live rows that were merged into this row, and of those into which it was merged.
 
     Merges are followed over several steps. The texts may differ, because a merge may rewrite them.
@@ -192,7 +192,7 @@ def _find_merged(view: View, place: tuple[str, str], rules: EraseRules, found: F
 
 
 def _find_similar(
-    view: View, ctx: RequestContext, related: Sequence[tuple[str, str]], place: tuple[str, str], found: Found
+    view: View, ctx: RequestContext, related: Sequence[tuple[str, str]], place: tuple[str, str], found: RowTraces
 ) -> list[str]:
     """Name the live rows that the caller sees and that hold the same text, also within another; `related` ones too."""
     named = dict.fromkeys(other for other in related if other != place)

@@ -22,7 +22,7 @@ from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
 from knowhub.core.operation import Change, Operation, Row, is_live, next_of
 from knowhub.operations.access_policy import AccessPolicy
 from knowhub.operations.cascade import cascade_delete, cascaded_keys, make_next_row, reattach
-from knowhub.operations.snapshots import RESTORE_OP
+from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP
 
 _ABSENT = object()
 _Flat: TypeAlias = Mapping[Path, Any]
@@ -168,7 +168,7 @@ def undo_rows(policy: AccessPolicy, operation: Operation) -> list[tuple[Key, Row
     """
     undoing = _UndoBuilder(policy, operation)
     undoing.restore_fields()
-    if operation.op != RESTORE_OP:
+    if operation.op != RESTORE_SNAPSHOT_OP:
         # A restore is undone only while nothing was written since: then each row comes back exactly, in any order.
         undoing.update_computed()
         undoing.resolve_cascaded()
@@ -176,7 +176,7 @@ def undo_rows(policy: AccessPolicy, operation: Operation) -> list[tuple[Key, Row
         undoing.check_references()
     if undoing.blocks:
         raise UndoConflict(operation, undoing.blocks)
-    if operation.op != RESTORE_OP:
+    if operation.op != RESTORE_SNAPSHOT_OP:
         undoing.validate()
     return list(undoing.rows.items())
 

@@ -31,7 +31,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow, differs
 from knowhub.operations.model import RestoreResult
 
-RESTORE_OP = "restore_snapshot"
+RESTORE_SNAPSHOT_OP = "restore_snapshot"
 
 
 def restore_row(then: Row | None, now: Row | None, moment: float) -> Row | None:
@@ -310,7 +310,7 @@ class _Plan:
                 named = [list(key) for key in dict.fromkeys(erased)][:_ERASED_NAMED]
                 reply = {"ts": self._ts, "safety_snapshot": kept} if is_last else {}
                 group = Group(restore_id, index, len(self.chunks))
-                return Draft(RESTORE_OP, writes, reply={**reply, "erased": named}, group=group, is_exact=True)
+                return Draft(RESTORE_SNAPSHOT_OP, writes, reply={**reply, "erased": named}, group=group, is_exact=True)
 
             # A thousand rows may have long texts.
             return LongDecision(decide)

@@ -26,7 +26,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.operations.access_policy import AccessPolicy
 from knowhub.operations.field_undo import BlockedRow, RowErased, UndoConflict, check_not_erased, undo_rows
 from knowhub.operations.model import UndoResult
-from knowhub.operations.snapshots import RESTORE_OP
+from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP
 
 MAX_WITH_LATER: Final = 100
 """How many later operations `with_later` undoes at most, and how many are named that are in the way."""
@@ -94,7 +94,7 @@ class UndoService:
         for operation in chosen:
             policy.check_permissions(operation)
         most = len(chosen) + MAX_WITH_LATER
-        is_restore = chosen[-1].op == RESTORE_OP
+        is_restore = chosen[-1].op == RESTORE_SNAPSHOT_OP
         if is_restore and await self._store.find_replay(request.ctx.account, request.key) is None:
             # A part of a restore is no state that ever was: it is undone as a whole, after all that came since.
             later = await self._find_written_since(chosen)
@@ -109,7 +109,7 @@ class UndoService:
         account = policy.ctx.account
         operation = await self._store.operation(account, operation_id)
         operations = [operation] if operation else await self._store.group(account, operation_id)
-        if operation is not None and operation.op == RESTORE_OP and operation.group is not None:
+        if operation is not None and operation.op == RESTORE_SNAPSHOT_OP and operation.group is not None:
             operations = await self._store.group(account, operation.group.id)
         if not operations or not all(map(policy.can_see, operations)):
             raise self.missing(operation_id)
@@ -170,7 +170,7 @@ class UndoService:
             problem = "operations that you may not see are in the way; nothing was undone"
         elif not request.with_later:
             problem = "later operations are in the way; undo those first, or all of them together with `with_later`"
-        elif any(operation.op == RESTORE_OP for operation in later):
+        elif any(operation.op == RESTORE_SNAPSHOT_OP for operation in later):
             problem = "a restored snapshot is in the way; undo that first"
         elif len(together) > most:
             problem = f"at most {MAX_WITH_LATER} later operations are undone with it; undo the newest ones first"
@@ -233,7 +233,7 @@ class UndoService:
                 raise _DryRun
             writes = [Write(*key, row) for key, row in rows]
             own_group = group if group.of > 1 else None
-            is_exact = operation.op == RESTORE_OP
+            is_exact = operation.op == RESTORE_SNAPSHOT_OP
             return Draft("undo_operation", writes, undo_of=operation.operation_id, group=own_group, is_exact=is_exact)
 
         return LongDecision(decide) if len(operation.changes) > _LONG else decide

@@ -1,6 +1,6 @@
 """A language model behind an OpenAI-compatible server (`core.language_models.ChatModel`).
 
-One call climbs down the ladder of `rungs` as far as the server makes it, repairs an unfit answer once, and is bounded
+A call tries the modes of answers until the server accepts one, repairs an unfit answer once, and is bounded
 by its deadline, by the breaker and by the tokens of the hour.
 """
 
@@ -67,7 +67,7 @@ class ChatClient(GuardedClient):
 
     `http` is shared and closed by whoever made it. Raises ValueError for an unusable address or key.
 
-    The rung that worked is kept for the life of the client: the next call starts there.
+    The mode that worked is kept for the life of the client: the next call starts there.
     """
 
     who, failed, unavailable = "model", ChatFailed, ModelUnavailable
@@ -79,7 +79,7 @@ class ChatClient(GuardedClient):
         super().__init__(options, http, timing)
         self._timing = timing
         self._budget = budget
-        self._rung = OutputMode.SCHEMA
+        self._mode = OutputMode.SCHEMA
 
     @property
     def model(self) -> str:
@@ -135,21 +135,21 @@ class ChatClient(GuardedClient):
             raise _UnfitAnswer(detail) from None
 
     async def _try_modes(self, call: _Call, messages: Sequence[Message]) -> list[str]:
-        for rung in list(OutputMode)[self._rung : -1]:
+        for mode in list(OutputMode)[self._mode : -1]:
             try:
-                return await self._try_mode(rung, call, messages)
+                return await self._try_mode(mode, call, messages)
             except RequestRejected as refusal:
-                if not is_rejected(rung, refusal):
+                if not is_rejected(mode, refusal):
                     raise
         return await self._try_mode(OutputMode.PROMPT, call, messages)
 
-    async def _try_mode(self, rung: OutputMode, call: _Call, messages: Sequence[Message]) -> list[str]:
-        body = make_request_body(rung, self.model, call.question, messages)
+    async def _try_mode(self, mode: OutputMode, call: _Call, messages: Sequence[Message]) -> list[str]:
+        body = make_request_body(mode, self.model, call.question, messages)
         reserved = estimate_request_tokens(body)
         answer = await self._endpoint.post(_PATH, body, call.deadline, lambda: self._reserve_tokens(call, reserved))
         await self._count(call, answer, reserved)
-        texts = [self._endpoint.redaction.answer(text) for text in get_texts(rung, answer)]
-        self._rung = rung
+        texts = [self._endpoint.redaction.answer(text) for text in get_texts(mode, answer)]
+        self._mode = mode
         return texts
 
     @asynccontextmanager

@@ -35,7 +35,10 @@ def vectors_in(answer: Mapping[str, object], count: int) -> list[Vector]:
 
 
 def in_order(parts: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """Return the parts by their `index`, which may be missing everywhere. Raises InvalidResponse unless each occurs once."""
+    """Return the parts by their `index`, which may be missing everywhere.
+
+    Raises InvalidResponse unless each index occurs once.
+    """
     indexes = [part.get("index") for part in parts]
     if all(index is None for index in indexes):
         return list(parts)

@@ -1,4 +1,4 @@
-"""The ladder for JSON output: four ways to ask an OpenAI-compatible server for it, the strictest first."""
+"""Four ways to ask an OpenAI-compatible server for JSON, the strictest first."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class OutputMode(IntEnum):
-    """A way to ask; the number is its place on the ladder."""
+    """A way to ask; the strictest has the lowest number."""
 
     SCHEMA = 0
     OBJECT = 1
@@ -44,11 +44,11 @@ class OutputMode(IntEnum):
     PROMPT = 3
 
 
-def make_request_body(rung: OutputMode, model: str, question: ChatRequest, messages: Sequence[Message]) -> bytes:
-    """Return the request that asks `question` on this rung, as JSON text."""
+def make_request_body(mode: OutputMode, model: str, question: ChatRequest, messages: Sequence[Message]) -> bytes:
+    """Return the request that asks `question` on this mode, as JSON text."""
     name = _NOT_IN_NAME.sub("_", question.function)[:_NAME_CHARACTERS] or "answer"
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": False}
-    match rung:
+    match mode:
         case OutputMode.SCHEMA:
             asked = {"name": name, "schema": question.schema, "strict": is_strict(question.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": asked}
@@ -70,9 +70,9 @@ def make_request_body(rung: OutputMode, model: str, question: ChatRequest, messa
         return orjson.dumps(body, default=dict)
 
 
-def is_rejected(rung: OutputMode, refusal: RequestRejected) -> bool:
+def is_rejected(mode: OutputMode, refusal: RequestRejected) -> bool:
     """Say whether the server refused this way to ask, and not what was asked."""
-    pattern = _TOOL_REFUSED if rung is OutputMode.TOOL else _FORMAT_REFUSED
+    pattern = _TOOL_REFUSED if mode is OutputMode.TOOL else _FORMAT_REFUSED
     return refusal.status in _REFUSALS and pattern.search(refusal.said.lower()) is not None
 
 
@@ -93,7 +93,7 @@ def add_repair(messages: Sequence[Message], answer: str, problem: str) -> list[M
     return [*messages, {"role": "assistant", "content": shown}, {"role": "user", "content": asked}]
 
 
-def get_texts(rung: OutputMode, answer: Mapping[str, Any]) -> list[str]:
+def get_texts(mode: OutputMode, answer: Mapping[str, Any]) -> list[str]:
     """Return what the model wrote, one text or two: its words and the arguments of the tool that it called.
 
     The arguments come first in the mode of tools, and the words in the others. Raises InvalidResponse if there is
@@ -105,7 +105,7 @@ def get_texts(rung: OutputMode, answer: Mapping[str, Any]) -> list[str]:
     if not isinstance(message, Mapping):
         raise InvalidResponse("the server's answer holds no choice with a message")
     found = [_content_text(message.get("content")), _get_arguments(message)]
-    texts = [text for text in (reversed(found) if rung is OutputMode.TOOL else found) if text.strip()]
+    texts = [text for text in (reversed(found) if mode is OutputMode.TOOL else found) if text.strip()]
     if not texts:
         raise InvalidResponse("the model answered with no text")
     return texts

@@ -22,7 +22,7 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import Goal, Intent
-from knowhub.keywords.service import Deletion
+from knowhub.keywords.service import DeleteOptions
 from knowhub.keywords.tree import find_by_token
 from knowhub.sdk.arguments import (
     check_choice,
@@ -223,7 +223,7 @@ class KeywordMethods:
     ) -> str:
         """Delete a keyword; return the operation. `info_policy` is reattach, forbid or detach."""
         keyword_id, policy = check_id("id", id), check_choice("info_policy", InfoPolicy, info_policy)
-        deletion = Deletion(check_flag("cascade", cascade), policy, check_version(version))
+        deletion = DeleteOptions(check_flag("cascade", cascade), policy, check_version(version))
         return self._run_operation(lambda hub, ctx: hub.keywords.tree.delete(ctx, keyword_id, deletion))
 
     def add_alias(self, id: str, alias: str) -> KeywordNode:

@@ -10,7 +10,7 @@ from knowhub.context.queries import facet
 from knowhub.core.operation import Row
 from knowhub.core.tags import tag_facets
 from knowhub.keywords.model import INFOS, KEYWORDS
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.search.analysis import index_terms, iterate_terms
 from knowhub.search.ports import Searchable
 
@@ -25,7 +25,7 @@ _OF_SESSIONS: Final = facet("category", MemoryCategory.SESSIONS.value)
 class KnowledgeTexts:
     """A record is searched by its task, which counts most, its content and its tags."""
 
-    collections = frozenset({COLLECTION})
+    collections = frozenset({KNOWLEDGE})
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
         """Yield the terms of a record in parts; repeats add weight."""

@@ -16,7 +16,7 @@ from knowhub.core.operation import Committed, IdempotencyKey, Operation, Reads, 
 from knowhub.core.owned_rows import RowTextPage, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import (
-    COLLECTION,
+    KNOWLEDGE,
     KnowledgeType,
     ListQuery,
     NewKnowledge,
@@ -50,7 +50,7 @@ _DELETED = "delete_knowledge"
 _LEFT_ALONE = frozenset({"known", "forgotten"})
 
 
-class Memories(Reads, Protocol):
+class SessionStore(Reads, Protocol):
     """The store of sessions and memories."""
 
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
@@ -60,7 +60,7 @@ class Memories(Reads, Protocol):
         """Yield the operations that touched a row, newest first."""
 
 
-class Knowledge(Protocol):
+class RecordSaver(Protocol):
     """Where records are kept."""
 
     async def page(self, ctx: RequestContext, query: ListQuery) -> RowTextPage:
@@ -118,7 +118,7 @@ class _PlannedRecord:
 class Distillation:
     """Makes knowledge of sessions; nothing of it asks a model, for the memories are written already."""
 
-    def __init__(self, memories: Memories, knowledge: Knowledge) -> None:
+    def __init__(self, memories: SessionStore, knowledge: RecordSaver) -> None:
         self._memories = memories
         self._knowledge = knowledge
         # Two at once would both find that a memory has changed, and both supersede its record: those of one account
@@ -205,7 +205,7 @@ class Distillation:
         for record in deleted.get(row["id"], ()):
             if not _is_of_version(record, row):
                 continue
-            async for newest in self._memories.operations_on(ctx.account, COLLECTION, record["id"]):
+            async for newest in self._memories.operations_on(ctx.account, KNOWLEDGE, record["id"]):
                 if newest.op == _DELETED:
                     return True
                 break

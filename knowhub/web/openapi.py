@@ -14,7 +14,7 @@ from knowhub.web.auth import API_KEY_HEADER, is_open
 from knowhub.web.error_responses import title_of
 from knowhub.web.openapi_examples import example_of, problem_example
 from knowhub.web.request_guard import NDJSON
-from knowhub.web.route import Answer, Edit, Route, Routes, TextAnswer, Write
+from knowhub.web.route import DeclaredAnswer, EditCall, Route, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas.parts import Problem
 
 _PROBLEM_TEXTS = {
@@ -209,8 +209,8 @@ def _describe_parameters(route: Route) -> list[dict[str, Any]]:
         for name in route.param_convertors
     ]
     call = route.call or object
-    headers = [_RETRY_HEADER] if issubclass(call, Write) else []
-    if issubclass(call, Edit):
+    headers = [_RETRY_HEADER] if issubclass(call, WriteCall) else []
+    if issubclass(call, EditCall):
         headers.append(_IF_MATCH_HEADER)
     if route.query is None or route.call is None:
         return [*in_path, *headers]
@@ -240,7 +240,7 @@ def _describe_body(route: Route, examples: Mapping[str, Any]) -> dict[str, Any]:
 def _describe_answer(
     route: Route,
     status: int,
-    answer: Answer,
+    answer: DeclaredAnswer,
     schemas: Mapping[str, Any],
 ) -> dict[str, Any]:
     is_write = route.method != "GET"

@@ -75,7 +75,7 @@ class Upkeep(Call):
         check_can_maintain(self.ctx)
 
 
-class Write(Call):
+class WriteCall(Call):
     """A request that writes; a retry of it gets the first answer again."""
 
     models = (Body, CallerIds)
@@ -101,7 +101,7 @@ class Write(Call):
         return IdempotencyKey(_identify(self.ctx), scope["method"], scope["path"], key, asked)
 
 
-class Edit(Write):
+class EditCall(WriteCall):
     """A request that changes or deletes a row; it may name the version that the caller has read."""
 
     models = (DeleteBody, CallerIds)
@@ -149,9 +149,9 @@ def find_caller_ids(given: Given) -> CallerIds:
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
 # A model, with a description where "Done." does not say enough, or a text.
-Answer = type[BaseModel] | tuple[type[BaseModel], str] | TextAnswer
-Answers = Mapping[int, Answer]
-STARTED: Final[dict[int, Answer]] = {202: (JobStarted, "Started; see /api/jobs.")}
+DeclaredAnswer = type[BaseModel] | tuple[type[BaseModel], str] | TextAnswer
+Answers = Mapping[int, DeclaredAnswer]
+STARTED: Final[dict[int, DeclaredAnswer]] = {202: (JobStarted, "Started; see /api/jobs.")}
 
 
 class Declared(TypedDict, total=False):

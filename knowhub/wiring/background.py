@@ -9,7 +9,7 @@ from knowhub.operations.snapshot_schedule import PeriodicSnapshots
 from knowhub.resources.vault import KeyShredder
 from knowhub.settings import Settings
 from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
-from knowhub.stores.files.maintenance import Job, Maintenance
+from knowhub.stores.files.maintenance import Maintenance, MaintenanceTask
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotLimits
 from knowhub.stores.files.store import FileStore
@@ -41,7 +41,9 @@ class BackgroundWork:
         snapshots = _periodic_snapshots(adapters, self.archives)
         compaction = _compaction(adapters)
         projections = _projections(adapters, indexes, self.exports)
-        leader_jobs: dict[str, Job] = {name: projection.catch_up for name, projection in projections.items()}
+        leader_jobs: dict[str, MaintenanceTask] = {
+            name: projection.catch_up for name, projection in projections.items()
+        }
         leader_jobs |= {"snapshots": snapshots.tick, "compaction": compaction.tick}
         self.extraction = None
         if adapters.chat is not None:
@@ -152,7 +154,7 @@ class _OldestOperation:
 
 
 def _maintenance(
-    adapters: Adapters, indexes: Indexes, shredder: KeyShredder, leader_jobs: dict[str, Job]
+    adapters: Adapters, indexes: Indexes, shredder: KeyShredder, leader_jobs: dict[str, MaintenanceTask]
 ) -> Maintenance:
     store, settings = adapters.store, adapters.settings
     searched = (indexes.records, indexes.memories, indexes.tree)
@@ -161,14 +163,14 @@ def _maintenance(
         for index in searched:
             index.lexical.reload()
 
-    every_process: dict[str, Job] = {
+    every_process: dict[str, MaintenanceTask] = {
         "refresh": store.refresh,
         "erasing": store.end_erasing,
         "room": store.resume,
         # An erase waits for this: no key outlives its answer, whichever process is the leader.
         "keys": shredder.tick,
     }
-    followers: dict[str, Job] = {
+    followers: dict[str, MaintenanceTask] = {
         "indexes": reload,
         "vectors": indexes.records.vector_files.reload,
         "memory_vectors": indexes.memories.vector_files.reload,

@@ -18,7 +18,7 @@ from knowhub.core.errors import KnowHubError
 from knowhub.core.projection import CheckResult
 from knowhub.core.request_context import local_context
 from knowhub.keywords.model import NewInfo, NewKeyword
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import list_live_records
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
@@ -375,7 +375,7 @@ async def test_an_erased_row_is_in_no_projection(histories: Path, tmp_path: Path
         await hub.maintenance.tick()
         head = next(iter(list_live_records(hub.store.view("default"))))
 
-        done = await hub.operations.erasure.erase(local(), COLLECTION, head.id)
+        done = await hub.operations.erasure.erase(local(), KNOWLEDGE, head.id)
 
         assert list(done.pending) == []
     bench = ProjectionBench(name, folder)

@@ -15,7 +15,7 @@ from knowhub.bootstrap import Hub
 from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, KEYWORDS
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.search.ports import Searchable
 from knowhub.wiring.indexes import SearchIndex
 from tests.builders import FakeClock, knowledge_row
@@ -72,7 +72,7 @@ def info(name: str, text: str, version: int) -> Mapping[str, Any]:
 
 
 FAMILIES = [
-    Family("records", COLLECTION, record_row, lambda hub: hub.indexes.records, frozenset({"type:tool"}), ""),
+    Family("records", KNOWLEDGE, record_row, lambda hub: hub.indexes.records, frozenset({"type:tool"}), ""),
     Family("nodes", NODES, node_of, lambda hub: hub.indexes.memories, frozenset({"category:events"}), "context"),
     Family(
         "parts",

@@ -20,7 +20,7 @@ from knowhub.core.operation import (
     next_version,
 )
 from knowhub.engine.view import AccountView
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, FakeClock, knowledge_row, open_files, retry_key
 from tests.collections_of_tests import LABELS
@@ -43,9 +43,9 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 def save_draft(row_id: str, content: str = "said") -> Callable[[AccountView], Draft]:
     def decide(view: AccountView) -> Draft:
-        before = view.get(COLLECTION, row_id)
+        before = view.get(KNOWLEDGE, row_id)
         row = {**knowledge_row(row_id, content=content), "version": next_version(before)}
-        return Draft("save_knowledge", [Write(COLLECTION, row_id, row)])
+        return Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)])
 
     return decide
 
@@ -81,7 +81,7 @@ async def test_a_commit_records_actor_and_rows_before_and_after(store: Store) ->
 
     change = second.operation.changes[0]
     assert (second.operation.seq, second.operation.actor, second.operation.account) == (2, ACTOR, ACCOUNT)
-    assert (change.collection, change.id) == (COLLECTION, "a")
+    assert (change.collection, change.id) == (KNOWLEDGE, "a")
     assert change.before == first.operation.changes[0].after
     assert (change.after["content"], change.after["version"]) == ("two", 2)
     assert first.operation.changes[0].before is None
@@ -90,7 +90,7 @@ async def test_a_commit_records_actor_and_rows_before_and_after(store: Store) ->
 async def test_a_commit_is_seen_by_the_next_read(store: Store) -> None:
     await commit(store, save_draft("a", "one"))
 
-    row = store.view(ACCOUNT).get(COLLECTION, "a")
+    row = store.view(ACCOUNT).get(KNOWLEDGE, "a")
 
     assert row is not None
     assert row["content"] == "one"
@@ -107,7 +107,7 @@ async def test_an_account_sees_nothing_of_another(store: Store) -> None:
 
     other = store.view("other")
 
-    assert other.get(COLLECTION, "a") is None
+    assert other.get(KNOWLEDGE, "a") is None
     assert await store.operation("other", mine.operation.operation_id) is None
     assert await list_seqs(store, "other") == []
 
@@ -133,7 +133,7 @@ async def test_a_write_that_breaks_a_rule_is_refused(store: Store) -> None:
     row = knowledge_row("knowledge-blank") | {"task": " ", "content": " "}
 
     with pytest.raises(InvalidInput, match="both blank"):
-        await store.commit(ACCOUNT, ACTOR, lambda _view: Draft("save", [Write(COLLECTION, row["id"], row)]))
+        await store.commit(ACCOUNT, ACTOR, lambda _view: Draft("save", [Write(KNOWLEDGE, row["id"], row)]))
 
     assert store.last_seq == 0
 
@@ -323,7 +323,7 @@ async def test_operations_are_listed_newest_first_and_below_a_number(store: Stor
         await commit(store, save_draft(row_id))
 
     below = [operation.seq async for operation in store.operations(ACCOUNT, 4)]
-    touching = [operation.seq async for operation in store.operations_on(ACCOUNT, COLLECTION, "a")]
+    touching = [operation.seq async for operation in store.operations_on(ACCOUNT, KNOWLEDGE, "a")]
 
     assert await list_seqs(store) == [4, 3, 2, 1]
     assert below == [3, 2, 1]

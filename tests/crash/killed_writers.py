@@ -24,7 +24,7 @@ from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Committed, Draft, Group, Write
 from knowhub.engine.view import AccountView
-from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
 from tests.builders import Domain, domain_on, knowledge_row, local, new_knowledge
@@ -134,7 +134,7 @@ async def reopen_and_compare(folder: Path, tally: Tally) -> None:
 
 
 def compare(store: FileStore, tally: Tally) -> None:
-    rows = {row_id: orjson.loads(raw) for row_id, raw in store.state("default").memory_table(COLLECTION).texts()}
+    rows = {row_id: orjson.loads(raw) for row_id, raw in store.state("default").memory_table(KNOWLEDGE).texts()}
     for row_id, told in tally.acknowledged.items():
         row = rows.get(row_id)
         if row is None or row["version"] < told["version"]:
@@ -181,7 +181,7 @@ async def save_group(hub: Domain, ids: list[str], unique: str) -> list[Any]:
 def group_draft(unique: str, number: int) -> Callable[[AccountView], Draft]:
     def decide(view: AccountView) -> Draft:
         row = knowledge_row(f"group-{unique}-{number}", content=f"{unique} {number}", task=f"together {unique}")
-        return Draft("import_knowledge", [Write(COLLECTION, row["id"], row)], group=Group(unique, number, TOGETHER))
+        return Draft("import_knowledge", [Write(KNOWLEDGE, row["id"], row)], group=Group(unique, number, TOGETHER))
 
     return decide
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import Conflict, KnowHubError, ReadOnly, StorageFull, Unavailable
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import try_flock
@@ -62,7 +62,7 @@ def list_unused(folder: Path) -> list[str]:
 
 
 async def erase(hub: Domain, known: ErasureFolder) -> object:
-    return await make_service(hub.store).erase(local(), COLLECTION, known.secret)
+    return await make_service(hub.store).erase(local(), KNOWLEDGE, known.secret)
 
 
 async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:

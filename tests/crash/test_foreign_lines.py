@@ -12,7 +12,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Change, Operation
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.log.log_line import SEAL_BYTES, parse_line, seal
 from tests.builders import Domain, local, new_knowledge, open_domain
 from tests.crash.repaired_logs import list_problems, repair_folder
@@ -203,7 +203,7 @@ async def test_history_reports_a_line_changed_later(tmp_path: Path, change: Spoi
         offset = replace_operation(tmp_path, 2, change)
 
         history = await list_seqs(hub.store.operations("default"))
-        touching = [await list_seqs(hub.store.operations_on("default", COLLECTION, row_id)) for row_id in ids]
+        touching = [await list_seqs(hub.store.operations_on("default", KNOWLEDGE, row_id)) for row_id in ids]
 
         assert await hub.store.operation("default", second) is None
         assert history == [1]
@@ -269,7 +269,7 @@ async def test_an_erasure_also_erases_from_foreign_lines(tmp_path: Path, change:
         await hub.knowledge.records.patch(local(), row_id, {"content": f"{secret}, again"})
         replace_operation(tmp_path, 2, change)
 
-        await hub.operations.erasure.erase(local(), COLLECTION, row_id)
+        await hub.operations.erasure.erase(local(), KNOWLEDGE, row_id)
 
     assert find_files_with(tmp_path, secret) == []
 

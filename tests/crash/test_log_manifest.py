@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.errors import ReadOnly, Unavailable
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.log.log_manifest import MANIFEST
 from knowhub.wiring.collections import COLLECTIONS
@@ -124,14 +124,14 @@ async def test_a_copy_may_lack_a_segment_that_was_begun_after_it_had_listed_the_
     log, copy = tmp_path / "data" / "change_log", tmp_path / "copy" / "change_log"
     async with open_store(tmp_path / "data") as store:
         known = await fill(store, 6)
-        ids = [row_id for collection, row_id in known.keys if collection == COLLECTION]
+        ids = [row_id for collection, row_id in known.keys if collection == KNOWLEDGE]
         shutil.copytree(log, copy)
         before = state_of(store, known)
         for turn in range(2):
             patch = {"content": f"{turn} " * 2000}
             await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, patch)
         begun = max(list_log_files(tmp_path / "data")).removesuffix(".jsonl")
-        await ErasureService(store, NoFollowUp(), COLLECTIONS).erase(local(), COLLECTION, ids[1])
+        await ErasureService(store, NoFollowUp(), COLLECTIONS).erase(local(), KNOWLEDGE, ids[1])
     if is_rewrite_copied:
         shutil.copytree(log, copy, dirs_exist_ok=True)
         for path in copy.glob(f"{begun}*"):
@@ -181,9 +181,9 @@ async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(t
     async with open_store(tmp_path / "data") as store:
         known = await fill(store, 6)
         erasures = ErasureService(store, NoFollowUp(), COLLECTIONS)
-        ids = [row_id for collection, row_id in known.keys if collection == COLLECTION]
+        ids = [row_id for collection, row_id in known.keys if collection == KNOWLEDGE]
         for number, row_id in enumerate(ids):
-            erasing = asyncio.create_task(erasures.erase(local(), COLLECTION, row_id))
+            erasing = asyncio.create_task(erasures.erase(local(), KNOWLEDGE, row_id))
             copy = tmp_path / f"copy-{number}"
             command = ["cp", "-r", str(tmp_path / "data"), str(copy)]
             done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
@@ -191,6 +191,6 @@ async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(t
             if done.returncode == 0:
                 async with open_store(copy) as copied:
                     assert copied.status().damage == []
-                    text = copied.state("default").table(COLLECTION).text(row_id) or b""
+                    text = copied.state("default").table(KNOWLEDGE).text(row_id) or b""
                     seen.add(b'"erased":true' in text)
     assert seen

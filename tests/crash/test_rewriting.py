@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.operation import Draft, Write
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.filesystem import FilePath, RealFileSystem
 from knowhub.stores.files.log.change_log import ChangeLog, Header
@@ -98,7 +98,7 @@ class WatchedFiles(RealFileSystem):
 
 async def save(store: FileStore, row_id: str, content: str) -> None:
     row = knowledge_row(row_id, content=content)
-    await store.commit("default", "user:local", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
+    await store.commit("default", "user:local", lambda _view: Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)]))
 
 
 async def test_an_erasure_blocks_neither_the_loop_nor_other_processes(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_an_erasure_blocks_neither_the_loop_nor_other_processes(tmp_path: 
             stalls.append(time.thread_time() - began)
             began = time.thread_time()
             await other.refresh()
-            assert other.state("default").table(COLLECTION).text(f"knowledge-{reads % 600}") is not None
+            assert other.state("default").table(KNOWLEDGE).text(f"knowledge-{reads % 600}") is not None
             reads += 1
             await asyncio.sleep(0.001)
 
@@ -129,7 +129,7 @@ async def test_an_erasure_blocks_neither_the_loop_nor_other_processes(tmp_path: 
     writing = asyncio.create_task(save(store, "knowledge-meanwhile", "written meanwhile"))
     erasures = ErasureService(store, NoFollowUp(), COLLECTIONS)
     for number in range(0, 600, 100):
-        await erasures.erase(local(), COLLECTION, f"knowledge-{number}")
+        await erasures.erase(local(), KNOWLEDGE, f"knowledge-{number}")
     await writing
     gc.unfreeze()
     reading.cancel()

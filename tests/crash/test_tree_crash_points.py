@@ -15,7 +15,7 @@ from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import InfoPolicy, LinkRequest, NewInfo, NewKeyword, RelationType, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.service import Deletion, KeywordService
+from knowhub.keywords.service import DeleteOptions, KeywordService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.collections import COLLECTIONS
@@ -94,7 +94,7 @@ async def merge(tree: CrashTree, known: PreparedTree) -> object:
 
 
 async def delete_all_below(tree: CrashTree, known: PreparedTree) -> object:
-    how = Deletion(cascade=True, policy=InfoPolicy.REATTACH)
+    how = DeleteOptions(cascade=True, policy=InfoPolicy.REATTACH)
     return await tree.keywords.delete(local(), known.ids["Python"], how)
 
 

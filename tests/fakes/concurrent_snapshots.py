@@ -9,7 +9,7 @@ from knowhub.core.operation import Row
 from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow
 from knowhub.engine.overlay import Overlay
 from knowhub.engine.view import AccountView
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.snapshots.snapshots import PreparedSnapshot, SnapshotFolder
 
 _AFTER_KEEPING = 2
@@ -42,7 +42,7 @@ class ConcurrentPrepared:
             self.at_last()
         yield from self.real.list_changes(after_seq, view)
         for number in range(self.rows if isinstance(view.source, Overlay) else 0):
-            yield (COLLECTION, f"none-{self.looks}-{number}"), None
+            yield (KNOWLEDGE, f"none-{self.looks}-{number}"), None
 
     async def snapshot_before_restore(self) -> SnapshotEntry:
         kept = await self.real.snapshot_before_restore()

@@ -13,7 +13,7 @@ from agent_tools.goal_tree import DEEPEST_INDENT
 from agent_tools.results import ToolResult
 from agent_tools.trace_store import FileTraceStore
 from knowhub.core.scopes import entity_id_problem
-from knowhub.web.schemas.knowledge import SearchParams
+from knowhub.web.schemas.knowledge import KnowledgeSearchParams
 from tests.tools.routes import query_of, read_body
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ ODD_IDS = ["t" * 300, "a\nb", "a\x00b", "half \ud800", "   ", "💥" * 201]
 
 def answer_like_the_server(request: httpx.Request) -> httpx.Response:
     """Refuse what the server would."""
-    SearchParams.model_validate(dict(request.url.params.multi_items()))
+    KnowledgeSearchParams.model_validate(dict(request.url.params.multi_items()))
     return httpx.Response(200, json={"results": [RECORD], "count": 1})
 
 

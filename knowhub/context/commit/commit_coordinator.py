@@ -18,7 +18,7 @@ from knowhub.context.commit.parts import (
     new_parts,
     parts_of,
 )
-from knowhub.context.commit.rule_extraction import ExtractedMemories, extract_by_rules, list_recalled
+from knowhub.context.commit.rule_extraction import ExtractedCandidates, extract_by_rules, list_recalled
 from knowhub.context.commit.session_node import (
     SUMMARISED_MESSAGES,
     ArchiveBuilder,
@@ -101,7 +101,7 @@ class CommitCoordinator:
         keys = await asyncio.to_thread(content_keys, messages)
         parts = parts_of(view, uri.session_uri(whose), messages, keys)
         if not commit.used_tools and not new_parts(view, parts):
-            bare = PreparedCommit(messages, parts, results.archive_of(whose, None, ()), ExtractedMemories())
+            bare = PreparedCommit(messages, parts, results.archive_of(whose, None, ()), ExtractedCandidates())
             return await self._wait_for_model(ctx, commit, whose, self._make_unchanged_result(ctx, commit, whose, bare))
         prepared = await self._prepare(ctx, commit, whose, parts)
         if commit.options.dry_run:
@@ -132,7 +132,7 @@ class CommitCoordinator:
             archive = make_archive(whose, commit.used_tools)
         else:
             archive, seen = await self._build_archive(view, commit, whose, fresh)
-        extracted, recalled = ExtractedMemories(), list[str]()
+        extracted, recalled = ExtractedCandidates(), list[str]()
         if commit.options.extract:
             recalled = list_recalled(view, ctx, commit.used_contexts)
             new = [part.message for part in fresh]

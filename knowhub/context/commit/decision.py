@@ -10,7 +10,7 @@ from knowhub.context.commit import context_writer, results
 from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
 from knowhub.context.commit.parts import MessageState, TranscriptPart, get_state, new_parts, part_writes, parts_of
 from knowhub.context.commit.policies import build_plan, find_target, topic_uri
-from knowhub.context.commit.rule_extraction import ExtractedMemories
+from knowhub.context.commit.rule_extraction import ExtractedCandidates
 from knowhub.context.commit.session_node import COUNTED_CALLS, OVERVIEW, has_summary, session_plan
 from knowhub.context.commit_model import CandidateMemory, SessionArchive, WriteAction, WritePlan, WriteResult
 from knowhub.context.extraction.summaries import content_words
@@ -42,7 +42,7 @@ class PreparedCommit:
     messages: Sequence[Message]
     parts: Sequence[TranscriptPart]
     archive: SessionArchive
-    extracted: ExtractedMemories
+    extracted: ExtractedCandidates
     seen: frozenset[str] | None = None
     reader: str = "by_rules"
     recalled: Sequence[str] = ()

@@ -33,7 +33,7 @@ _COUNTED: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractedMemories:
+class ExtractedCandidates:
     """The candidates, and how many were dropped, by why."""
 
     candidates: Sequence[CandidateMemory] = ()
@@ -47,7 +47,7 @@ def list_recalled(view: View, ctx: RequestContext, used_contexts: Sequence[str])
 
 def extract_by_rules(
     archive: SessionArchive, messages: Sequence[Message], recalled: Sequence[str], fold: Fold = str
-) -> ExtractedMemories:
+) -> ExtractedCandidates:
     """Return what these messages, each named by its `message_id`, say that is worth remembering.
 
     They are read as far as `list_readable` says. What KnowHub said, and what was recalled, is not remembered again.
@@ -59,7 +59,7 @@ def extract_by_rules(
     kept, dropped = normalize_candidates([*found, *find_tool_uses(factory)], known)
     if unread := count_unread(messages, readable):
         dropped[UNREAD] = unread
-    return ExtractedMemories(kept, dropped)
+    return ExtractedCandidates(kept, dropped)
 
 
 def clean_messages(messages: Sequence[Message], known: RecalledTexts) -> list[Message]:

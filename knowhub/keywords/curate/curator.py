@@ -28,7 +28,7 @@ from knowhub.keywords.curate.plan import (
     render_plan,
 )
 from knowhub.keywords.curate.proposals import Proposals, propose, review
-from knowhub.keywords.curate.rules import TreeSnapshot
+from knowhub.keywords.curate.rules import TreeSurvey
 from knowhub.keywords.curate.selection import select_compatible
 from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions, WrittenRow
@@ -109,7 +109,7 @@ class Curator:
                 self._decision_log.note(ctx, calls)
         # The tree may have changed meanwhile: select the steps on the current tree.
         view = self._store.view(ctx.account)
-        now = TreeSnapshot(VisibleTree(view, ctx), ctx, self._text, self._get_top(view, ctx, top_id), survey.nodes)
+        now = TreeSurvey(VisibleTree(view, ctx), ctx, self._text, self._get_top(view, ctx, top_id), survey.nodes)
         wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
         steps = select_compatible(now, wanted, (plan.MAX_STEPS, plan.MAX_CHILDREN))
         return render_plan(
@@ -135,11 +135,11 @@ class Curator:
             return WrittenRow(outcome.answer, None)
         return WrittenRow(outcome.operation.reply or {}, outcome.operation.operation_id)
 
-    async def _read_tree(self, ctx: RequestContext, top_id: str) -> TreeSnapshot:
+    async def _read_tree(self, ctx: RequestContext, top_id: str) -> TreeSurvey:
         view = self._store.view(ctx.account)
         visible_tree = VisibleTree(view, ctx)
         nodes = await _gather(rules.iter_descendants(visible_tree, top_id))
-        return TreeSnapshot(visible_tree, ctx, self._text, self._get_top(view, ctx, top_id), nodes)
+        return TreeSurvey(visible_tree, ctx, self._text, self._get_top(view, ctx, top_id), nodes)
 
     def _get_top(self, view: View, ctx: RequestContext, top_id: str) -> Node:
         top = VisibleTree(view, ctx).get_node(top_id)
@@ -147,7 +147,7 @@ class Curator:
             raise InvalidInput.of("scope_id", f"no keyword with id {top_id!r}")
         return top
 
-    async def _list_rule_steps(self, survey: TreeSnapshot) -> list[Step]:
+    async def _list_rule_steps(self, survey: TreeSurvey) -> list[Step]:
         unplaced = self._list_default_parents(survey)
         (bearers,) = await _gather(survey.index_names())
         merges: list[Step] = await _gather(rules.find_merges(survey, unplaced, bearers))
@@ -155,7 +155,7 @@ class Curator:
         splits: list[Step] = await _gather(rules.find_splits(survey))
         return merges + moves + splits
 
-    def _list_default_parents(self, survey: TreeSnapshot) -> list[str]:
+    def _list_default_parents(self, survey: TreeSurvey) -> list[str]:
         """Return the keywords whose children have not been placed yet."""
         name = self._options.uncategorized_name
         named = [
@@ -164,7 +164,7 @@ class Curator:
         return [ROOT_ID, *(node.id for node in named if node.parent_id == ROOT_ID)]
 
     async def _review(
-        self, survey: TreeSnapshot, steps: list[Step], budget_s: float, calls: list[Row]
+        self, survey: TreeSurvey, steps: list[Step], budget_s: float, calls: list[Row]
     ) -> tuple[list[Step], bool]:
         """Return the steps that the model does not refuse, and whether it answered."""
         judged = [step for step in steps if isinstance(step, MergeStep | MoveStep)][: plan.MAX_STEPS]
@@ -176,7 +176,7 @@ class Curator:
         refused = {id(judged[place]) for place in reviewed.refused}
         return [step for step in steps if id(step) not in refused], reviewed.failure is None
 
-    async def _query_model(self, survey: TreeSnapshot, budget_s: float, calls: list[Row]) -> "_ModelProposals":
+    async def _query_model(self, survey: TreeSurvey, budget_s: float, calls: list[Row]) -> "_ModelProposals":
         # `calls` is filled also if this is cancelled.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + budget_s
@@ -239,7 +239,7 @@ def _ref(keyword_id: str) -> NodeRef:
     return NodeRef(keyword_id, 0)
 
 
-def _make_plan(survey: TreeSnapshot, steps: Sequence[Step], asked: _ModelProposals, unused: int) -> CurationPlan:
+def _make_plan(survey: TreeSurvey, steps: Sequence[Step], asked: _ModelProposals, unused: int) -> CurationPlan:
     planned = {step.node.id for step in steps if isinstance(step, DescribeStep)}
     missing = [node for node in rules.list_without_description(survey) if node.id not in planned]
     listed = [

@@ -47,7 +47,9 @@ async def propose(
     there = [node for node in nodes[:MAX_NODES] if visible_tree.is_visible(node)]
     choices = NumberedChoices([node.id for node in there])
     question = prompts.reorganize(list_for_prompt(visible_tree, there))
-    return await agent.ask(question, choices, budget_s, lambda answer: read(answer, choices, visible_tree), Proposals())
+    return await agent.ask(
+        question, choices, budget_s, lambda answer: parse_proposals(answer, choices, visible_tree), Proposals()
+    )
 
 
 def list_for_prompt(visible_tree: VisibleTree, nodes: Sequence[Node]) -> list[dict[str, Any]]:
@@ -94,7 +96,7 @@ async def review(
     return await agent.ask(prompts.review_plan(shown), choices, budget_s, parse, Review())
 
 
-def read(answer: Mapping[str, Any], choices: NumberedChoices, visible_tree: VisibleTree) -> Proposals | None:
+def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices, visible_tree: VisibleTree) -> Proposals | None:
     """Parse the proposals that are possible, each by itself; None for one that has other fields only."""
     if answer and not answer.keys() & {*_FIELDS, "reason"}:
         return None

@@ -41,7 +41,7 @@ _RUN = re.compile(rf"([{_CHINESE}]+)|[^\s{_CHINESE}、，。；：·/|,;:()（�
 
 
 @dataclass(frozen=True, slots=True)
-class TreeSnapshot:
+class TreeSurvey:
     """A part of the tree as a caller sees it: the keyword `top` and its descendants, level by level."""
 
     visible_tree: VisibleTree
@@ -90,7 +90,7 @@ def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Nod
 
 
 def find_merges(
-    survey: TreeSnapshot, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
+    survey: TreeSurvey, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
 ) -> Iterator[Step | None]:
     """Yield merges of keywords that mean the same. All rules yield None where the caller may pause.
 
@@ -117,7 +117,7 @@ def find_merges(
 
 
 def find_moves(
-    survey: TreeSnapshot, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
+    survey: TreeSurvey, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
 ) -> Iterator[Step | None]:
     """Yield moves of the children of `parents` whose name begins with another keyword's name.
 
@@ -132,7 +132,7 @@ def find_moves(
                 yield MoveStep(make_ref(node), make_ref(target), f"its name begins with {target.name!r}")
 
 
-def find_splits(survey: TreeSnapshot) -> Iterator[Step | None]:
+def find_splits(survey: TreeSurvey) -> Iterator[Step | None]:
     """Yield splits of keywords with more than WIDE children into groups of at least MIN_GROUP with the same first word.
 
     If a child has that word as its name, the others move under it instead.
@@ -147,7 +147,7 @@ def find_splits(survey: TreeSnapshot) -> Iterator[Step | None]:
             yield from _split(survey, node, children[node.id])
 
 
-def list_without_description(survey: TreeSnapshot) -> list[Node]:
+def list_without_description(survey: TreeSurvey) -> list[Node]:
     """Return the keywords without a description."""
     return [node for node in survey.nodes if not node.is_described]
 
@@ -157,7 +157,7 @@ def make_ref(node: Node) -> NodeRef:
     return NodeRef(node.id, node.version, node.name)
 
 
-def _find_only_other(survey: TreeSnapshot, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+def _find_only_other(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
     for form in (token for own in node.tokens for token in _list_numbers(own)):
         others = [other for other in bearers.get(form, ()) if other.id != node.id]
         if others:
@@ -182,7 +182,7 @@ def _list_numbers(token: str) -> Iterator[str]:
         yield f"{token}s"
 
 
-def _find_shared(survey: TreeSnapshot, node: Node, other: Node) -> str | None:
+def _find_shared(survey: TreeSurvey, node: Node, other: Node) -> str | None:
     """Return what two keywords of one name have in common besides it; None if nothing."""
     if node.parent_id == other.parent_id and survey.is_bare(node):
         return f"{node.name!r} is twice under one keyword, once as a name only"
@@ -198,11 +198,11 @@ def _find_shared(survey: TreeSnapshot, node: Node, other: Node) -> str | None:
     return "the same name, and an info of both" if infos[0] & infos[1] else None
 
 
-def _rank(survey: TreeSnapshot, node: Node) -> tuple[bool, bool, int]:
+def _rank(survey: TreeSurvey, node: Node) -> tuple[bool, bool, int]:
     return not node.is_described, not survey.list_children(node), node.ordinal
 
 
-def can_merge(survey: TreeSnapshot, source: Node, into: Node) -> bool:
+def can_merge(survey: TreeSurvey, source: Node, into: Node) -> bool:
     """Return whether the caller may merge two keywords, and nobody gets to see a hidden name by it."""
     # The names of the source become visible to the readers of the target.
     is_public = scopes.PUBLIC in source.scopes and scopes.PUBLIC in into.scopes
@@ -218,7 +218,7 @@ def _keeps_visibility(target: Node, node: Node) -> bool:
     return scopes.PUBLIC in target.scopes or node.audience <= target.audience
 
 
-def _find_prefix(survey: TreeSnapshot, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+def _find_prefix(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
     """Return the only keyword that is named by the longest possible beginning of a name."""
     for prefix in _list_prefixes(node.name):
         tokens = survey.text.tokens(prefix)
@@ -240,7 +240,7 @@ def _list_prefixes(name: str) -> list[str]:
     return [name[:end] for end in sorted(ends, reverse=True) if end >= _MIN_PREFIX]
 
 
-def _is_supported(survey: TreeSnapshot, node: Node, target: Node) -> bool:
+def _is_supported(survey: TreeSurvey, node: Node, target: Node) -> bool:
     """Return whether the texts of a keyword speak for a place below `target`; True if it has none."""
     view = survey.visible_tree.view
     texts = [str(rendering.get_keyword_row(view, node.id)["description"])] if node.is_described else []
@@ -258,7 +258,7 @@ def _is_supported(survey: TreeSnapshot, node: Node, target: Node) -> bool:
     )
 
 
-def _split(survey: TreeSnapshot, node: Node, children: Sequence[Node]) -> Iterator[Step | None]:
+def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator[Step | None]:
     bearers: dict[str, list[Node]] = defaultdict(list)
     for child in children:
         yield None
@@ -283,7 +283,7 @@ def _split(survey: TreeSnapshot, node: Node, children: Sequence[Node]) -> Iterat
         yield SplitStep(make_ref(node), groups, f"{len(children)} keywords are directly under it")
 
 
-def _is_taken(survey: TreeSnapshot, tokens: Sequence[str]) -> bool:
+def _is_taken(survey: TreeSurvey, tokens: Sequence[str]) -> bool:
     """Return whether a visible keyword has one of these normal forms."""
     view = survey.visible_tree.view
     return any(survey.visible_tree.is_visible(node) for token in tokens for node in find_by_token(view, token))

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from knowhub.keywords.curate.plan import DescribeStep, MergeStep, MoveStep, NodeRef, SplitGroup, SplitStep, Step
-from knowhub.keywords.curate.rules import TreeSnapshot, can_merge, make_ref
+from knowhub.keywords.curate.rules import TreeSurvey, can_merge, make_ref
 from knowhub.keywords.model import Node
 from knowhub.keywords.tree import find_keyword
 
 
-def select_compatible(survey: TreeSnapshot, steps: Sequence[Step], most: tuple[int, int]) -> list[Step]:
+def select_compatible(survey: TreeSurvey, steps: Sequence[Step], most: tuple[int, int]) -> list[Step]:
     """Return the steps that can be applied one after another on the current tree.
 
     The first of two conflicting steps wins: a keyword is moved, merged or grouped once, and never into a keyword that
@@ -32,7 +32,7 @@ def select_compatible(survey: TreeSnapshot, steps: Sequence[Step], most: tuple[i
 class _PlanState:
     """The tree after the steps that are selected so far."""
 
-    def __init__(self, survey: TreeSnapshot) -> None:
+    def __init__(self, survey: TreeSurvey) -> None:
         self._survey = survey
         self._tree = survey.visible_tree
         self._parents: dict[str, str] = {}

@@ -163,7 +163,7 @@ class Evolution:
         conversation = ModelConversation(self._chat, self._budget_s)
         try:
             question = prompts.evolve(row["task"], row["content"], "\n".join(words))
-            content, summary = await conversation.ask(question, {}, lambda answer: read(answer, row["content"]))
+            content, summary = await conversation.ask(question, {}, lambda answer: parse_text(answer, row["content"]))
         except ChatFailed as failed:
             detail = f"the language model gave no usable answer ({short_text(failed.detail, _MAX_SUMMARY)})"
             return replace(unchanged, summary=f"{detail}; {_KEPT}", degraded=["llm"], calls=conversation.calls)
@@ -205,7 +205,7 @@ class Evolution:
         return EvolutionResult(SavedRow(row, operation.operation_id), operation.reply or {})
 
 
-def read(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None:
+def parse_text(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None:
     """Return the new content and a summary of the change; None for an answer that is no valid content."""
     content = answer.get("content")
     if not isinstance(content, str) or not 0 < len(content) <= max(MAX_CONTENT_CHARS, len(before)):

@@ -36,7 +36,7 @@ class MergeAdvisor:
         question = prompts.merge([(row["task"], row["content"]) for _, row in group])
         conversation = ModelConversation(self._chat, self._budget_s)
         try:
-            same, text = await conversation.ask(question, choices.by_idx, lambda answer: read(answer, choices))
+            same, text = await conversation.ask(question, choices.by_idx, lambda answer: parse_advice(answer, choices))
         except ChatFailed as failed:
             self.has_failed = True
             # An unavailable model is not asked about the other groups.
@@ -66,7 +66,7 @@ def make_skipped(ids: Sequence[str], reason: str) -> dict[str, Any]:
     return {"ids": list(ids), "reason": reason}
 
 
-def read(answer: Mapping[str, Any], choices: NumberedChoices) -> tuple[tuple[str, ...], tuple[str, str]] | None:
+def parse_advice(answer: Mapping[str, Any], choices: NumberedChoices) -> tuple[tuple[str, ...], tuple[str, str]] | None:
     """Return the records to merge, and their task and content.
 
     None for an answer that no record can hold, or that would merge with a record that was not shown only.

@@ -14,7 +14,7 @@ from knowhub.core.near_duplicates import (
     shingles,
 )
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import COLLECTION, KnowledgeSummary
+from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
 from knowhub.knowledge.table import find_record
 
@@ -82,7 +82,7 @@ class Similarity:
         return sorted(found, key=lambda item: (-item[1], item[0]))[:MAX_SHOWN]
 
     def _get_text(self, account: str, knowledge_id: str) -> str:
-        row = self._store.view(account).get(COLLECTION, knowledge_id) or {"task": "", "content": ""}
+        row = self._store.view(account).get(KNOWLEDGE, knowledge_id) or {"task": "", "content": ""}
         return "\n".join(filter(None, (row["task"], row["content"])))
 
 

@@ -16,7 +16,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.evolve.merging import repeats_sentences
 from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
+from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_records
 
@@ -120,7 +120,7 @@ class MergeCandidates:
         for count, summary in enumerate(found):
             await self._pace.pause()
             progress(count, len(found))
-            row = self._view.get(COLLECTION, summary.id)
+            row = self._view.get(KNOWLEDGE, summary.id)
             if row is None or not is_current(find_record(self._view, summary.id), summary.version):
                 continue
             self.records += 1
@@ -166,7 +166,7 @@ class MergeCandidates:
 
     def row(self, ref: RecordRef) -> Row:
         """Return the current row of a record."""
-        return self._view.get(COLLECTION, ref.id) or {}
+        return self._view.get(KNOWLEDGE, ref.id) or {}
 
     async def _list_summaries(self) -> list[KnowledgeSummary]:
         found: list[KnowledgeSummary] = []
@@ -219,16 +219,16 @@ class MergeCandidates:
         return list(numbers)[:_NEIGHBOURS]
 
     def _is_askable(self, summary: KnowledgeSummary) -> bool:
-        row = self._view.get(COLLECTION, summary.id)
+        row = self._view.get(KNOWLEDGE, summary.id)
         return row is not None and _is_short(row) and self.is_unchanged(self._refs[self._numbers[summary.id]])
 
     def _shares_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
-        other = words(join_text(self._view.get(COLLECTION, summary.id) or {"task": "", "content": ""}))
+        other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
         return bool(own & other) and len(own & other) / len(own | other) >= LEAST_SHARED_WORDS
 
     def _text_of(self, number: int) -> str | None:
         # This is the current text. A changed record is detected before anything is written.
-        row = self._view.get(COLLECTION, self._refs[number].id)
+        row = self._view.get(KNOWLEDGE, self._refs[number].id)
         return None if row is None else join_text(row)
 
 

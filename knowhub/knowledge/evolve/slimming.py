@@ -40,7 +40,7 @@ from knowhub.knowledge.evolve.slim_plan import (
     can_merge,
     is_current,
 )
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex, KnowledgeStore
 from knowhub.knowledge.table import find_record
 
@@ -110,8 +110,8 @@ class MergeReport:
         if not all(self._is_current(view, ref) for ref in (merge.into, *merge.sources)):
             self.failed.append((merge, _CHANGED))
             return []
-        into = self.survivors.get(merge.into.id) or view.get(COLLECTION, merge.into.id) or {}
-        sources = [view.get(COLLECTION, source.id) or {} for source in merge.sources]
+        into = self.survivors.get(merge.into.id) or view.get(KNOWLEDGE, merge.into.id) or {}
+        sources = [view.get(KNOWLEDGE, source.id) or {} for source in merge.sources]
         try:
             rows = merge_rows(into, sources, merge.text, view.now)
         except InvalidInput as problem:
@@ -315,7 +315,7 @@ def _decide_batch(batch: Sequence[Merge], group: Group, start: MergeReport) -> D
         if not rows:
             return Unchanged(report)
         # Several merges into one record are one change of its row, so its version rises once.
-        versions = {row_id: next_version(view.get(COLLECTION, row_id)) for row_id in rows}
+        versions = {row_id: next_version(view.get(KNOWLEDGE, row_id)) for row_id in rows}
         writes = [decisions.write({**row, "version": versions[row_id]}) for row_id, row in rows.items()]
         reply = report.as_answer(dry_run=False) if is_last else None
         return Draft(OP, writes, reply, group=group, agent_io=calls or None, note=report)

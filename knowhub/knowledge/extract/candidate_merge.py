@@ -21,7 +21,7 @@ from knowhub.knowledge.extract.model import (
     ExtractionRequest,
     KnowledgeCandidate,
 )
-from knowhub.knowledge.model import COLLECTION, NewKnowledge
+from knowhub.knowledge.model import KNOWLEDGE, NewKnowledge
 from knowhub.knowledge.table import find_by_dedup_key, find_replacements
 
 _MAX_MESSAGE_IDS = 50
@@ -145,7 +145,7 @@ class CandidateMerge:
         )
 
         def is_used(row_id: str) -> bool:
-            return row_id in self.rows or self._view.raw(COLLECTION, row_id) is not None
+            return row_id in self.rows or self._view.raw(KNOWLEDGE, row_id) is not None
 
         return decisions.new_row(new, knowledge_id(self._view.now, self._ids, is_used), self._view.now, self._ctx)
 
@@ -182,7 +182,7 @@ class CandidateMerge:
         return None
 
     def _put(self, row: Row) -> None:
-        before = self._view.get(COLLECTION, row["id"])
+        before = self._view.get(KNOWLEDGE, row["id"])
         # Several pieces of evidence on one record are one change of its row, so its version rises once.
         self.rows[row["id"]] = {**row, "version": next_version(before)}
         self._records.add(self.rows[row["id"]])

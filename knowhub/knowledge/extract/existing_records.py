@@ -14,7 +14,7 @@ from knowhub.knowledge import table
 from knowhub.knowledge.extract import profile
 from knowhub.knowledge.extract.model import PROFILE_CATEGORIES, CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.facts import state_the_same
-from knowhub.knowledge.model import COLLECTION, KnowledgeSummary, ListQuery
+from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import find_record, find_replacements, list_records
 
 LOOKED_AT = 300
@@ -137,7 +137,7 @@ class ExistingRecords:
         return not over and not any(self._ctx.sees(item.audience) for item in newer)
 
     def _load(self, view: View, summary: KnowledgeSummary) -> ExistingRecord:
-        return self._read.get((summary.id, summary.version)) or _parse_row(view.get(COLLECTION, summary.id) or {})
+        return self._read.get((summary.id, summary.version)) or _parse_row(view.get(KNOWLEDGE, summary.id) or {})
 
     def _resolve_target(self, candidate: KnowledgeCandidate, knowledge_id: str | None) -> ExistingRecord | None:
         if knowledge_id is None:

@@ -32,7 +32,7 @@ from knowhub.knowledge.extract.model import (
 )
 from knowhub.knowledge.extract.statement_candidates import find_candidates
 from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_candidate, redact_message, suggest_resources
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
 
 MAX_CANDIDATES = 200
@@ -195,7 +195,7 @@ class KnowledgeExtraction:
         question = llm_extraction.extract(part, [stored.row["content"] for stored in known])
         shown = dict(part)
         return await conversation.ask(
-            question, choices.by_idx, lambda answer: llm_extraction.read(answer, shown, choices)
+            question, choices.by_idx, lambda answer: llm_extraction.parse_items(answer, shown, choices)
         )
 
     async def _read_statements(self, request: ExtractionRequest) -> list[KnowledgeCandidate]:
@@ -224,7 +224,7 @@ class KnowledgeExtraction:
         )
         view = self._store.view(ctx.account)
         for hit in found.hits:
-            row = view.get(COLLECTION, hit.head.id)
+            row = view.get(KNOWLEDGE, hit.head.id)
             is_own = candidate.expressed and hit.head.owner in ctx.own
             if row is not None and not is_own and recalled.is_copy(candidate.content, row["content"]):
                 return hit.head.id

@@ -82,7 +82,7 @@ _FALLBACK: Final = {
 }
 
 
-def read(
+def parse_items(
     answer: Mapping[str, Any], shown: Mapping[int, Message], known: NumberedChoices
 ) -> tuple[list[KnowledgeCandidate], list[RejectedCandidate]] | None:
     """Return the valid and the invalid items of an answer; None if it has no list."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from knowhub.core import clock
 from knowhub.core.collection import UndoneRow
 from knowhub.core.operation import Row, next_of
-from knowhub.knowledge.model import COLLECTION, HISTORY_SHOWN, Feedback, KnowledgeSummary
+from knowhub.knowledge.model import HISTORY_SHOWN, KNOWLEDGE, Feedback, KnowledgeSummary
 from knowhub.knowledge.votes import KINDS, VOTES_STORED, VoteKind, confidence, list_votes
 
 # The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
@@ -118,7 +118,7 @@ def rebuild_kept_words(undone: UndoneRow) -> Row:
     """
     before, after = undone.change.before, undone.change.after
     brought = set(list_kept_words(after)) - set(list_kept_words(before) if before else ())
-    current = undone.current(COLLECTION, undone.row["id"])
+    current = undone.current(KNOWLEDGE, undone.row["id"])
     kept = [words for words in (list_kept_words(current) if current else ()) if words not in brought]
     return replace_kept_words(undone.row, kept)
 

@@ -35,7 +35,7 @@ from knowhub.knowledge.feedback.impressions import (
     caller_identity,
     make_tags,
 )
-from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.visibility import follow_merges
 from knowhub.knowledge.votes import VoteKind
@@ -121,7 +121,7 @@ class OutcomeService:
             for named, finding in findings.items():
                 # The survivor of a merge gets the evidence on a merged record.
                 summary = follow_merges(view, named)
-                record = None if summary is None else view.get(COLLECTION, summary.id)
+                record = None if summary is None else view.get(KNOWLEDGE, summary.id)
                 if summary is None or record is None or not ctx.sees(summary.audience):
                     # What the caller has not named is not mentioned: it may be hidden from them by now.
                     if not outcome.says_nothing and finding.kind != VoteKind.PASSED_OVER:

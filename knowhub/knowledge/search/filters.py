@@ -7,7 +7,7 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.model import COLLECTION, KnowledgeSummary, SearchQuery
+from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary, SearchQuery
 from knowhub.knowledge.table import find_replacements
 
 ALREADY_SHOWN = "already_shown"
@@ -104,7 +104,7 @@ class SearchFilter:
         return self._created_at(newer) if newer.valid_from is None else newer.valid_from
 
     def _created_at(self, summary: KnowledgeSummary) -> float:
-        row = self._view.get(COLLECTION, summary.id) or {}
+        row = self._view.get(KNOWLEDGE, summary.id) or {}
         return parse_iso(row["created_at"])
 
 

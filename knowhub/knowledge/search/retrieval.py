@@ -16,7 +16,7 @@ from knowhub.knowledge import table
 from knowhub.knowledge.feedback.evidence import summary_quality
 from knowhub.knowledge.feedback.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
-    COLLECTION,
+    KNOWLEDGE,
     RECORD_FIELDS,
     KnowledgeSearchResult,
     KnowledgeSummary,
@@ -48,7 +48,7 @@ _WIDE_FROM: Final = "\u1100"
 
 
 @dataclass(frozen=True, slots=True)
-class SearchModels:
+class SearchOptions:
     """The optional parts of a search.
 
     `note_shown(account, ids)` is called with the ids that each search returns; it must not raise. `floor` is the least
@@ -66,12 +66,12 @@ class KnowledgeRetrieval:
     """Searches the records that the caller sees. Without any model the result is exact arithmetic."""
 
     def __init__(
-        self, store: KnowledgeStore, index: KnowledgeIndex, clock: Clock, models: SearchModels | None = None
+        self, store: KnowledgeStore, index: KnowledgeIndex, clock: Clock, models: SearchOptions | None = None
     ) -> None:
         self._store = store
         self._index = index
         self._clock = clock
-        self._models = models or SearchModels()
+        self._models = models or SearchOptions()
 
     async def search(self, ctx: RequestContext, query: SearchQuery) -> KnowledgeSearchResult:
         """Return the best `top_k` records: fewer only if fewer match, or if the token budget ends before.
@@ -124,14 +124,14 @@ class KnowledgeRetrieval:
             query.order,
             query.top_k,
             now,
-            cache(lambda knowledge_id: view.get(COLLECTION, knowledge_id) or {}),
+            cache(lambda knowledge_id: view.get(KNOWLEDGE, knowledge_id) or {}),
             matched,
             query.min_relevance or 0.0,
             self._models.half_life_days,
         )
 
     def _render(self, view: View, ctx: RequestContext, query: SearchQuery, hit: RankedHit) -> Mapping[str, Any]:
-        row = view.get(COLLECTION, hit.summary.id) or {}
+        row = view.get(KNOWLEDGE, hit.summary.id) or {}
         record = {name: row[name] for name in _FIELDS}
         votes = {"helpful": round(hit.votes.helpful, 2), "harmful": round(hit.votes.harmful, 2)}
         record["eval"] = {**{name: row["eval"][name] for name in _EVAL_FIELDS}, "effective": votes}
@@ -175,7 +175,7 @@ class OwnProfile:
         now = self._clock.now()
 
         def rank(summary: KnowledgeSummary) -> tuple[float, float]:
-            row: Row = view.get(COLLECTION, summary.id) or {}
+            row: Row = view.get(KNOWLEDGE, summary.id) or {}
             return -row["eval"]["confidence"], -sum_votes(summary.votes, now).helpful
 
         return [render_record_json(view, ctx, summary) for summary in sorted(found, key=rank)[:limit]]
@@ -230,7 +230,7 @@ def _fit_budget(
     """Return the hits whose texts fit the token budget together, better ones first; always the best one."""
     if query.budget_tokens is None:
         return selected
-    costs = [_count_tokens(view.get(COLLECTION, hit.summary.id) or {}) for hit in selected]
+    costs = [_count_tokens(view.get(KNOWLEDGE, hit.summary.id) or {}) for hit in selected]
     fitting = select_within(costs, query.budget_tokens)
     for position in set(range(len(selected))).difference(fitting):
         rules.drop(selected[position].summary.id, OVER_BUDGET)

@@ -9,7 +9,7 @@ from knowhub.core.model_calls import FENCE, ModelConversation, NumberedChoices, 
 from knowhub.core.operation import Row, View
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import COLLECTION, RERANK, ROUTING, KnowledgeSummary, ListQuery, SearchQuery
+from knowhub.knowledge.model import KNOWLEDGE, RERANK, ROUTING, KnowledgeSummary, ListQuery, SearchQuery
 from knowhub.knowledge.search.filters import BELOW_FLOOR, SearchFilter
 from knowhub.knowledge.search.ranking import pool_size
 from knowhub.knowledge.table import find_record, list_records
@@ -99,7 +99,7 @@ class Router:
         asking = ModelConversation(self._chat, self._budget_s)
         try:
             asked = question(query, candidates, most)
-            picked = await asking.ask(asked, choices.by_idx, lambda answer: read(answer, choices))
+            picked = await asking.ask(asked, choices.by_idx, lambda answer: parse_picks(answer, choices))
         except ChatFailed:
             return RoutingResult(has_failed=True)
         finally:
@@ -121,7 +121,7 @@ def question(query: str, candidates: Sequence[RoutingCandidate], most: int) -> C
     return ChatRequest(ROUTE, messages, SCHEMA)
 
 
-def read(answer: Mapping[str, Any], choices: NumberedChoices) -> list[str] | None:
+def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices) -> list[str] | None:
     """Return the ids that an answer names, each once; None when it names only unknown ids."""
     if not isinstance(answer.get("ids"), list):
         return None
@@ -257,4 +257,4 @@ class _HitPool:
         ]
 
     def _get_row(self, summary: KnowledgeSummary) -> Row:
-        return self.view.get(COLLECTION, summary.id) or {}
+        return self.view.get(KNOWLEDGE, summary.id) or {}

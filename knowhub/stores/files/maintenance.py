@@ -14,7 +14,7 @@ from knowhub.stores.files.lock import try_flock, unlock
 
 _log = structlog.get_logger("knowhub.maintenance")
 
-Job = Callable[[], Awaitable[Any]]
+MaintenanceTask = Callable[[], Awaitable[Any]]
 
 
 class Maintenance:
@@ -28,8 +28,8 @@ class Maintenance:
         files: FileSystem,
         path: Path,
         interval_s: float,
-        leader_jobs: Mapping[str, Job],
-        follower_jobs: Mapping[str, Job],
+        leader_jobs: Mapping[str, MaintenanceTask],
+        follower_jobs: Mapping[str, MaintenanceTask],
     ) -> None:
         self._files = files
         self._descriptor = files.open(path, os.O_RDWR | os.O_CREAT)
@@ -79,7 +79,7 @@ class Maintenance:
         unlock(self._descriptor)
         self._files.close(self._descriptor)
 
-    async def _try(self, name: str, job: Job) -> None:
+    async def _try(self, name: str, job: MaintenanceTask) -> None:
         try:
             await job()
             self.failures.pop(name, None)

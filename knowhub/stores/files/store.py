@@ -13,7 +13,7 @@ from typing import Any
 
 from knowhub.core.clock import Clock
 from knowhub.core.collection import Collections
-from knowhub.core.erasing import Erasing
+from knowhub.core.erasing import EraseRequest
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome, Row
@@ -184,7 +184,7 @@ class FileStore:
         """Run decisions with nothing between them; all are durable, or none is."""
         return await self._commits.commit_group(account, actor, decides, idempotency)
 
-    async def erase(self, wanted: Erasing) -> Outcome:
+    async def erase(self, wanted: EraseRequest) -> Outcome:
         """Erase a row; see `Eraser.commit`."""
         return await self._eraser.commit(wanted)
 

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from knowhub.web.responses import answer_list, answer_write
-from knowhub.web.route import Call, Routes, Write
+from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import keys as shapes
 from knowhub.web.schemas.keys import KeyBody
 from knowhub.web.schemas.parts import CallerIds, OperationAnswer
@@ -27,7 +27,7 @@ routes = Routes("/api/admin/keys", "keys", "API keys, their holders and roles.")
         },
     },
 )
-async def create_key(call: Write, sent: KeyBody) -> Response:
+async def create_key(call: WriteCall, sent: KeyBody) -> Response:
     """Create a key for a user, an agent or both. Its text is answered once and stored nowhere."""
     # The other ids are the holder's, not the caller's.
     if sent.account is not None:
@@ -52,7 +52,7 @@ async def list_keys(call: Call) -> Response:
 
 
 @routes.add("POST", "/{key_id}/rotate", {200: shapes.IssuedKeyAnswer}, summary="Replace a key")
-async def rotate_key(call: Write, key_id: str) -> Response:
+async def rotate_key(call: WriteCall, key_id: str) -> Response:
     """Create a key with the same rights. The old key is invalid at once."""
     call, identity = await _in_account_of(call, key_id), call.hub.identity
     issued = await identity.rotate(call.ctx, key_id, call.key)
@@ -60,13 +60,13 @@ async def rotate_key(call: Write, key_id: str) -> Response:
 
 
 @routes.add("DELETE", "/{key_id}", {200: OperationAnswer}, summary="Revoke a key")
-async def revoke_key(call: Write, key_id: str) -> Response:
+async def revoke_key(call: WriteCall, key_id: str) -> Response:
     """Revoke a key at once, in every process. It stays in the list. This cannot be undone."""
     call = await _in_account_of(call, key_id)
     return answer_write({}, await call.hub.identity.revoke(call.ctx, key_id, call.key))
 
 
-async def _in_account_of(call: Write, key_id: str) -> Write:
+async def _in_account_of(call: WriteCall, key_id: str) -> WriteCall:
     """Return the request in the account of a key, where the root key calls and names no account."""
     if not call.ctx.is_root or "account" in call.ids.model_fields_set:
         return call

@@ -9,7 +9,7 @@ from knowhub.context import uri
 from knowhub.context.model import NODES, PARTS
 from knowhub.core.errors import InvalidInput
 from knowhub.web.responses import answer_json, answer_list, answer_write, etag
-from knowhub.web.route import Call, Edit, Routes, Write
+from knowhub.web.route import Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
 from knowhub.web.schemas.parts import Body, DeletionAnswer
@@ -51,7 +51,7 @@ routes = Routes("/api", "memories", "Sessions word for word, and the memories ta
     },
     is_large=True,
 )
-async def commit_session(call: Write, sent: schemas.CommitBody) -> Response:
+async def commit_session(call: WriteCall, sent: schemas.CommitBody) -> Response:
     """Store a session word for word, with the memories found in it, in one operation.
 
     Committing it again adds what is new. The answer comes when everything is on disk and can be searched.
@@ -125,7 +125,7 @@ async def get_node(call: Call, params: schemas.NodeParams) -> Response:
     errors=(404,),
     examples={"say it better": {"abstract": "报告用中文", "overview": "报告一律用中文，附上 CSV 文件名。"}},
 )
-async def edit_node(call: Edit, sent: schemas.NodePatchBody, params: schemas.NodePlaceParams) -> Response:
+async def edit_node(call: EditCall, sent: schemas.NodePatchBody, params: schemas.NodePlaceParams) -> Response:
     """Change the layers of a memory. The messages of a session cannot be changed."""
     address = _address(params.uri, sent.uri)
     edited = await call.hub.memories.nodes.edit_node(call.ctx, address, sent.patch(), call.version, call.key)
@@ -134,7 +134,7 @@ async def edit_node(call: Edit, sent: schemas.NodePatchBody, params: schemas.Nod
 
 @routes.add("DELETE", "/context/nodes", {200: DeletionAnswer}, summary="Delete a memory", errors=(404,))
 async def delete_node(
-    call: Edit, sent: schemas.NodeEraseBody | schemas.NodeDeleteParams, params: schemas.NodePlaceParams
+    call: EditCall, sent: schemas.NodeEraseBody | schemas.NodeDeleteParams, params: schemas.NodePlaceParams
 ) -> Response:
     """Delete a memory, a message, or a session with its messages. Undo brings it back.
 
@@ -187,7 +187,7 @@ async def retry_event(call: Call, event_id: str, sent: Body) -> Response:
     examples={"look first": {"dry_run": True}, "do it": {}},
     is_body_optional=True,
 )
-async def distill_session(call: Write, session_id: str, sent: schemas.DistillBody) -> Response:
+async def distill_session(call: WriteCall, session_id: str, sent: schemas.DistillBody) -> Response:
     """Save the patterns, cases, skills, tools, preferences and profile of a session as records, in one operation.
 
     What was saved before is not saved again. If a memory has changed since, a new record supersedes the old one.

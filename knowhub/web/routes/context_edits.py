@@ -11,7 +11,7 @@ from knowhub.context.authoring import AuthoredNode
 from knowhub.context.grep import grep_memories
 from knowhub.core.errors import NotFound
 from knowhub.web.responses import answer_json, answer_write, etag
-from knowhub.web.route import Call, Edit, Routes, Write
+from knowhub.web.route import Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import context_edits as schemas
 from knowhub.web.schemas.context_answers import ReadBlock
 from knowhub.web.secret_warnings import list_warnings
@@ -38,7 +38,7 @@ _PREFERENCE = "ctx://default/users/li/memories/preferences/report-language"
         }
     },
 )
-async def create_node(call: Write, sent: schemas.NewNodeBody) -> Response:
+async def create_node(call: WriteCall, sent: schemas.NewNodeBody) -> Response:
     """Create a memory in the caller's own space. 409 if its URI is taken."""
     done = await call.hub.memories.authoring.create(call.ctx, sent.to_memory(), call.key)
     location = {"Location": f"/api/context/nodes?uri={quote(done.uri, safe='')}"}
@@ -54,7 +54,7 @@ async def create_node(call: Write, sent: schemas.NewNodeBody) -> Response:
     errors=(404, 409),
     examples={"another name": {"uri": _PREFERENCE, "to": f"{_PREFERENCE}s", "user_id": "li"}},
 )
-async def move_node(call: Edit, sent: schemas.MoveNodeBody) -> Response:
+async def move_node(call: EditCall, sent: schemas.MoveNodeBody) -> Response:
     """Give a memory another URI in the same space; edges that lead to it follow."""
     done = await call.hub.memories.authoring.move(call.ctx, sent.uri, sent.to, call.version, call.key)
     return await _answer_node(call, done, 200)
@@ -75,13 +75,13 @@ async def move_node(call: Edit, sent: schemas.MoveNodeBody) -> Response:
         }
     },
 )
-async def link_nodes(call: Write, sent: schemas.RelationBody) -> Response:
+async def link_nodes(call: WriteCall, sent: schemas.RelationBody) -> Response:
     """Add an edge from one memory to another, or change the one of the same type."""
     return await _answer_links(call, await call.hub.memories.authoring.link(call.ctx, sent.to_edge(), call.key))
 
 
 @routes.add("DELETE", "/relations", {200: schemas.LinksAnswer}, summary="Unlink two memories", errors=(404,))
-async def unlink_nodes(call: Write, sent: schemas.UnrelateBody | schemas.UnlinkParams) -> Response:
+async def unlink_nodes(call: WriteCall, sent: schemas.UnrelateBody | schemas.UnlinkParams) -> Response:
     """Remove the edges from one memory to another."""
     done = await call.hub.memories.authoring.unlink(call.ctx, sent.from_uri, sent.to_uri, sent.relation_type, call.key)
     return await _answer_links(call, done)
@@ -115,7 +115,7 @@ async def grep(call: Call, params: schemas.GrepParams) -> Response:
 
 
 async def _answer_node(
-    call: Write,
+    call: WriteCall,
     done: AuthoredNode,
     status: int,
     headers: Mapping[str, str] = MappingProxyType({}),
@@ -126,7 +126,7 @@ async def _answer_node(
     return answer_write(body, done.operation_id, status, {**headers, **etag(node.version)})
 
 
-async def _answer_links(call: Write, done: AuthoredNode) -> Response:
+async def _answer_links(call: WriteCall, done: AuthoredNode) -> Response:
     node = await call.hub.memories.nodes.get_node(call.ctx, done.uri)
     edges = [asdict(edge) for edge in node.relations]
     return answer_write({"uri": done.uri, "relations": edges}, done.operation_id)

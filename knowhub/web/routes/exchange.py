@@ -13,7 +13,7 @@ from knowhub.core.clock import CooperativePause
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.web.json_text import json_limits
 from knowhub.web.responses import answer_stream, answer_write
-from knowhub.web.route import Call, Routes, TextAnswer, Write
+from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.exchange import ExportParams, ImportParams, parse_import
 from knowhub.web.views import make_import_view
@@ -71,7 +71,7 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
     },
     is_large=True,
 )
-async def import_knowledge(call: Write, lines: bytes, params: ImportParams) -> Response:
+async def import_knowledge(call: WriteCall, lines: bytes, params: ImportParams) -> Response:
     """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
     records = await asyncio.to_thread(parse_import, lines, json_limits(call.hub.settings))
     done = await call.hub.knowledge.exchange.import_lines(call.ctx, records, params.on_conflict, call.key)

@@ -14,7 +14,7 @@ from knowhub.web.responses import (
     answer_text_row,
     answer_write,
 )
-from knowhub.web.route import Call, Edit, Routes, Write
+from knowhub.web.route import Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID
@@ -36,7 +36,7 @@ _ASYNCIO = {"content": "asyncio.gather 并发等待多个协程；异常默认�
         "for what it names": {"content": "Python 3.13 可以关闭 GIL。", "auto_link": True},
     },
 )
-async def create_info(call: Write, sent: schemas.InfoBody) -> Response:
+async def create_info(call: WriteCall, sent: schemas.InfoBody) -> Response:
     """Save an info and link it to `keyword_ids`, and with `auto_link` to the keywords that its text names.
 
     An info with the same owner, scopes and text is a duplicate. Then the status is 200, `duplicate_of` names the stored
@@ -54,7 +54,7 @@ async def create_info(call: Write, sent: schemas.InfoBody) -> Response:
     examples={"two infos": {"items": [{**_ASYNCIO, "keyword_ids": [KEYWORD_ID]}, {"content": "PEP 703"}]}},
     is_large=True,
 )
-async def create_infos(call: Write, sent: schemas.InfoBatchBody) -> Response:
+async def create_infos(call: WriteCall, sent: schemas.InfoBatchBody) -> Response:
     """Save up to 1,000 infos, all or none."""
     items = [await _find_keywords(call, item.to_new()) for item in sent.items]
     return await answer_created_rows(await call.hub.keywords.infos.create_batch(call.ctx, items, call.key))
@@ -83,13 +83,13 @@ async def get_info(call: Call, info_id: str) -> Response:
     summary="Change fields of an info",
     examples={"mend it": {"content": "asyncio.TaskGroup 自 3.11 起更稳妥。"}},
 )
-async def update_info(call: Edit, info_id: str, sent: schemas.InfoPatchBody) -> Response:
+async def update_info(call: EditCall, info_id: str, sent: schemas.InfoPatchBody) -> Response:
     """Change an info's content or scopes. Its links are changed by PUT and DELETE."""
     return answer_row(await call.hub.keywords.infos.update(call.ctx, info_id, sent.patch(), call.version, call.key))
 
 
 @routes.add("DELETE", "/{info_id}", {200: DeletionAnswer}, summary="Delete an info")
-async def delete_info(call: Edit, info_id: str, sent: EraseBody | DeleteParams) -> Response:
+async def delete_info(call: EditCall, info_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete an info and its links. Undo brings them back, except after `erase`."""
     if sent.erase:
         return await call.erase(INFOS, info_id)
@@ -111,7 +111,7 @@ async def get_keywords_of_info(call: Call, info_id: str) -> Response:
     examples={"an example of it": {"relation": "EXAMPLE", "created_by": "agent"}},
     is_body_optional=True,
 )
-async def link_info(call: Edit, info_id: str, keyword_id: str, sent: schemas.LinkBody) -> Response:
+async def link_info(call: EditCall, info_id: str, keyword_id: str, sent: schemas.LinkBody) -> Response:
     """Link them, or change their link: two rows have at most one link. `ETag` is the version of the link."""
     find_id = call.hub.keywords.tree.find_id
     how = LinkRequest(sent.relation, sent.created_by, call.version)
@@ -123,7 +123,7 @@ async def link_info(call: Edit, info_id: str, keyword_id: str, sent: schemas.Lin
 @routes.add(
     "DELETE", "/{info_id}/keywords/{keyword_id}", {200: OperationAnswer}, summary="Unlink an info from a keyword"
 )
-async def unlink_info(call: Edit, info_id: str, keyword_id: str) -> Response:
+async def unlink_info(call: EditCall, info_id: str, keyword_id: str) -> Response:
     """Remove the link between them; both stay."""
     find_id = call.hub.keywords.tree.find_id
     return answer_write(

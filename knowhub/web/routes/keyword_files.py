@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from knowhub.web.json_text import json_limits
 from knowhub.web.responses import answer_stream, answer_write
-from knowhub.web.route import Call, Routes, TextAnswer, Write
+from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keywords import TreeFormat
@@ -51,7 +51,7 @@ async def export_keywords(call: Call, params: schemas.TreeExportParams) -> Respo
     is_large=True,
     media_types=tuple(MEDIA_TYPES),
 )
-async def import_keywords(call: Write, lines: bytes, params: schemas.TreeImportParams) -> Response:
+async def import_keywords(call: WriteCall, lines: bytes, params: schemas.TreeImportParams) -> Response:
     """Import a file, all or nothing. Keywords are matched by their paths, so the same file twice changes nothing.
 
     `format` says what the file is. Without it the content type does, such as `text/csv`.

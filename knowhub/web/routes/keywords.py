@@ -8,7 +8,7 @@ from starlette.responses import Response
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.permissions import check_can_maintain
 from knowhub.keywords.model import KEYWORDS, NewKeyword
-from knowhub.keywords.service import Deletion
+from knowhub.keywords.service import DeleteOptions
 from knowhub.web.responses import (
     JsonText,
     answer_created_row,
@@ -19,7 +19,7 @@ from knowhub.web.responses import (
     answer_text_row,
     answer_write,
 )
-from knowhub.web.route import STARTED, Call, Edit, Routes, Write, answer_job
+from knowhub.web.route import STARTED, Call, EditCall, Routes, WriteCall, answer_job
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
@@ -40,7 +40,7 @@ _CHILDREN = "children"
 @routes.add(
     "GET", "/search", {200: shapes.KeywordSearchAnswer}, summary="Find a keyword by its name, or let the model find it"
 )
-async def search_keywords(call: Call, params: schemas.SearchParams) -> Response:
+async def search_keywords(call: Call, params: schemas.KeywordSearchParams) -> Response:
     """Look up `q` among all names and aliases. If there is no such name, the model searches the tree.
 
     The status is also 200 if several keywords have this name, or none.
@@ -74,7 +74,7 @@ async def list_keywords(call: Call, params: schemas.KeywordListParams) -> Respon
         "exactly there": {"name": "C++", "parent_id": "root", "llm_auto_place": False},
     },
 )
-async def create_keyword(call: Write, sent: schemas.KeywordBody) -> Response:
+async def create_keyword(call: WriteCall, sent: schemas.KeywordBody) -> Response:
     """Create a keyword below `parent_id`. Without it the model may choose the parent."""
     created = await call.hub.keywords.tree.create(
         call.ctx,
@@ -103,7 +103,7 @@ async def create_keyword(call: Write, sent: schemas.KeywordBody) -> Response:
     },
     is_large=True,
 )
-async def create_keywords(call: Write, sent: schemas.KeywordBatchBody) -> Response:
+async def create_keywords(call: WriteCall, sent: schemas.KeywordBatchBody) -> Response:
     """Create up to 1,000 keywords, all or none. `parent_ref` names the `ref` of an earlier keyword as the parent."""
     items = [await _find_parent(call, item.to_new()) for item in sent.items]
     return await answer_created_rows(await call.hub.keywords.tree.create_batch(call.ctx, items, call.key))
@@ -164,7 +164,7 @@ async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: 
     },
     is_large=True,
 )
-async def apply_plan(call: Write, sent: schemas.ApplyBody) -> Response:
+async def apply_plan(call: WriteCall, sent: schemas.ApplyBody) -> Response:
     """Apply a plan as one operation. 409 if a keyword of the plan was changed after the plan was made."""
     done = await call.hub.keywords.curator.apply(call.ctx, sent.plan, call.key)
     return answer_write(done.row, done.operation_id)
@@ -183,7 +183,7 @@ async def get_keyword(call: Call, keyword_id: str) -> Response:
     summary="Change fields of a keyword",
     examples={"say what it is": {"description": "事件循环、协程、任务。", "metadata": {"icon": "loop"}}},
 )
-async def update_keyword(call: Edit, keyword_id: str, sent: schemas.KeywordPatchBody) -> Response:
+async def update_keyword(call: EditCall, keyword_id: str, sent: schemas.KeywordPatchBody) -> Response:
     """Change its name, aliases, description, metadata or scopes. Other routes move and merge it."""
     return answer_row(
         await call.hub.keywords.tree.update(
@@ -199,7 +199,7 @@ async def update_keyword(call: Edit, keyword_id: str, sent: schemas.KeywordPatch
 
 @routes.add("DELETE", "/{keyword_id}", {200: DeletionAnswer}, summary="Delete a keyword")
 async def delete_keyword(
-    call: Edit, keyword_id: str, sent: schemas.KeywordDeleteBody | schemas.KeywordDeleteParams
+    call: EditCall, keyword_id: str, sent: schemas.KeywordDeleteBody | schemas.KeywordDeleteParams
 ) -> Response:
     """Delete a keyword, and with `cascade` everything below it. Undo brings it back.
 
@@ -207,7 +207,7 @@ async def delete_keyword(
     """
     if sent.erase:
         return await call.erase(KEYWORDS, keyword_id)
-    how = Deletion(cascade=sent.cascade, policy=sent.info_policy, expected=call.version)
+    how = DeleteOptions(cascade=sent.cascade, policy=sent.info_policy, expected=call.version)
     return answer_write(
         {}, await call.hub.keywords.tree.delete(call.ctx, await _find_id(call, keyword_id), how, call.key)
     )
@@ -258,7 +258,7 @@ async def get_infos_of_keyword(call: Call, keyword_id: str, params: schemas.Keyw
     summary="Move a keyword",
     examples={"to the top": {"new_parent_id": "root"}},
 )
-async def move_keyword(call: Edit, keyword_id: str, sent: schemas.MoveBody) -> Response:
+async def move_keyword(call: EditCall, keyword_id: str, sent: schemas.MoveBody) -> Response:
     """Move a keyword, with everything below it, to another parent.
 
     409 if the new parent is below it, or has another keyword of its name, unless `allow_duplicate`.
@@ -282,7 +282,7 @@ async def move_keyword(call: Edit, keyword_id: str, sent: schemas.MoveBody) -> R
     summary="Merge a keyword into another",
     examples={"into another": {"into": OTHER_KEYWORD_ID}},
 )
-async def merge_keywords(call: Edit, keyword_id: str, sent: schemas.MergeBody) -> Response:
+async def merge_keywords(call: EditCall, keyword_id: str, sent: schemas.MergeBody) -> Response:
     """Move this keyword's names, infos and children to `into` and delete it. Answers `into`."""
     return answer_row(
         await call.hub.keywords.tree.merge(
@@ -298,7 +298,7 @@ async def merge_keywords(call: Edit, keyword_id: str, sent: schemas.MergeBody) -
     summary="Give a keyword another name",
     examples={"in another script": {"alias": "异步"}},
 )
-async def add_alias(call: Edit, keyword_id: str, sent: schemas.AliasBody) -> Response:
+async def add_alias(call: EditCall, keyword_id: str, sent: schemas.AliasBody) -> Response:
     """Add an alias. 409 if another keyword has this name."""
     return answer_row(
         await call.hub.keywords.tree.add_alias(
@@ -308,7 +308,7 @@ async def add_alias(call: Edit, keyword_id: str, sent: schemas.AliasBody) -> Res
 
 
 @routes.add("DELETE", "/{keyword_id}/aliases/{alias}", {200: shapes.SavedKeyword}, summary="Remove a name of a keyword")
-async def remove_alias(call: Edit, keyword_id: str, alias: str) -> Response:
+async def remove_alias(call: EditCall, keyword_id: str, alias: str) -> Response:
     """Remove an alias; in the path it is percent-encoded."""
     return answer_row(
         await call.hub.keywords.tree.remove_alias(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.permissions import check_can_maintain
-from knowhub.knowledge.model import COLLECTION, ListQuery
+from knowhub.knowledge.model import KNOWLEDGE, ListQuery
 from knowhub.web.responses import (
     JsonText,
     answer_history,
@@ -20,7 +20,7 @@ from knowhub.web.responses import (
     answer_write,
     etag,
 )
-from knowhub.web.route import STARTED, Call, Edit, Routes, Write, answer_job
+from knowhub.web.route import STARTED, Call, EditCall, Routes, WriteCall, answer_job
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import extraction
 from knowhub.web.schemas import knowledge as schemas
@@ -52,7 +52,7 @@ _SELENIUM = {
     summary="Save a record",
     examples={"a tool pitfall": _SELENIUM, "the least that works": {"content": "pnpm, not npm, in this project"}},
 )
-async def save_knowledge(call: Write, sent: schemas.SaveBody) -> Response:
+async def save_knowledge(call: WriteCall, sent: schemas.SaveBody) -> Response:
     """Save what was learnt.
 
     A record with the same owner, scopes, types and text is a duplicate. Then the status is 200,
@@ -86,7 +86,7 @@ async def save_knowledge(call: Write, sent: schemas.SaveBody) -> Response:
     },
     is_large=True,
 )
-async def save_knowledge_batch(call: Write, sent: schemas.BatchBody) -> Response:
+async def save_knowledge_batch(call: WriteCall, sent: schemas.BatchBody) -> Response:
     """Save up to 1,000 records, all or none. For a duplicate the answer has the stored record in its place."""
     items = [item.to_new() for item in sent.items]
     saved = await call.hub.knowledge.records.save_batch(call.ctx, items, call.key)
@@ -110,7 +110,7 @@ async def save_knowledge_batch(call: Write, sent: schemas.BatchBody) -> Response
 
 
 @routes.add("GET", "/search", {200: shapes.SearchAnswer}, summary="Find records")
-async def knowledge_search(call: Call, params: schemas.SearchParams) -> Response:
+async def knowledge_search(call: Call, params: schemas.KnowledgeSearchParams) -> Response:
     """Find records that are about a question: fewer than `top_k`, or none, if no more are.
 
     Steps: recall, routing if a model is configured, ranking by relevance, which evidence moves within bounds.
@@ -123,9 +123,9 @@ async def knowledge_search(call: Call, params: schemas.SearchParams) -> Response
 async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
     """List records by type, scope, owner and any `tag.<name>=value`."""
     hub = call.hub
-    before = hub.cursors.decode(call.ctx.account, COLLECTION, params.cursor)
+    before = hub.cursors.decode(call.ctx.account, KNOWLEDGE, params.cursor)
     page = await hub.knowledge.records.page(call.ctx, ListQuery(params.filters(), params.limit, before))
-    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, COLLECTION, page.next_before))
+    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, KNOWLEDGE, page.next_before))
 
 
 @routes.add(
@@ -143,7 +143,7 @@ async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
     },
     is_large=True,
 )
-async def batch_update_knowledge(call: Write, sent: schemas.BatchFeedbackBody) -> Response:
+async def batch_update_knowledge(call: WriteCall, sent: schemas.BatchFeedbackBody) -> Response:
     """Add a helpful or harmful case to each record, in one operation. Unknown ids are reported in `status`."""
     service = call.hub.knowledge.records
     statuses, operation_id = await service.give_feedback_batch(call.ctx, sent.votes(), call.key)
@@ -174,7 +174,7 @@ async def batch_update_knowledge(call: Write, sent: schemas.BatchFeedbackBody) -
         },
     },
 )
-async def report_outcome(call: Write, sent: schemas.OutcomeBody) -> Response:
+async def report_outcome(call: WriteCall, sent: schemas.OutcomeBody) -> Response:
     """Report how it went. Records in `used` get the case as evidence, those in `not_helpful` and `wrong` against them.
 
     A failure alone is no evidence against any record. If nothing is said of records, what was shown gets weak evidence.
@@ -212,7 +212,7 @@ async def get_knowledge(call: Call, knowledge_id: str) -> Response:
     summary="Change fields of a record",
     examples={"narrow who sees it": {"scopes": ["project:atlas"], "tags": {"domain": "github"}}},
 )
-async def patch_knowledge(call: Edit, knowledge_id: str, sent: schemas.PatchBody) -> Response:
+async def patch_knowledge(call: EditCall, knowledge_id: str, sent: schemas.PatchBody) -> Response:
     """Change a record's content, tags or scopes. Evidence is changed by PUT."""
     saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, sent.patch(), call.version, call.key)
     return answer_saved(_with_missing(call, saved), warnings=await list_warnings(sent.patch()))
@@ -229,7 +229,7 @@ async def patch_knowledge(call: Edit, knowledge_id: str, sent: schemas.PatchBody
         "it did harm": {"add_harmful_case": {"outcome": "banned", "reason": "too many requests"}},
     },
 )
-async def update_knowledge(call: Edit, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
+async def update_knowledge(call: EditCall, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
     """Add a helpful or harmful case, set the score, or let a model rewrite the content.
 
     If the record was merged into another, the evidence goes to that record, which is the answer.
@@ -250,16 +250,16 @@ async def update_knowledge(call: Edit, knowledge_id: str, sent: schemas.Feedback
     summary="Give evidence on a record, as PUT does",
     examples={"it helped": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}}},
 )
-async def post_feedback(call: Edit, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
+async def post_feedback(call: EditCall, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
     """Add a helpful or harmful case, set the score, or let a model rewrite the content."""
     return await update_knowledge(call, knowledge_id, sent)
 
 
 @routes.add("DELETE", "/{knowledge_id}", {200: DeletionAnswer}, summary="Delete a record")
-async def delete_knowledge(call: Edit, knowledge_id: str, sent: EraseBody | DeleteParams) -> Response:
+async def delete_knowledge(call: EditCall, knowledge_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete a record. Undo brings it back. With `erase` its content is removed for good, also from the history."""
     if sent.erase:
-        return await call.erase(COLLECTION, knowledge_id)
+        return await call.erase(KNOWLEDGE, knowledge_id)
     return answer_write({}, await call.hub.knowledge.records.delete(call.ctx, knowledge_id, call.version, call.key))
 
 
@@ -314,7 +314,7 @@ def _with_missing(call: Call, saved: SavedRow) -> SavedRow:
     },
     is_large=True,
 )
-async def extract_knowledge(call: Write, sent: extraction.ExtractBody) -> Response:
+async def extract_knowledge(call: WriteCall, sent: extraction.ExtractBody) -> Response:
     """Find preferences, habits, background, constraints, corrections, pitfalls and outcomes, and save them.
 
     One operation writes all of them, and one undo takes them back. The answer also lists what cannot be
@@ -332,7 +332,7 @@ async def extract_knowledge(call: Write, sent: extraction.ExtractBody) -> Respon
     examples={"see what would be merged": {"dry_run": True}},
     is_body_optional=True,
 )
-async def slim_knowledge(call: Write, sent: schemas.SlimBody, params: WaitParams) -> Response:
+async def slim_knowledge(call: WriteCall, sent: schemas.SlimBody, params: WaitParams) -> Response:
     """Merge the caller's copies, near copies and, with a model, records that say the same; `dry_run` previews.
 
     Merged records can still be read by their ids, and their evidence is added up. Undo `slim_id` to revert all of it.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from knowhub.web.responses import answer_created_row, answer_list, answer_write
-from knowhub.web.route import Call, Routes, Write
+from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.parts import OperationAnswer
@@ -34,7 +34,7 @@ async def list_missed(call: Call, params: schemas.MissedListParams) -> Response:
     examples={"as suggested": {"id": shapes.MISSED_ID}},
     errors=(404,),
 )
-async def accept_missed(call: Write, sent: schemas.MissedAcceptBody) -> Response:
+async def accept_missed(call: WriteCall, sent: schemas.MissedAcceptBody) -> Response:
     """Create the keyword at the suggested place, or where the body says. The query leads to it from then on."""
     keywords = call.hub.keywords
     new = await keywords.missed.get_keyword(call.ctx, sent.id, sent.name, sent.parent_id)

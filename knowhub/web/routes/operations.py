@@ -8,7 +8,7 @@ from starlette.responses import Response
 from knowhub.core.clock import iso
 from knowhub.operations.model import OperationEntry
 from knowhub.web.responses import answer_json, answer_list, answer_write
-from knowhub.web.route import Call, Routes, Write
+from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
 from knowhub.web.views import make_undo_view, view_of
@@ -51,7 +51,7 @@ async def get_operation(call: Call, operation_id: str) -> Response:
     },
     is_body_optional=True,
 )
-async def undo_operation(call: Write, operation_id: str, sent: UndoBody) -> Response:
+async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> Response:
     """Undo an operation, or all operations of an import or of a restore by its id.
 
     The fields that the operation changed become what they were before it. 409 where a later operation changed the same

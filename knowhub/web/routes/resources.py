@@ -7,7 +7,7 @@ from starlette.responses import Response
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES
 from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, etag
-from knowhub.web.route import Call, Edit, Routes, Write
+from knowhub.web.route import Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import resources as schemas
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
 from knowhub.web.secret_warnings import list_warnings
@@ -42,7 +42,7 @@ routes = Routes("/api/resource", "resources", "Code, credentials, cookies and ot
         },
     },
 )
-async def save_resource(call: Write, sent: schemas.ResourceBody, params: schemas.ResourceSaveParams) -> Response:
+async def save_resource(call: WriteCall, sent: schemas.ResourceBody, params: schemas.ResourceSaveParams) -> Response:
     """Save code, a credential, a cookie or any other text; `secure_body` is sealed.
 
     409 if the id exists. With `upsert` the owner saves a new version, which replaces all fields.
@@ -94,7 +94,7 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
         "nothing sealed any more": {"secure_body": None},
     },
 )
-async def update_resource(call: Edit, resource_id: str, sent: schemas.ResourcePatchBody) -> Response:
+async def update_resource(call: EditCall, resource_id: str, sent: schemas.ResourcePatchBody) -> Response:
     """Change a resource's body, sealed body, metadata or scopes."""
     service = call.hub.resources
     patch = sent.patch()
@@ -104,7 +104,7 @@ async def update_resource(call: Edit, resource_id: str, sent: schemas.ResourcePa
 
 
 @routes.add("DELETE", "/{resource_id:path}", {200: DeletionAnswer}, summary="Delete a resource")
-async def delete_resource(call: Edit, resource_id: str, sent: EraseBody | DeleteParams) -> Response:
+async def delete_resource(call: EditCall, resource_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete a resource. Undo brings it back.
 
     With `erase` it is removed for good: its key is deleted from the log, so the sealed text cannot be opened any more,

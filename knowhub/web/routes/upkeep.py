@@ -16,7 +16,7 @@ from knowhub.core.permissions import check_can_maintain
 from knowhub.operations.jobs import Job
 from knowhub.web.auth import context_of, is_maintainer
 from knowhub.web.responses import answer_json, answer_write
-from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, Write, answer_job
+from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, WriteCall, answer_job
 from knowhub.web.schemas import upkeep as shapes
 from knowhub.web.schemas.parts import CallerIds
 from knowhub.web.views import make_report_view, make_restore_view, make_snapshot_view
@@ -194,7 +194,7 @@ async def delete_snapshot(call: Upkeep, ts: str) -> Response:
     {200: shapes.RestoreAnswer} | STARTED,
     summary="Restore a snapshot",
 )
-async def restore_snapshot(call: Write, ts: str, params: shapes.LongWorkParams) -> Response:
+async def restore_snapshot(call: WriteCall, ts: str, params: shapes.LongWorkParams) -> Response:
     """Restore every row of the account from a snapshot, as operations that one undo reverts.
 
     The present state is saved as a snapshot first. A damaged snapshot is 422; the answer names the damaged member.

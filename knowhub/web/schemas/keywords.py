@@ -200,7 +200,7 @@ class KeywordDeleteBody(Body):
     version: Version | None = None
 
 
-class SearchParams(CallerIds):
+class KeywordSearchParams(CallerIds):
     """The query of a keyword search."""
 
     q: Question

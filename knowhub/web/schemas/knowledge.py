@@ -312,7 +312,7 @@ class RecordFilters(TagFilters):
         return [*filters, *self.tag_filters()]
 
 
-class SearchParams(RecordFilters):
+class KnowledgeSearchParams(RecordFilters):
     """The query of a search."""
 
     q: Question

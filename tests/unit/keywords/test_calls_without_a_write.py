@@ -17,7 +17,7 @@ from knowhub.keywords.model import NewInfo, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.service import Deletion, KeywordService
+from knowhub.keywords.service import DeleteOptions, KeywordService
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.plain_text import PlainText
@@ -94,7 +94,7 @@ async def test_calls_of_a_refused_keyword_are_logged() -> None:
 async def test_calls_of_a_refused_info_are_logged() -> None:
     tree = TreeServices({"links": []})
     keyword_id = await tree.create_keyword("top")
-    tree.chat.happens = lambda: tree.keywords.delete(ANN, keyword_id, Deletion())
+    tree.chat.happens = lambda: tree.keywords.delete(ANN, keyword_id, DeleteOptions())
 
     with pytest.raises(InvalidInput):
         await tree.infos.create(ANN, NewInfo("top of all", keyword_ids=[keyword_id], auto_link=True))

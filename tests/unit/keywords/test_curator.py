@@ -18,7 +18,7 @@ from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.service import Deletion, KeywordService
+from knowhub.keywords.service import DeleteOptions, KeywordService
 from knowhub.keywords.tree import find_keyword, list_keywords, list_links_of_keyword
 from knowhub.operations.service import OperationsService
 from knowhub.wiring.collections import COLLECTIONS
@@ -232,7 +232,7 @@ async def test_a_plan_uses_the_state_after_the_model_calls() -> None:
             if question.function == "review_plan":
                 await garden.keywords.move(local(), garden.ids["Python"], garden.ids["Python 装饰器"])
                 await garden.keywords.move(local(), garden.ids["Go"], garden.ids["语言"])
-                await garden.keywords.delete(local(), garden.ids["gone"], Deletion())
+                await garden.keywords.delete(local(), garden.ids["gone"], DeleteOptions())
             return await super().chat(question, timeout_s)
 
     answer = by_name(lambda idx: {"descriptions": [{"node_id": idx["Go"], "description": "A language."}]})

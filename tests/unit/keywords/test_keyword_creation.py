@@ -19,7 +19,7 @@ from knowhub.keywords.model import (
 from knowhub.keywords.search.agent import DedupDecision, KeywordAgent, Placement
 from knowhub.keywords.search.descent import ViewOf
 from knowhub.keywords.search.prompts import Goal
-from knowhub.keywords.service import Deletion, KeywordService
+from knowhub.keywords.service import DeleteOptions, KeywordService
 from knowhub.keywords.tree import find_by_token
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
@@ -96,7 +96,7 @@ async def test_a_failed_model_is_not_asked_again_if_its_parent_is_deleted(store:
     await create_keyword(others, "编程语言", parent_id=top)
 
     agent = InterruptedAgent(
-        [point_to("技术", "jump"), FAILED, FAILED], lambda: others.delete(ANN, top, Deletion(cascade=True))
+        [point_to("技术", "jump"), FAILED, FAILED], lambda: others.delete(ANN, top, DeleteOptions(cascade=True))
     )
     created = await service_with(store, agent).create(ANN, NewKeyword("Rust"))
 

@@ -14,7 +14,7 @@ from knowhub.core.request_context import caller_context
 from knowhub.engine.view import AccountView
 from knowhub.knowledge import decisions
 from knowhub.knowledge.evolve.merging import merge_rows
-from knowhub.knowledge.model import COLLECTION, ListQuery
+from knowhub.knowledge.model import KNOWLEDGE, ListQuery
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.usecases.distill_session import Distillation, DistillationResult
 from tests.builders import OWNER, CountedIds, FakeClock, new_knowledge
@@ -192,7 +192,7 @@ async def merge_records(account: DistillationAccount, survivor: str, *sources: s
     """Merge records as slimming does."""
 
     def decide(view: AccountView) -> Draft:
-        first, *others = (view.get(COLLECTION, item) or {} for item in (survivor, *sources))
+        first, *others = (view.get(KNOWLEDGE, item) or {} for item in (survivor, *sources))
         return Draft("slim_knowledge", list(map(decisions.write, merge_rows(first, others, None, view.now))))
 
     await account.store.commit("default", "user:li", decide)

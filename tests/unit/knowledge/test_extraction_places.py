@@ -11,7 +11,7 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.conversations.messages import Message
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, caller
@@ -38,7 +38,7 @@ async def extract(hub: Hub, ctx: RequestContext, *texts: str) -> ExtractionResul
 
 
 def saved_row(hub: Hub, extracted: ExtractionResult) -> Mapping[str, Any]:
-    found = hub.store.view("default").get(COLLECTION, extracted.saved[0]["id"])
+    found = hub.store.view("default").get(KNOWLEDGE, extracted.saved[0]["id"])
     assert found is not None
     return found
 

@@ -14,7 +14,7 @@ from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.extract.extraction import MAX_CANDIDATES
 from knowhub.knowledge.extract.model import DroppedPart, ExtractionRequest, ExtractionResult
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, caller, local, new_knowledge
@@ -57,7 +57,7 @@ def list_statuses(extracted: ExtractionResult) -> list[str]:
 
 
 def get_row(hub: Hub, row_id: str) -> Mapping[str, Any]:
-    found = hub.store.view("default").get(COLLECTION, row_id)
+    found = hub.store.view("default").get(KNOWLEDGE, row_id)
     assert found is not None
     return found
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from knowhub.core.collection import BOOKKEEPING, UndoneRow, flatten
 from knowhub.core.operation import Change, Row
 from knowhub.knowledge import decisions, votes
-from knowhub.knowledge.collections import KNOWLEDGE
+from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
 from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.operations.field_undo import BlockedRow, undo_change
 from tests.builders import START, knowledge_row
 
@@ -20,20 +20,20 @@ HELPFUL, HARMFUL = Feedback(helpful_case={"task": "t"}), Feedback(harmful_case={
 
 
 def make_change(before: Row | None, after: Row) -> Change:
-    return Change(COLLECTION, str(after["id"]), before, after)
+    return Change(KNOWLEDGE, str(after["id"]), before, after)
 
 
 def undo(before: Row | None, after: Row, current: Row) -> Row:
     done = make_change(before, after)
-    result = undo_change(done, current, KNOWLEDGE, LATER)
+    result = undo_change(done, current, KNOWLEDGE_COLLECTION, LATER)
     assert not isinstance(result, BlockedRow)
-    for computed in KNOWLEDGE.computed:
+    for computed in KNOWLEDGE_COLLECTION.computed:
         result = computed.recompute(UndoneRow(done, result, lambda _collection, _row_id: current, {}))
     return result
 
 
 def blocking_fields(before: Row | None, after: Row, current: Row) -> list[str]:
-    result = undo_change(make_change(before, after), current, KNOWLEDGE, LATER)
+    result = undo_change(make_change(before, after), current, KNOWLEDGE_COLLECTION, LATER)
     assert isinstance(result, BlockedRow)
     return sorted(".".join(path) for path in result.fields)
 
@@ -148,7 +148,7 @@ def test_an_undo_removes_its_entries_or_names_blocking_fields(
     after, current = before | {"tags": two, "version": 2}, before | {"tags": three, "version": 3}
     moved = {name for name in "abc" if first.get(name) != two.get(name)}
 
-    result = undo_change(make_change(before, after), current, KNOWLEDGE, LATER)
+    result = undo_change(make_change(before, after), current, KNOWLEDGE_COLLECTION, LATER)
 
     if any(three.get(name) != two.get(name) for name in moved):
         assert isinstance(result, BlockedRow)
@@ -207,7 +207,9 @@ ROWS = st.dictionaries(st.sampled_from("ab"), OBJECTS, max_size=2)
 def test_an_undo_keeps_all_later_changes_or_is_blocked(before: Row, after: Row, now: Row) -> None:
     row = knowledge_row("a")
 
-    result = undo_change(make_change(tag_row(row, before), tag_row(row, after)), tag_row(row, now), KNOWLEDGE, LATER)
+    result = undo_change(
+        make_change(tag_row(row, before), tag_row(row, after)), tag_row(row, now), KNOWLEDGE_COLLECTION, LATER
+    )
 
     if not isinstance(result, BlockedRow):
         done, was, own = (flatten({"tags": item}) for item in (now, after, result["tags"]))

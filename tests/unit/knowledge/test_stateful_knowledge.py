@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from knowhub.core.errors import Conflict
-from knowhub.knowledge.model import COLLECTION, Feedback, ListQuery, OnConflict, Vote
+from knowhub.knowledge.model import KNOWLEDGE, Feedback, ListQuery, OnConflict, Vote
 from knowhub.knowledge.votes import is_sunk, sum_votes, weigh_votes
 from knowhub.operations.model import UndoResult
 from tests.builders import CountedIds, Domain, FakeClock, domain_on, import_line, local, new_knowledge, open_files
@@ -56,7 +56,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     def rows(self) -> Rows:
         """Return every live row without the fields that each write changes."""
-        raw = dict(self.hub.store.state("default").memory_table(COLLECTION).texts())
+        raw = dict(self.hub.store.state("default").memory_table(KNOWLEDGE).texts())
         rows = {row_id: orjson.loads(text) for row_id, text in raw.items()}
         kept = {row_id: row for row_id, row in rows.items() if not row.get("deleted")}
         return {
@@ -240,7 +240,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     @invariant()
     def check_versions(self) -> None:
-        raw = dict(self.hub.store.state("default").memory_table(COLLECTION).texts())
+        raw = dict(self.hub.store.state("default").memory_table(KNOWLEDGE).texts())
         versions = {row_id: orjson.loads(text)["version"] for row_id, text in raw.items()}
 
         assert all(versions[row_id] >= version for row_id, version in self.versions.items())

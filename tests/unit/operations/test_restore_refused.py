@@ -13,7 +13,7 @@ from knowhub.core.errors import Conflict, InvalidInput, StorageFull, Unavailable
 from knowhub.core.operation import Draft, Outcome, Write
 from knowhub.core.request_context import local_context
 from knowhub.core.store_results import SnapshotReason
-from knowhub.knowledge.model import COLLECTION, OnConflict
+from knowhub.knowledge.model import KNOWLEDGE, OnConflict
 from knowhub.operations.snapshots import Snapshots
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
@@ -61,8 +61,8 @@ async def add_snapshot_with_row(hub: Hub, root: Path, collection: str, row_id: s
 @pytest.mark.parametrize(
     ("collection", "row_id", "row"),
     [
-        (COLLECTION, "a", {"id": "a", "version": 1}),
-        (COLLECTION, "a", {"id": "b", "version": 1}),
+        (KNOWLEDGE, "a", {"id": "a", "version": 1}),
+        (KNOWLEDGE, "a", {"id": "b", "version": 1}),
         ("keywords", "a", {"id": "a", "parent_id": 5}),
         ("infos", "a", {"id": "a", "version": 1, "owner": "user:li", "scopes": None}),
         ("links", "a:b", {"info_id": "a", "keyword_id": "b", "relation": "NONE", "version": 1}),
@@ -223,8 +223,8 @@ async def test_rows_written_by_others_at_the_last_moment_are_kept(tmp_path: Path
         writing: list[asyncio.Task[Outcome]] = []
 
         def write_by_hand() -> None:
-            rows = [{**then[COLLECTION, f"import-{number}"], "version": 9} for number in range(by_hand)]
-            writes = [Write(COLLECTION, row["id"], {**row, "updated_at": row["created_at"]}) for row in rows]
+            rows = [{**then[KNOWLEDGE, f"import-{number}"], "version": 9} for number in range(by_hand)]
+            writes = [Write(KNOWLEDGE, row["id"], {**row, "updated_at": row["created_at"]}) for row in rows]
             committing = hub.store.commit("default", OWNER, lambda _view: Draft("import_knowledge", writes))
             writing.append(asyncio.create_task(committing))
 

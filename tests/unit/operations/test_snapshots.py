@@ -16,9 +16,9 @@ from knowhub.core.operation import Draft, Unchanged, Write
 from knowhub.core.store_results import SnapshotReason, SnapshotRow
 from knowhub.engine.view import AccountView
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, LinkRequest, NewInfo, NewKeyword, RelationType
-from knowhub.keywords.service import Deletion
+from knowhub.keywords.service import DeleteOptions
 from knowhub.knowledge.feedback.outcomes import OUTCOMES
-from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict
+from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import try_flock
@@ -59,7 +59,7 @@ async def change_filled(hub: Hub, ids: dict[str, str]) -> None:
     await hub.knowledge.records.delete(local(), ids["zebra 2"])
     await hub.knowledge.records.save(local(), new_knowledge("written since"))
     await hub.keywords.tree.move(local(), ids["asyncio"], ids["编程"])
-    await hub.keywords.tree.delete(local(), ids["Python"], Deletion(cascade=True))
+    await hub.keywords.tree.delete(local(), ids["Python"], DeleteOptions(cascade=True))
     new = await hub.keywords.tree.create(local(), NewKeyword("new"), auto_place=False)
     await hub.keywords.infos.delete(local(), ids["info 0"])
     await hub.keywords.infos.update(local(), ids["info 1"], {"content": "changed"})
@@ -164,9 +164,9 @@ async def test_a_restore_keeps_erased_rows_erased_and_names_them(tmp_path: Path)
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
-        await hub.keywords.tree.delete(local(), ids["Python"], Deletion(cascade=True))
+        await hub.keywords.tree.delete(local(), ids["Python"], DeleteOptions(cascade=True))
         # As erasing leaves them.
-        erased = [(COLLECTION, ids["zebra 0"]), (KEYWORDS, ids["Python"]), (INFOS, ids["info 0"])]
+        erased = [(KNOWLEDGE, ids["zebra 0"]), (KEYWORDS, ids["Python"]), (INFOS, ids["info 0"])]
         view = hub.store.view("default")
         writes = [Write(*key, {**(view.get(*key) or {}), "deleted": True, "erased": True}) for key in erased]
         await hub.store.commit("default", OWNER, lambda _view: Draft("erase_rows", writes))
@@ -193,7 +193,7 @@ async def test_a_row_deleted_then_and_erased_later_is_named_only(tmp_path: Path)
         for row_id in (gone, kept):
             await hub.knowledge.records.delete(local(), row_id)
         entry = await hub.operations.snapshots.create()
-        await hub.operations.erasure.erase(local(), COLLECTION, gone)
+        await hub.operations.erasure.erase(local(), KNOWLEDGE, gone)
         stands = state_of(hub.store)
 
         async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
@@ -201,7 +201,7 @@ async def test_a_row_deleted_then_and_erased_later_is_named_only(tmp_path: Path)
         done = await hub.operations.snapshots.restore(local(), entry.ts)
 
         # Others may quote it in the snapshot: whoever restores them must know.
-        assert told == [SnapshotRow(COLLECTION, gone, None)]
+        assert told == [SnapshotRow(KNOWLEDGE, gone, None)]
         assert (done.restored, done.removed, list(done.erased)) == (0, 0, [])
         assert state_of(hub.store) == stands
 
@@ -331,7 +331,7 @@ async def test_changes_of_the_snapshot_folder_are_serialised(tmp_path: Path) -> 
 async def test_a_snapshot_overlapping_an_erasure_is_made_again(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
-        key = (COLLECTION, ids["zebra 0"])
+        key = (KNOWLEDGE, ids["zebra 0"])
         stub = Write(*key, {**(hub.store.view("default").get(*key) or {}), "deleted": True, "erased": True})
         made: list[str] = []
 

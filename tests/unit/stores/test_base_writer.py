@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.operation import Draft, Write
-from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.stores.files.compacting.base_writer import write_base
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log.log_line import BaseHeader
@@ -27,7 +27,7 @@ ONE_LINE_EACH = StoreOptions(segment_bytes=1)
 
 async def save(store: FileStore, row_id: str, content: str, account: str = ACCOUNT) -> None:
     row = knowledge_row(row_id, content=content)
-    await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
+    await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)]))
 
 
 async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def read_rows(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
     found = []
     for account in (ACCOUNT, "other"):
         state = store.state(account)
-        table = state.memory_table(COLLECTION)
+        table = state.memory_table(KNOWLEDGE)
         found.append([(row_id, text, table.summary(row_id).text_num) for row_id, text in table.texts()])
     return found
 
@@ -156,4 +156,4 @@ async def write_two_segments(folder: Path) -> BaseHeader:
 
 
 def rows_in(store: FileStore, ids: list[str]) -> list[bytes | None]:
-    return [store.state(ACCOUNT).table(COLLECTION).text(row_id) for row_id in ids]
+    return [store.state(ACCOUNT).table(KNOWLEDGE).text(row_id) for row_id in ids]

@@ -12,7 +12,7 @@ from knowhub.context.model import NODES, PARTS
 from knowhub.core.errors import Conflict
 from knowhub.core.operation import Draft, Row, Write
 from knowhub.keywords.model import INFOS
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, plan_erase
 from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
@@ -70,7 +70,7 @@ async def test_merged_rows_are_named_transitively_if_visible(tmp_path: Path, *, 
             await hub.compact(0.0)
 
         async def others(row_id: str) -> Sequence[str]:
-            return (await hub.operations.erasure.erase(caller(user_id="li"), COLLECTION, row_id)).other_rows
+            return (await hub.operations.erasure.erase(caller(user_id="li"), KNOWLEDGE, row_id)).other_rows
 
         assert await others("knowledge-whole") == ["knowledge-part-of-gone"]
         assert await others("knowledge-elsewhere") == ["knowledge-other"]
@@ -79,7 +79,7 @@ async def test_merged_rows_are_named_transitively_if_visible(tmp_path: Path, *, 
 async def put(hub: Hub, row: Row) -> None:
     """Write a record without the checks of a service, which would not create a merged one alone."""
     await hub.store.commit(
-        "default", "user:li", lambda _view: Draft("slim_knowledge", [Write(COLLECTION, row["id"], row)])
+        "default", "user:li", lambda _view: Draft("slim_knowledge", [Write(KNOWLEDGE, row["id"], row)])
     )
 
 
@@ -89,10 +89,10 @@ async def test_merged_rows_of_another_account_are_not_named(tmp_path: Path, acco
     for name in ("default", "other"):
         part = {**knowledge_row(f"knowledge-of-{name}"), "merged_into": "knowledge-same"}
         rows = [knowledge_row("knowledge-same", content=f"of {name}"), part]
-        await write(store, name, *(Write(COLLECTION, row["id"], row) for row in rows))
+        await write(store, name, *(Write(KNOWLEDGE, row["id"], row) for row in rows))
     await store.close()
 
-    found = plan(tmp_path, Target.of(account, COLLECTION, "knowledge-same", COLLECTIONS[COLLECTION].erase_rules)).found
+    found = plan(tmp_path, Target.of(account, KNOWLEDGE, "knowledge-same", COLLECTIONS[KNOWLEDGE].erase_rules)).found
 
     assert list(found.texts) == [f"of {account}"]
     assert list(found.parts) == [f"knowledge-of-{account}"]
@@ -143,8 +143,8 @@ async def test_a_snapshot_deleted_during_the_search_is_skipped(tmp_path: Path) -
         here = ErasureFollowUp(RealFileSystem(), directory, hub.maintenance, {})
         meanwhile = ErasureFollowUp(VanishingFiles(), directory, hub.maintenance, {})
 
-        before = await here.snapshots_with("default", COLLECTION, row_id)
-        found = await meanwhile.snapshots_with("default", COLLECTION, row_id)
+        before = await here.snapshots_with("default", KNOWLEDGE, row_id)
+        found = await meanwhile.snapshots_with("default", KNOWLEDGE, row_id)
 
         assert (before, found) == ([made.ts], [])
 
@@ -160,10 +160,10 @@ async def test_an_erasure_is_refused_during_a_restore_and_removes_leftovers(tmp_
         share(restoring)
 
         with pytest.raises(Conflict, match="being made or restored"):
-            await hub.operations.erasure.erase(local(), COLLECTION, known)
+            await hub.operations.erasure.erase(local(), KNOWLEDGE, known)
         stands = (await hub.knowledge.records.get(local(), known)).version
         os.close(restoring)
-        await hub.operations.erasure.erase(local(), COLLECTION, known)
+        await hub.operations.erasure.erase(local(), KNOWLEDGE, known)
 
         assert stands == 1
         assert find_files_with(tmp_path, SECRET) == []

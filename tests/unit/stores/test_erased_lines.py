@@ -12,7 +12,7 @@ from knowhub.core.erasing import EraseRules, is_erased
 from knowhub.keywords import info_rules, keyword_rules
 from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.knowledge import decisions
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.erasing.line_eraser import Fingerprints, Target, erase_from_line, find_versions
 from knowhub.stores.files.log.log_line import end_line, parse_line, seal
 from tests.builders import knowledge_row
@@ -20,14 +20,14 @@ from tests.builders import knowledge_row
 SECRET = "The quagga of platform nine sings at midnight."
 CHINESE = "第九站台的斑驴在午夜歌唱，没有人听见。"
 RULES = {
-    COLLECTION: decisions.ERASE_RULES,
+    KNOWLEDGE: decisions.ERASE_RULES,
     INFOS: info_rules.ERASE_RULES,
     KEYWORDS: keyword_rules.ERASE_RULES,
 }
 
 
 def make_change(
-    row: dict[str, Any], before: dict[str, Any] | None = None, collection: str = COLLECTION
+    row: dict[str, Any], before: dict[str, Any] | None = None, collection: str = KNOWLEDGE
 ) -> dict[str, Any]:
     return {"collection": collection, "id": row["id"], "before": before, "after": row}
 
@@ -38,7 +38,7 @@ def line_of(*changes: dict[str, Any], **fields: Any) -> bytes:  # noqa: ANN401 -
     return seal(orjson.dumps(record | rest | fields)[:-1])
 
 
-def erase(line: bytes, row_id: str = "knowledge-1", collection: str = COLLECTION, *known: bytes) -> bytes | None:
+def erase(line: bytes, row_id: str = "knowledge-1", collection: str = KNOWLEDGE, *known: bytes) -> bytes | None:
     target, rules = Target("default", collection, row_id), RULES[collection]
     versions = [row for item in (line, *known) for row in find_versions(parse_line(item) or {}, target)]
     return erase_from_line(line, target, rules, Fingerprints.of(row_id, versions, rules))
@@ -127,19 +127,18 @@ def test_lines_of_other_rows_and_accounts_are_unchanged() -> None:
 
     assert erase(line, "knowledge-2") is None
     assert (
-        erase_from_line(line, Target("other", COLLECTION, "knowledge-1"), RULES[COLLECTION], empty_fingerprints())
-        is None
+        erase_from_line(line, Target("other", KNOWLEDGE, "knowledge-1"), RULES[KNOWLEDGE], empty_fingerprints()) is None
     )
     assert (
         erase_from_line(
-            end_line(3), Target("default", COLLECTION, "knowledge-1"), RULES[COLLECTION], empty_fingerprints()
+            end_line(3), Target("default", KNOWLEDGE, "knowledge-1"), RULES[KNOWLEDGE], empty_fingerprints()
         )
         is None
     )
 
 
 def empty_fingerprints() -> Fingerprints:
-    return Fingerprints.of("knowledge-1", [], RULES[COLLECTION])
+    return Fingerprints.of("knowledge-1", [], RULES[KNOWLEDGE])
 
 
 def test_an_erased_line_is_not_erased_again() -> None:
@@ -163,7 +162,7 @@ def test_two_rows_of_one_line_can_be_erased() -> None:
 
 def test_a_line_of_a_base_is_erased_too() -> None:
     row = knowledge_row(content=SECRET)
-    entry = {"collection": COLLECTION, "id": row["id"], "after": row, "number": 7}
+    entry = {"collection": KNOWLEDGE, "id": row["id"], "after": row, "number": 7}
     line = seal(orjson.dumps({"account": "default", "changes": [entry]})[:-1])
 
     new = erase(line)
@@ -190,7 +189,7 @@ def test_model_calls_that_show_the_row_are_erased_from_other_operations(shown: s
     known = line_of(make_change(knowledge_row(content=text)))
     line = line_of(agent_io=dedup_call(shown), op="agent_decision")
 
-    new = erase(line, "knowledge-1", COLLECTION, known)
+    new = erase(line, "knowledge-1", KNOWLEDGE, known)
 
     record = parse_line(new or b"")
     assert record is not None
@@ -210,7 +209,7 @@ def test_model_calls_of_the_creation_are_erased() -> None:
 def test_unrelated_model_calls_are_kept() -> None:
     known = line_of(make_change(knowledge_row(content=SECRET)))
 
-    assert erase(line_of(agent_io=dedup_call("The quagga")), "knowledge-1", COLLECTION, known) is None
+    assert erase(line_of(agent_io=dedup_call("The quagga")), "knowledge-1", KNOWLEDGE, known) is None
 
 
 def test_a_reply_loses_the_row_and_keeps_the_ids_that_an_answer_is_made_of() -> None:
@@ -219,7 +218,7 @@ def test_a_reply_loses_the_row_and_keeps_the_ids_that_an_answer_is_made_of() -> 
     reply = {"ids": ["knowledge-1", "knowledge-2"], "duplicates": {"knowledge-1": row}, "said": f"as in: {SECRET}"}
     line = line_of(make_change(other), reply=reply)
 
-    new = erase(line, "knowledge-1", COLLECTION, known)
+    new = erase(line, "knowledge-1", KNOWLEDGE, known)
 
     record = parse_line(new or b"")
     assert record is not None
@@ -264,7 +263,7 @@ def test_other_replies_lose_only_the_part_that_names_the_row() -> None:
     reply = {"merged": [ours, others], "skipped": [apart], "duplicates": {"7": row}}
     line = line_of(make_change(knowledge_row("knowledge-5")), reply=reply)
 
-    new = erase(line, "knowledge-1", COLLECTION, line_of(make_change(knowledge_row(content="pw: Old9"))))
+    new = erase(line, "knowledge-1", KNOWLEDGE, line_of(make_change(knowledge_row(content="pw: Old9"))))
 
     record = parse_line(new or b"")
     assert record is not None
@@ -287,7 +286,7 @@ def test_the_reason_of_a_placement_is_erased_with_the_keyword() -> None:
 
 def test_raw_bytes_match_by_a_piece_of_the_text() -> None:
     traces = Fingerprints.of(
-        "knowledge-1", [knowledge_row(content=SECRET), knowledge_row(content="斑驴")], RULES[COLLECTION]
+        "knowledge-1", [knowledge_row(content=SECRET), knowledge_row(content="斑驴")], RULES[KNOWLEDGE]
     )
 
     assert traces.matches_bytes(b'\0\0,"content":"' + SECRET[:44].encode())
@@ -298,9 +297,7 @@ def test_raw_bytes_match_by_a_piece_of_the_text() -> None:
 
 
 def test_a_short_sentence_matches_after_speaker_names() -> None:
-    traces = Fingerprints.of(
-        "knowledge-1", [knowledge_row(content="The heron left. Nobody saw it.")], RULES[COLLECTION]
-    )
+    traces = Fingerprints.of("knowledge-1", [knowledge_row(content="The heron left. Nobody saw it.")], RULES[KNOWLEDGE])
 
     assert traces.matches_quote("An ibis came.\nli: The heron left.")
     assert traces.matches_quote("agent: li: The heron left.")
@@ -308,7 +305,7 @@ def test_a_short_sentence_matches_after_speaker_names() -> None:
 
 
 def test_very_short_texts_and_ids_match_only_as_whole_values() -> None:
-    traces = Fingerprints.of("7", [knowledge_row(content="x1")], RULES[COLLECTION])
+    traces = Fingerprints.of("7", [knowledge_row(content="x1")], RULES[KNOWLEDGE])
 
     assert traces.matches({"choices": {"1": "7"}})
     assert traces.matches(['as in {"name": "x1"}'])
@@ -355,7 +352,7 @@ def test_any_line_keeps_its_length_and_its_other_rows(
 
 def test_rules_name_every_field_of_their_rows() -> None:
     for rules, row in (
-        (RULES[COLLECTION], knowledge_row()),
+        (RULES[KNOWLEDGE], knowledge_row()),
         (RULES[INFOS], info_row()),
         (RULES[KEYWORDS], keyword_row()),
     ):

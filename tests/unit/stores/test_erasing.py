@@ -14,7 +14,7 @@ from knowhub.core.language_models import ChatRequest
 from knowhub.core.projection import FollowsErases
 from knowhub.core.request_context import local_context
 from knowhub.keywords.model import INFOS, InfoQuery, NewInfo, NewKeyword
-from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict, SearchQuery, Vote
+from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict, SearchQuery, Vote
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.model import OperationFilter
 from knowhub.settings import Settings
@@ -39,7 +39,7 @@ CASE = "casequagga was seen when nobody else was looking at it"
 Deed = Callable[[Hub], Awaitable[str]]
 
 
-async def erase(hub: Hub, row_id: str, collection: str = COLLECTION, **how: Any) -> Any:  # noqa: ANN401 -- any argument
+async def erase(hub: Hub, row_id: str, collection: str = KNOWLEDGE, **how: Any) -> Any:  # noqa: ANN401 -- any argument
     return await hub.operations.erasure.erase(local(), collection, row_id, **how)
 
 
@@ -154,7 +154,7 @@ async def test_visible_rows_with_the_same_text_are_named(tmp_path: Path) -> None
         gone = str((await hub.knowledge.records.save(li, new_knowledge(f"not now: {SECRET}"))).record["id"])
         await hub.knowledge.records.patch(li, gone, {"content": "changed"})
 
-        done = await hub.operations.erasure.erase(li, COLLECTION, secret)
+        done = await hub.operations.erasure.erase(li, KNOWLEDGE, secret)
 
     assert set(done.other_rows) == {same, holds, info.row["id"]}
 
@@ -172,7 +172,7 @@ async def test_an_erasure_cannot_be_undone(tmp_path: Path) -> None:
         for operation_id in (first.operation_id, patch.operation_id, undo.operation_ids[0], deletion):
             with pytest.raises(Conflict, match=row_id) as refused:
                 await hub.operations.history.undo(local(), operation_id or "")
-            named = {"collection": COLLECTION, "id": row_id, "operation_id": done.operation_id}
+            named = {"collection": KNOWLEDGE, "id": row_id, "operation_id": done.operation_id}
             assert refused.value.extra["erased"] == [named]
             assert refused.value.extra["blocked_by"] == [named["operation_id"]]
         with pytest.raises(Conflict, match="erase_knowledge cannot be undone"):
@@ -364,7 +364,7 @@ async def test_a_restore_does_not_bring_it_back(tmp_path: Path) -> None:
         done = await hub.operations.snapshots.restore(local(), snapshot.ts)
         await hub.operations.snapshots.delete(snapshot.ts)
 
-        assert done.erased == [(COLLECTION, row_id)]
+        assert done.erased == [(KNOWLEDGE, row_id)]
         assert find_files_with(tmp_path, SECRET) == []
 
 
@@ -418,7 +418,7 @@ async def test_unreadable_derived_files_are_reported_as_pending(tmp_path: Path) 
         }
         around = ErasureFollowUp(files, DataDirectory(tmp_path), hub.maintenance, derived, wait_s=0.05)
 
-        done = await ErasureService(hub.store, around, COLLECTIONS).erase(local(), COLLECTION, row_id)
+        done = await ErasureService(hub.store, around, COLLECTIONS).erase(local(), KNOWLEDGE, row_id)
 
         assert done.pending == ["context"]
 
@@ -435,7 +435,7 @@ async def test_pending_rebuilds_of_another_process_are_reported(tmp_path: Path) 
         impatient = ErasureFollowUp(RealFileSystem(), DataDirectory(tmp_path), hub.maintenance, derived, wait_s=0.05)
         erasures = ErasureService(hub.store, impatient, COLLECTIONS)
 
-        done = await erasures.erase(local(), COLLECTION, row_id)
+        done = await erasures.erase(local(), KNOWLEDGE, row_id)
 
         assert done.pending == ["indexes", "records", "files"]
         await keeping.maintenance.tick()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.operation import Committed, Draft, Outcome, Write
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import knowledge_row, open_files
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
@@ -19,7 +19,7 @@ HALF_A_BATCH = 33 * 1024 * 1024
 
 def start_save(store: FileStore, row_id: str, content: str = "said") -> "asyncio.Task[Outcome]":
     row = knowledge_row(row_id, content=content)
-    draft = Draft("save_knowledge", [Write(COLLECTION, row_id, row)])
+    draft = Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)])
     return asyncio.ensure_future(store.commit(ACCOUNT, "user:li", lambda _view: draft))
 
 
@@ -46,7 +46,7 @@ async def test_a_write_survives_the_cancellation_of_its_caller(tmp_path: Path) -
     assert gone.cancelled()
     assert isinstance(later, Committed)
     assert later.operation.seq == 2
-    assert store.view(ACCOUNT).get(COLLECTION, "a") is not None
+    assert store.view(ACCOUNT).get(KNOWLEDGE, "a") is not None
     await store.close()
 
 
@@ -63,7 +63,7 @@ async def test_a_process_that_is_many_megabytes_behind_catches_up(tmp_path: Path
         await other.refresh()
 
     assert other.last_seq == 6 + writes
-    assert all(other.view(ACCOUNT).get(COLLECTION, f"row-{number}") for number in range(6))
+    assert all(other.view(ACCOUNT).get(KNOWLEDGE, f"row-{number}") for number in range(6))
     await first.close()
     await other.close()
 

@@ -7,7 +7,7 @@ import pytest
 
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Decide, Draft, View, Write
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
@@ -31,11 +31,11 @@ class CountingFiles(RealFileSystem):
 
 async def save(store: FileStore, row_id: str, account: str = "default", content: str = "said") -> None:
     row = knowledge_row(row_id, content=content)
-    await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
+    await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(KNOWLEDGE, row_id, row)]))
 
 
 async def find_by_row(store: FileStore, row_id: str, account: str = "default") -> list[int]:
-    return [operation.seq async for operation in store.operations_on(account, COLLECTION, row_id)]
+    return [operation.seq async for operation in store.operations_on(account, KNOWLEDGE, row_id)]
 
 
 async def test_an_id_that_two_accounts_use_has_a_history_in_each(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ async def test_a_group_of_many_megabytes_is_written_in_pieces(tmp_path: Path) ->
     row = knowledge_row("a", content="long " * 400_000)
 
     def decide_on(row_id: str) -> Decide[View]:
-        return lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, {**row, "id": row_id})])
+        return lambda _view: Draft("save_knowledge", [Write(KNOWLEDGE, row_id, {**row, "id": row_id})])
 
     await store.commit_group("default", "user:li", [decide_on(f"r{number}") for number in range(9)])
     await store.close()

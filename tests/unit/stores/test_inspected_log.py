@@ -13,7 +13,7 @@ import pytest
 from knowhub.bootstrap import Hub, check_directory, open_hub, repair_directory
 from knowhub.core.errors import Conflict, Unavailable
 from knowhub.keywords.model import NewKeyword
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import list_live_records
 from knowhub.settings import Settings
 from knowhub.stores.files.doctor.findings import Severity
@@ -55,7 +55,7 @@ async def compact(hub: Hub) -> None:
 
 async def erase(hub: Hub) -> None:
     (record,) = [head.id for head in list_live_records(hub.store.view("default"))][:1]
-    await hub.operations.erasure.erase(local(), COLLECTION, record)
+    await hub.operations.erasure.erase(local(), KNOWLEDGE, record)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log.log_line import seal
 from knowhub.stores.files.log.log_reader import DamagedLog, LogRows, latest_rows
@@ -42,7 +42,7 @@ async def test_rows_equal_those_of_an_open_store(tmp_path: Path, options: StoreO
         found = read_rows(tmp_path)
 
         assert {row_id: text for (_, row_id), text in found.rows.items()} == rows
-        assert list(found.rows) == [(COLLECTION, row_id) for row_id in rows]
+        assert list(found.rows) == [(KNOWLEDGE, row_id) for row_id in rows]
         told = found.told
         assert (told.log_id, told.last_seq, told.checksum) == (hub.store.log_id, hub.store.last_seq, checksum)
 

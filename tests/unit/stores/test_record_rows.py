@@ -12,7 +12,7 @@ from knowhub.core import clock
 from knowhub.core.request_context import local_context
 from knowhub.keywords.collections import RECORD_FORMATS
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, NewInfo, NewKeyword
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.settings import Settings
 from knowhub.stores.files.projections.record_files import record_path
 from knowhub.wiring.adapters import Overrides
@@ -25,7 +25,7 @@ from tests.keyword_rows import info_row, keyword_row, link_row
     ("account", "name", "path"),
     [
         ("default", "nodes", "nodes.jsonl"),
-        ("default", COLLECTION, f"{COLLECTION}.jsonl"),
+        ("default", KNOWLEDGE, f"{KNOWLEDGE}.jsonl"),
         ("team a", "nodes", "accounts/team%20a/nodes.jsonl"),
         ("../up", "links", "accounts/%2E%2E%2Fup/links.jsonl"),
     ],

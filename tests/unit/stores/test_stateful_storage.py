@@ -16,8 +16,8 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.operation import Change
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, InfoPolicy, NewInfo, NewKeyword
-from knowhub.keywords.service import Deletion
-from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.keywords.service import DeleteOptions
+from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local, new_knowledge
@@ -125,23 +125,23 @@ class StorageMachine(TwoHubs):
         items = [new_knowledge(self.text()) for _ in range(many)]
         self.note_write(who, self.run(self.hub(who).knowledge.records.save_batch(local(), items)).operation_id)
 
-    @precondition(lambda self: self.ids_of(COLLECTION))
+    @precondition(lambda self: self.ids_of(KNOWLEDGE))
     @rule(who=WHO, pick=PICK)
     def patch(self, who: int, pick: int) -> None:
-        patched = self.hub(who).knowledge.records.patch(local(), self.pick(COLLECTION, pick), {"content": self.text()})
+        patched = self.hub(who).knowledge.records.patch(local(), self.pick(KNOWLEDGE, pick), {"content": self.text()})
         self.note_write(who, self.run(patched).operation_id)
 
-    @precondition(lambda self: self.ids_of(COLLECTION))
+    @precondition(lambda self: self.ids_of(KNOWLEDGE))
     @rule(who=WHO, pick=PICK)
     def vote(self, who: int, pick: int) -> None:
         case = Feedback(helpful_case={"task": self.text()})
-        voted = self.run(self.hub(who).knowledge.records.give_feedback(local(), self.pick(COLLECTION, pick), case))
+        voted = self.run(self.hub(who).knowledge.records.give_feedback(local(), self.pick(KNOWLEDGE, pick), case))
         self.note_write(who, voted.operation_id)
 
-    @precondition(lambda self: self.ids_of(COLLECTION))
+    @precondition(lambda self: self.ids_of(KNOWLEDGE))
     @rule(who=WHO, pick=PICK)
     def delete(self, who: int, pick: int) -> None:
-        self.note_write(who, self.run(self.hub(who).knowledge.records.delete(local(), self.pick(COLLECTION, pick))))
+        self.note_write(who, self.run(self.hub(who).knowledge.records.delete(local(), self.pick(KNOWLEDGE, pick))))
 
     @rule(who=WHO, pick=PICK, many=st.integers(1, 4))
     def grow(self, who: int, pick: int, many: int) -> None:
@@ -160,7 +160,7 @@ class StorageMachine(TwoHubs):
     @precondition(lambda self: self.ids_of(KEYWORDS))
     @rule(who=WHO, pick=PICK)
     def prune(self, who: int, pick: int) -> None:
-        how = Deletion(cascade=True, policy=InfoPolicy.DETACH)
+        how = DeleteOptions(cascade=True, policy=InfoPolicy.DETACH)
         self.note_write(who, self.run(self.hub(who).keywords.tree.delete(local(), self.pick(KEYWORDS, pick), how)))
 
     @precondition(lambda self: self.ids_of(KEYWORDS))
@@ -247,10 +247,10 @@ class StorageMachine(TwoHubs):
             with pytest.raises(Conflict):
                 self.run(self.hub(who).operations.history.undo(local(), operation_id))
 
-    @precondition(lambda self: self.ids_of(COLLECTION) or self.ids_of(INFOS))
+    @precondition(lambda self: self.ids_of(KNOWLEDGE) or self.ids_of(INFOS))
     @rule(who=WHO, pick=PICK)
     def erase(self, who: int, pick: int) -> None:
-        collection = COLLECTION if self.ids_of(COLLECTION) and (pick % 2 or not self.ids_of(INFOS)) else INFOS
+        collection = KNOWLEDGE if self.ids_of(KNOWLEDGE) and (pick % 2 or not self.ids_of(INFOS)) else INFOS
         row_id = self.pick(collection, pick // 2)
         text = str(self.said[collection, row_id]["content"])
 

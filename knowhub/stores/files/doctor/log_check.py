@@ -29,7 +29,7 @@ def check_log_files(
     if not end.segments and end.base is None:
         yield _without_log(files, directory)
         return
-    findings = list(read_log(log, read, end))
+    findings = list(check_log_lines(log, read, end))
     if not any(finding.severity is Severity.PROBLEM for finding in findings):
         size = format_size(sum(log.size(number) for number in [*end.segments, *([end.base] if end.base else [])]))
         since = f" since operation {read.history.base_seq}" if read.history.base_seq else ""
@@ -42,7 +42,7 @@ def check_log_files(
     yield from _list_unused(files, directory, log)
 
 
-def read_log(log: ChangeLog, read: LogContents, bounds: LogBounds) -> Iterator[Finding]:
+def check_log_lines(log: ChangeLog, read: LogContents, bounds: LogBounds) -> Iterator[Finding]:
     """Read the base and every segment behind it into `read`; yield what is wrong. Raises OSError."""
     reader = read.read(bounds)
     for damage in reader.damage:

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from knowhub.core.erasing import EraseRules, Found
+from knowhub.core.erasing import EraseRules, RowTraces
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.line_eraser import Fingerprints, Target, erase_from_line, find_versions, parse_record
 from knowhub.stores.files.filesystem import FileSystem, replace_file
@@ -32,7 +32,7 @@ class ErasePlan:
     rules: EraseRules
     fingerprints: Fingerprints
     search_terms: Sequence[bytes]
-    found: Found
+    found: RowTraces
     numbers: Sequence[int] = ()
 
     def transform(self, line: bytes) -> bytes:
@@ -78,7 +78,7 @@ def plan_erase(
         if target.quoted_by is not None:
             terms.append(orjson.dumps(target.quoted_by[1]))
         fingerprints = Fingerprints.of(target.id, versions, rules)
-        plan = ErasePlan(target, rules, fingerprints, terms, Found(texts, []))
+        plan = ErasePlan(target, rules, fingerprints, terms, RowTraces(texts, []))
         related = _RelatedRows(target, rules, text_terms)
         affected: dict[int, None] = {}
         for number in numbers:
@@ -86,7 +86,7 @@ def plan_erase(
                 if plan.erase_from(line) is not None:
                     affected[number] = None
                 related.add(line)
-        found = Found(
+        found = RowTraces(
             texts,
             list(related.with_same_text),
             related.list_merged(),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from knowhub.core.erasing import Erasing
+from knowhub.core.erasing import EraseRequest
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Outcome
 from knowhub.stores.files.batch import Batch, Request
@@ -74,7 +74,7 @@ class Eraser:
         self._unconfirmed: list[tuple[int, int]] = []
         self._has_unused_files = False
 
-    async def commit(self, wanted: Erasing) -> Outcome:
+    async def commit(self, wanted: EraseRequest) -> Outcome:
         """Erase a row. When this returns, no file of the log contains it and no other process has an old file open.
 
         Files are copied without the writers' lock. If somebody writes about the row meanwhile, copying starts again.
@@ -109,7 +109,7 @@ class Eraser:
         while self._unconfirmed:
             self._files.close(self._unconfirmed.pop()[1])
 
-    async def _erase(self, wanted: Erasing) -> Outcome:
+    async def _erase(self, wanted: EraseRequest) -> Outcome:
         for _ in range(_TRIES):
             async with self._commits.lock_for_write():
                 end = await self._close_segment()
@@ -143,7 +143,7 @@ class Eraser:
             await self._commits.end_segment()
         return self._cursor.position
 
-    async def _rewrite(self, wanted: Erasing, end: Position) -> _Rewrite:
+    async def _rewrite(self, wanted: EraseRequest, end: Position) -> _Rewrite:
         """Write the files that contain the row again, without it. They are not published yet."""
 
         def work() -> _Rewrite:
@@ -172,7 +172,7 @@ class Eraser:
             lines = log.lines(now.segment, rewrite.end.offset, now.offset)
             return any(rewrite.plan.affects(line.data) for line in lines)
 
-    async def _publish(self, wanted: Erasing, rewrite: _Rewrite) -> Outcome:
+    async def _publish(self, wanted: EraseRequest, rewrite: _Rewrite) -> Outcome:
         """Decide, append the operation, and publish all new files together. Needs the lock."""
         batch = self._commits.new_batch(self._cursor.position.offset)
         future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()

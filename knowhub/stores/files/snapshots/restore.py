@@ -35,7 +35,7 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
     archive, scratch, account = Path(arguments["archive"]), Path(arguments["scratch"]), arguments["account"]
     try:
         manifest = unpack_snapshot(files, archive, scratch, arguments["max_bytes"])
-        then = check_rows(files, archive.name, scratch, manifest, account).rows
+        then = read_snapshot_rows(files, archive.name, scratch, manifest, account).rows
         # From here on the log that was laid out is not needed, and what is to be written may be as much again.
         remove_tree(files, scratch / "change_log")
         now = latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"])).rows
@@ -51,7 +51,9 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
         return {"unreadable": problem.detail}
 
 
-def check_rows(files: FileSystem, archive: str, folder: Path, manifest: Manifest, account: str | None) -> LogRows:
+def read_snapshot_rows(
+    files: FileSystem, archive: str, folder: Path, manifest: Manifest, account: str | None
+) -> LogRows:
     """Read a snapshot that was laid out in a folder, and return the rows of an account, of none if it is None.
 
     Raises DamagedSnapshot where its log is not whole, or its keyring is none.
@@ -121,7 +123,7 @@ def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: in
         remove_tree(files, scratch)
         files.make_folder(scratch)
         manifest = unpack_snapshot(files, archive, scratch, max_bytes)
-        check_rows(files, archive.name, scratch, manifest, None)
+        read_snapshot_rows(files, archive.name, scratch, manifest, None)
         files.sync_folder(scratch / "change_log")
         # The keys before the log, without which they mean nothing: what a call that died has put there stays right.
         _join_keyrings(files, scratch, directory)

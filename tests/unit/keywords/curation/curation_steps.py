@@ -18,7 +18,7 @@ from knowhub.keywords.curate.plan import (
     SplitStep,
     Step,
 )
-from knowhub.keywords.curate.rules import TreeSnapshot
+from knowhub.keywords.curate.rules import TreeSurvey
 from knowhub.keywords.model import KEYWORDS, ROOT_ID
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.tree import find_keyword
@@ -32,12 +32,12 @@ HIDDEN: dict[str, Any] = {"owner": "user:bob", "scopes": ("user:bob",)}
 TEXT = PlainText()
 
 
-def snapshot_tree(view: FakeKeywordView, ctx: RequestContext | None = None, top_id: str = ROOT_ID) -> TreeSnapshot:
+def snapshot_tree(view: FakeKeywordView, ctx: RequestContext | None = None, top_id: str = ROOT_ID) -> TreeSurvey:
     ctx = ctx or local()
     visible_tree = VisibleTree(view, ctx)
     top = visible_tree.get_node(top_id)
     assert top is not None
-    return TreeSnapshot(
+    return TreeSurvey(
         visible_tree,
         ctx,
         TEXT,
@@ -68,12 +68,12 @@ def describe_steps(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, 
     return [first(step) for step in steps]
 
 
-def find_merges(survey: TreeSnapshot) -> Iterator[Step | None]:
+def find_merges(survey: TreeSurvey) -> Iterator[Step | None]:
     *_, bearers = survey.index_names()
     return rules.find_merges(survey, [ROOT_ID], bearers or {})
 
 
-def find_moves(survey: TreeSnapshot) -> Iterator[Step | None]:
+def find_moves(survey: TreeSurvey) -> Iterator[Step | None]:
     *_, bearers = survey.index_names()
     return rules.find_moves(survey, [ROOT_ID], bearers or {})
 

@@ -12,7 +12,7 @@ from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import ROOT_ID, NewInfo, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.service import Deletion
+from knowhub.keywords.service import DeleteOptions
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import CountedIds, local, retry_key
 from tests.fakes.scripted_chat import DelayedChat, candidates_in
@@ -69,7 +69,7 @@ async def test_a_keyword_deleted_during_the_call_is_not_linked() -> None:
     hub = hub_with()
     gone, stays = await hub.keyword("Python"), await hub.keyword("Go")
     answers = [answer_links(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
-    chat = DelayedChat(answers, lambda: hub.keywords.delete(ANN, gone, Deletion()))
+    chat = DelayedChat(answers, lambda: hub.keywords.delete(ANN, gone, DeleteOptions()))
     agent = KeywordAgent(chat, RecentMatchesByReader(), TreeOptions())
     infos = InfoService(hub.store, KeywordTextRules(), CountedIds(1_000), agent, TreeOptions())
 

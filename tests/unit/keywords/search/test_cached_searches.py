@@ -23,7 +23,7 @@ from knowhub.keywords.model import (
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.service import Deletion
+from knowhub.keywords.service import DeleteOptions
 from knowhub.keywords.tree import list_keywords
 from knowhub.operations.service import OperationsService
 from knowhub.wiring.collections import COLLECTIONS
@@ -182,7 +182,7 @@ class RandomCallers:
         ctx, first, other, name = pick((ANN, ANN, BOB, local())), pick(live), pick(live), pick(NAMES)
         info = pick(self._infos) if self._infos else "none"
         scopes, relation = pick(SCOPES), pick(tuple(RelationType))
-        deletion = Deletion(pick((True, False)), pick(tuple(InfoPolicy)))
+        deletion = DeleteOptions(pick((True, False)), pick(tuple(InfoPolicy)))
         actions: Sequence[Callable[[], Awaitable[object]]] = (
             lambda: keywords.create(ctx, NewKeyword(name, first, scopes=scopes, allow_duplicate=True)),
             lambda: keywords.create(ctx, NewKeyword(name, first, scopes=scopes, allow_duplicate=True)),

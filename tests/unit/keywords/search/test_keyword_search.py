@@ -12,7 +12,7 @@ from knowhub.keywords.model import PAGE_SIZE, ROOT_ID, SearchStatus, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.service import Deletion
+from knowhub.keywords.service import DeleteOptions
 from tests.fakes.scripted_chat import Answer, DelayedChat, jump_to, match, missing
 from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with, list_names
 
@@ -132,7 +132,7 @@ async def test_a_keyword_deleted_during_the_call_is_not_found() -> None:
     def gone_after(question: ChatRequest) -> Mapping[str, Any]:
         return match("Python")(question)
 
-    chat = DelayedChat([gone_after], lambda: hub.keywords.delete(ANN, doomed, Deletion()))
+    chat = DelayedChat([gone_after], lambda: hub.keywords.delete(ANN, doomed, DeleteOptions()))
     finding = KeywordSearch(
         hub.store, NearKeywords(TEXT), KeywordAgent(chat, RecentMatchesByReader(), TreeOptions()), TreeOptions()
     )
@@ -148,7 +148,7 @@ async def test_a_keyword_deleted_during_the_call_is_not_found() -> None:
     ("answer", "reason", "degraded"),
     [
         ({"node_id": None}, "undecided", ()),
-        ({"node_id": 99, "reason": "hm"}, "hm", ()),
+        ({"node_id": 99, "reason": "hm"}, "agent_failure", ("llm",)),
         (RuntimeError("down"), "agent_failure", ("llm",)),
     ],
 )
