@@ -56,11 +56,11 @@ _COLLECTIONS = (KNOWLEDGE, INFOS)
 class AuditRun:
     """Looks at the rows of one caller once. Of each it keeps its id, author and time, and what copies are known by."""
 
-    def __init__(self, view: View, ctx: RequestContext, question: AuditQuery, showings: RecentImpressions) -> None:
+    def __init__(self, view: View, ctx: RequestContext, question: AuditQuery, impressions: RecentImpressions) -> None:
         self._view = view
         self._ctx = ctx
         self._question = question
-        self._showings = showings
+        self._impressions = impressions
         self._pace = CooperativePause()
         self._found = FindingCollector(question)
         self._clusters = ClusterBuilder(self._text_of)
@@ -93,7 +93,7 @@ class AuditRun:
             junk=self._junk.count(1),
             summary=self._found.summary({FindingKind.DUPLICATE: doubles}),
             findings=self._found.findings(),
-            searches_known_since=self._showings.known_since,
+            searches_known_since=self._impressions.known_since,
         )
 
     async def _check_row(self, item: AuditDocument, now: float) -> None:
@@ -142,10 +142,10 @@ class AuditRun:
             first = next(iter(reasons))
             evidence = {"reasons": reasons}
             self._found.add(_finding(FindingKind.STALE, severity, item, evidence, model.STALE[first], related))
-        last_shown = self._showings.last_shown(self._ctx.account, item.id)
+        last_shown = self._impressions.last_shown(self._ctx.account, item.id)
         unused = never_found(item.row, last_shown, now, self._question.stale_days)
         if unused:
-            details = {**unused, "shown_since": iso(self._showings.known_since), "shown": 0}
+            details = {**unused, "shown_since": iso(self._impressions.known_since), "shown": 0}
             self._found.add(_finding(FindingKind.NEVER_FOUND, AuditSeverity.NOTE, item, details, model.NEVER_FOUND))
 
     def _find_newer(self, item: AuditDocument, now: float) -> str | None:
@@ -213,7 +213,7 @@ class AuditRun:
             "wrapping_chars": made.wrapping_chars,
             "excerpt": excerpt(earlier.content),
         }
-        last_shown = self._showings.last_shown(self._ctx.account, earlier.id)
+        last_shown = self._impressions.last_shown(self._ctx.account, earlier.id)
         if last_shown is not None and last_shown < self._times[number] + _ROW_TIME_S:
             quotation["shown_s_before"] = max(0.0, round(self._times[number] - last_shown, 3))
         return quotation
@@ -339,10 +339,10 @@ def _members(cluster: Cluster) -> Iterator[int]:
 class AuditService:
     """Audits one account at a time, without a model, a few milliseconds a turn; it writes nothing."""
 
-    def __init__(self, store: Reads, clock: Clock, showings: RecentImpressions) -> None:
+    def __init__(self, store: Reads, clock: Clock, impressions: RecentImpressions) -> None:
         self._store = store
         self._clock = clock
-        self._showings = showings
+        self._impressions = impressions
         # Each needs memory for every row: those that come meanwhile wait.
         self._turn = asyncio.Lock()
 
@@ -353,5 +353,5 @@ class AuditService:
         """
         async with self._turn:
             await self._store.refresh(ctx.account)
-            examination = AuditRun(self._store.view(ctx.account), ctx, question, self._showings)
+            examination = AuditRun(self._store.view(ctx.account), ctx, question, self._impressions)
             return await examination.report(self._clock.now())

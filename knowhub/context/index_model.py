@@ -1,4 +1,4 @@
-"""What brings an index after the memories: events of the outbox, and records."""
+"""Events of the outbox: rows of memories that an index still lacks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -38,7 +38,7 @@ class MemoryLimits:
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery:
-    """A query as the planner understands it; `hints` say which rules it met, `filters` what must hold."""
+    """A query as the planner understands it; `hints` say which rules it met, `filters` are echoed."""
 
     text: str
     context_type: str = ""

@@ -30,7 +30,7 @@ BOOKKEEPING: frozenset[Path] = frozenset({("version",), ("updated_at",)})
 
 
 class OnDelete(StrEnum):
-    """What an undo does with a live row when the row that it refers to goes."""
+    """What an undo or a restored snapshot does with a live row when the row that it refers to goes."""
 
     REATTACH = "reattach"
     """Refer to what the target itself refers to by `Reference.via`, or to what is live above that."""

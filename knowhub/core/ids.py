@@ -1,4 +1,4 @@
-"""Identity as an input, and the two forms of id that KnowHub makes itself."""
+"""Identity as an input, and the forms of ids that KnowHub makes itself."""
 
 import secrets
 import time

@@ -1,4 +1,4 @@
-"""The collections of knowledge: records, votes, outcomes, and impressions."""
+"""The collections of knowledge: records, outcomes, impressions, and the votes of earlier versions."""
 
 from typing import Final
 

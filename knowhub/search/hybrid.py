@@ -26,7 +26,10 @@ _ENOUGH_SHARE: Final = 0.8
 
 
 class HybridIndex(Generic[HeadT]):
-    """Implements `KnowledgeIndex` and `ContextIndex`. `weigh` returns the share of vectors in the score of a row."""
+    """Implements the index ports of knowledge, memories and the tree.
+
+    `weigh` returns the share of vectors in the score of a row.
+    """
 
     def __init__(
         self,
@@ -133,14 +136,14 @@ def combine_results(
     parts = _list_scores(words, near)
     hits = []
     for head in heads.values():
-        said = by_words.get(head.id)
+        lexical = by_words.get(head.id)
         like = likeness.get(head.text_num)
-        if said is None and (like is None or like < floor):
+        if lexical is None and (like is None or like < floor):
             continue
-        said = said or 0.0
-        meant = said if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
+        lexical = lexical or 0.0
+        semantic = lexical if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
         share = weigh(head) * reading.skill
-        hits.append(SearchHit(head, (1 - share) * said + share * meant, tuple(parts[head.id])))
+        hits.append(SearchHit(head, (1 - share) * lexical + share * semantic, tuple(parts[head.id])))
     hits.sort(key=lambda hit: (-hit.relevance, -hit.head.text_num))
     return hits
 

@@ -1,4 +1,4 @@
-"""What an index reads from outside: the position of the log, the rows of an account, and their texts."""
+"""What an index reads from outside: the rows of an account, and their texts."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar

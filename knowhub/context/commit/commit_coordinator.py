@@ -167,8 +167,8 @@ class CommitCoordinator:
         self, view: View, commit: SessionCommit, whose: MemoryContext, fresh: Sequence[TranscriptPart]
     ) -> tuple[SessionArchive, frozenset[str]]:
         """Summarise a session with its new messages; return the URIs of all of them, too."""
-        standing, seen = await _messages_of(view, uri.session_uri(whose))
-        messages = [*standing, *(part.message for part in fresh)]
+        stored, seen = await _messages_of(view, uri.session_uri(whose))
+        messages = [*stored, *(part.message for part in fresh)]
         archive = await self._archives.build_archive(whose, messages, commit.used_tools)
         return archive, seen | {part.uri for part in fresh}
 

@@ -37,11 +37,11 @@ class ContextWriter:
 
     def merge_node(self, ctx: MemoryContext, address: str, patch: Mapping[str, Any]) -> WriteResult:
         """Write the fields of a patch over those of a node, which need not be there yet."""
-        standing = self.row(address)
-        is_new = not is_live(standing)
+        stored = self.row(address)
+        is_new = not is_live(stored)
         before = self._view.get(NODES, address)
         fields = {name: value for name, value in patch.items() if name != OWNER_SCOPE}
-        row = self._fresh(ctx, address, str(patch.get(OWNER_SCOPE, "user"))) if is_new else dict(standing or {})
+        row = self._fresh(ctx, address, str(patch.get(OWNER_SCOPE, "user"))) if is_new else dict(stored or {})
         row |= fields
         row |= {"version": next_version(before), "updated_at": clock.iso(self._view.now)}
         self._rows[address] = row

@@ -57,8 +57,8 @@ class PreparedCommit:
         """Return whether the parts of the session differ from those of the archive, or it has no summary to keep."""
         if self.seen is None:
             return OVERVIEW not in self.archive.stats and not has_summary(view.get(NODES, self.archive.archive_uri))
-        standing = {head.uri for head in list_parts(view, self.archive.archive_uri)}
-        return standing | {part.uri for part in new_parts(view, self.newest(view).parts)} != self.seen
+        stored = {head.uri for head in list_parts(view, self.archive.archive_uri)}
+        return stored | {part.uri for part in new_parts(view, self.newest(view).parts)} != self.seen
 
     def newest(self, view: View) -> "PreparedCommit":
         """Return the same with the parts as they are called by now."""
@@ -90,7 +90,7 @@ class CommitDecision:
     plans: Sequence[WritePlan]
     results: Sequence[WriteResult]
     fresh: Sequence[TranscriptPart]
-    standings: Mapping[str, int]
+    state_counts: Mapping[str, int]
     writes: Sequence[Write]
     sources: Sequence[Sequence[str]]
 
@@ -102,7 +102,7 @@ class CommitDecision:
     def stats(self, received: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is counted of the commit."""
         actions = Counter(result.action.value for result in self.results[1:])
-        messages = {**received["messages"], **self.standings}
+        messages = {**received["messages"], **self.state_counts}
         return {**received, "messages": messages, "plans": dict(actions)}
 
     def draft(self, received: Mapping[str, Any]) -> Draft:

@@ -153,7 +153,7 @@ def is_summary_recent(row: Row | None, count: int) -> bool:
 def session_plan(
     whose: MemoryContext,
     archive: SessionArchive,
-    standing: Row | None,
+    stored: Row | None,
     heads: Sequence[ContextSummary],
     fresh: Sequence[TranscriptPart],
     calls: Sequence[str],
@@ -162,7 +162,7 @@ def session_plan(
 
     An archive without an overview leaves the summary as it is.
     """
-    before: Mapping[str, Any] = {} if standing is None else standing["metadata"]
+    before: Mapping[str, Any] = {} if stored is None else stored["metadata"]
     times = [before.get("first_at"), before.get("last_at"), *(part.message.timestamp for part in fresh)]
     roles = dict.fromkeys((*before.get("roles", ()), *(part.message.role for part in fresh)))
     count = len(heads) + len(fresh)
@@ -184,7 +184,7 @@ def session_plan(
         "content": "",
         "metadata": metadata,
     }
-    action = WriteAction.CREATE if standing is None else WriteAction.MERGE
+    action = WriteAction.CREATE if stored is None else WriteAction.MERGE
     return WritePlan(
         action, archive.archive_uri, patch, (), (EventType.UPSERT_CONTEXT,), f"messages added: {len(fresh)}"
     )

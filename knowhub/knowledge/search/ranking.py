@@ -61,7 +61,7 @@ class RankedHit:
 
     @property
     def summary(self) -> KnowledgeSummary:
-        """Return the record."""
+        """Return the summary of the record."""
         return self.hit.head
 
     @property

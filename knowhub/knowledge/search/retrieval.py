@@ -58,7 +58,7 @@ class SearchOptions:
     stages: RankingStages = field(default_factory=RankingStages)
     floor: float = ranking.DEFAULT_FLOOR
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
-    showings: ImpressionLog | None = None
+    impressions: ImpressionLog | None = None
     note_shown: Callable[[str, Sequence[str]], None] | None = None
 
 
@@ -80,7 +80,7 @@ class KnowledgeRetrieval:
         """
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
-        scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._models.showings
+        scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._models.impressions
         known = impressions.list_shown(ctx, scope) if impressions is not None else {}
         now = self._clock.now()
         rules = SearchFilter(

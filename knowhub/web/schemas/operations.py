@@ -56,7 +56,7 @@ def _is_seq(value: str) -> bool:
 
 
 class HistoryParams(CallerIds):
-    """Which part of a record's history."""
+    """Which part of a row's history."""
 
     limit: int = Field(default=100, ge=1, le=1000)
     cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}$")] | None = Field(

@@ -193,7 +193,7 @@ class VersionedBody(Body):
 
 
 class Changes(VersionedBody):
-    """Fields to be changed; what is left out stays, and nothing can be null."""
+    """Fields to be changed. Fields that are left out stay. A field can be null only if a subclass allows it."""
 
     def patch(self) -> dict[str, Any]:
         """Return the fields that were sent, as a row holds them."""
