@@ -238,9 +238,9 @@ async def test_a_process_that_is_open_reads_all_right_before_and_after(tmp_path:
 READER = """
 import asyncio, sys
 from pathlib import Path
-from tests.builders import local, opened
+from tests.builders import local, open_domain
 async def read(folder, row_id):
-    async with opened(Path(folder)) as hub:
+    async with open_domain(Path(folder)) as hub:
         print("open", flush=True)
         while not hub.store.erases:
             entries = (await hub.knowledge.records.history(local(), row_id)).entries
