@@ -133,7 +133,7 @@ def test_an_unknown_source_and_a_wrong_folder_are_named(cli: Cli) -> None:
 
 
 def test_an_interrupted_import_resumes_and_each_part_can_be_undone(cli: Cli, tmp_path: Path) -> None:
-    folder, sessions, turns = tmp_path / "projects", 60, 40
+    folder, sessions, turns = tmp_path / "projects", 120, 40
     folder.mkdir()
     for number in range(sessions):
         rows = (
@@ -151,7 +151,7 @@ def test_an_interrupted_import_resumes_and_each_part_can_be_undone(cli: Cli, tmp
     log = cli.data / "change_log/segment-00000001.jsonl"
 
     with subprocess.Popen([*COMMAND, *words], env=environment(cli.data), stderr=subprocess.PIPE) as process:
-        while process.poll() is None and (not log.exists() or log.stat().st_size < 100_000):
+        while process.poll() is None and (not log.exists() or log.stat().st_size < 50_000):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
