@@ -194,7 +194,8 @@ class DirectoryExport(LogProjection):
         return None if sources is None else [view.raw(collection, key) for collection, key in sources]
 
     def _render(self, texts: Sequence[bytes]) -> Mapping[str, bytes]:
-        return self._shape.render(orjson.loads(b"[" + b",".join(texts) + b"]"))
+        # One by one: to parse all messages of a long session at once would keep other threads waiting.
+        return self._shape.render([orjson.loads(text) for text in texts])
 
     def _create(self, folder: Path, contents: Mapping[str, bytes]) -> None:
         """Make a directory under another name, so that it appears at once."""
