@@ -165,21 +165,17 @@ class FullText(IndexFiles[IndexNote]):
             raise Unavailable(f"the index in {self._folder} could not be written: {problem}") from problem
 
     async def _add(self, writer: tantivy.IndexWriter, documents: Iterable[Document]) -> None:
-        # Not in a thread: each call releases the GIL, and acquiring it
+        # Few documents are not added in a thread: each call releases the GIL, and acquiring it
         # from a busy event loop costs several times the call.
         turn: list[Document] = []
         terms = 0
         for document in documents:
             turn.append(document)
             terms += document.term_count
-            if terms > _TERMS_PER_TURN:
-                # A long document: the library may wait until it has room for it.
+            if terms > _TERMS_PER_TURN or len(turn) == _ADDED_PER_TURN:
+                # The library may wait until it has room for them.
                 await asyncio.to_thread(self._add_turn, writer, turn)
                 turn, terms = [], 0
-            elif len(turn) == _ADDED_PER_TURN:
-                self._add_turn(writer, turn)
-                turn, terms = [], 0
-                await asyncio.sleep(0)
         self._add_turn(writer, turn)
 
     def _add_turn(self, writer: tantivy.IndexWriter, turn: Sequence[Document]) -> None:
