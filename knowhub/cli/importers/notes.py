@@ -27,7 +27,10 @@ def read_markdown(source: ImportSource) -> Iterator[Note]:
         if file.size > MAX_NOTE_BYTES:
             source.left_out["notes of over 2 MiB"] += 1
             continue
-        text = file.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        text = _decode(file.read())
+        if text is None:
+            source.left_out["files that are no UTF-8 text"] += 1
+            continue
         header, body = split_header(text, source.left_out)
         title = str(header.get("title") or find_title(body) or file.path.stem)
         times = (read_time(header.get(name)) for name in _CREATED)
@@ -37,6 +40,15 @@ def read_markdown(source: ImportSource) -> Iterator[Note]:
             tags["tag"] = words
         key = header.get("permalink") or header.get("id") or file.name
         yield Note(str(key), title, body.strip(), "definition", tags, created)
+
+
+def _decode(content: bytes) -> str | None:
+    """Return the text of a note, with plain line ends; None for other bytes than UTF-8 text."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text.replace("\r\n", "\n")
 
 
 def find_title(text: str) -> str:

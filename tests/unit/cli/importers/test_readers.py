@@ -157,6 +157,17 @@ def test_notes_keep_the_title_tags_and_time_of_their_header() -> None:
     assert left_out == {"files *.canvas": 1, "headers that are no YAML, kept as text": 1}
 
 
+def test_notes_that_are_no_text_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "picture.md").write_bytes(b"\xff\xfe\x00bad")
+    (tmp_path / "archive.md").write_bytes(b"../../evil.md\0\0\0ustar")
+    (tmp_path / "note.md").write_text("部署前先跑测试。", encoding="utf-8")
+
+    items, left_out = read_source("markdown", tmp_path)
+
+    assert [note.text for note in list_notes(items)] == ["部署前先跑测试。"]
+    assert left_out == {"files that are no UTF-8 text": 2}
+
+
 def test_an_entity_of_the_memory_server_has_its_observations_and_relations() -> None:
     items, left_out = read_source("memory-server", FILES / "memory.jsonl")
 
