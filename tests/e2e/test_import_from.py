@@ -150,6 +150,8 @@ def test_an_interrupted_import_resumes_and_each_part_can_be_undone(cli: Cli, tmp
     words = ("import", "--from", "claude-code", str(folder))
     log = cli.data / "change_log/segment-00000001.jsonl"
 
+    # A shell starts what runs in the background with SIGINT ignored, and processes inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen([*COMMAND, *words], env=environment(cli.data), stderr=subprocess.PIPE) as process:
         while process.poll() is None and (not log.exists() or log.stat().st_size < 50_000):
             time.sleep(0.01)
