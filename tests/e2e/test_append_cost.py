@@ -20,7 +20,7 @@ MOST_CPU = 2.0
 WAIT_S = 30.0
 
 
-def said(language: str) -> Iterator[str]:
+def iterate_sentences(language: str) -> Iterator[str]:
     lines = (ROOT / "tests/data/dialogues.jsonl").read_text(encoding="utf-8").splitlines()
     return itertools.cycle(
         [row["text"] for row in map(json.loads, lines) if "text" in row and row["language"] == language]
@@ -34,7 +34,7 @@ class Talker:
         self._client = httpx.Client(base_url=server.url, trust_env=False, timeout=60)
         self._clock = (~server.process.pid << 3) | 2
         self._log = data / "change_log"
-        self._texts = said(language)
+        self._texts = iterate_sentences(language)
         self._numbers = itertools.count()
 
     def commit(self, session: str, count: int) -> int:
@@ -46,7 +46,7 @@ class Talker:
         assert response.status_code == 201, response.text
         return sum(len(message["content"].encode()) for message in messages)
 
-    def logged(self) -> int:
+    def log_bytes(self) -> int:
         return sum(path.stat().st_size for path in self._log.iterdir())
 
     def cpu_s(self) -> float:
@@ -80,9 +80,9 @@ def test_a_turn_on_a_thousand_messages_costs_about_what_a_first_turn_does(tmp_pa
                 talker.commit(f"new-{number}-{turn}", 2)
             between = talker.cpu_s()
             for _ in range(TURNS_A_ROUND):
-                before = talker.logged()
+                before = talker.log_bytes()
                 text = talker.commit("long", 2)
-                beyond.append(talker.logged() - before - text)
+                beyond.append(talker.log_bytes() - before - text)
             first_s, long_s = first_s + between - began, long_s + talker.cpu_s() - between
         talker.close()
 

@@ -98,7 +98,7 @@ async def callers(api: httpx.AsyncClient, hub: Hub, has_keys: bool) -> tuple[Age
 
 
 async def list_agent_memories(who: AgentUser) -> list[str]:
-    """Return the URIs of what is known of tools, as a caller is shown them."""
+    """Return the URIs of the tools that a caller may see."""
     listed = (await who.ask("GET", "/api/context/children", recursive="true")).json()["results"]
     return [item["uri"] for item in listed if item["uri"].startswith("ctx://default/agents/") and item["category"]]
 

@@ -1,4 +1,4 @@
-"""The names of what can be imported: loaded with the help of the command, and nothing else."""
+"""The names of the formats that can be imported. The help of the command loads this module only."""
 
 from enum import StrEnum
 

@@ -47,7 +47,7 @@ class ExistingRecords:
         self.filters = (frozenset({table.facet("owner", owner)}), _CATEGORIES)
         self._similar_ids: list[str] = []
         self.has_more = False
-        """Whether the owner has older records, of which only similar ones are compared."""
+        """Whether the owner has older records. Only similar ones of them are compared."""
         self._read: dict[tuple[str, int], ExistingRecord] = {}
         self._records: list[ExistingRecord] = []
         self._shingles: dict[str, frozenset[int]] = {}

@@ -37,7 +37,7 @@ async def extract(hub: Hub, ctx: RequestContext, *texts: str) -> ExtractionResul
     return await hub.knowledge.extraction.extract(ctx, ExtractionRequest([Message("user", text) for text in texts]))
 
 
-def saved_row(hub: Hub, extracted: ExtractionResult) -> Mapping[str, Any]:
+def get_saved_row(hub: Hub, extracted: ExtractionResult) -> Mapping[str, Any]:
     found = hub.store.view("default").get(KNOWLEDGE, extracted.saved[0]["id"])
     assert found is not None
     return found
@@ -58,14 +58,14 @@ async def test_the_same_statement_in_a_project_is_saved_there_too(hub: Hub) -> N
 
 async def test_a_private_contradiction_does_not_change_a_project_record(hub: Hub) -> None:
     first = await extract(hub, PROJECT, "I live in Rome")
-    before = saved_row(hub, first)
+    before = get_saved_row(hub, first)
 
     private = await extract(hub, PRIVATE, "I live in Oslo")
 
     assert list_statuses(private) == ["changed"]
     assert private.saved[0]["supersedes"] == before["id"]
     assert private.saved[0]["scopes"] == ["user:li"]
-    assert saved_row(hub, first) == before
+    assert get_saved_row(hub, first) == before
 
 
 async def test_private_records_are_hidden_from_the_model_in_a_project(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_private_records_are_hidden_from_the_model_in_a_project(tmp_path: 
 
     assert "lawyer" not in repr(chat.questions[1])
     assert list_statuses(in_project) == ["new"]
-    assert "secret" not in saved_row(hub, in_project)["content"]
+    assert "secret" not in get_saved_row(hub, in_project)["content"]
     assert private.saved[0]["scopes"] == ["user:li"]
 
 
@@ -103,12 +103,12 @@ async def test_private_records_are_hidden_from_the_model_in_a_project(tmp_path: 
 )
 async def test_a_quoted_record_is_no_evidence(hub: Hub, pasted: str) -> None:
     first = await extract(hub, PRIVATE, "I prefer pnpm for all installs.")
-    before = saved_row(hub, first)
+    before = get_saved_row(hub, first)
 
     extracted = await extract(hub, PRIVATE, pasted)
 
     assert extracted.operation_id is None
-    assert saved_row(hub, first) == before
+    assert get_saved_row(hub, first) == before
 
 
 async def test_a_plain_restatement_counts(hub: Hub) -> None:

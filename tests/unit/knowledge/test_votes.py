@@ -26,7 +26,7 @@ def apply_votes(row: Row, feedback: Feedback, times: int = 1, voter: Voter | Non
     return row
 
 
-def imported_row(**fields: Any) -> Row:  # noqa: ANN401 -- any figure
+def make_imported_row(**fields: Any) -> Row:  # noqa: ANN401 -- any figure
     row = knowledge_row()
     return row | {"eval": row["eval"] | fields}
 
@@ -125,14 +125,14 @@ def test_a_restored_record_starts_without_evidence() -> None:
 def test_the_counters_of_earlier_versions_and_imports_are_votes(
     fields: dict[str, Any], helpful: float, harmful: float
 ) -> None:
-    found = count_votes(imported_row(**fields))
+    found = count_votes(make_imported_row(**fields))
 
     assert [found.helpful, found.harmful] == pytest.approx([helpful, harmful], abs=0.01)
 
 
 def test_the_first_vote_converts_old_counters_to_votes() -> None:
     row = apply_votes(
-        imported_row(helpful=3, effective={"helpful": 2, "harmful": 0}), HELPFUL, 1, Voter("user:li", "goal")
+        make_imported_row(helpful=3, effective={"helpful": 2, "harmful": 0}), HELPFUL, 1, Voter("user:li", "goal")
     )
 
     assert count_votes(row).helpful == pytest.approx(2.71, abs=0.01)
