@@ -24,8 +24,8 @@ from knowhub.core.ids import RandomIds, uuid4_id
 from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, make_link_id
 from knowhub.settings import Settings
-from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.store import Environment, open_store
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.store import open_store
 from knowhub.wiring.collections import COLLECTIONS
 
 ROUNDS = 3
@@ -80,8 +80,7 @@ def main() -> None:
 
 async def write_hub(folder: Path, rows: Path) -> None:
     """Write the keywords, infos and links to a data directory, and their rows alone to a file."""
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS)
-    store = open_store(folder, world)
+    store = open_store(folder, FileSystem(), SystemClock(), RandomIds(), COLLECTIONS)
     with rows.open("wb") as file:
         pending: list[Write] = []
         for write in _rows():

@@ -42,8 +42,8 @@ from knowhub.core.scopes import visibility_facets
 from knowhub.engine.searchable import SearchableRows
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
-from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.store import Environment, FileStore, open_store
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.store import FileStore, open_store
 from knowhub.web.server import tune_interpreter
 from knowhub.wiring.collections import COLLECTIONS
 
@@ -132,10 +132,10 @@ async def _ask(client: httpx.AsyncClient, queries: Sequence[dict[str, Any]]) -> 
 
 async def _speed(folder: Path) -> None:
     """Ask in turns the search, and the bare index with the assembly of as many blocks; in one process, no HTTP."""
-    store = open_store(folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS))
+    store = open_store(folder, FileSystem(), SystemClock(), RandomIds(), COLLECTIONS)
 
     def searchable(name: str) -> SearchableRows[ContextSummary]:
-        return SearchableRows(store.state(name), SEARCHED_TEXTS)
+        return SearchableRows(store.account(name), SEARCHED_TEXTS)
 
     index: LexicalIndex[ContextSummary] = LexicalIndex(folder / "lexical", store, searchable, ContextTexts())
     index.account(ACCOUNT)

@@ -21,9 +21,9 @@ from knowhub.context.model import MemoryCategory
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Operation
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.projections.directory_export import DirectoryExport
-from knowhub.stores.files.store import Environment, FileStore, open_store
+from knowhub.stores.files.store import FileStore, open_store
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import FakeClock
 from tests.context_rows import ACCOUNT, commit_rows, memory_at, node_row, part_rows, session_at
@@ -38,9 +38,9 @@ _Files = Mapping[str, bytes]
 
 async def one_round(root: Path, nodes: int) -> tuple[float, float]:
     """Return the seconds that the directories took, and those of the same files without them."""
-    store = open_store(root / "data", Environment(RealFileSystem(), FakeClock(), RandomIds(), time.sleep, COLLECTIONS))
+    store = open_store(root / "data", FileSystem(), FakeClock(), RandomIds(), COLLECTIONS)
     folder = DataDirectory(root / "data").context
-    directories = DirectoryExport(RealFileSystem(), folder, store, CONTEXT_DIRECTORIES)
+    directories = DirectoryExport(FileSystem(), folder, store, CONTEXT_DIRECTORIES)
     ours = theirs = 0.0
     folders: list[Path] = []
     # The first two turns warm up, and the very first shows what bare files are to hold.

@@ -2,7 +2,6 @@
 
 import asyncio
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -18,8 +17,8 @@ from knowhub.core.clock import SystemClock, iso
 from knowhub.core.ids import RandomIds, uuid4_id
 from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, make_link_id
-from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.store import Environment, open_store
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.store import open_store
 from knowhub.wiring.collections import COLLECTIONS
 
 ROUNDS, CLIENTS, EACH = 5, 8, 400
@@ -103,8 +102,7 @@ def _name(node: int, name: int) -> str:
 
 
 async def _write(folder: Path, nodes: int) -> None:
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS)
-    store = open_store(folder, world)
+    store = open_store(folder, FileSystem(), SystemClock(), RandomIds(), COLLECTIONS)
     pending: list[Write] = []
     for write in _rows(nodes):
         pending.append(write)

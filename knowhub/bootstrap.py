@@ -58,7 +58,7 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor.directory_check import inspect
 from knowhub.stores.files.doctor.findings import Finding
 from knowhub.stores.files.doctor.repair import repair
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.snapshots.snapshot_manifest import Manifest
 from knowhub.stores.files.subprocess_runner import run_in_subprocess
@@ -279,21 +279,21 @@ async def open_hub(
 
 def check_directory(settings: Settings) -> list[Finding]:
     """Check a data directory without opening it: what is damaged, torn, behind or in the way."""
-    files, directory = RealFileSystem(), DataDirectory(settings.data_dir)
+    files, directory = FileSystem(), DataDirectory(settings.data_dir)
     projections = projections_of(files, directory, run_in_subprocess, export_options(settings))
     return inspect(files, directory, COLLECTIONS, projections, row_checks())
 
 
 def repair_directory(settings: Settings) -> list[Finding]:
     """Repair a data directory that no process has open; return what was done. Raises as `repair`."""
-    files, directory = RealFileSystem(), DataDirectory(settings.data_dir)
+    files, directory = FileSystem(), DataDirectory(settings.data_dir)
     projections = projections_of(files, directory, run_in_subprocess, export_options(settings))
     return repair(files, directory, RandomIds(), COLLECTIONS, projections)
 
 
 def unpack_snapshot(archive: Path, settings: Settings) -> Manifest:
     """Unpack a snapshot into the empty data directory of the settings. Raises Conflict, OSError."""
-    return unpack_directory(RealFileSystem(), archive, settings.data_dir, settings.snapshot_max_bytes)
+    return unpack_directory(FileSystem(), archive, settings.data_dir, settings.snapshot_max_bytes)
 
 
 async def _use_kept_words(hub: Hub) -> None:

@@ -1,6 +1,5 @@
 """Builders that most tests share: records, a fake clock, predictable ids, an open store."""
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -15,8 +14,8 @@ from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.model import KNOWLEDGE, ImportedKnowledge, NewKnowledge
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.service import OperationsService
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.store import FileStore, StoreOptions, open_store
 from knowhub.wiring.collections import COLLECTIONS
 from tests.collections_of_tests import WITH_NOTES
 from tests.pure_decisions import run_twice
@@ -102,8 +101,14 @@ def open_files(
     ids: Ids | None = None,
 ) -> FileStore:
     """Open the file store of a folder; the caller closes it."""
-    world = Environment(files or RealFileSystem(), clock or FakeClock(), ids or RandomIds(), time.sleep, WITH_NOTES)
-    return open_store(folder, world, replace(options or StoreOptions(), run_decision=run_twice))
+    return open_store(
+        folder,
+        files or FileSystem(),
+        clock or FakeClock(),
+        ids or RandomIds(),
+        WITH_NOTES,
+        replace(options or StoreOptions(), run_decision=run_twice),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +160,4 @@ async def open_domain(
 
 def rows_of(store: FileStore, account: str = "default") -> dict[str, bytes]:
     """Return every row of the store's records as the store holds it, tombstones too."""
-    return dict(store.state(account).memory_table(KNOWLEDGE).texts())
+    return dict(store.account(account).memory_table(KNOWLEDGE).texts())

@@ -6,14 +6,14 @@ import orjson
 
 from knowhub.context.directories import CONTENT, CONTEXT_DIRECTORIES, META, directory_path
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import FileStore
 
 
 def make_export(store: FileStore, folder: Path, files: FileSystem | None = None) -> DirectoryExport:
     """Return the export that writes the directories of a store."""
-    return DirectoryExport(files or RealFileSystem(), DataDirectory(folder).context, store, CONTEXT_DIRECTORIES)
+    return DirectoryExport(files or FileSystem(), DataDirectory(folder).context, store, CONTEXT_DIRECTORIES)
 
 
 def directory_of(folder: Path, address: str) -> Path:

@@ -7,7 +7,7 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor import directory_check
 from knowhub.stores.files.doctor import repair as doctor_repair
 from knowhub.stores.files.doctor.findings import Finding
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS, row_checks
 from knowhub.wiring.exports import projections_of
@@ -15,7 +15,7 @@ from knowhub.wiring.exports import projections_of
 
 def inspect(folder: Path, files: FileSystem | None = None) -> list[Finding]:
     """Look at a data directory."""
-    files, directory = files or RealFileSystem(), DataDirectory(folder)
+    files, directory = files or FileSystem(), DataDirectory(folder)
     return directory_check.inspect(
         files, directory, COLLECTIONS, projections_of(files, directory, run_in_process(files)), row_checks()
     )
@@ -23,6 +23,6 @@ def inspect(folder: Path, files: FileSystem | None = None) -> list[Finding]:
 
 def repair(folder: Path, files: FileSystem | None = None, ids: Ids | None = None) -> list[Finding]:
     """Repair a data directory that nobody has open."""
-    files, directory = files or RealFileSystem(), DataDirectory(folder)
+    files, directory = files or FileSystem(), DataDirectory(folder)
     projections = projections_of(files, directory, run_in_process(files))
     return doctor_repair.repair(files, directory, ids or RandomIds(), COLLECTIONS, projections)

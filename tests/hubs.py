@@ -9,7 +9,7 @@ from knowhub.core.language_models import Embedder
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
 from knowhub.stores.files.subprocess_runner import SubprocessRunner, run_in_process
 from knowhub.wiring.adapters import Overrides
@@ -37,13 +37,13 @@ def open_hub_at(
     folder: Path, clock: FakeClock | None = None, lock_timeout_s: float = 10.0
 ) -> AbstractAsyncContextManager[Hub]:
     """Open a hub that starts no subprocess: it does that work in this process."""
-    world = Overrides(clock=clock or FakeClock(), files=RealFileSystem(), run_decision=run_twice)
+    world = Overrides(clock=clock or FakeClock(), files=FileSystem(), run_decision=run_twice)
     return open_hub(Settings(data_dir=folder, owner=OWNER, lock_timeout_s=lock_timeout_s), world, maintain=False)
 
 
 def make_snapshot_folder(hub: Hub, root: Path, apart: SubprocessRunner | None = None) -> SnapshotFolder:
     """Return the snapshot folder of a hub; `apart` replaces its subprocess runner."""
-    files, fixed = RealFileSystem(), FIXED_IDS
+    files, fixed = FileSystem(), FIXED_IDS
     return SnapshotFolder(
         files, DataDirectory(root), hub.store, hub.clock, hub.ids, apart or run_in_process(files), fixed, COLLECTIONS
     )

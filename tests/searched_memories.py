@@ -82,7 +82,7 @@ async def memories_in(folder: Path, reranking: MemoryReranking | None = None) ->
     """Open an empty store, with the services that search it."""
     store, clock = open_files(folder), FakeClock()
     lexical: LexicalIndex[ContextSummary] = LexicalIndex(
-        folder / "lexical", store, lambda name: SearchableRows(store.state(name), SEARCHED_TEXTS), ContextTexts()
+        folder / "lexical", store, lambda name: SearchableRows(store.account(name), SEARCHED_TEXTS), ContextTexts()
     )
     lexical.account(ACCOUNT)
     store.subscribe(lexical, ContextTexts.collections)

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,10 +21,10 @@ from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.settings import Settings
 from knowhub.stores.files.batch import run_once
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keys.keyring import FileKeyring
 from knowhub.stores.files.keys.master_key import FileMasterKeys, MasterKeyOptions
-from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+from knowhub.stores.files.store import FileStore, StoreOptions, open_store
 from knowhub.stores.files.subprocess_runner import SubprocessRunner, run_in_process, run_in_subprocess
 from knowhub.wiring.collections import COLLECTIONS
 from knowhub.wiring.models import EmbedderChoice, open_chat_model, open_embedder, open_reranker
@@ -76,7 +75,7 @@ async def open_adapters(settings: Settings, overrides: Overrides, stack: AsyncEx
     that cannot be used, and OSError.
     """
     clock, ids = overrides.clock or SystemClock(), overrides.ids or RandomIds()
-    files, directory = overrides.files or RealFileSystem(), DataDirectory(settings.data_dir)
+    files, directory = overrides.files or FileSystem(), DataDirectory(settings.data_dir)
     timing = RequestTiming(clock, ids)
     token_budget = HourlyTokens(settings.llm_tokens_per_hour, timing.monotonic)
     chat = overrides.llm or await open_chat_model(settings, timing, stack, token_budget)
@@ -92,7 +91,7 @@ async def open_adapters(settings: Settings, overrides: Overrides, stack: AsyncEx
         run_decision=overrides.run_decision,
     )
     with _no_garbage_collection():
-        store = open_store(directory.root, Environment(files, clock, ids, time.sleep, COLLECTIONS), options)
+        store = open_store(directory.root, files, clock, ids, COLLECTIONS, options)
     stack.push_async_callback(store.close)
     return Adapters(
         settings=settings,

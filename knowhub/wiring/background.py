@@ -61,7 +61,7 @@ class BackgroundWork:
             adapters.files,
             directory,
             self.maintenance,
-            {**projections, "keys": shredder, "open_files": store.open_files},
+            {**projections, "keys": shredder, "open_files": store.eraser},
         )
         stack.push_async_callback(self.exports.directories.close)
         stack.push_async_callback(self.maintenance.close)
@@ -123,7 +123,7 @@ def _compaction(adapters: Adapters) -> Background:
     retention_s, hours = settings.undo_retention_days * DAY_S, settings.compaction_interval_hours
 
     async def is_due(_now: float) -> bool:
-        return hours > 0 and await store.is_compaction_due(retention_s)
+        return hours > 0 and await store.compaction.is_due(retention_s)
 
     return Background(
         adapters.clock, hours * HOUR_S, lambda: store.compact(retention_s, adapters.run_subprocess), is_due
@@ -165,8 +165,8 @@ def _maintenance(
 
     every_process: dict[str, MaintenanceTask] = {
         "refresh": store.refresh,
-        "erasing": store.end_erasing,
-        "room": store.resume,
+        "erasing": store.eraser.end,
+        "room": store.commits.resume,
         # An erase waits for this: no key outlives its answer, whichever process is the leader.
         "keys": shredder.tick,
     }

@@ -99,16 +99,16 @@ class Indexes:
         )
 
         def memories(account: str) -> SearchableRows[ContextSummary]:
-            return SearchableRows(store.state(account), MEMORY_TEXTS)
+            return SearchableRows(store.account(account), MEMORY_TEXTS)
 
         def records(account: str) -> SearchableRows[KnowledgeSummary]:
-            return SearchableRows(store.state(account), RECORD_TEXTS)
+            return SearchableRows(store.account(account), RECORD_TEXTS)
 
         def tree(account: str) -> SearchableRows[Node | Info]:
-            return SearchableRows(store.state(account), TREE_TEXTS)
+            return SearchableRows(store.account(account), TREE_TEXTS)
 
         def list_embedded(account: str) -> SearchableRows[Node | Info]:
-            return SearchableRows(store.state(account), TREE_TEXTS, MAX_EMBEDDED)
+            return SearchableRows(store.account(account), TREE_TEXTS, MAX_EMBEDDED)
 
         forever = RetryPolicy(adapters.clock)
         self.records = _search_index(store, folder, _Family(records, records, KnowledgeTexts()), embedding, forever)

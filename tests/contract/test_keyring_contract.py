@@ -10,7 +10,7 @@ from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Unavailable
 from knowhub.resources.ports import Keyring
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keys.keyring import FileKeyring
 from tests.fakes.memory_keyring import MemoryKeyring
 
@@ -23,7 +23,7 @@ KEY = WrappedKey("default", "cookies/a", "master-1", b"nonce", b"data")
 def keyring(request: pytest.FixtureRequest, tmp_path: Path) -> Keyring:
     if request.param == "memory":
         return MemoryKeyring()
-    return FileKeyring(RealFileSystem(), DataDirectory(tmp_path), 10)
+    return FileKeyring(FileSystem(), DataDirectory(tmp_path), 10)
 
 
 def add_key(key_id: str) -> Callable[[Mapping[str, WrappedKey]], Mapping[str, WrappedKey]]:

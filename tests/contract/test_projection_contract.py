@@ -22,7 +22,7 @@ from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import list_live_records
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.exports import build_exports
@@ -47,7 +47,7 @@ class ProjectionBench:
 
     def __init__(self, name: str, folder: Path, files: FileSystem | None = None) -> None:
         self.store = open_files(folder)
-        files = files or RealFileSystem()
+        files = files or FileSystem()
         exports = build_exports(files, DataDirectory(folder), self.store, run_in_process(files))
         jobs: Mapping[str, Sequence[Callable[[], Awaitable[None]]]] = {
             "records": [exports.records.catch_up],
@@ -137,7 +137,7 @@ def _histories(folder: str) -> None:
         root = Path(folder)
         settings = Settings(data_dir=root / "live", owner=OWNER, maps_interval_s=0)
         clock = FakeClock()
-        world = Overrides(text=PlainText(), clock=clock, files=RealFileSystem())
+        world = Overrides(text=PlainText(), clock=clock, files=FileSystem())
         async with open_hub(settings, world, maintain=False) as hub:
             for number, deed in enumerate(DEEDS):
                 clock.advance(60)
@@ -358,7 +358,7 @@ async def test_files_of_another_boot_may_be_torn_and_are_built_again(
     assert files_of(name, tmp_path / "data") == expected
 
 
-class RebootedSystem(RealFileSystem):
+class RebootedSystem(FileSystem):
     """A system with a boot id that differs from the writer's."""
 
     def read(self, path: Path) -> bytes:
@@ -371,7 +371,7 @@ class RebootedSystem(RealFileSystem):
 async def test_an_erased_row_is_in_no_projection(histories: Path, tmp_path: Path, name: str) -> None:
     folder = log_of(histories, tmp_path / "data")
     settings = Settings(data_dir=folder, owner=OWNER, maps_interval_s=0)
-    async with open_hub(settings, Overrides(text=PlainText(), files=RealFileSystem()), maintain=False) as hub:
+    async with open_hub(settings, Overrides(text=PlainText(), files=FileSystem()), maintain=False) as hub:
         await hub.maintenance.tick()
         head = next(iter(list_live_records(hub.store.view("default"))))
 

@@ -13,7 +13,7 @@ from knowhub.keywords.model import NewInfo, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import KeywordService
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_manifest import MANIFEST
 from knowhub.stores.files.store import FileStore, StoreOptions
@@ -72,12 +72,12 @@ async def fill(store: FileStore, count: int = 30) -> FilledFolder:
 
 
 def state_of(store: FileStore, known: FilledFolder) -> State:
-    state = store.state("default")
+    state = store.account("default")
     return {key: state.table(key[0]).text(key[1]) for key in known.keys}
 
 
 async def compact(store: FileStore, retention_s: float = 0.0, files: FileSystem | None = None) -> CompactionResult:
-    return await store.compact(retention_s, run_in_process(files or RealFileSystem()))
+    return await store.compact(retention_s, run_in_process(files or FileSystem()))
 
 
 def list_log_files(folder: Path) -> list[str]:
@@ -87,5 +87,5 @@ def list_log_files(folder: Path) -> list[str]:
 
 def list_unpublished(folder: Path) -> list[str]:
     """Return the files that a rewrite has made and that no manifest names yet."""
-    active = ChangeLog(RealFileSystem(), folder / "change_log").active
+    active = ChangeLog(FileSystem(), folder / "change_log").active
     return [str(name) for name in active.list_unused() if name.generation > active.generation]

@@ -25,8 +25,8 @@ from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Committed, Draft, Group, Write
 from knowhub.engine.view import AccountView
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
-from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.store import FileStore, StoreOptions, open_store
 from tests.builders import Domain, domain_on, knowledge_row, local, new_knowledge
 from tests.collections_of_tests import WITH_NOTES
 
@@ -134,7 +134,7 @@ async def reopen_and_compare(folder: Path, tally: Tally) -> None:
 
 
 def compare(store: FileStore, tally: Tally) -> None:
-    rows = {row_id: orjson.loads(raw) for row_id, raw in store.state("default").memory_table(KNOWLEDGE).texts()}
+    rows = {row_id: orjson.loads(raw) for row_id, raw in store.account("default").memory_table(KNOWLEDGE).texts()}
     for row_id, told in tally.acknowledged.items():
         row = rows.get(row_id)
         if row is None or row["version"] < told["version"]:
@@ -207,9 +207,7 @@ async def delete_and_undo(hub: Domain, ids: list[str], unique: str) -> list[Any]
 
 
 def open_writer_store(folder: Path) -> FileStore:
-    return open_store(
-        folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, WITH_NOTES), OPTIONS
-    )
+    return open_store(folder, FileSystem(), SystemClock(), RandomIds(), WITH_NOTES, OPTIONS)
 
 
 if __name__ == "__main__":

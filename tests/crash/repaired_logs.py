@@ -7,7 +7,7 @@ from pathlib import Path
 from knowhub.core.operation import Draft, Group, Write
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import CountedIds, open_files
@@ -71,7 +71,7 @@ async def reopen(folder: Path) -> ReopenedFolder:
     """Open a directory, hold it to having no damage, write to it and open it twice more."""
     store = open_files(folder)
     assert store.status().damage == []
-    notes, last_seq = set(dict(store.state("default").memory_table(NOTES).texts())), store.last_seq
+    notes, last_seq = set(dict(store.account("default").memory_table(NOTES).texts())), store.last_seq
     await commit_note(store, 99)
     await store.close()
     # Once unchanged, and once as after a reboot.
@@ -81,7 +81,7 @@ async def reopen(folder: Path) -> ReopenedFolder:
         again = open_files(folder)
         assert again.status().damage == []
         assert again.status().quarantined == []
-        assert {row_id for row_id, _ in again.state("default").memory_table(NOTES).texts()} == notes | {"note-99"}
+        assert {row_id for row_id, _ in again.account("default").memory_table(NOTES).texts()} == notes | {"note-99"}
         assert again.last_seq == last_seq + 1
         await again.close()
     return ReopenedFolder(notes, last_seq)
@@ -110,7 +110,7 @@ def flip(line: bytes) -> bytes:
 async def write_compacted(folder: Path) -> Path:
     """Write notes, compact the log, and write two more."""
     store = open_files(await write_notes(folder, SMALL_SEGMENTS), options=SMALL_SEGMENTS)
-    await store.compact(0.0, run_in_process(RealFileSystem()))
+    await store.compact(0.0, run_in_process(FileSystem()))
     for number in (COUNT, COUNT + 1):
         await commit_note(store, number)
     await store.close()

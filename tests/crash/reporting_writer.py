@@ -6,7 +6,6 @@ answer, or the error and whether reading still worked.
 
 import asyncio
 import sys
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from knowhub.core.clock import SystemClock
 from knowhub.core.errors import KnowHubError
 from knowhub.core.ids import RandomIds
 from knowhub.knowledge.model import Feedback, OnConflict
-from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.store import Environment, StoreOptions, open_store
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.store import StoreOptions, open_store
 from tests.builders import Domain, domain_on, import_line, local, new_knowledge
 from tests.collections_of_tests import WITH_NOTES
 from tests.crash.killed_writers import TOGETHER
@@ -29,8 +28,9 @@ LINES = 1001
 
 async def work(folder: Path, segment_bytes: int) -> None:
     """Run one verb after another and report each."""
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, WITH_NOTES)
-    store = open_store(folder, world, StoreOptions(segment_bytes=segment_bytes))
+    store = open_store(
+        folder, FileSystem(), SystemClock(), RandomIds(), WITH_NOTES, StoreOptions(segment_bytes=segment_bytes)
+    )
     hub = domain_on(store)
     told: list[str] = []
     for number, verb in enumerate(VERBS * 2):

@@ -12,9 +12,9 @@ from pathlib import Path
 from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile
-from knowhub.stores.files.store import Environment, open_store
+from knowhub.stores.files.store import open_store
 from tests.builders import domain_on, local, new_knowledge
 from tests.collections_of_tests import WITH_NOTES
 
@@ -23,8 +23,7 @@ WRITERS = 8
 
 async def write(folder: Path, name: str, count: int) -> None:
     """Save `count` records by eight writers."""
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, WITH_NOTES)
-    store = open_store(folder, world)
+    store = open_store(folder, FileSystem(), SystemClock(), RandomIds(), WITH_NOTES)
     hub = domain_on(store)
 
     async def one_writer(first: int) -> None:
@@ -39,7 +38,7 @@ async def write(folder: Path, name: str, count: int) -> None:
 
 def hold(folder: Path) -> None:
     """Take the writers' lock and never give it back."""
-    lock = LockFile(RealFileSystem(), DataDirectory(folder).lock)
+    lock = LockFile(FileSystem(), DataDirectory(folder).lock)
     while not lock.try_acquire():
         time.sleep(0.001)
     sys.stdout.write("held\n")

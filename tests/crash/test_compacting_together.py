@@ -9,7 +9,7 @@ import pytest
 
 from knowhub.core.errors import NotFound, Unavailable
 from knowhub.core.ids import RandomIds, operation_id
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import domain_on, local
 from tests.crash.compaction_store import (
@@ -32,7 +32,7 @@ async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: 
 
         async def looked_at(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             await asyncio.sleep(0.2)
-            made = await run_in_process(RealFileSystem())(name, root, arguments)
+            made = await run_in_process(FileSystem())(name, root, arguments)
             seen.append(list_unpublished(tmp_path))
             return made
 
@@ -52,7 +52,7 @@ async def test_a_changed_base_is_not_published(tmp_path: Path, spoiling: str) ->
         before = state_of(store, known)
 
         async def spoilt(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            made = await run_in_process(RealFileSystem())(name, root, arguments)
+            made = await run_in_process(FileSystem())(name, root, arguments)
             spoil(Path(arguments["path"]), spoiling)
             return made
 

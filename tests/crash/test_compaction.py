@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import NotFound
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import share
 from knowhub.stores.files.subprocess_runner import run_in_process, run_in_subprocess
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, retry_key
@@ -140,7 +140,7 @@ async def test_another_process_reads_on_and_follows(tmp_path: Path) -> None:
         assert state_of(other, known) == state_of(store, known)
         saved = await domain_on(other).knowledge.records.save(local(), new_knowledge("by the other"))
         await store.refresh()
-        assert store.state("default").table("knowledge").text(saved.record["id"])
+        assert store.account("default").table("knowledge").text(saved.record["id"])
         assert (await compact(other)).operations > 0
         assert state_of(store, known) == state_of(other, known)
 
@@ -310,7 +310,7 @@ async def test_segments_open_in_another_process_are_dropped_later(tmp_path: Path
         async def while_one_looks(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             looking.append(os.open(oldest, os.O_RDONLY))
             share(looking[0])
-            return await run_in_process(RealFileSystem())(name, root, arguments)
+            return await run_in_process(FileSystem())(name, root, arguments)
 
         done = await store.compact(0.0, while_one_looks)
         still_there = oldest.exists()

@@ -87,7 +87,7 @@ async def write_notes(folder: Path, batches: int = 1) -> NotesFolder:
 
 
 def notes_of(store: FileStore) -> dict[str, bytes]:
-    return dict(store.state("default").memory_table(NOTES).texts())
+    return dict(store.account("default").memory_table(NOTES).texts())
 
 
 async def reopen(folder: Path) -> tuple[dict[str, bytes], Any]:

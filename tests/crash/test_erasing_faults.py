@@ -15,7 +15,7 @@ import pytest
 from knowhub.core.errors import Conflict, KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.operations.erasure import ErasureService
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.store import FileStore, StoreOptions
@@ -58,7 +58,7 @@ def make_service(store: FileStore) -> ErasureService:
 
 def list_unused(folder: Path) -> list[str]:
     """Name the files of the log that are not in force."""
-    return [str(name) for name in ChangeLog(RealFileSystem(), folder / "change_log").active.list_unused()]
+    return [str(name) for name in ChangeLog(FileSystem(), folder / "change_log").active.list_unused()]
 
 
 async def erase(hub: Domain, known: ErasureFolder) -> object:
@@ -281,7 +281,7 @@ async def test_an_erasure_during_a_compaction_is_refused(tmp_path: Path) -> None
             for item in (hub, other):
                 with pytest.raises(Conflict, match="being compacted"):
                     await erase(item, known)
-            return await run_in_process(RealFileSystem())(name, root, arguments)
+            return await run_in_process(FileSystem())(name, root, arguments)
 
         await hub.store.compact(0.0, while_others_erase)
         await erase(other, known)
@@ -296,7 +296,7 @@ async def test_a_compaction_during_an_erasure_is_refused(tmp_path: Path) -> None
         assert try_flock(held)
 
         with pytest.raises(Conflict, match="erases from it"):
-            await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+            await hub.store.compact(0.0, run_in_process(FileSystem()))
 
         os.close(held)
-        assert (await hub.store.compact(0.0, run_in_process(RealFileSystem()))).operations > 0
+        assert (await hub.store.compact(0.0, run_in_process(FileSystem()))).operations > 0

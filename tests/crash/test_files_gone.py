@@ -8,7 +8,7 @@ import pytest
 
 from knowhub.core.errors import ReadOnly, Unavailable
 from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, write_format
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.store import StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import local, new_knowledge, open_domain, open_files, rows_of
@@ -81,7 +81,7 @@ async def test_a_missing_log_is_not_created_again(tmp_path: Path, lose: Callable
 
 @pytest.mark.parametrize("lock", [None, b"", b"short", bytes(4096)], ids=["none", "empty", "short", "never published"])
 async def test_a_directory_without_its_first_segment_opens(tmp_path: Path, lock: bytes | None) -> None:
-    write_format(RealFileSystem(), DataDirectory(tmp_path))
+    write_format(FileSystem(), DataDirectory(tmp_path))
     (tmp_path / "change_log").mkdir()
     if lock is not None:
         (tmp_path / "LOCK").write_bytes(lock)
@@ -149,7 +149,7 @@ async def test_looking_for_replaced_files_costs_two_stats_a_batch(tmp_path: Path
 async def test_a_base_without_its_next_segment_is_not_opened(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
-        await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+        await hub.store.compact(0.0, run_in_process(FileSystem()))
     (segment,) = (tmp_path / "change_log").glob("segment-*")
     segment.rename(tmp_path / "elsewhere")
     before = read_files(tmp_path)

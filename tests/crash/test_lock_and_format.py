@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.errors import Unavailable
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import local, new_knowledge, open_domain, open_files, rows_of
@@ -163,7 +163,7 @@ async def test_without_a_boot_id_the_log_is_synced_before_it_is_trusted(
         assert hub.store.status().damage == []
 
 
-class OvertakenFiles(RealFileSystem):
+class OvertakenFiles(FileSystem):
     """Runs something else between the first look at a file and its use."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
@@ -181,7 +181,7 @@ def test_two_concurrent_lock_creators_keep_each_others_data(tmp_path: Path) -> N
     others: list[LockFile] = []
 
     def make_another() -> None:
-        others.append(LockFile(RealFileSystem(), path))
+        others.append(LockFile(FileSystem(), path))
         others[0].publish(said_there, 7)
 
     lock = LockFile(OvertakenFiles(make_another), path)

@@ -191,6 +191,6 @@ async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(t
             if done.returncode == 0:
                 async with open_store(copy) as copied:
                     assert copied.status().damage == []
-                    text = copied.state("default").table(KNOWLEDGE).text(row_id) or b""
+                    text = copied.account("default").table(KNOWLEDGE).text(row_id) or b""
                     seen.add(b'"erased":true' in text)
     assert seen

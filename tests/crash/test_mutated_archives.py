@@ -13,7 +13,7 @@ from knowhub.core.errors import InvalidInput, StorageFull
 from knowhub.keywords.model import NewInfo, NewKeyword
 from knowhub.keywords.tree import find_by_token
 from knowhub.settings import Settings
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.archives import MANIFEST, Archive, ArchiveMember, read_folder
 from tests.builders import OWNER, local, new_knowledge
@@ -125,7 +125,7 @@ async def restore_or_refuse(tmp_path: Path, rounds: int, seed: int) -> tuple[int
     rng, root = random.Random(seed), tmp_path / "around" / "data"
     settings = Settings(data_dir=root, owner=OWNER, snapshot_max_bytes=MAX_BYTES, segment_bytes=1024**3)
     refused = done = 0
-    async with open_hub(settings, Overrides(files=RealFileSystem()), maintain=False) as hub:
+    async with open_hub(settings, Overrides(files=FileSystem()), maintain=False) as hub:
         await fill(hub)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await change_filled(hub)

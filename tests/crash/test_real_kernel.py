@@ -24,7 +24,7 @@ from tests.crash.reporting_writer import LINES, VERBS
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.anyio, pytest.mark.nightly, pytest.mark.timeout(3600)]
 
-# The calls of knowhub/stores/files/filesystem.py:RealFileSystem that change something.
+# The calls of knowhub/stores/files/filesystem.py:FileSystem that change something.
 WRITING = ("pwrite64", "fdatasync", "fsync", "rename")
 NEVER_REACHED = 200
 ONE_SEGMENT, MANY_SEGMENTS = 64 * 1024 * 1024, 1

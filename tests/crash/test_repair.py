@@ -155,7 +155,7 @@ async def test_every_byte_of_a_log_may_be_struck(tmp_path: Path) -> None:
             assert list_problems(folder) == []
             store = open_files(folder)
             assert store.status().damage == []
-            assert len(store.state("default").table(NOTES)) >= COUNT - 2
+            assert len(store.account("default").table(NOTES)) >= COUNT - 2
             await commit_note(store, 99)
             await store.close()
 

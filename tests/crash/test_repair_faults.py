@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile
 from tests.builders import open_files
 from tests.crash.repaired_logs import (
@@ -63,7 +63,7 @@ async def test_a_crash_while_repairing_loses_nothing_more(tmp_path: Path, damage
 
         assert list_problems(source) == []
         store = open_files(source)
-        notes = {row_id for row_id, _ in store.state("default").memory_table(NOTES).texts()}
+        notes = {row_id for row_id, _ in store.account("default").memory_table(NOTES).texts()}
         assert store.status().damage == []
         await store.close()
         expected = notes if expected is None else expected
@@ -99,7 +99,7 @@ async def test_a_segment_recreated_by_a_dead_repair_is_not_trusted(
 
         if any((folder / "change_log").glob(f"{vanished.stem}*")):
             made += 1
-            lock = LockFile(RealFileSystem(), folder / "LOCK", is_read_only=True)
+            lock = LockFile(FileSystem(), folder / "LOCK", is_read_only=True)
             assert not lock.is_trusted(inode)
             lock.close()
     assert made > 2

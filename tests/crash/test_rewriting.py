@@ -12,7 +12,7 @@ import pytest
 from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.operations.erasure import ErasureService
-from knowhub.stores.files.filesystem import FilePath, RealFileSystem
+from knowhub.stores.files.filesystem import FilePath, FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog, Header
 from knowhub.stores.files.log.log_line import seal
 from knowhub.stores.files.log.rewrite import rewrite_file
@@ -31,7 +31,7 @@ LONGEST_STALL_S = 0.05
 
 def close_segment(folder: Path, lines: int) -> ChangeLog:
     """Make a log of two segments; the first has lines of ten kilobytes."""
-    log = ChangeLog(RealFileSystem(), folder)
+    log = ChangeLog(FileSystem(), folder)
     start = log.create(Header("log", 1, 1, 1, None))
     data = b"".join(seal(b'{"seq":%d,"said":"%s"' % (seq, b"x" * 10_000)) for seq in range(1, lines + 1))
     log.append(1, [data], start)
@@ -44,7 +44,7 @@ def test_a_segment_is_rewritten_line_by_line_in_little_memory(tmp_path: Path) ->
     changed = seal(b'{"seq":7,"said":"%s"' % (b" " * 10_000))
 
     tracemalloc.start()
-    name = rewrite_file(RealFileSystem(), log, 1, lambda line: changed if line.startswith(b'{"seq":7,') else line)
+    name = rewrite_file(FileSystem(), log, 1, lambda line: changed if line.startswith(b'{"seq":7,') else line)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -62,13 +62,13 @@ def test_a_rewrite_that_changes_a_length_is_refused_and_leaves_no_file(tmp_path:
     log = close_segment(tmp_path, 2)
 
     with pytest.raises(ValueError, match="a rewritten line must keep its length"):
-        rewrite_file(RealFileSystem(), log, 1, lambda line: line[1:])
+        rewrite_file(FileSystem(), log, 1, lambda line: line[1:])
 
     log.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["segment-00000001.jsonl", "segment-00000002.jsonl"]
 
 
-class WatchedFiles(RealFileSystem):
+class WatchedFiles(FileSystem):
     """Records the writes, syncs, renames and removals made in the thread of the event loop."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ async def test_an_erasure_blocks_neither_the_loop_nor_other_processes(tmp_path: 
             stalls.append(time.thread_time() - began)
             began = time.thread_time()
             await other.refresh()
-            assert other.state("default").table(KNOWLEDGE).text(f"knowledge-{reads % 600}") is not None
+            assert other.account("default").table(KNOWLEDGE).text(f"knowledge-{reads % 600}") is not None
             reads += 1
             await asyncio.sleep(0.001)
 

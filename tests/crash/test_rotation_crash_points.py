@@ -9,7 +9,7 @@ import pytest
 from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
 from knowhub.resources.vault import Vault
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 from tests.sealing import ACCOUNT, ID, MASTER, OTHER_MASTER, SECRET, vault_on
 
@@ -54,11 +54,11 @@ async def test_a_rotation_killed_at_any_call_keeps_all_bodies_readable(tmp_path:
             await vault.rotate()
         files.bury()
 
-        after = vault_on(root, RealFileSystem(), ids=100)
+        after = vault_on(root, FileSystem(), ids=100)
         await assert_all_open(after, bodies)
         sealed_between = after.seal(await after.new_key(ACCOUNT, ID), f"{SECRET} {BODIES + 1}", BODIES + 1)
         await after.rotate()
-        later = vault_on(root, RealFileSystem(), ids=200)
+        later = vault_on(root, FileSystem(), ids=200)
         await assert_all_open(later, [*bodies, sealed_between])
         assert DataDirectory(root).master_key.read_bytes() != first_master
         assert not (root / "keys" / "master.key.next").exists()
@@ -77,7 +77,7 @@ async def test_a_first_sealing_killed_at_every_call_leaves_a_directory_that_seal
             await vault_on(root, files).new_key(ACCOUNT, ID)
         files.bury()
 
-        after = vault_on(root, RealFileSystem(), ids=100)
+        after = vault_on(root, FileSystem(), ids=100)
 
         await assert_all_open(after, await seal_bodies(after))
 
@@ -114,17 +114,17 @@ async def test_a_killed_rotation_to_a_given_key_keeps_all_bodies_readable(
             await vault_on(root, files, given=OTHER_MASTER, former=[MASTER]).rotate()
         except CrashNow:
             files.bury()
-            await assert_all_open(vault_on(root, RealFileSystem(), given=OTHER_MASTER, former=[MASTER]), bodies)
+            await assert_all_open(vault_on(root, FileSystem(), given=OTHER_MASTER, former=[MASTER]), bodies)
             continue
         break
 
     assert point > 4
-    await assert_all_open(vault_on(root, RealFileSystem(), given=OTHER_MASTER), bodies)
+    await assert_all_open(vault_on(root, FileSystem(), given=OTHER_MASTER), bodies)
 
 
 async def test_keys_of_a_key_file_open_after_switching_to_a_given_key(tmp_path: Path) -> None:
-    bodies = await seal_bodies(vault_on(tmp_path, RealFileSystem()))
-    given = vault_on(tmp_path, RealFileSystem(), given=MASTER, ids=100)
+    bodies = await seal_bodies(vault_on(tmp_path, FileSystem()))
+    given = vault_on(tmp_path, FileSystem(), given=MASTER, ids=100)
 
     await assert_all_open(given, bodies)
     done = await given.rotate()
@@ -135,7 +135,7 @@ async def test_keys_of_a_key_file_open_after_switching_to_a_given_key(tmp_path: 
 
 
 async def test_others_seal_and_open_while_keys_are_rotated(tmp_path: Path) -> None:
-    first, second = (vault_on(tmp_path, RealFileSystem(), ids=number) for number in (0, 1000))
+    first, second = (vault_on(tmp_path, FileSystem(), ids=number) for number in (0, 1000))
     bodies = await seal_bodies(first)
 
     async def sealing() -> list[dict[str, object]]:
@@ -152,22 +152,22 @@ async def test_others_seal_and_open_while_keys_are_rotated(tmp_path: Path) -> No
     made, _ = await asyncio.gather(sealing(), rotating())
 
     await assert_all_open(first, [*bodies, *made])
-    await assert_all_open(vault_on(tmp_path, RealFileSystem()), [*bodies, *made])
+    await assert_all_open(vault_on(tmp_path, FileSystem()), [*bodies, *made])
 
 
 async def test_concurrent_processes_create_one_master_key(tmp_path: Path) -> None:
-    vaults = [vault_on(tmp_path, RealFileSystem(), ids=1000 * number) for number in range(8)]
+    vaults = [vault_on(tmp_path, FileSystem(), ids=1000 * number) for number in range(8)]
 
     keys = await asyncio.gather(*(vault.new_key(ACCOUNT, ID) for vault in vaults))
 
     bodies = [vault.seal(key, SECRET, 1) for vault, key in zip(vaults, keys, strict=True)]
-    fresh = vault_on(tmp_path, RealFileSystem())
+    fresh = vault_on(tmp_path, FileSystem())
     assert [await fresh.open(ACCOUNT, ID, sealed) for sealed in bodies] == [SECRET] * 8
 
 
 async def test_a_rotation_without_keys_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KnowHubError, match="nothing to rotate"):
-        await vault_on(tmp_path, RealFileSystem()).rotate()
+        await vault_on(tmp_path, FileSystem()).rotate()
 
 
 @pytest.mark.parametrize("junk", [b"", b"short\n", b"\xff\xfe"])
@@ -177,13 +177,13 @@ async def test_a_malformed_key_file_is_reported_and_kept(tmp_path: Path, junk: b
     key.write_bytes(junk)
 
     with pytest.raises(Unavailable, match="holds no key"):
-        await vault_on(tmp_path, RealFileSystem()).new_key(ACCOUNT, ID)
+        await vault_on(tmp_path, FileSystem()).new_key(ACCOUNT, ID)
 
     assert key.read_bytes() == junk
 
 
 async def test_no_master_key_is_created_if_not_allowed(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY"):
-        await vault_on(tmp_path, RealFileSystem(), can_create=False).new_key(ACCOUNT, ID)
+        await vault_on(tmp_path, FileSystem(), can_create=False).new_key(ACCOUNT, ID)
 
     assert not (tmp_path / "keys" / "master.key").exists()

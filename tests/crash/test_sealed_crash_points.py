@@ -9,7 +9,7 @@ from knowhub.operations.erasure import ErasureService
 from knowhub.resources.model import RESOURCES
 from knowhub.resources.service import ResourceService
 from knowhub.stores.files.data_directory import KEYRING
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keys.keyring import keyring_of
 from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.store import FileStore
@@ -45,7 +45,7 @@ async def test_every_committed_body_opens_after_a_crash(tmp_path: Path) -> None:
             await store.close()
             break
         after = open_files(root)
-        shown = await service_on(after, root, RealFileSystem(), ids=100).reveal(local(), ID)
+        shown = await service_on(after, root, FileSystem(), ids=100).reveal(local(), ID)
         await after.close()
         seen.append(shown.secure_body)
         assert shown.record["version"] == (2 if shown.secure_body == SECRET else 1)
@@ -55,7 +55,7 @@ async def test_every_committed_body_opens_after_a_crash(tmp_path: Path) -> None:
 
 async def test_the_next_process_destroys_keys_of_an_interrupted_erasure(tmp_path: Path) -> None:
     store = open_files(tmp_path)
-    await service_on(store, tmp_path, RealFileSystem()).save(local(), new_resource(secure_body=SECRET))
+    await service_on(store, tmp_path, FileSystem()).save(local(), new_resource(secure_body=SECRET))
     await ErasureService(store, NoFollowUp(), COLLECTIONS).erase(local(), RESOURCES, ID)
     await store.close()
     left = keyring_of((tmp_path / KEYRING).read_bytes())
@@ -88,7 +88,7 @@ async def test_a_crash_while_unpacking_keys_can_be_retried_or_is_complete(
             died, deaths = True, deaths + 1
 
         if not (root / "change_log").exists():
-            unpack_directory(RealFileSystem(), archive, root, MANY)
+            unpack_directory(FileSystem(), archive, root, MANY)
 
         (root / "keys" / "master.key").write_bytes(master)
         async with open_hub_at(root) as moved:

@@ -10,7 +10,7 @@ from knowhub.core.ids import RandomIds
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.snapshots import Snapshots
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.snapshots.archive_reader import check_snapshot
 from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
@@ -49,7 +49,7 @@ async def prepare(folder: Path) -> tuple[str, State, State]:
     async with open_domain(folder, None, MANY_SEGMENTS) as hub:
         saved = [await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}")) for number in range(3)]
         then = state_of(hub.store)
-        entry = await snapshots_on(hub.store, folder, RealFileSystem()).create()
+        entry = await snapshots_on(hub.store, folder, FileSystem()).create()
         await hub.knowledge.records.patch(local(), saved[0].record["id"], {"content": "lion"})
         await hub.knowledge.records.delete(local(), saved[1].record["id"])
         await hub.knowledge.records.save(local(), new_knowledge("written since"))
@@ -61,13 +61,13 @@ async def write_and_restore(folder: Path, found: State) -> None:
     async with open_domain(folder, None, MANY_SEGMENTS) as hub:
         assert hub.store.status().damage == []
         assert state_of(hub.store) == found
-        snapshots = snapshots_on(hub.store, folder, RealFileSystem())
+        snapshots = snapshots_on(hub.store, folder, FileSystem())
         entry = await snapshots.create()
         await hub.knowledge.records.save(local(), new_knowledge("written after the crash"))
         await snapshots.restore(local(), entry.ts)
         assert state_of(hub.store) == found
         for item in await snapshots.entries():
-            check_snapshot(RealFileSystem(), Path(item.path), MANY)
+            check_snapshot(FileSystem(), Path(item.path), MANY)
         assert not any(name.startswith(".") or name.endswith(".tmp") for name in read_folder(folder / "snapshots"))
 
 
@@ -114,7 +114,7 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
         folder = tmp_path / str(call)
         ts, then, before = await prepare(folder)
         async with open_domain(folder, None, MANY_SEGMENTS) as hub:
-            done = await snapshots_on(hub.store, folder, RealFileSystem()).restore(local(), ts)
+            done = await snapshots_on(hub.store, folder, FileSystem()).restore(local(), ts)
         files = FaultyFileSystem()
         store = open_files(folder, files, MANY_SEGMENTS)
         files.begin(Plan(crash_at=call))
@@ -150,7 +150,7 @@ async def test_a_crash_while_unpacking_can_be_retried_or_is_complete(tmp_path: P
             deaths += 1
 
         if not (folder / "change_log").exists():
-            unpack_directory(RealFileSystem(), archive, folder, MANY)
+            unpack_directory(FileSystem(), archive, folder, MANY)
 
         async with open_domain(folder, None, MANY_SEGMENTS) as hub:
             assert state_of(hub.store) == then

@@ -216,10 +216,10 @@ async def test_the_status_reports_a_full_disk_until_there_is_space(tmp_path: Pat
             await save(hub, "no room")
         told = hub.store.status()
         with pytest.raises(StorageFull):
-            await hub.store.resume()
+            await hub.store.commits.resume()
         files.begin(Plan())
 
-        await hub.store.resume()
+        await hub.store.commits.resume()
 
         assert not told.writable
         assert "full" in str(told.reason)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from knowhub.stores.files.filesystem import FILE_MODE, FilePath, RealFileSystem
+from knowhub.stores.files.filesystem import FILE_MODE, FilePath, FileSystem
 
 CHANGES = (
     "open", "write_at", "sync_data", "sync", "sync_folder", "truncate", "rename", "remove",
@@ -34,13 +34,13 @@ class Plan:
 
 
 @dataclass(slots=True)
-class FaultyFileSystem:
+class FaultyFileSystem(FileSystem):
     """The real calls on a real folder, under a plan that a test may replace at any moment."""
 
     plan: Plan = field(default_factory=Plan)
     counts: Counter[str] = field(default_factory=Counter)
     crashed: bool = False
-    _real: RealFileSystem = field(default_factory=RealFileSystem)
+    _real: FileSystem = field(default_factory=FileSystem)
     _counted: int = 0
     _open: set[int] = field(default_factory=set)
 

@@ -44,11 +44,11 @@ class MemoryStore:
     def base_seq(self) -> int:
         return 0
 
-    def state(self, account: str) -> Account:
+    def account(self, account: str) -> Account:
         return self._accounts.setdefault(account, Account(_SCHEMAS, self._text))
 
     def view(self, account: str) -> AccountView:
-        return AccountView(self.state(account), self._clock.now())
+        return AccountView(self.account(account), self._clock.now())
 
     async def refresh(self, account: str | None = None) -> None:
         await asyncio.sleep(0)
@@ -67,7 +67,7 @@ class MemoryStore:
             seq = self._retries.find(account, idempotency, now)
             if seq is not None:
                 return [Committed(operation, replayed=True) for operation in self._siblings(seq)]
-        batch = Batch(self.state, WITH_NOTES, self._ids, now, 0, self.last_seq + 1, run_twice)
+        batch = Batch(self.account, WITH_NOTES, self._ids, now, 0, self.last_seq + 1, run_twice)
         future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
         await batch.run(Request(account, actor, decides, idempotency, future))
         _, answer = batch.answers[0]
@@ -78,11 +78,11 @@ class MemoryStore:
             self._retries.remember(item.operation, now)
             self._lines.append(item.line)
             line = LogLine(item.operation.seq, 0, item.line)
-            state = self.state(account)
+            state = self.account(account)
             state.apply(
                 item.operation.seq, item.changes, state.place(item.changes, line), batch.overlay(account).find_decided
             )
-            self.state(account).note_undo(item.operation.undo_of, item.operation.operation_id)
+            self.account(account).note_undo(item.operation.undo_of, item.operation.operation_id)
             for subscription in self._subscriptions:
                 subscription.tell(item.operation)
         return answer

@@ -11,7 +11,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.identity.model import KeyHolder
 from knowhub.settings import Settings
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.keys import issue_key, make_keyed_settings, text_of
 from tests.web.sessions import COMMIT, NODES
@@ -83,7 +83,7 @@ def settings(tmp_path: Path, has_keys: bool) -> Settings:
 
 @pytest.fixture
 async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, Overrides(files=RealFileSystem()), maintain=False) as opened:
+    async with open_hub(settings, Overrides(files=FileSystem()), maintain=False) as opened:
         yield opened
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.builders import CountedIds, FakeClock
@@ -98,7 +98,7 @@ async def answers_in_new_hub(folder: Path, prepare: Prepare, there: str, *, auth
         root_key=ROOT_KEY if auth == "api-key" else None,
         secret_key=SECRET_KEY,
     )
-    world = Overrides(clock=FakeClock(), ids=CountedIds(), files=RealFileSystem())
+    world = Overrides(clock=FakeClock(), ids=CountedIds(), files=FileSystem())
     async with open_hub(settings, world, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         keys = {name: await issue_key_text(hub, name) for name in ("li", "wang")} if auth == "api-key" else {}
 

@@ -5,7 +5,8 @@ one operation, and needs no lock.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -35,7 +36,7 @@ from knowhub.stores.files.log.recovery import Damage
 from knowhub.stores.files.replica import Replica, Subscriber, Subscription
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
-__all__ = ["FileStore", "LogState", "StoreOptions", "StoreStatus"]
+__all__ = ["FileStore", "LogEnd", "StoreOptions", "StoreStatus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +51,37 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class LogState:
+class LogEnd:
     """A moment of the log: the numbers of its base, if it has one, and its segments, and where it then ended."""
 
     numbers: Sequence[int]
-    end: Position
+    position: Position
     last_seq: int
     log_id: str
     erases: int
 
 
 class FileStore:
-    """Operations of every account in one data directory. Make it with an event loop running; close it."""
+    """Operations of every account in one data directory. Make it with an event loop running; close it.
 
-    def __init__(self, opening: StoreContext, collections: Collections, options: StoreOptions) -> None:
-        self._log = opening.log
-        self._lock = opening.lock
-        self._clock = opening.clock
-        self._replica = replica = Replica(opening.log, collections, options.retry_key_lifetime_s)
-        old_journal.finish(opening.files, opening.directory, opening.lock)
-        loaded = load(opening, replica)
+    `commits`, `compaction` and `eraser` are its parts that write to the log.
+    """
+
+    def __init__(self, context: StoreContext, collections: Collections, options: StoreOptions) -> None:
+        self._log = context.log
+        self._lock = context.lock
+        self._clock = context.clock
+        self._replica = replica = Replica(context.log, collections, options.retry_key_lifetime_s)
+        old_journal.finish(context.files, context.directory, context.lock)
+        loaded = load(context, replica)
         self._log_id = loaded.log_id
         self._quarantined = loaded.quarantined
-        self._cursor = LogCursor(opening, replica, loaded)
-        self._commits = GroupCommit(opening, options, self._log_id, replica, self._cursor)
-        self._compaction = Compaction(opening, self._log_id, replica, self._cursor, self._commits)
-        self._eraser = Eraser(opening, replica, self._cursor, self._commits, self._compaction.finish_remap)
+        self._cursor = LogCursor(context, replica, loaded)
+        self.commits = GroupCommit(context, options, self._log_id, replica, self._cursor)
+        self.compaction = Compaction(context, self._log_id, replica, self._cursor, self.commits)
+        self.eraser = Eraser(context, replica, self._cursor, self.commits, self.compaction.finish_remap)
         if not loaded.damage:
-            opening.log.lock_manifest()
+            context.log.lock_manifest()
 
     @property
     def log_id(self) -> str:
@@ -101,11 +105,6 @@ class FileStore:
         """The number of the newest operation that erased something; 0 where there is none."""
         return self._replica.erases
 
-    @property
-    def open_files(self) -> Eraser:
-        """Whether another process still has files open that held what was erased; see `Eraser.erase_seq`."""
-        return self._eraser
-
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line; empty when there is none."""
         return self._replica.history.checksum(seq)
@@ -119,32 +118,32 @@ class FileStore:
         return list(self._replica.accounts)
 
     def status(self) -> StoreStatus:
-        reason = self._commits.refusal_reason()
-        return StoreStatus(reason is None, reason, self._commits.damage, self._quarantined, self.last_seq)
+        reason = self.commits.refusal_reason()
+        return StoreStatus(reason is None, reason, self.commits.damage, self._quarantined, self.last_seq)
 
-    def state(self, account: str) -> Account:
+    def account(self, account: str) -> Account:
         """Return the acknowledged rows of an account; no rows for an account that never wrote."""
         return self._replica.account(account)
 
     def read_rows(self, names: Iterable[str]) -> Iterator[tuple[str, str, Row]]:
         """Yield every row of these collections, with its account and its collection."""
         for account, name in product(self.accounts, names):
-            for _, row in self.state(account).read_rows(name):
+            for _, row in self.account(account).read_rows(name):
                 yield account, name, row
 
     def view(self, account: str) -> AccountView:
-        return AccountView(self.state(account), self._clock.now())
+        return AccountView(self.account(account), self._clock.now())
 
     async def refresh(self, account: str | None = None) -> None:
         """Apply what other processes have acknowledged. Costs one memory read if there is nothing.
 
         Waits for a large group of this account, or of any, that is being taken in.
         """
-        if self._commits.applying:
-            await self._commits.wait_applied(account)
+        if self.commits.applying:
+            await self.commits.wait_applied(account)
         while self._cursor.is_behind:
             if self._cursor.is_publishing:
-                if not await self._commits.recover():
+                if not await self.commits.recover():
                     self._cursor.catch_up_publishing(CATCH_UP_BYTES)
                     return
             elif self._cursor.catch_up(CATCH_UP_BYTES):
@@ -152,45 +151,33 @@ class FileStore:
             else:
                 await asyncio.sleep(0)
         # What was taken in before a write may have been a rewrite too.
-        self._compaction.follow()
+        self.compaction.follow()
 
-    async def resume(self) -> None:
-        """Begin to write again where the disk was full and has room; does nothing otherwise."""
-        await self._commits.resume()
-
-    async def place(self) -> LogState:
+    async def get_end(self) -> LogEnd:
         """Return the files and the end of the log while nobody writes. Raises Unavailable."""
-        async with self._commits.lock_log():
-            return LogState(self._log.numbers(), self._cursor.position, self.last_seq, self._log_id, self.erases)
-
-    async def is_compaction_due(self, retention_s: float) -> bool:
-        """Tell whether a compaction would make the log much smaller."""
-        return await self._compaction.is_due(retention_s)
+        async with self.commits.lock_log():
+            return LogEnd(self._log.numbers(), self._cursor.position, self.last_seq, self._log_id, self.erases)
 
     async def compact(self, retention_s: float, run_subprocess: SubprocessRunner) -> CompactionResult:
         """Forget the operations older than `retention_s` seconds; see `Compaction.run`."""
         await self.refresh()
-        return await self._compaction.run(retention_s, run_subprocess)
+        return await self.compaction.run(retention_s, run_subprocess)
 
     async def commit(
         self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
     ) -> Outcome:
         """Run `decide` on the newest state and make its draft durable; see `core.operation.Commits`."""
-        return (await self._commits.commit_group(account, actor, [decide], idempotency))[0]
+        return (await self.commits.commit_group(account, actor, [decide], idempotency))[0]
 
     async def commit_group(
         self, account: str, actor: str, decides: Sequence[Decide[Any]], idempotency: IdempotencyKey | None = None
     ) -> Sequence[Outcome]:
         """Run decisions with nothing between them; all are durable, or none is."""
-        return await self._commits.commit_group(account, actor, decides, idempotency)
+        return await self.commits.commit_group(account, actor, decides, idempotency)
 
     async def erase(self, wanted: EraseRequest) -> Outcome:
         """Erase a row; see `Eraser.commit`."""
-        return await self._eraser.commit(wanted)
-
-    async def end_erasing(self) -> None:
-        """Remove what another process had open while its row was erased; does nothing otherwise."""
-        await self._eraser.end()
+        return await self.eraser.commit(wanted)
 
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         await self.refresh()
@@ -217,9 +204,9 @@ class FileStore:
 
     async def close(self) -> None:
         """Write what is queued, then close all files."""
-        await self._commits.finish()
-        await self._compaction.close()
-        self._eraser.close()
+        await self.commits.finish()
+        await self.compaction.close()
+        self.eraser.close()
         self._log.close()
         self._lock.close()
 
@@ -227,39 +214,21 @@ class FileStore:
 _LOCK_POLL_S = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What a store needs from outside: the collections that it stores, and access to the machine.
-
-    `wait(seconds)` sleeps while another process holds the lock at opening.
-    """
-
-    files: FileSystem
-    clock: Clock
-    ids: Ids
-    wait: Callable[[float], None]
-    collections: Collections
-
-
-def open_store(root: Path, world: Environment, options: StoreOptions | None = None) -> FileStore:
+def open_store(
+    root: Path, files: FileSystem, clock: Clock, ids: Ids, collections: Collections, options: StoreOptions | None = None
+) -> FileStore:
     """Open a data directory, making it if there is none.
 
     Raises Unavailable for a newer format, a log that is gone or a lock that a stopped process holds, and OSError.
     """
-    directory = DataDirectory(root)
-    check_format(world.files, directory)
-    check_log(world.files, directory)
-    world.files.make_folder(root)
-    options = options or StoreOptions()
-    lock = LockFile(world.files, directory.lock)
-    log = ChangeLog(world.files, directory.change_log)
+    directory, options = DataDirectory(root), options or StoreOptions()
+    check_format(files, directory)
+    check_log(files, directory)
+    files.make_folder(root)
+    lock, log = LockFile(files, directory.lock), ChangeLog(files, directory.change_log)
     try:
-        _wait_for(lock, directory, options, world)
-        store = FileStore(
-            StoreContext(world.files, directory, log, lock, world.clock, world.ids),
-            world.collections,
-            options,
-        )
+        _wait_for(lock, directory, options.lock_timeout_s)
+        store = FileStore(StoreContext(files, directory, log, lock, clock, ids), collections, options)
     except (KnowHubError, OSError):
         # Closing releases the lock too.
         log.close()
@@ -269,10 +238,10 @@ def open_store(root: Path, world: Environment, options: StoreOptions | None = No
     return store
 
 
-def _wait_for(lock: LockFile, directory: DataDirectory, options: StoreOptions, world: Environment) -> None:
+def _wait_for(lock: LockFile, directory: DataDirectory, timeout_s: float) -> None:
     waited = 0.0
     while not lock.try_acquire():
-        if waited >= options.lock_timeout_s:
-            raise Unavailable(f"another process has held {directory.lock} for {options.lock_timeout_s:g} s")
-        world.wait(_LOCK_POLL_S)
+        if waited >= timeout_s:
+            raise Unavailable(f"another process has held {directory.lock} for {timeout_s:g} s")
+        time.sleep(_LOCK_POLL_S)
         waited += _LOCK_POLL_S

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 
 Work: TypeAlias = Callable[[FileSystem, Path, Mapping[str, Any]], dict[str, Any]]
 """From a file system, a data directory and JSON arguments to a JSON result; it raises OSError."""
@@ -44,7 +44,7 @@ def main() -> None:
     # It makes millions of objects, and ends before any of them could be collected.
     gc.disable()
     try:
-        answer = find_work(name)(RealFileSystem(), Path(root), json.loads(sys.stdin.buffer.read()))
+        answer = find_work(name)(FileSystem(), Path(root), json.loads(sys.stdin.buffer.read()))
     except OSError as problem:
         answer = {"errno": problem.errno or 0, "error": str(problem)}
     sys.stdout.write(json.dumps(answer))

@@ -267,7 +267,7 @@ async def test_a_search_parses_no_node_texts(tmp_path: Path) -> None:
         await memories.talk(SESSION, make_messages("the harbour " + "long " * 200))
         await memories.search("harbour")
         # From here on the text of a node cannot be parsed.
-        nodes = memories.store.state("default").memory_table(NODES)
+        nodes = memories.store.account("default").memory_table(NODES)
         for address, _ in nodes.texts():
             nodes.put_summary(address, b"", nodes.summary(address))
 

@@ -18,7 +18,7 @@ from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.maintenance import Maintenance
 from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import FileStore, StoreOptions
@@ -63,7 +63,7 @@ class ErasureAccount:
 
 @asynccontextmanager
 async def open_account(folder: Path) -> AsyncIterator[ErasureAccount]:
-    files, directory = RealFileSystem(), DataDirectory(folder)
+    files, directory = FileSystem(), DataDirectory(folder)
     store = open_files(folder, options=StoreOptions(segment_bytes=1))
     directories = make_export(store, folder)
     maintenance = Maintenance(files, directory.leader_lock, 1.0, {"context": directories.catch_up}, {})
@@ -296,7 +296,7 @@ async def test_an_erasure_survives_compaction_and_cannot_be_undone(tmp_path: Pat
 
         with pytest.raises(Conflict):
             await here.operations.undo(local(), commit.operation_id)
-        await here.store.compact(0.0, run_in_process(RealFileSystem()))
+        await here.store.compact(0.0, run_in_process(FileSystem()))
 
     async with open_account(tmp_path) as here:
         await here.directories.catch_up()

@@ -10,7 +10,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.context.model import MemoryCategory
 from knowhub.core.operation import Committed
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import FakeClock, local
 from tests.context_directories import directory_of, has_directory, make_export, read_context_files, read_text
@@ -67,7 +67,7 @@ async def test_directories_are_the_same_after_compaction_and_restart(tmp_path: P
         await put_rows(hub, *part_rows(SESSION, ["three"], 2), {**ROWS[0], "version": 2})
         before = read_context_files(tmp_path)
         clock.advance(400 * 24 * 3600)
-        await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+        await hub.store.compact(0.0, run_in_process(FileSystem()))
         assert hub.store.base_seq > 0
         await hub.maintenance.tick()
         assert read_context_files(tmp_path) == before

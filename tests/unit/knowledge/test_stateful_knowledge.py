@@ -56,7 +56,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     def rows(self) -> Rows:
         """Return every live row without the fields that each write changes."""
-        raw = dict(self.hub.store.state("default").memory_table(KNOWLEDGE).texts())
+        raw = dict(self.hub.store.account("default").memory_table(KNOWLEDGE).texts())
         rows = {row_id: orjson.loads(text) for row_id, text in raw.items()}
         kept = {row_id: row for row_id, row in rows.items() if not row.get("deleted")}
         return {
@@ -240,7 +240,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     @invariant()
     def check_versions(self) -> None:
-        raw = dict(self.hub.store.state("default").memory_table(KNOWLEDGE).texts())
+        raw = dict(self.hub.store.account("default").memory_table(KNOWLEDGE).texts())
         versions = {row_id: orjson.loads(text)["version"] for row_id, text in raw.items()}
 
         assert all(versions[row_id] >= version for row_id, version in self.versions.items())

@@ -16,7 +16,7 @@ from knowhub.core.store_results import SnapshotReason
 from knowhub.knowledge.model import KNOWLEDGE, OnConflict
 from knowhub.operations.snapshots import Snapshots
 from knowhub.settings import Settings
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_line import seal
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
@@ -106,7 +106,7 @@ async def test_a_restore_over_a_damaged_log_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_refuses_a_restore(tmp_path: Path) -> None:
-    class Full(RealFileSystem):
+    class Full(FileSystem):
         def free(self, folder: Path) -> int:
             return 1024
 
@@ -139,7 +139,7 @@ async def test_a_compaction_during_a_restore_is_a_conflict(tmp_path: Path) -> No
         async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
             await hub.knowledge.records.save(local(), new_knowledge("written since"))
             clock.advance(48 * HOUR_S)
-            await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+            await hub.store.compact(0.0, run_in_process(FileSystem()))
 
             with pytest.raises(Conflict, match="compacted while the restore was prepared"):
                 list(prepared.list_changes(prepared.last_seq, hub.store.view("default")))

@@ -20,7 +20,7 @@ from knowhub.keywords.service import DeleteOptions
 from knowhub.knowledge.feedback.outcomes import OUTCOMES
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict
 from knowhub.settings import Settings
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import try_flock
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
@@ -255,7 +255,7 @@ async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:
         ids = await fill(hub)
         then = state_of(hub.store)
         clock.advance(48 * HOUR_S)
-        await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+        await hub.store.compact(0.0, run_in_process(FileSystem()))
         entry = await hub.operations.snapshots.create()
         await change_filled(hub, ids)
 
@@ -336,7 +336,7 @@ async def test_a_snapshot_overlapping_an_erasure_is_made_again(tmp_path: Path) -
         made: list[str] = []
 
         async def erasing(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            answer = await run_in_process(RealFileSystem())(name, root, arguments)
+            answer = await run_in_process(FileSystem())(name, root, arguments)
             made.append(arguments["manifest"]["ts"])
             if len(made) == 1:
                 await hub.store.commit("default", OWNER, lambda _view: Draft("erase_knowledge", [stub]))

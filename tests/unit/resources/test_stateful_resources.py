@@ -15,7 +15,7 @@ from knowhub.core.errors import Conflict, KnowHubError, NotFound, Unavailable
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.owned_rows import SavedRow
 from knowhub.resources.model import RESOURCES, NewResource, ResourceQuery
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local
 from tests.resource_model import (
@@ -91,7 +91,7 @@ class ResourceMachine(TwoHubs):
 
     def world(self) -> Overrides:
         # Named, the file system has all work done in this process.
-        return Overrides(clock=self.clock, ids=self.ids, files=RealFileSystem())
+        return Overrides(clock=self.clock, ids=self.ids, files=FileSystem())
 
     def try_run(self, doing: Coroutine[Any, Any, T]) -> T | Refusal:
         try:

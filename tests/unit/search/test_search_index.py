@@ -47,7 +47,7 @@ def random_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: A
 async def test_rows_not_analysed_in_time_are_left_out_and_reported(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         zebra = await save_record(hub, new_knowledge("zebra stripes"))
-        rows = SearchableRows[KnowledgeSummary](hub.store.state("default"), SEARCHED_TEXTS)
+        rows = SearchableRows[KnowledgeSummary](hub.store.account("default"), SEARCHED_TEXTS)
         index = AccountIndex(tmp_path / "late", rows, KnowledgeTexts(), hub.store, search_wait_s=0)
 
         early = await index.search("zebra", [], lambda _head: True, 5)

@@ -11,7 +11,7 @@ import pytest
 from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.stores.files.compacting.base_writer import write_base
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_line import BaseHeader
 from knowhub.stores.files.log.log_reader import DamagedLog
 from knowhub.stores.files.store import FileStore, StoreOptions
@@ -38,7 +38,7 @@ async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
         await save(store, row_id, row_id * 6_000)
     before = rows_in(store, ids)
 
-    done = await store.compact(0.0, run_in_process(RealFileSystem()))
+    done = await store.compact(0.0, run_in_process(FileSystem()))
     await store.close()
 
     reopened = open_files(tmp_path)
@@ -48,7 +48,7 @@ async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
     await reopened.close()
 
 
-class UnsyncedFiles(RealFileSystem):
+class UnsyncedFiles(FileSystem):
     """Counts the bytes written to each file since its last sync, and records the maximum."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tm
             await hub.knowledge.records.delete(local(), ids[0])
             clock.advance(48 * 3600.0)
             before = read_rows(hub.store)
-            await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+            await hub.store.compact(0.0, run_in_process(FileSystem()))
         async with open_domain(tmp_path, clock=clock) as hub:
             after = read_rows(hub.store)
 
@@ -116,7 +116,7 @@ def read_rows(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
     """Return id, text and text number of all rows of two accounts, in their order."""
     found = []
     for account in (ACCOUNT, "other"):
-        state = store.state(account)
+        state = store.account(account)
         table = state.memory_table(KNOWLEDGE)
         found.append([(row_id, text, table.summary(row_id).text_num) for row_id, text in table.texts()])
     return found
@@ -128,7 +128,7 @@ async def test_a_base_is_not_written_from_another_log(tmp_path: Path, said: Mapp
     order = {"header": {**asdict(header), **said}, "path": str(tmp_path / "base.tmp")}
 
     with pytest.raises(DamagedLog, match="was to stand before it"):
-        write_base(RealFileSystem(), tmp_path, order)
+        write_base(FileSystem(), tmp_path, order)
 
     assert not (tmp_path / "base.tmp").exists()
 
@@ -139,7 +139,7 @@ async def test_a_base_is_not_written_before_a_damaged_segment_header(tmp_path: P
     segment.write_bytes(b"#" + segment.read_bytes()[1:])
 
     with pytest.raises(DamagedLog, match="header is damaged"):
-        write_base(RealFileSystem(), tmp_path, {"header": asdict(header), "path": str(tmp_path / "base.tmp")})
+        write_base(FileSystem(), tmp_path, {"header": asdict(header), "path": str(tmp_path / "base.tmp")})
 
     assert not (tmp_path / "base.tmp").exists()
 
@@ -156,4 +156,4 @@ async def write_two_segments(folder: Path) -> BaseHeader:
 
 
 def rows_in(store: FileStore, ids: list[str]) -> list[bytes | None]:
-    return [store.state(ACCOUNT).table(KNOWLEDGE).text(row_id) for row_id in ids]
+    return [store.account(ACCOUNT).table(KNOWLEDGE).text(row_id) for row_id in ids]

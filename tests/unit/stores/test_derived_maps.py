@@ -15,7 +15,7 @@ from knowhub.core.request_context import RequestContext, local_context
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.projections.json_maps import JsonMaps
 from knowhub.stores.files.projections.map_files import MAP_NAMES, write_maps
 from knowhub.stores.files.projections.record_files import RecordFiles
@@ -134,7 +134,7 @@ async def test_a_truncated_record_file_makes_no_map(tmp_path: Path) -> None:
     (tmp_path / "records/nodes.jsonl").write_bytes(b"{}")
 
     with pytest.raises(OSError, match="has 2 bytes, and 10 were noted"):
-        write_maps(RealFileSystem(), tmp_path, {"account": "", "lengths": {"nodes.jsonl": 10}})
+        write_maps(FileSystem(), tmp_path, {"account": "", "lengths": {"nodes.jsonl": 10}})
 
 
 async def test_a_large_map_is_written_whole(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_a_large_map_is_written_whole(tmp_path: Path) -> None:
     data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
     (tmp_path / "records/infos.jsonl").write_bytes(data)
 
-    write_maps(RealFileSystem(), tmp_path, {"account": "", "lengths": {"infos.jsonl": len(data)}})
+    write_maps(FileSystem(), tmp_path, {"account": "", "lengths": {"infos.jsonl": len(data)}})
 
     path = tmp_path / "indexes/infos.index.json.tmp"
     index = orjson.loads(path.read_bytes())
@@ -173,7 +173,7 @@ async def test_large_maps_are_written_in_a_subprocess(tmp_path: Path) -> None:
             return await run_in_subprocess(name, root, arguments)
 
         await hub.exports.records.catch_up()
-        directory, files = DataDirectory(tmp_path), RealFileSystem()
+        directory, files = DataDirectory(tmp_path), FileSystem()
         await JsonMaps(directory, hub.store, records_of(hub), run, 0, files).catch_up()
 
         assert asked == ["write_maps"]

@@ -17,7 +17,7 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, plan_erase
 from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
 from knowhub.stores.files.erasing.line_eraser import Target
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import Position, share
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
@@ -122,10 +122,10 @@ async def write(store: FileStore, account: str, *writes: Write) -> None:
 def plan(folder: Path, target: Target) -> ErasePlan:
     size = (folder / "change_log" / "segment-00000001.jsonl").stat().st_size
     rules = COLLECTIONS[target.collection].erase_rules
-    return plan_erase(RealFileSystem(), DataDirectory(folder), target, rules, Position(1, 1, size))
+    return plan_erase(FileSystem(), DataDirectory(folder), target, rules, Position(1, 1, size))
 
 
-class VanishingFiles(RealFileSystem):
+class VanishingFiles(FileSystem):
     """Files go between the moment at which they are named and the one at which they are opened."""
 
     def names(self, folder: Path) -> Sequence[str]:
@@ -140,7 +140,7 @@ async def test_a_snapshot_deleted_during_the_search_is_skipped(tmp_path: Path) -
         row_id = await save_record(hub, new_knowledge(SECRET))
         made = await hub.operations.snapshots.create()
         directory = DataDirectory(tmp_path)
-        here = ErasureFollowUp(RealFileSystem(), directory, hub.maintenance, {})
+        here = ErasureFollowUp(FileSystem(), directory, hub.maintenance, {})
         meanwhile = ErasureFollowUp(VanishingFiles(), directory, hub.maintenance, {})
 
         before = await here.snapshots_with("default", KNOWLEDGE, row_id)

@@ -20,7 +20,7 @@ from knowhub.operations.model import OperationFilter
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS
@@ -430,9 +430,9 @@ async def test_pending_rebuilds_of_another_process_are_reported(tmp_path: Path) 
         derived: dict[str, FollowsErases] = {
             "indexes": hub.indexes.records.lexical,
             "records": hub.exports.records,
-            "files": hub.store.open_files,
+            "files": hub.store.eraser,
         }
-        impatient = ErasureFollowUp(RealFileSystem(), DataDirectory(tmp_path), hub.maintenance, derived, wait_s=0.05)
+        impatient = ErasureFollowUp(FileSystem(), DataDirectory(tmp_path), hub.maintenance, derived, wait_s=0.05)
         erasures = ErasureService(hub.store, impatient, COLLECTIONS)
 
         done = await erasures.erase(local(), KNOWLEDGE, row_id)

@@ -8,7 +8,7 @@ import pytest
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Decide, Draft, View, Write
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import knowledge_row, open_files
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 SEGMENT = Path("change_log") / "segment-00000001.jsonl"
 
 
-class CountingFiles(RealFileSystem):
+class CountingFiles(FileSystem):
     """A file system that keeps the length of each write."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ async def test_history_ignores_a_base_that_was_not_loaded(tmp_path: Path) -> Non
     for row_id in ("a", "b"):
         await save(store, row_id)
     await other.refresh()
-    await store.compact(0.0, run_in_process(RealFileSystem()))
+    await store.compact(0.0, run_in_process(FileSystem()))
 
     before = list(other.history.base_lines())
     await other.refresh()

@@ -17,7 +17,7 @@ from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import list_live_records
 from knowhub.settings import Settings
 from knowhub.stores.files.doctor.findings import Severity
-from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile
 from knowhub.stores.files.log.log_line import seal
 from knowhub.wiring.adapters import Overrides
@@ -202,7 +202,7 @@ def test_an_index_that_is_older_than_the_base_is_noted(data: Path, tmp_path: Pat
 
 
 def test_a_lock_with_a_failed_write_is_noted(data: Path) -> None:
-    lock = LockFile(RealFileSystem(), data / "LOCK")
+    lock = LockFile(FileSystem(), data / "LOCK")
     lock.mark_suspect()
     lock.close()
 
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_the_rest_is_looked_at(data:
 
 
 def test_a_repair_does_not_wait_for_a_writer(data: Path) -> None:
-    lock = LockFile(RealFileSystem(), data / "LOCK")
+    lock = LockFile(FileSystem(), data / "LOCK")
     try:
         assert lock.try_acquire()
 

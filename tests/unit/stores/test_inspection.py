@@ -13,7 +13,7 @@ from knowhub.core.request_context import local_context
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.settings import Settings
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile, try_flock
 
 SEGMENT = "change_log/segment-00000001.jsonl"
@@ -267,7 +267,7 @@ def test_a_running_leader_is_reported(data: Path) -> None:
 
 
 def test_a_lock_that_is_never_released_is_a_problem(data: Path) -> None:
-    lock = LockFile(RealFileSystem(), data / "LOCK")
+    lock = LockFile(FileSystem(), data / "LOCK")
     try:
         assert lock.try_acquire()
 

@@ -10,7 +10,7 @@ import pytest
 from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Conflict, StorageFull, Unavailable
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keys.keyring import FileKeyring, keyring_text
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.sealing import ACCOUNT, ID, vault_on
@@ -21,7 +21,7 @@ KEY = WrappedKey("default", "cookies/a", "master-1", b"nonce", b"data")
 
 
 async def test_a_change_that_is_given_up_is_ended_before_another_one_begins(tmp_path: Path) -> None:
-    keyring = FileKeyring(RealFileSystem(), DataDirectory(tmp_path), 10)
+    keyring = FileKeyring(FileSystem(), DataDirectory(tmp_path), 10)
     begun, may_end = threading.Event(), threading.Event()
 
     def slow(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
@@ -43,7 +43,7 @@ async def test_a_change_that_is_given_up_is_ended_before_another_one_begins(tmp_
 
 
 async def test_a_keyring_that_another_process_holds_for_too_long_is_a_conflict(tmp_path: Path) -> None:
-    holder, other = (FileKeyring(RealFileSystem(), DataDirectory(tmp_path), wait) for wait in (10, 0.1))
+    holder, other = (FileKeyring(FileSystem(), DataDirectory(tmp_path), wait) for wait in (10, 0.1))
     begun, may_end = threading.Event(), threading.Event()
 
     def slow(_keys: Mapping[str, WrappedKey]) -> None:
@@ -85,7 +85,7 @@ async def test_a_full_disk_is_reported_as_such(tmp_path: Path) -> None:
 
 
 async def test_a_malformed_foreign_keyring_is_not_imported(tmp_path: Path) -> None:
-    keyring = FileKeyring(RealFileSystem(), DataDirectory(tmp_path / "data"), 10)
+    keyring = FileKeyring(FileSystem(), DataDirectory(tmp_path / "data"), 10)
     theirs = tmp_path / "keyring.json"
     theirs.write_bytes(b"[]")
 

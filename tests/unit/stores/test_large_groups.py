@@ -22,7 +22,7 @@ async def test_a_large_import_is_atomic_and_yields_to_other_tasks(tmp_path: Path
     async def count_turns(hub: Hub) -> None:
         nonlocal turns_while_taken_in
         while True:
-            turns_while_taken_in += "default" in hub.store._commits.applying  # noqa: SLF001 -- no answer tells of it
+            turns_while_taken_in += "default" in hub.store.commits.applying
             await asyncio.sleep(0)
 
     async def count_keywords(hub: Hub, seen: set[int]) -> None:

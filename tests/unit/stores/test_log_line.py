@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.core.operation import Change, Group, Operation
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog, Header
 from knowhub.stores.files.log.log_line import RawChange, decode, encode, line_checksum, parse_line, seal
 from knowhub.stores.files.log.partial_line import decode_operation
@@ -87,7 +87,7 @@ def test_rows_of_a_long_line_are_read_back() -> None:
 
 
 def test_existing_lines_of_a_truncated_file_are_read(tmp_path: Path) -> None:
-    log = ChangeLog(RealFileSystem(), tmp_path)
+    log = ChangeLog(FileSystem(), tmp_path)
     start = log.create(Header("log", 1, 1, 1, None))
     written = [seal(b'{"seq":%d' % seq) for seq in (1, 2)]
     log.append(1, written, start)
@@ -99,7 +99,7 @@ def test_existing_lines_of_a_truncated_file_are_read(tmp_path: Path) -> None:
 
 
 def test_long_lines_and_a_torn_end_are_read(tmp_path: Path) -> None:
-    log = ChangeLog(RealFileSystem(), tmp_path)
+    log = ChangeLog(FileSystem(), tmp_path)
     start = log.create(Header("log", 1, 1, 1, None))
     long, torn = seal(b'{"said":"%s"' % (b"x" * 5_000_000)), b'{"seq":2'
     log.append(1, [long + torn], start)

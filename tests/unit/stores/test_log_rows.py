@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_line import seal
 from knowhub.stores.files.log.log_reader import DamagedLog, LogRows, latest_rows
 from knowhub.stores.files.store import StoreOptions
@@ -30,7 +30,7 @@ async def write_rows(hub: Domain) -> None:
 
 
 def read_rows(folder: Path, *, end: tuple[int, int] | None = None, account: str | None = "default") -> LogRows:
-    return latest_rows(RealFileSystem(), folder / "change_log", account, end=end)
+    return latest_rows(FileSystem(), folder / "change_log", account, end=end)
 
 
 @pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["one segment", "many"])
@@ -158,7 +158,7 @@ async def make_compacted(folder: Path) -> Path:
     async with open_domain(folder, clock=clock) as hub:
         await write_rows(hub)
         clock.advance(48 * 3600.0)
-        await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+        await hub.store.compact(0.0, run_in_process(FileSystem()))
         await hub.knowledge.records.save(local(), new_knowledge("behind the base"))
     return next((folder / "change_log").glob("base-*.jsonl"))
 

@@ -13,7 +13,7 @@ import pytest
 
 from knowhub.core.errors import Conflict, StorageFull
 from knowhub.stores.files.data_directory import ARCHIVE_VERSION, DataDirectory, format_text
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_manifest import MANIFEST as LOG_MANIFEST
 from knowhub.stores.files.snapshots.archive_reader import check_snapshot, read_manifest, unpack_snapshot
 from knowhub.stores.files.snapshots.archive_writer import temporary_path, write_archive
@@ -26,7 +26,7 @@ from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
 
-FILES = RealFileSystem()
+FILES = FileSystem()
 SEGMENT = "change_log/segment-00000001.jsonl"
 MANY = 10**9
 
@@ -41,11 +41,11 @@ async def make_snapshot(root: Path) -> Path:
     async with open_domain(root) as hub:
         for number in range(3):
             await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
-        place = await hub.store.place()
+        end = await hub.store.get_end()
     directory = DataDirectory(root)
     directory.snapshots.mkdir()
-    manifest = Manifest("20261120T154500Z", place.log_id, 3, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
-    write_archive(FILES, directory, manifest, place.numbers, place.end.offset)
+    manifest = Manifest("20261120T154500Z", end.log_id, 3, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    write_archive(FILES, directory, manifest, end.numbers, end.position.offset)
     return temporary_path(directory, manifest.ts)
 
 
@@ -254,14 +254,14 @@ def test_a_manifest_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
 async def test_a_failed_snapshot_leaves_no_file(tmp_path: Path, kind: str) -> None:
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
-        place = await hub.store.place()
+        end = await hub.store.get_end()
     directory = DataDirectory(tmp_path)
     directory.snapshots.mkdir()
     files = FaultyFileSystem(Plan(fail_at=1, error=errno.ENOSPC, kinds=(kind,)))
-    manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    manifest = Manifest("20261120T154500Z", end.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
 
     with pytest.raises(OSError, match="No space"):
-        write_archive(files, directory, manifest, place.numbers, place.end.offset)
+        write_archive(files, directory, manifest, end.numbers, end.position.offset)
 
     assert read_folder(directory.snapshots) == {}
 
@@ -269,13 +269,13 @@ async def test_a_failed_snapshot_leaves_no_file(tmp_path: Path, kind: str) -> No
 async def test_a_truncated_log_makes_no_snapshot(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
-        place = await hub.store.place()
+        end = await hub.store.get_end()
     directory = DataDirectory(tmp_path)
     directory.snapshots.mkdir()
-    manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    manifest = Manifest("20261120T154500Z", end.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
 
     with pytest.raises(OSError, match="is damaged, so that no snapshot can be made"):
-        write_archive(FILES, directory, manifest, place.numbers, place.end.offset + 1)
+        write_archive(FILES, directory, manifest, end.numbers, end.position.offset + 1)
 
     assert read_folder(directory.snapshots) == {}
 
@@ -283,15 +283,15 @@ async def test_a_truncated_log_makes_no_snapshot(tmp_path: Path) -> None:
 async def test_a_log_with_a_damaged_header_makes_no_snapshot(tmp_path: Path) -> None:
     async with open_domain(tmp_path, None, StoreOptions(segment_bytes=1)) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
-        place = await hub.store.place()
+        end = await hub.store.get_end()
     directory = DataDirectory(tmp_path)
     directory.snapshots.mkdir()
-    last = tmp_path / "change_log" / f"segment-{place.numbers[-1]:08d}.jsonl"
+    last = tmp_path / "change_log" / f"segment-{end.numbers[-1]:08d}.jsonl"
     last.write_bytes(b"x" + last.read_bytes()[1:])
-    manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    manifest = Manifest("20261120T154500Z", end.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
 
     with pytest.raises(OSError, match=f"{last.name} is damaged"):
-        write_archive(FILES, directory, manifest, place.numbers, place.end.offset)
+        write_archive(FILES, directory, manifest, end.numbers, end.position.offset)
 
     assert read_folder(directory.snapshots) == {}
 
@@ -318,14 +318,14 @@ async def test_unacknowledged_bytes_are_not_in_a_snapshot(tmp_path: Path) -> Non
     async with open_domain(root, None, StoreOptions(segment_bytes=1)) as hub:
         for number in range(2):
             await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
-        place = await hub.store.place()
-        for number in place.numbers[-2:]:
+        end = await hub.store.get_end()
+        for number in end.numbers[-2:]:
             with (root / "change_log" / f"segment-{number:08d}.jsonl").open("ab") as segment:
                 segment.write(b"torn bytes of a write that failed")
     directory = DataDirectory(root)
     directory.snapshots.mkdir()
-    manifest = Manifest("20261120T154500Z", place.log_id, 2, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
-    write_archive(FILES, directory, manifest, place.numbers, place.end.offset)
+    manifest = Manifest("20261120T154500Z", end.log_id, 2, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    write_archive(FILES, directory, manifest, end.numbers, end.position.offset)
 
     unpack_directory(FILES, temporary_path(directory, manifest.ts), tmp_path / "out", MANY)
 

@@ -18,7 +18,7 @@ from knowhub.core.operation import Change
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, InfoPolicy, NewInfo, NewKeyword
 from knowhub.keywords.service import DeleteOptions
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local, new_knowledge
 from tests.fakes.plain_text import PlainText
@@ -61,7 +61,7 @@ class StorageMachine(TwoHubs):
 
     def world(self) -> Overrides:
         # Named, the file system has all work done in this process.
-        return Overrides(clock=self.clock, ids=self.ids, text=PlainText(), files=RealFileSystem())
+        return Overrides(clock=self.clock, ids=self.ids, text=PlainText(), files=FileSystem())
 
     def open(self) -> tuple[Hub, AsyncExitStack]:
         opened = super().open()
@@ -84,7 +84,7 @@ class StorageMachine(TwoHubs):
     def rows(self, who: int) -> Said:
         """Return every live row, as this process reads it."""
         self.run(self.hub(who).store.refresh())
-        state = self.hub(who).store.state("default")
+        state = self.hub(who).store.account("default")
         found = {}
         for key in self.keys.all:
             text = state.table(key[0]).text(key[1])

@@ -10,7 +10,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.conversations.messages import Message
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.maintenance import Maintenance
 from tests.builders import local, new_knowledge
 from tests.hubs import open_search_hub, save_record
@@ -70,7 +70,7 @@ async def test_a_failing_job_is_reported_and_blocks_no_other(tmp_path: Path) -> 
     async def works() -> None:
         ran.append("works")
 
-    maintenance = Maintenance(RealFileSystem(), tmp_path / "KEEPER", 60, {"breaks": breaks, "works": works}, {})
+    maintenance = Maintenance(FileSystem(), tmp_path / "KEEPER", 60, {"breaks": breaks, "works": works}, {})
     await maintenance.tick()
     failures = dict(maintenance.failures)
     await maintenance.close()
@@ -87,7 +87,7 @@ async def test_closing_lets_a_running_job_finish(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         ended.append("slow")
 
-    maintenance = Maintenance(RealFileSystem(), tmp_path / "KEEPER", 0.001, {"slow": slow}, {})
+    maintenance = Maintenance(FileSystem(), tmp_path / "KEEPER", 0.001, {"slow": slow}, {})
     maintenance.start()
     await started.wait()
     await maintenance.close()

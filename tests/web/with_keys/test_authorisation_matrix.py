@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, ROWS, Ids, Need, RouteRequest
 from tests.authorised_rows import RowMaker, headers
@@ -53,7 +53,7 @@ CASES = [
 
 @pytest.fixture
 def overrides(clock: FakeClock) -> Overrides:
-    return Overrides(clock=clock, files=RealFileSystem())
+    return Overrides(clock=clock, files=FileSystem())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import KeyHolder
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.keys import ROOT_KEY, issue_key, key_headers, text_of
 from tests.web.sessions import COMMIT, NODES, user_messages
@@ -39,7 +39,7 @@ WRITES: list[tuple[str, str, dict[str, str], dict[str, Any] | None]] = [
 
 @pytest.fixture
 def overrides() -> Overrides:
-    return Overrides(files=RealFileSystem())
+    return Overrides(files=FileSystem())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity import uses
 from knowhub.identity.model import KeyHolder
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.web.mcp.tools import TOOLS, McpTool
 from knowhub.wiring.adapters import Overrides
 from tests.authorisation import ROWS, Need, RouteRequest
@@ -84,7 +84,7 @@ CASES = [
 
 @pytest.fixture
 def overrides() -> Overrides:
-    return Overrides(files=RealFileSystem())
+    return Overrides(files=FileSystem())
 
 
 @pytest.mark.parametrize(("method", "path", "row"), CASES)

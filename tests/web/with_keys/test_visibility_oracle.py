@@ -14,7 +14,7 @@ from knowhub.keywords.model import ROOT_ID, InfoQuery, SearchStatus
 from knowhub.knowledge.model import ListQuery, Order, SearchQuery
 from knowhub.operations.model import OperationFilter
 from knowhub.resources.model import ResourceQuery
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import root_caller
@@ -31,7 +31,7 @@ _ID = re.compile(
 
 @pytest.fixture
 def overrides(clock: FakeClock) -> Overrides:
-    return Overrides(clock=clock, files=RealFileSystem())
+    return Overrides(clock=clock, files=FileSystem())
 
 
 async def test_answers_equal_an_oracle_while_scopes_change(hub: Hub) -> None:

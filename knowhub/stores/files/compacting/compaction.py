@@ -29,15 +29,15 @@ class Compaction:
     """Writes a base in a child process, publishes it, and finds the rows that stay on disk in it."""
 
     def __init__(
-        self, opening: StoreContext, log_id: str, replica: Replica, cursor: LogCursor, commits: GroupCommit
+        self, context: StoreContext, log_id: str, replica: Replica, cursor: LogCursor, commits: GroupCommit
     ) -> None:
-        self._context = opening
+        self._context = context
         self._log_id = log_id
         self._replica = replica
         self._cursor = cursor
         self._commits = commits
-        self._log = opening.log
-        self._generation = opening.log.active.generation
+        self._log = context.log
+        self._generation = context.log.active.generation
         self._unread_base: int | None = None
         self._remapping: asyncio.Task[None] | None = None
         self._running = asyncio.Lock()

@@ -27,7 +27,7 @@ from knowhub.stores.files.snapshots.archive_reader import read_manifest
 from knowhub.stores.files.snapshots.archive_writer import temporary_path
 from knowhub.stores.files.snapshots.restore import DIFFERENCES
 from knowhub.stores.files.snapshots.snapshot_manifest import TIMESTAMP, DamagedSnapshot
-from knowhub.stores.files.store import FileStore, LogState
+from knowhub.stores.files.store import FileStore, LogEnd
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _REFUSAL = "another snapshot is being made or restored in this directory; wait for its end"
@@ -93,7 +93,7 @@ class SnapshotFolder:
             archive = self._existing(ts)
             scratch = self.directory.snapshots / f"{SCRATCH}{self.ids.hex(_SCRATCH_DIGITS)}"
             try:
-                place = await self._prepare(archive, scratch, account)
+                end = await self._prepare(archive, scratch, account)
 
                 async def keep() -> SnapshotEntry:
                     # Keys before rows: no row may be without its key. A destroyed key stays destroyed.
@@ -104,7 +104,7 @@ class SnapshotFolder:
                 yield PreparedSnapshot(
                     self.log.history,
                     account,
-                    place.last_seq,
+                    end.last_seq,
                     scratch / DIFFERENCES,
                     keep,
                     archive.name,
@@ -113,14 +113,14 @@ class SnapshotFolder:
             finally:
                 remove_tree(self.files, scratch)
 
-    async def _prepare(self, archive: Path, scratch: Path, account: str) -> LogState:
-        place = await self.log.place()
+    async def _prepare(self, archive: Path, scratch: Path, account: str) -> LogEnd:
+        end = await self.log.get_end()
         order = {
             "archive": str(archive),
             "scratch": str(scratch),
             "account": account,
             "fixed": {name: sorted(ids) for name, ids in self.fixed.items()},
-            "end": [place.end.segment, place.end.offset],
+            "end": [end.position.segment, end.position.offset],
             "max_bytes": self.limits.max_bytes,
         }
         with translate_errors("nothing was restored"):
@@ -132,40 +132,40 @@ class SnapshotFolder:
             raise StorageFull(answer["no_room"])
         if "unreadable" in answer:
             raise Unavailable(f"the log is damaged: {answer['unreadable']}; run `knowhub doctor`")
-        return place
+        return end
 
     async def _create(self, reason: SnapshotReason) -> SnapshotEntry:
         for _ in range(_TRIES):
-            place = await self.log.place()
+            end = await self.log.get_end()
             ts = self._free_timestamp()
             try:
                 with translate_errors("no snapshot was made"):
-                    entry = await self._write(place, ts, reason)
+                    entry = await self._write(end, ts, reason)
             except Unavailable as problem:
                 if isinstance(problem.__cause__, FileNotFoundError):
                     # Another process has compacted the log meanwhile.
                     continue
                 raise
-            if (await self.log.place()).erases == place.erases:
+            if (await self.log.get_end()).erases == end.erases:
                 return entry
             # The snapshot may contain what was erased meanwhile.
             self.files.remove(snapshot_path(self.directory, ts))
         raise Conflict("the log was compacted, or erased from, again and again; no snapshot was made, try it again")
 
-    async def _write(self, place: LogState, ts: str, reason: SnapshotReason) -> SnapshotEntry:
+    async def _write(self, end: LogEnd, ts: str, reason: SnapshotReason) -> SnapshotEntry:
         created_at = iso(self.clock.now())
         order = {
             "manifest": {
                 "ts": ts,
-                "log_id": place.log_id,
-                "last_seq": place.last_seq,
-                "generation": place.end.generation,
-                "erases": place.erases,
+                "log_id": end.log_id,
+                "last_seq": end.last_seq,
+                "generation": end.position.generation,
+                "erases": end.erases,
                 "reason": reason.value,
                 "created_at": created_at,
             },
-            "numbers": place.numbers,
-            "end": place.end.offset,
+            "numbers": end.numbers,
+            "end": end.position.offset,
         }
         temporary, path = temporary_path(self.directory, ts), snapshot_path(self.directory, ts)
 
@@ -175,7 +175,7 @@ class SnapshotFolder:
 
         answer = await self.run_subprocess("write_snapshot", self.directory.root, order)
         await asyncio.to_thread(put_in_place)
-        return SnapshotEntry(ts, str(path), answer["bytes"], created_at, place.last_seq, reason)
+        return SnapshotEntry(ts, str(path), answer["bytes"], created_at, end.last_seq, reason)
 
     @asynccontextmanager
     async def _lock_snapshots(self) -> AsyncIterator[None]:
