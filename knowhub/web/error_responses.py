@@ -1,4 +1,4 @@
-"""The one place that knows statuses: every failure becomes RFC 9457 `application/problem+json`."""
+"""The one place that knows statuses: failures become RFC 9457 `application/problem+json`, those of MCP JSON-RPC."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from knowhub.core import errors
+from knowhub.web import json_rpc
 from knowhub.web.browsers import Headers, headers_of
 from knowhub.web.parsing import InvalidRequest
 
@@ -42,7 +43,9 @@ _PREFIX = re.compile(r"^(Value error|Assertion failed), ")
 def problem(
     status: int, kind: str, detail: str, path: str, extra: Mapping[str, Any] | None = None
 ) -> tuple[bytes, str]:
-    """Return the body and media type of an error."""
+    """Return the body and media type of an error. MCP has a form of its own: its clients show no other."""
+    if json_rpc.is_mcp(path):
+        return orjson.dumps(json_rpc.make_refusal(status, detail)), "application/json"
     body = {
         "type": f"urn:knowhub:problem:{kind}",
         "title": title_of(status),

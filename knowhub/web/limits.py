@@ -4,20 +4,26 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.core.allowances import Allowance, DailyCounts, TokenBuckets
 from knowhub.core.clock import Clock
+from knowhub.core.errors import TooManyRequests
 from knowhub.core.request_context import Role
 from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.auth import CALLER
+from knowhub.web.json_rpc import COUNT_WRITE
+from knowhub.web.json_rpc import PATH as MCP_PATH
 from knowhub.web.middleware import READING, answer_problem
 
 # An operator must see the state of a server that is at its limit.
 _ALWAYS = frozenset({"/health", "/ready", "/metrics"})
 _LIMITED = "/api/"
 _MINUTE_S = 60.0
+_REQUESTS = "a caller may ask {} times a minute here"
+_WRITES = "a caller may write {} times a day (UTC) here"
 _FULL = (503, "unavailable", "this hub answers as many requests at once as it may; try again")
 
 
@@ -53,7 +59,9 @@ class RateLimits:
 
 
 class RateLimiter:
-    """Limits the requests per minute and the writes per day of each caller under /api/; more are 429.
+    """Limits the requests per minute and the writes per day of each caller under /api/ and at /mcp; more are 429.
+
+    What a request to /mcp does is only known when its tool runs: the tool counts the write.
 
     A caller is the holder of a key: a second key gives no second allowance, and two users of one agent are two callers.
     Without keys it is an address. The root key has no limit. `seconds` is a monotonic clock.
@@ -69,28 +77,36 @@ class RateLimiter:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it with 429."""
-        if scope["type"] != "http" or not scope["path"].startswith(_LIMITED):
+        path = scope.get("path", "")
+        if scope["type"] != "http" or not (path.startswith(_LIMITED) or path == MCP_PATH):
             await self._app(scope, receive, send)
             return
         who = name_caller(scope)
         if who is not None:
-            refused = await self._refuse(who, is_write=scope["method"] not in READING)
+            is_write = scope["method"] not in READING and path != MCP_PATH
+            refused = await self._refuse(who, is_write=is_write)
             if refused is not None:
                 detail, wait_s = refused
                 headers = ((b"retry-after", b"%d" % math.ceil(wait_s)),)
                 await answer_problem(send, scope, (429, "too-many-requests", detail), headers)
                 return
+            scope[COUNT_WRITE] = partial(self._count_write, who)
         await self._app(scope, receive, send)
+
+    async def _count_write(self, who: str) -> None:
+        wait_s = 0.0 if self._writes is None else await self._writes.take(who)
+        if self._writes is not None and wait_s > 0:
+            raise TooManyRequests(_WRITES.format(self._writes.limit), wait_s)
 
     async def _refuse(self, who: str, *, is_write: bool) -> tuple[str, float] | None:
         """Count one request; return why it is refused and for how long, or None."""
-        limits: list[tuple[Allowance | None, str]] = [(self._requests, "may ask {} times a minute")]
+        limits: list[tuple[Allowance | None, str]] = [(self._requests, _REQUESTS)]
         if is_write:
-            limits.append((self._writes, "may write {} times a day (UTC)"))
+            limits.append((self._writes, _WRITES))
         for allowance, text in limits:
             wait_s = 0.0 if allowance is None else await allowance.take(who)
             if allowance is not None and wait_s > 0:
-                return f"a caller {text.format(allowance.limit)} here", wait_s
+                return text.format(allowance.limit), wait_s
         return None
 
 

@@ -12,6 +12,7 @@ from mcp.client.client import Client
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from tests.e2e.server_process import environment, run_server
 
@@ -61,6 +62,24 @@ async def test_the_newest_protocol_needs_no_handshake(tmp_path: Path) -> None:
 
     assert [tool.name for tool in tools.tools][:3] == ["recall", "read", "save"]
     assert answer.structured_content == {"results": [], "degraded": [], "index_lag": 0}
+
+
+async def test_the_client_shows_why_a_request_is_refused(tmp_path: Path) -> None:
+    too_deep: list[object] = []
+    for _ in range(70):
+        too_deep = [too_deep]
+    with run_server(tmp_path) as server:
+        async with http_session(f"{server.url}/mcp") as session:
+            with pytest.raises(MCPError, match="a body here is at most 1048576 bytes"):
+                await session.call_tool("save", {"content": "x" * 2**20})
+            with pytest.raises(MCPError, match="nested more than 64 deep"):
+                await session.call_tool("save", {"content": too_deep})
+    with run_server(tmp_path, KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY="k" * 40) as server:
+        # The client ends with a group that holds the error.
+        with pytest.raises(BaseExceptionGroup) as refused:
+            async with http_session(f"{server.url}/mcp"):
+                pass
+        assert refused.group_contains(MCPError, match="send a key, as `X-API-Key: KEY`")
 
 
 async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from knowhub.web.limits import ConcurrencyLimit
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.web.conftest import URL, client_of
+from tests.web.mcp_api import HEADERS, McpApi
 
 pytestmark = pytest.mark.anyio
 
@@ -150,6 +151,23 @@ async def test_the_write_limit_resets_at_midnight(settings: Settings) -> None:
 
     assert [first.status_code, second.status_code, third.status_code] == [201, 429, 201]
     assert (read.status_code, read.json()["count"]) == (200, 1)
+
+
+async def test_requests_over_mcp_count_and_of_its_tools_those_that_write(settings: Settings) -> None:
+    async with (
+        open_hub_with(settings, writes_per_day=1, rate_limit_per_minute=4) as hub,
+        client_of(create_app(hub.settings, hub)) as api,
+    ):
+        mcp = McpApi(api)
+        await mcp.call("recall", query="anything")
+        await mcp.call("save", content="one")
+        second = await mcp.call_in_error("save", content="two")
+        await mcp.call("recall", query="anything")
+        refused = await api.post("/mcp", json={}, headers=HEADERS)
+
+    assert second == "a caller may write 1 times a day (UTC) here"
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "15")
+    assert refused.json()["error"]["message"] == "a caller may ask 4 times a minute here"
 
 
 async def test_all_keys_of_a_principal_share_a_limit_and_root_has_none(settings: Settings) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +16,7 @@ from tests.web.mcp_api import HEADERS, McpApi
 pytestmark = pytest.mark.anyio
 
 MIB = 1024 * 1024
+TOO_LARGE = "a body here is at most 1048576 bytes; this has {}"
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -49,7 +49,8 @@ async def test_arguments_of_nearly_a_mebibyte_are_taken_or_named_and_more_is_ref
         "params": {"name": "save", "arguments": {"content": "x" * MIB}},
     }
     refused = await mcp.http.post("/mcp", json=body, headers=HEADERS)
-    assert (refused.status_code, refused.json()["type"]) == (413, "urn:knowhub:problem:too-large")
+    assert refused.status_code == 413
+    assert refused.json()["error"] == {"code": -32600, "message": TOO_LARGE.format(len(refused.request.content))}
 
     assert await count_records(mcp.http) == 1
 
@@ -63,26 +64,87 @@ async def test_a_second_initialize_is_answered_as_the_first(mcp: McpApi) -> None
     assert (await mcp.call("recall", query="anything"))[1]["results"] == []
 
 
+ONE_OBJECT = "MCP takes one JSON object at a time; this is {}; send one JSON-RPC request"
+CALL = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": %s}'
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize(
-    "body",
+    ("body", "code", "named_id", "message"),
     [
-        [],
-        {},
-        {"jsonrpc": "1.0", "id": 1, "method": "tools/list"},
-        {"jsonrpc": "2.0", "id": 1, "method": 7},
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []},
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": {}}},
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "save", "arguments": [1]}},
-        {"jsonrpc": "2.0", "id": 1, "method": "no/such/method"},
-        [{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}],
+        ("garbage", -32700, None, "this is not JSON: "),
+        ("", -32700, None, "this is not JSON: "),
+        ('{"jsonrpc": "2.0", "id": 1, "met', -32700, None, "this is not JSON: "),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"a": NaN}}', -32700, None, "this is not JSON: "),
+        ("[]", -32600, None, ONE_OBJECT.format("a batch of 0")),
+        ('[{"jsonrpc": "2.0", "id": 1, "method": "x"}]', -32600, None, ONE_OBJECT.format("a batch of 1")),
+        ("7", -32600, None, ONE_OBJECT.format(7)),
+        ("null", -32600, None, ONE_OBJECT.format("null")),
+        ("{}", -32600, None, 'jsonrpc: must be "2.0"; send one'),
+        ('{"jsonrpc": "1.0", "id": 3, "method": "x"}', -32600, 3, 'jsonrpc: must be "2.0"; send one'),
+        ('{"jsonrpc": "2.0", "id": "a"}', -32600, "a", "method: is missing"),
+        ('{"jsonrpc": "2.0", "id": 1, "result": 7}', -32600, 1, "method: is missing"),
+        ('{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600, 1, "method: must be a string"),
+        ('{"jsonrpc": "2.0", "id": true, "method": "x"}', -32600, None, "id: must be a string or an integer"),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "x", "params": false}', -32600, 1, "params: must be an object"),
+        (CALL % '{"arguments": {}}', -32602, 1, "params.name: must be a string"),
+        (CALL % '{"name": "save", "arguments": [1]}', -32602, 1, "params.arguments: must be an object"),
     ],
 )
-async def test_what_is_no_request_is_an_error_of_json_rpc(mcp: McpApi, body: Any) -> None:  # noqa: ANN401 -- any JSON
-    answered = await mcp.http.post("/mcp", json=body, headers=HEADERS)
+async def test_what_is_no_request_is_an_error_of_json_rpc_that_says_why(
+    mcp: McpApi, version: str, body: str, code: int, *, named_id: str | int | None, message: str
+) -> None:
+    headers = {**HEADERS, "mcp-protocol-version": version, "content-type": "application/json"}
+    answered = await mcp.http.post("/mcp", content=body, headers=headers)
 
-    assert answered.status_code in {200, 400, 404}, answered.text
-    assert answered.json()["error"]["code"] < 0
-    assert "Traceback" not in answered.text
+    assert (answered.status_code, answered.headers["content-type"]) == (400, "application/json")
+    error = answered.json()["error"]
+    assert answered.json() == {"jsonrpc": "2.0", "id": named_id, "error": {"code": code, "message": error["message"]}}
+    assert error["message"].startswith(message)
+
+
+async def test_json_that_is_too_deep_is_an_error_of_json_rpc(mcp: McpApi) -> None:
+    headers = {**HEADERS, "content-type": "application/json"}
+    answered = await mcp.http.post("/mcp", content="[" * 65 + "]" * 65, headers=headers)
+
+    assert answered.status_code == 422
+    assert answered.json()["error"] == {"code": -32600, "message": "body: JSON is nested more than 64 deep"}
+
+
+async def test_what_a_guard_or_a_route_refuses_is_an_error_of_json_rpc_too(mcp: McpApi) -> None:
+    for method, path, headers, status in (
+        ("GET", "/mcp", {}, 405),
+        ("POST", "/mcp/", {}, 404),
+        ("POST", "/mcp", {"content-type": "text/plain"}, 415),
+        ("POST", "/mcp", {"content-encoding": "gzip"}, 415),
+        ("POST", "/mcp", {"origin": "https://evil.example"}, 403),
+    ):
+        answered = await mcp.http.request(method, path, json={}, headers={**HEADERS, **headers})
+        assert (answered.status_code, answered.headers["content-type"]) == (status, "application/json"), answered.text
+        assert answered.json()["id"] is None
+        assert answered.json()["error"]["code"] == -32600
+
+
+async def test_a_method_that_does_not_exist_is_named(mcp: McpApi) -> None:
+    answered = await mcp.request("no/such/method")
+    assert answered["error"] == {"code": -32601, "message": "Method not found", "data": "no/such/method"}
+
+
+async def test_an_address_that_names_a_caller_twice_or_not_at_all_is_refused(mcp: McpApi) -> None:
+    for address, message in (
+        ("?user=li&user=eve", "user_id: may be in the address only once"),
+        ("?user=li&user_id=eve", "user_id: may be in the address only once"),
+        ("?user=", "user_id: must not be blank"),
+        ("?evil=1", "evil: unknown in the address"),
+    ):
+        assert (await mcp.call_in_error("save", address, content="x")).startswith(message)
+    assert await count_records(mcp.http) == 0
+
+
+async def test_many_wrong_arguments_are_counted_and_a_long_name_is_cut(mcp: McpApi) -> None:
+    refused = await mcp.call_in_error("remember", messages=[1] * 1000)
+    assert refused.endswith("; and 995 more")
+    assert len(await mcp.call_in_error("z" * 500_000)) < 500
 
 
 async def test_foreign_hosts_and_origins_are_refused(mcp: McpApi) -> None:
@@ -105,6 +167,7 @@ async def test_a_wrong_key_and_a_key_that_is_revoked_in_mid_session_open_nothing
             async with client_of(app, headers) as stranger:
                 answered = await stranger.post("/mcp", json={}, headers=HEADERS)
                 assert (answered.status_code, answered.headers["www-authenticate"]) == (401, "Bearer")
+                assert answered.json()["error"]["message"].startswith(("this key opens nothing", "send a key"))
         async with client_of(app, key_headers(text_of(key))) as client, client_of(app, key_headers(ROOT_KEY)) as root:
             session = McpApi(client)
             await session.request("initialize", INITIALIZE)

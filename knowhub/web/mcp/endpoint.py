@@ -6,8 +6,10 @@ The library is imported with the first request: it costs as much as a third of a
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
 from pydantic import ValidationError
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -15,6 +17,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.request_context import CONTEXT_IDS, RequestContext
 from knowhub.web.auth import context_of
+from knowhub.web.json_rpc import PATH, find_fault
 from knowhub.web.mcp.tools import ToolSet, choose_tools
 from knowhub.web.request_guard import BODY
 from knowhub.web.schemas.parts import CallerIds
@@ -22,7 +25,6 @@ from knowhub.web.schemas.parts import CallerIds
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
-PATH: Final = "/mcp"
 # In the address, `?user=li` is shorter than `?user_id=li`.
 _NAMES: Final = {name.removesuffix("_id"): name for name in CONTEXT_IDS} | {"account": "account"}
 
@@ -36,6 +38,12 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one POST."""
+        body = scope.get(BODY, b"")
+        # The library would answer with the text of its own checks.
+        fault = find_fault(body)
+        if fault is not None:
+            await Response(orjson.dumps(fault), 400, media_type="application/json")(scope, receive, send)
+            return
         if self._server is None:
             self._server = asyncio.create_task(asyncio.to_thread(_make_server, self._tools), name="loading MCP")
         server = await asyncio.shield(self._server)
@@ -44,7 +52,7 @@ class McpEndpoint:
         # The library refuses white space that HTTP allows around the value of a header.
         headers = [(name, value.strip()) for name, value in scope["headers"]]
         # The size was checked before; a limit of the library would contradict the setting.
-        size = max(1, len(scope.get(BODY, b"")))
+        size = max(1, len(body))
         manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=size)
         async with manager.run():
             await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), send)
@@ -80,12 +88,16 @@ async def caller_of(request: Request | None) -> tuple[Hub, RequestContext]:
     unknown = sorted(set(request.query_params) - _NAMES.keys() - set(_NAMES.values()))
     if unknown:
         raise InvalidInput.of(unknown[0], f"unknown in the address; known are {', '.join(_NAMES)}")
+    names = [_NAMES.get(name, name) for name, _ in request.query_params.multi_items()]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated:
+        raise InvalidInput.of(repeated, "may be in the address only once")
     given = {_NAMES.get(name, name): value for name, value in request.query_params.items()}
     try:
         ids = CallerIds.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
-        raise InvalidInput.of(str(first["loc"][0]), first["msg"]) from error
+        raise InvalidInput.of(str(first["loc"][0]), str(first["msg"]).removeprefix("Value error, ")) from error
     return request.app.state.hub, context_of(request, ids)
 
 

@@ -1,0 +1,91 @@
+"""JSON-RPC of MCP: what is no message, and errors in the form of the protocol.
+
+Over stdio the first answer waits for this module; it imports little.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+PATH: Final = "/mcp"
+COUNT_WRITE: Final = "knowhub.count_write"
+"""In the scope of a request: counts a write of the caller. Raises TooManyRequests."""
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+_SERVER_ERRORS: Final = 500
+_TEXT: Final = (str, "a string")
+_OBJECT: Final = (dict | None, "an object")
+# The library says of wrong parameters only that they are wrong.
+_PARAMETERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
+    "tools/call": {"name": _TEXT, "arguments": _OBJECT},
+    "resources/read": {"uri": _TEXT},
+    "prompts/get": {"name": _TEXT, "arguments": _OBJECT},
+}
+
+
+def is_mcp(path: str) -> bool:
+    """Return whether errors at a path have the form of JSON-RPC."""
+    return path.rstrip("/") == PATH
+
+
+def make_error(code: int, message: str, request_id: str | int | None = None) -> dict[str, Any]:
+    """Return an error of JSON-RPC; the id is null where no id could be read."""
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+
+
+def make_refusal(status: int, detail: str) -> dict[str, Any]:
+    """Return the error for a request that was refused with an HTTP status before MCP saw it."""
+    return make_error(INTERNAL_ERROR if status >= _SERVER_ERRORS else INVALID_REQUEST, detail)
+
+
+def find_fault(text: bytes) -> dict[str, Any] | None:
+    """Return the error to answer if `text` is not one message of JSON-RPC."""
+    try:
+        message = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return make_error(PARSE_ERROR, f"this is not JSON: {error}; send one JSON-RPC request")
+    request_id = message.get("id") if isinstance(message, dict) else None
+    readable_id = request_id if _is_id(request_id) else None
+    fault = _find_fault(message)
+    if fault is not None:
+        return make_error(INVALID_REQUEST, f"{fault}; send one JSON-RPC request", readable_id)
+    fault = _find_wrong_parameter(message)
+    return make_error(INVALID_PARAMS, fault, readable_id) if fault is not None else None
+
+
+def _find_fault(message: object) -> str | None:
+    if not isinstance(message, dict):
+        what = f"a batch of {len(message)}" if isinstance(message, list) else orjson.dumps(message).decode()[:40]
+        return f"MCP takes one JSON object at a time; this is {what}"
+    if message.get("jsonrpc") != "2.0":
+        return 'jsonrpc: must be "2.0"'
+    if "id" in message and not _is_id(message["id"]):
+        return "id: must be a string or an integer"
+    if "method" not in message and not _is_answer(message):
+        return "method: is missing"
+    if not isinstance(message.get("method", ""), str):
+        return "method: must be a string"
+    return None if isinstance(message.get("params"), dict | None) else "params: must be an object"
+
+
+def _is_answer(message: dict[str, Any]) -> bool:
+    """Return whether this answers a request of ours: clients may send such messages."""
+    error = message.get("error")
+    if isinstance(error, dict):
+        return isinstance(error.get("code"), int) and isinstance(error.get("message"), str)
+    return "id" in message and isinstance(message.get("result"), dict)
+
+
+def _find_wrong_parameter(message: dict[str, Any]) -> str | None:
+    given = message.get("params") or {}
+    for name, (wanted, words) in _PARAMETERS.get(message.get("method", ""), {}).items():
+        if not isinstance(given.get(name), wanted):
+            return f"params.{name}: must be {words}"
+    return None
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
