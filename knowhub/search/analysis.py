@@ -150,10 +150,12 @@ def query_terms(text: str) -> list[str]:
     return [term for term, _ in weigh_query(text)]
 
 
-def weigh_query(text: str) -> list[tuple[str, float]]:
+# One request asks for the terms of its query many times.
+@lru_cache(maxsize=32)
+def weigh_query(text: str) -> tuple[tuple[str, float], ...]:
     """List the distinct terms of a query with the factor of their BM25 score.
 
-    Function words are dropped unless the query has nothing else. An empty list finds nothing.
+    Function words are dropped unless the query has nothing else. No term finds nothing.
     """
     runs = _split(_normalize_text(text))
     return _weigh(_drop_function_words(runs)) or _weigh(runs)
@@ -210,14 +212,14 @@ def _drop_function_words(runs: Iterable[tuple[str, str]]) -> Iterator[tuple[str,
             yield "", word
 
 
-def _weigh(runs: Iterable[tuple[str, str]]) -> list[tuple[str, float]]:
+def _weigh(runs: Iterable[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
     weights: dict[str, float] = {}
     for unspaced, word in runs:
         for term in (*unspaced, *map(add, unspaced, unspaced[1:])):
             weights[term] = 1.0
         for term, weight in _weigh_word_terms(word).items() if word else ():
             weights[term] = max(weight, weights.get(term, 0.0))
-    return list(weights.items())
+    return tuple(weights.items())
 
 
 @lru_cache(maxsize=32_768)

@@ -119,7 +119,8 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
         near_duplicates.make_similarity_query(text),
     ),
     "terms of the index": index_terms,
-    "terms of a question": weigh_query,
+    # The function itself: what it found is kept for a while.
+    "terms of a question": weigh_query.__wrapped__,
     "normal form of a name": WORDS.tokens,
     "mentions of keywords": lambda text: mentions.find_names(text, WORDS.tokens, lambda token: len(token) % 3 == 0),
     "name of a tool": risk.is_write_like,

@@ -12,6 +12,7 @@ docs/explanation/finding.md explains the figures.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from knowhub.core import scopes
@@ -89,11 +90,6 @@ def pool_size(top_k: int) -> int:
     return max(_POOL_FACTOR * top_k, _POOL_LEAST)
 
 
-def set_relevance(hits: Sequence[SearchHit[KnowledgeSummary]], reach: float) -> list[SearchHit[KnowledgeSummary]]:
-    """Return recalled hits with their relevance as a share of `reach`."""
-    return [replace(hit, relevance=hit.relevance / reach) for hit in hits]
-
-
 def rank_hits(hits: Sequence[SearchHit[KnowledgeSummary]], inputs: RankingInputs) -> list[RankedHit]:
     """Return the `top_k` hits to show, best first; `hits` come most relevant first."""
     relevant = [ranked for ranked in _decide_relevance(hits) if ranked.relevance >= inputs.min_relevance]
@@ -122,53 +118,65 @@ def _decide_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[Ranke
 
 
 def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
-    weighed = [
-        replace(ranked, votes=sum_votes(ranked.summary.votes, inputs.now, inputs.half_life_days)) for ranked in pool
-    ]
-    helpful = sum(ranked.votes.helpful for ranked in weighed)
-    against = sum(ranked.votes.harmful + ranked.votes.passed_over for ranked in weighed)
+    votes = [sum_votes(ranked.summary.votes, inputs.now, inputs.half_life_days) for ranked in pool]
+    helpful = sum(found.helpful for found in votes)
+    against = sum(found.harmful + found.passed_over for found in votes)
     mean = (helpful + PRIOR_WEIGHT / 2) / (helpful + against + PRIOR_WEIGHT)
-    successes = sum(ranked.summary.weak[0] for ranked in weighed)
-    runs = sum(sum(ranked.summary.weak) for ranked in weighed)
+    successes = sum(ranked.summary.weak[0] for ranked in pool)
+    runs = sum(sum(ranked.summary.weak) for ranked in pool)
 
-    def weigh(ranked: RankedHit) -> RankedHit:
-        evidence = (ranked.votes.estimate(mean) / mean) ** _POWER
+    def weigh(ranked: RankedHit, found: Evidence) -> RankedHit:
+        evidence = (found.estimate(mean) / mean) ** _POWER
         success, failure = ranked.summary.weak
         # How the goals fare that were not shown this record.
         others = (successes - success + _WEAK_PRIOR / 2) / (runs - success - failure + _WEAK_PRIOR)
         weak = (success + _WEAK_PRIOR * others) / (success + failure + _WEAK_PRIOR) / others
         return replace(
             ranked,
+            votes=found,
             evidence=min(_MOST_EVIDENCE, max(_LEAST_EVIDENCE, evidence)),
             weak=min(_MOST_WEAK, max(_LEAST_WEAK, weak)),
         )
 
-    return [weigh(ranked) for ranked in weighed]
+    return [weigh(ranked, found) for ranked, found in zip(pool, votes, strict=True)]
 
 
 def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
     """Raise each record that says the same as an older one of the pool that is about as relevant."""
+    # Each record is read once, however many it is compared with.
+    read = cache(inputs.row)
+
+    @cache
+    def created_s(knowledge_id: str) -> float:
+        return parse_iso(read(knowledge_id)["created_at"])
+
+    @cache
+    def task_pairs(knowledge_id: str) -> frozenset[int]:
+        row = read(knowledge_id)
+        return shingles(row["task"] or row["content"])
+
+    @cache
+    def matched(knowledge_id: str) -> frozenset[str]:
+        return frozenset(inputs.matched(read(knowledge_id)))
+
+    def says_the_same(new: str, old: str) -> bool:
+        if created_s(new) - created_s(old) < _APART_S:
+            return False
+        fewest = min(len(task_pairs(new)), len(task_pairs(old)))
+        if not fewest or len(task_pairs(new) & task_pairs(old)) < _SAME_TASK * fewest:
+            return False
+        return len(matched(old) & matched(new)) >= _SAME_MATCH * len(matched(old))
 
     def is_newer(new: RankedHit, old: RankedHit) -> bool:
-        low, high = sorted((new.relevance, old.relevance))
-        if new.summary.ordinal <= old.summary.ordinal or low < _SAME_MATCH * high:
+        if new.summary.ordinal <= old.summary.ordinal:
             return False
-        return _says_the_same(inputs.row(new.summary.id), inputs.row(old.summary.id), inputs)
+        if min(new.relevance, old.relevance) < _SAME_MATCH * max(new.relevance, old.relevance):
+            return False
+        return says_the_same(new.summary.id, old.summary.id)
 
     return [
         replace(ranked, newer=_NEWER) if any(is_newer(ranked, other) for other in pool) else ranked for ranked in pool
     ]
-
-
-def _says_the_same(new: Row, old: Row, inputs: RankingInputs) -> bool:
-    if parse_iso(new["created_at"]) - parse_iso(old["created_at"]) < _APART_S:
-        return False
-    pairs = [shingles(row["task"] or row["content"]) for row in (new, old)]
-    fewest = min(map(len, pairs))
-    if not fewest or len(pairs[0] & pairs[1]) < _SAME_TASK * fewest:
-        return False
-    matched = inputs.matched(old)
-    return len(set(matched).intersection(inputs.matched(new))) >= _SAME_MATCH * len(matched)
 
 
 def _prefer_near_scopes(ordered: Sequence[RankedHit], ctx: RequestContext) -> list[RankedHit]:

@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
 from knowhub.core import scopes
 from knowhub.core.clock import Clock
 from knowhub.core.operation import Row, View
-from knowhub.core.recall import LEXICAL, SearchHit, StageScore, get_visible_lag
+from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
 from knowhub.knowledge.feedback.evidence import summary_quality
@@ -89,7 +88,7 @@ class KnowledgeRetrieval:
         stages = self._models.stages
         limit = stages.get_recall_limit(query)
         recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
-        found = ranking.set_relevance(_with_parts(recalled.hits), recalled.reach)
+        found = _scale_relevance(recalled)
         floor = query.min_relevance
         if floor is None:
             share = self._models.floor if query.floor is None else query.floor
@@ -124,7 +123,7 @@ class KnowledgeRetrieval:
             query.order,
             query.top_k,
             now,
-            cache(lambda knowledge_id: view.get(KNOWLEDGE, knowledge_id) or {}),
+            lambda knowledge_id: view.get(KNOWLEDGE, knowledge_id) or {},
             matched,
             query.min_relevance or 0.0,
             self._models.half_life_days,
@@ -216,11 +215,12 @@ def select_within(costs: Sequence[int], budget: int) -> list[int]:
     return selected
 
 
-def _with_parts(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[SearchHit[KnowledgeSummary]]:
+def _scale_relevance(recalled: SearchHits[KnowledgeSummary]) -> list[SearchHit[KnowledgeSummary]]:
+    """Return the hits with their relevance as a share of what is reachable, and with what stage found them."""
     # An index over words alone leaves `parts` empty.
     return [
-        hit if hit.parts else replace(hit, parts=(StageScore(LEXICAL, rank, hit.relevance),))
-        for rank, hit in enumerate(hits, 1)
+        SearchHit(hit.head, hit.relevance / recalled.reach, hit.parts or (StageScore(LEXICAL, rank, hit.relevance),))
+        for rank, hit in enumerate(recalled.hits, 1)
     ]
 
 

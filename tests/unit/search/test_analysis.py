@@ -44,7 +44,7 @@ def test_a_latin_word_is_indexed_by_stem_and_as_written() -> None:
 def test_a_query_weighs_the_written_form_below_the_stem() -> None:
     weights = weigh_query("universities")
 
-    assert weights == [("universiti", 1.0), ("universities", WRITTEN_FORM_WEIGHT)]
+    assert weights == (("universiti", 1.0), ("universities", WRITTEN_FORM_WEIGHT))
 
 
 def test_a_term_that_is_both_stem_and_written_form_keeps_the_higher_weight() -> None:
