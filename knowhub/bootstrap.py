@@ -150,7 +150,7 @@ class Keywords:
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
         self.search = KeywordSearch(store, near, self.agent, options, cache, decisions)
         self.missed = MissedQueries(store, text)
-        self.exchange = KeywordExchange(store, ids, self.tree.creation, self.infos)
+        self.exchange = KeywordExchange(store, ids, self.tree, self.infos)
         self.curator = Curator(store, text, ids, self.agent, options, decisions)
 
 

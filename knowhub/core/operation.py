@@ -299,6 +299,11 @@ def next_version(before: Row | None) -> int:
     return 1 if before is None else int(before["version"]) + 1
 
 
+def make_tombstone(row: Row, now: float) -> dict[str, Any]:
+    """Return a row as deleted. Its content stays, so that the delete can be undone."""
+    return next_of({**row, "deleted": True}, row, now)
+
+
 def next_of(changed: Row, before: Row, now: float) -> dict[str, Any]:
     """Return what a row now says as the version after `before`, changed at `now` (Unix time, in seconds)."""
     return {**changed, "version": next_version(before), "updated_at": clock.iso(now)}

@@ -23,6 +23,7 @@ from knowhub.core.operation import (
     Write,
     get_operation,
     is_live,
+    make_tombstone,
     next_of,
 )
 from knowhub.core.request_context import RequestContext
@@ -40,7 +41,16 @@ class VisibleSummary(Summary, Protocol):
         """Who may see the row."""
 
 
+class NumberedSummary(VisibleSummary, Protocol):
+    """A summary that also tells the place of the row in the order of creation."""
+
+    @property
+    def ordinal(self) -> int:
+        """How many rows are older."""
+
+
 SummaryT = TypeVar("SummaryT", bound=VisibleSummary)
+NumberedT = TypeVar("NumberedT", bound=NumberedSummary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +97,7 @@ class Scan(Generic[SummaryT]):
     rows: Callable[[View, SummaryT | None], Iterator[SummaryT]]
 
 
-OwnedT = TypeVar("OwnedT", bound=OwnedSummary)
-
-
-def scan_newest(table: TableSchema[OwnedT], before: int | None) -> Scan[OwnedT]:
+def scan_newest(table: TableSchema[NumberedT], before: int | None) -> Scan[NumberedT]:
     """Return a scan of the rows with an ordinal below `before`, or of all, newest first."""
     return Scan(table, lambda view, last: view.newest(table, before if last is None else last.ordinal))
 
@@ -147,10 +154,10 @@ class RowText:
 
 @dataclass(frozen=True, slots=True)
 class RowTextPage:
-    """A page of rows as JSON text, newest first. The next page is below the ordinal `next_before`; None on the last."""
+    """A page of rows as JSON text. The next page goes on from the ordinal `next_position`; None on the last."""
 
     records: Sequence[bytes]
-    next_before: int | None
+    next_position: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +259,7 @@ class OwnedRows:
 
         def decide(view: View) -> Draft:
             row = self.find_for_edit(view, ctx, row_id, expected)
-            deleted = self.write(next_of({**row, "deleted": True}, row, view.now))
+            deleted = self.write(make_tombstone(row, view.now))
             return Draft(f"delete_{self._noun}", [deleted, *self.cascade(view, row)])
 
         return get_operation(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id

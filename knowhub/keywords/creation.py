@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from knowhub.core import permissions
+from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import (
@@ -42,7 +43,6 @@ from knowhub.keywords.tree import find_by_token, find_keyword
 
 MAX_ITEMS = 1_000
 _PLACINGS = 2
-_ITEMS_A_TURN = 25
 
 
 class KeywordCreation:
@@ -141,13 +141,11 @@ class KeywordCreation:
         """Make the rows of new keywords, each with the id of its parent. Raises as `create_batch`, naming the group."""
         await self._store.refresh(ctx.account)
         now = self._store.view(ctx.account).now
-        new_rows = []
+        new_rows, pause = [], CooperativePause()
         for index, new in enumerate(items):
             with prefix_item_errors(index, group):
                 new_rows.append(self._make_new_row(new, ctx, now))
-            if index % _ITEMS_A_TURN == _ITEMS_A_TURN - 1:
-                # A thousand names take long: let other requests run.
-                await asyncio.sleep(0)
+            await pause.pause()
         parents = await asyncio.to_thread(get_parent_ids, items, new_rows, group)
         await asyncio.to_thread(check_aliases_within, new_rows, group)
         return list(zip(new_rows, parents, strict=True))

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
-from knowhub.core.operation import Row, View, Write, is_live
+from knowhub.core.operation import Row, View, Write, is_live, make_tombstone, next_of
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering, tree
 from knowhub.keywords.model import (
-    KEYWORDS,
     LINKS,
     RELATION_RANKS,
     ROOT_ID,
@@ -46,7 +45,7 @@ def move_keyword(
     if tree.is_within(view, new_parent_id, keyword_id):
         detail = f"{new_parent_id!r} is the keyword itself or hangs below it; move that out of it first"
         raise Conflict(detail, {"ids": [new_parent_id]})
-    return None if row["parent_id"] == new_parent_id else keyword_rules.move_row(row, new_parent_id, view.now)
+    return None if row["parent_id"] == new_parent_id else _move(view, row["id"], new_parent_id)
 
 
 def merge_keywords(
@@ -77,14 +76,14 @@ def merge_keywords(
     _check_permissions(
         ctx, rendering.list_visible_children(view, ctx, source_id), "a merge moves what hangs below the keyword"
     )
-    richer = keyword_rules.merge_rows(into, source, text, view.now) or keyword_rules.update_version(into, view.now)
+    richer = keyword_rules.merge_rows(into, source, text, view.now) or next_of(into, into, view.now)
     links, counts = _move_links(view, ctx, list_links_of_keyword(view, source_id), into_id)
-    rehomed = [keyword_rules.move_row(_get_row(view, child), into_id, view.now) for child in children]
+    rehomed = [_move(view, child.id, into_id) for child in children]
     writes = [
         keyword_rules.write_keyword(richer),
         *links,
         *map(keyword_rules.write_keyword, rehomed),
-        keyword_rules.write_keyword(keyword_rules.make_tombstone(source, view.now)),
+        keyword_rules.write_keyword(make_tombstone(source, view.now)),
     ]
     children_seen = list(rendering.list_visible_child_ids(view, ctx, source_id))
     return Edit(writes, {"source": source_id, "into": into_id, "links": counts, "children": children_seen})
@@ -124,9 +123,9 @@ def delete_subtree(
         )
     above = (tree.get_path(view, keyword_id)[-2:-1] or [tree.ROOT_NODE])[0].id
     relinked, counts = _move_links(view, ctx, links, None if policy is InfoPolicy.DETACH else above)
-    rehomed = [keyword_rules.move_row(_get_row(view, node), above, view.now) for node in left]
+    rehomed = [_move(view, node.id, above) for node in left]
     # The deepest first: undo goes backwards, and restores a parent before its children.
-    tombstones = [keyword_rules.make_tombstone(_get_row(view, node), view.now) for node in reversed(deleted)]
+    tombstones = [make_tombstone(rendering.get_keyword_row(view, node.id), view.now) for node in reversed(deleted)]
     heir = above if policy is InfoPolicy.REATTACH else None
     reply = {"keywords": [node.id for node in deleted], "links": counts, "reattached_to": heir}
     return Edit([*relinked, *map(keyword_rules.write_keyword, [*rehomed, *tombstones])], reply)
@@ -210,7 +209,7 @@ def _move_links(
         row = view.get(LINKS, make_link_id(link.info_id, link.keyword_id))
         if row is None:
             raise NotFound.of("link", make_link_id(link.info_id, link.keyword_id))
-        writes.append(info_rules.write_link(info_rules.make_link_tombstone(row, view.now)))
+        writes.append(info_rules.write_link(make_tombstone(row, view.now)))
         before = view.get(LINKS, make_link_id(link.info_id, heir)) if heir is not None else None
         if heir is None or is_live(before) or link.info_id in linked:
             counts["dropped"] += link.info_id in seen
@@ -233,8 +232,6 @@ def _list_visible_infos(view: View, ctx: RequestContext, links: Iterable[Link]) 
     return [summary.id for summary in summaries if summary is not None and ctx.sees(summary.audience)]
 
 
-def _get_row(view: View, node: Node) -> Row:
-    row = view.get(KEYWORDS, node.id)
-    if row is None:
-        raise NotFound.of("keyword", node.id)
-    return row
+def _move(view: View, keyword_id: str, parent_id: str) -> Row:
+    row = rendering.get_keyword_row(view, keyword_id)
+    return next_of({**row, "parent_id": parent_id}, row, view.now)

@@ -85,11 +85,6 @@ def make_missing_links(view: View, info_id: str, relations: Mapping[str, Relatio
     ]
 
 
-def make_link_tombstone(row: Row, now: float) -> Row:
-    """Return the tombstone of a link."""
-    return next_of({**row, "deleted": True}, row, now)
-
-
 def write_info(row: Row) -> Write:
     """Return the write of an info's row."""
     return Write(INFOS, row["id"], row)

@@ -1,6 +1,5 @@
 """The verbs on infos and their links: create, get, change, delete, link, list."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from knowhub.core import permissions
+from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import (
@@ -25,6 +25,7 @@ from knowhub.core.operation import (
     Write,
     get_operation,
     is_live,
+    make_tombstone,
 )
 from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
@@ -52,7 +53,6 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.tree import INFO_TABLE, list_infos_of_keyword, list_links_of_info
 
 MAX_ITEMS = 1_000
-_ITEMS_A_TURN = 25
 _SAID_OF_LINK = ("relation", "created_by")
 _PLACE = {relation: place for place, relation in enumerate(RelationType)}
 
@@ -94,7 +94,7 @@ class InfoService(OwnedRows):
         """Return the tombstones of the links of an info."""
         ids = [make_link_id(row["id"], link.keyword_id) for link in list_links_of_info(view, row["id"])]
         links = [link for link in (view.get(LINKS, link_id) for link_id in ids) if link is not None]
-        return [info_rules.write_link(info_rules.make_link_tombstone(link, view.now)) for link in links]
+        return [info_rules.write_link(make_tombstone(link, view.now)) for link in links]
 
     async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> WrittenRow:
         """Save an info and its links, or link its duplicate; with `auto_link` also to keywords that it is about.
@@ -236,7 +236,7 @@ class InfoService(OwnedRows):
             if row is None or not is_live(row) or rendering.get_visible_node(view, ctx, keyword_id) is None:
                 raise NotFound.of("link", make_link_id(info_id, keyword_id))
             _check_version(row, expected)
-            return Draft("unlink_info", [info_rules.write_link(info_rules.make_link_tombstone(row, view.now))])
+            return Draft("unlink_info", [info_rules.write_link(make_tombstone(row, view.now))])
 
         return get_operation(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
 
@@ -293,15 +293,13 @@ class InfoService(OwnedRows):
     async def prepare(self, ctx: RequestContext, items: Sequence[NewInfo], group: str = "items") -> list[NewInfoRow]:
         """Make the rows of new infos. Raises as `create_batch`, naming the group."""
         await self._store.refresh(ctx.account)
-        new_rows = []
+        new_rows, pause = [], CooperativePause()
         for index, new in enumerate(items):
             with prefix_item_errors(index, group):
                 new_row = self._make_new_row(ctx, new)
             auto = self._linker.match_text(ctx, new_row.row["content"]) if new.auto_link else AutoLinks()
             new_rows.append(replace(new_row, auto=auto))
-            if new.auto_link or index % _ITEMS_A_TURN == _ITEMS_A_TURN - 1:
-                # A thousand texts take long: let other requests run.
-                await asyncio.sleep(0)
+            await pause.pause()
         return new_rows
 
     def make_batch_writes(

@@ -74,11 +74,6 @@ def set_parent(row: Row, parent_id: str, now: float) -> dict[str, Any]:
     return {**row, "parent_id": parent_id, "created_at": moment, "updated_at": moment}
 
 
-def move_row(row: Row, parent_id: str, now: float) -> Row:
-    """Return `row` with another parent."""
-    return next_of({**row, "parent_id": parent_id}, row, now)
-
-
 def add_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row | None:
     """Return `row` with one more alias, or None if its name or an alias is spelt the same.
 
@@ -128,16 +123,6 @@ def merge_rows(row: Row, other: Mapping[str, Any], text: KeywordText, now: float
     if changed["metadata"] != row["metadata"]:
         _check_metadata_size(changed)
     return next_of(_update_keys(changed, row, text), row, now)
-
-
-def update_version(row: Row, now: float) -> Row:
-    """Return `row` with a new version and time."""
-    return next_of(row, row, now)
-
-
-def make_tombstone(row: Row, now: float) -> Row:
-    """Return the tombstone of a keyword. Its content stays for undo."""
-    return next_of({**row, "deleted": True}, row, now)
 
 
 def write_keyword(row: Row) -> Write:

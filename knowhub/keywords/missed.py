@@ -1,14 +1,30 @@
 """The queue of missed queries: what a model did not find, with the place that it suggested for it."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
-from knowhub.core import clock, permissions, scopes
+from knowhub.core import clock, permissions
 from knowhub.core.errors import NotFound
-from knowhub.core.operation import Draft, Row, Unchanged, View, Write, get_operation, is_live, next_of, next_version
-from knowhub.core.owned_rows import Scan, check_can_edit, list_visible
+from knowhub.core.operation import (
+    Draft,
+    Row,
+    Unchanged,
+    View,
+    Write,
+    get_operation,
+    is_live,
+    make_tombstone,
+    next_version,
+)
+from knowhub.core.owned_rows import (
+    OwnedSummary,
+    RowTextPage,
+    check_can_edit,
+    list_visible,
+    scan_newest,
+    summarize_owned,
+)
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import TableSchema
 from knowhub.keywords.model import MISSED, ROOT_ID, NewKeyword
@@ -19,31 +35,7 @@ OP: Final = "note_missed_keyword"
 MAX_QUERY_CHARS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class MissedSummary:
-    """What memory holds of a missed query beside its row."""
-
-    id: str
-    ordinal: int
-    owner: str
-    audience: frozenset[str]
-    live: bool
-
-
-def _summarize(row: Row, ordinal: int, _change: int, _earlier: MissedSummary | None) -> MissedSummary:
-    owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
-    return MissedSummary(row["id"], ordinal, owner, audience, is_live(row))
-
-
-MISSED_TABLE: Final = TableSchema(MISSED, _summarize)
-
-
-@dataclass(frozen=True, slots=True)
-class MissedPage:
-    """A page of missed queries, newest first, and the position from which the next page goes on."""
-
-    rows: list[Mapping[str, Any]]
-    position: int | None
+MISSED_TABLE: Final = TableSchema(MISSED, summarize_owned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +80,18 @@ class MissedQueries:
         self._store = store
         self._text = text
 
-    async def list_newest(self, ctx: RequestContext, limit: int, before: int | None = None) -> MissedPage:
+    async def list_newest(self, ctx: RequestContext, limit: int, before: int | None = None) -> RowTextPage:
         """Return a page of the queue, newest first."""
         await self._store.refresh(ctx.account)
 
-        def scan(view: View, last: MissedSummary | None) -> Iterator[MissedSummary]:
-            return view.newest(MISSED_TABLE, before if last is None else last.ordinal)
-
-        def accept(view: View, summary: MissedSummary) -> bool:
+        def accept(view: View, summary: OwnedSummary) -> bool:
             row = view.get(MISSED, summary.id)
             return row is not None and not self._is_known(view, ctx, row)
 
-        found = await list_visible(self._store, ctx, Scan(MISSED_TABLE, scan), limit + 1, accept)
+        found = await list_visible(self._store, ctx, scan_newest(MISSED_TABLE, before), limit + 1, accept)
         view = self._store.view(ctx.account)
-        rows = [row for row in (view.get(MISSED, item.id) for item in found[:limit]) if row is not None]
-        return MissedPage(list(rows), found[limit - 1].ordinal if len(found) > limit else None)
+        rows = [view.raw(MISSED, item.id) or b"" for item in found[:limit]]
+        return RowTextPage(rows, found[limit - 1].ordinal if len(found) > limit else None)
 
     async def get_keyword(
         self, ctx: RequestContext, missed_id: str, name: str | None = None, parent_id: str | None = None
@@ -129,7 +118,7 @@ class MissedQueries:
             check_can_edit(ctx, row, "missed query", None)
             return Draft(
                 "dismiss_missed_keyword",
-                [Write(MISSED, missed_id, next_of({**row, "deleted": True}, row, view.now))],
+                [Write(MISSED, missed_id, make_tombstone(row, view.now))],
             )
 
         return get_operation(await self._store.commit(ctx.account, ctx.actor, decide)).operation_id

@@ -166,14 +166,6 @@ class InfoQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class KeywordPage:
-    """A page of keywords as JSON text, and the position from which the next page goes on; None on the last."""
-
-    records: Sequence[bytes]
-    position: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class TreeOptions:
     """Limits and switches of the keyword tree."""
 

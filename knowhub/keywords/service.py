@@ -1,37 +1,28 @@
 """The verbs on keywords: create, get, change, move, merge, delete, alias."""
 
-import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from knowhub.core import permissions
+from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import Conflict, InvalidInput
-from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
-from knowhub.core.owned_rows import RowText, Scan, list_visible
+from knowhub.core.owned_rows import RowText, RowTextPage, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
 from knowhub.keywords.model import (
     ROOT_ID,
     InfoPolicy,
-    KeywordPage,
-    NewKeyword,
     Node,
-    TreeOptions,
-    WrittenBatch,
     WrittenRow,
 )
 from knowhub.keywords.paths import find_by_path
-from knowhub.keywords.ports import KeywordStore
-from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.tree import KEYWORD_TABLE
 
 MAX_DEPTH = 50
-_ROWS_A_TURN = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +34,12 @@ class DeleteOptions:
     expected: int | None = None
 
 
-class KeywordService:
+class KeywordService(KeywordCreation):
     """The keywords of the tree.
 
     Hidden rows count as missing. The owner of a keyword may change it. Callers who see it may create keywords below
     it. Every account has a root, which the first write creates.
     """
-
-    def __init__(
-        self, store: KeywordStore, near: NearKeywords, ids: Ids, agent: KeywordAgent, options: TreeOptions
-    ) -> None:
-        self._store = store
-        self._text = near.rules
-        self.creation = KeywordCreation(store, near, ids, agent, options)
 
     async def make_root(self, ctx: RequestContext) -> None:
         """Create the root of the caller's account if there is none."""
@@ -88,7 +72,7 @@ class KeywordService:
         node = rendering.require_node(view, ctx, keyword_id)
         return RowText(rendering.render_keyword(view, ctx, node, with_children=True), node.version)
 
-    async def list_newest(self, ctx: RequestContext, prefix: str, limit: int, before: int | None = None) -> KeywordPage:
+    async def list_newest(self, ctx: RequestContext, prefix: str, limit: int, before: int | None = None) -> RowTextPage:
         """Return a page of the keywords whose name, an alias or its pinyin begins with `prefix`, newest first.
 
         Without a prefix all keywords but the root are listed.
@@ -100,33 +84,29 @@ class KeywordService:
             names = (*node.tokens, *node.pinyin)
             return node.id != ROOT_ID and (not prefix or any(name.startswith(forms) for name in names))
 
-        def scan(view: View, last: Node | None) -> Iterator[Node]:
-            return view.newest(KEYWORD_TABLE, before if last is None else last.ordinal)
-
-        found = await list_visible(self._store, ctx, Scan(KEYWORD_TABLE, scan), limit + 1, accept)
+        found = await list_visible(self._store, ctx, scan_newest(KEYWORD_TABLE, before), limit + 1, accept)
         view = self._store.view(ctx.account)
         rows = [rendering.render_keyword(view, ctx, node, with_children=True) for node in found[:limit]]
-        return KeywordPage(rows, found[limit - 1].ordinal if len(found) > limit else None)
+        return RowTextPage(rows, found[limit - 1].ordinal if len(found) > limit else None)
 
     async def list_children(
         self, ctx: RequestContext, keyword_id: str, limit: int | None = None, after: int | None = None
-    ) -> KeywordPage:
+    ) -> RowTextPage:
         """Return a page of the live children of a keyword, oldest first; all without a limit. Raises NotFound."""
         view = await self._view(ctx)
         rendering.require_node(view, ctx, keyword_id)
         level = rendering.get_level(view, ctx, keyword_id) + 1
-        shown = []
+        shown, pause = [], CooperativePause()
         children = rendering.list_visible_children(view, ctx, keyword_id)
         start = 0 if after is None else bisect_right(children, after, key=lambda child: child.ordinal)
         end = len(children) if limit is None else min(start + limit, len(children))
-        for number, child in enumerate(children[start:end], 1):
+        for child in children[start:end]:
             # It may have been deleted while other requests ran.
             node = rendering.get_visible_node(view, ctx, child.id)
             if node is not None:
                 shown.append(rendering.render_keyword(view, ctx, node, with_children=True, level=level))
-            if number % _ROWS_A_TURN == 0:
-                await asyncio.sleep(0)
-        return KeywordPage(shown, children[end - 1].ordinal if end < len(children) else None)
+            await pause.pause()
+        return RowTextPage(shown, children[end - 1].ordinal if end < len(children) else None)
 
     async def get_path(self, ctx: RequestContext, keyword_id: str) -> list[bytes]:
         """Return the keywords from the root to this one. Raises NotFound."""
@@ -145,8 +125,8 @@ class KeywordService:
             raise InvalidInput.of("depth", f"must be between 0 and {MAX_DEPTH}")
         view = await self._view(ctx)
         top = _render_keyword(view, ctx, rendering.require_node(view, ctx, keyword_id).id)
-        waiting = [top]
-        for number, above in enumerate(waiting, 1):
+        waiting, pause = [top], CooperativePause()
+        for above in waiting:
             if above["level"] - top["level"] < depth:
                 above["children_nodes"] = _render_children(view, ctx, above)
                 waiting += above["children_nodes"]
@@ -154,27 +134,8 @@ class KeywordService:
                     raise InvalidInput.of(
                         "depth", f"takes in more than {rendering.MAX_NODES} keywords; lower it, or begin lower"
                     )
-            if number % _ROWS_A_TURN == 0:
-                await asyncio.sleep(0)
+            await pause.pause()
         return top
-
-    async def create(
-        self,
-        ctx: RequestContext,
-        new: NewKeyword,
-        key: IdempotencyKey | None = None,
-        *,
-        auto_place: bool = True,
-        dedup_check: bool = False,
-    ) -> WrittenRow:
-        """Create a keyword, see `KeywordCreation.create`. Raises InvalidInput, Forbidden and Conflict."""
-        return await self.creation.create(ctx, new, key, auto_place=auto_place, dedup_check=dedup_check)
-
-    async def create_batch(
-        self, ctx: RequestContext, items: Sequence[NewKeyword], key: IdempotencyKey | None = None
-    ) -> WrittenBatch:
-        """Create many keywords in one operation, see `KeywordCreation.create_batch`. Raises InvalidInput."""
-        return await self.creation.create_batch(ctx, items, key)
 
     async def update(
         self,

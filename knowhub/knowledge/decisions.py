@@ -76,11 +76,6 @@ def with_content(row: Row, content: str, before: Row, now: float) -> Row:
     return next_of({**row, "content": content}, before, now)
 
 
-def make_tombstone(row: Row, now: float) -> Row:
-    """Return a row as deleted. The content stays, so that the delete can be undone."""
-    return next_of({**row, "deleted": True}, row, now)
-
-
 def write(row: Row) -> Write:
     """Return the write of a row."""
     return Write(KNOWLEDGE, row["id"], row)

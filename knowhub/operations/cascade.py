@@ -14,7 +14,7 @@ from knowhub.core.collection import (
     flatten,
     list_changed_paths,
 )
-from knowhub.core.operation import Change, Row, is_live, next_of, next_version
+from knowhub.core.operation import Change, Row, is_live, make_tombstone, next_of, next_version
 
 
 def cascaded_keys(changes: Sequence[Change], collections: Collections) -> frozenset[Key]:
@@ -68,7 +68,7 @@ def cascade_delete(
             if reference.on_delete is OnDelete.REATTACH:
                 moved = reattach(key, row, reference, collections, lookup)
             if moved is None or moved[0] != key:
-                yield key, next_of({**row, "deleted": True}, row, now)
+                yield key, make_tombstone(row, now)
             if moved is not None:
                 yield moved[0], make_next_row(moved[1], row if moved[0] == key else lookup(*moved[0]), now)
 

@@ -19,7 +19,7 @@ from knowhub.core.collection import (
 )
 from knowhub.core.erasing import ERASING, is_erased
 from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
-from knowhub.core.operation import Change, Operation, Row, is_live, next_of
+from knowhub.core.operation import Change, Operation, Row, is_live, make_tombstone, next_of
 from knowhub.operations.access_policy import AccessPolicy
 from knowhub.operations.cascade import cascade_delete, cascaded_keys, make_next_row, reattach
 from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP
@@ -45,7 +45,7 @@ def undo_change(change: Change, current: Row, collection: Collection, now: float
     """
     if change.before is None and current == change.after:
         # Most rows of an import: nothing can be in the way.
-        return next_of({**current, "deleted": True}, current, now)
+        return make_tombstone(current, now)
     before, after, present = flatten(change.before or {}), flatten(change.after), flatten(current)
     if change.before is None:
         blocked = [path for path in list_changed_paths(after, present) if not collection.merges(path)]

@@ -1,13 +1,13 @@
 """The verbs on the whole tree: reorganize, apply a plan, metrics."""
 
-import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from knowhub.core import clock, permissions
+from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Draft, IdempotencyKey, Row, Unchanged, View
@@ -21,13 +21,12 @@ from knowhub.keywords.curate.plan import (
     MergeStep,
     MoveStep,
     NodeRef,
-    SplitGroup,
     SplitStep,
     Step,
     parse_steps,
     render_plan,
 )
-from knowhub.keywords.curate.proposals import Proposals, propose, review
+from knowhub.keywords.curate.proposals import propose, review
 from knowhub.keywords.curate.rules import TreeSurvey
 from knowhub.keywords.curate.selection import select_compatible
 from knowhub.keywords.decision_log import DecisionLog
@@ -40,10 +39,7 @@ from knowhub.keywords.tree import find_by_token
 OP = "reorganize_keywords"
 SHOWN_A_CALL = 200
 MAX_CALLS = 10
-_SLICE = 500
-_SLICE_S = 0.005
 _RULES_FIRST = plan.MAX_STEPS * 3 // 4
-_BY_MODEL = "proposed by the model"
 
 ItemT = TypeVar("ItemT")
 
@@ -74,10 +70,7 @@ class Curator:
         """Return figures of the tree as the caller sees it."""
         await self._store.refresh(ctx.account)
         metrics = TreeMetrics(self._store.view(ctx.account), ctx)
-        turn = _Turn()
-        for work in metrics.count():
-            if turn.is_over(work):
-                await asyncio.sleep(0)
+        await _gather(metrics.count())
         return metrics.get_result()
 
     async def reorganize(
@@ -101,8 +94,8 @@ class Curator:
             if self._agent.available and survey.nodes:
                 deadline = time.monotonic() + budget_s
                 by_rule, is_reviewed = await self._review(survey, by_rule, budget_s, calls)
-                asked = await self._query_model(survey, max(deadline - time.monotonic(), 0.0), calls)
-                asked = asked if is_reviewed else asked.mark_failed()
+                asked = await self._query_model(survey, deadline, calls)
+                asked.degraded |= not is_reviewed
         finally:
             # Also if the request is cancelled.
             if self._decision_log is not None:
@@ -176,67 +169,43 @@ class Curator:
         refused = {id(judged[place]) for place in reviewed.refused}
         return [step for step in steps if id(step) not in refused], reviewed.failure is None
 
-    async def _query_model(self, survey: TreeSurvey, budget_s: float, calls: list[Row]) -> "_ModelProposals":
+    async def _query_model(self, survey: TreeSurvey, deadline: float, calls: list[Row]) -> "_ModelProposals":
         # `calls` is filled also if this is cancelled.
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + budget_s
         asked = _ModelProposals()
         # The top is shown each time: its children are moved or grouped.
         size = SHOWN_A_CALL - 1
         for begin in range(0, min(len(survey.nodes), MAX_CALLS * size), size):
             shown = survey.nodes[begin : begin + size]
-            left = deadline - loop.time()
+            left = deadline - time.monotonic()
             if left <= 0:
-                return asked.mark_failed()
+                asked.degraded = True
+                break
             view = self._store.view(survey.ctx.account)
             proposals = await propose(self._agent, survey.ctx, view, [survey.top, *shown], left)
             calls += proposals.calls
-            asked = asked.with_answer(proposals, len(shown))
             if proposals.failure is not None:
-                return asked.mark_failed()
+                asked.degraded = True
+                break
+            asked.steps += proposals.steps
+            asked.shown += len(shown)
+            asked.unclear += proposals.unclear
         return asked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _ModelProposals:
     """The steps of a model, how many keywords it was shown, what it proposed in vain, and whether it failed."""
 
-    steps: Sequence[Step] = ()
+    steps: list[Step] = field(default_factory=list)
     shown: int = 0
-    impossible: int = 0
+    unclear: int = 0
     degraded: bool = False
-
-    def with_answer(self, proposals: Proposals, shown: int) -> "_ModelProposals":
-        seen = shown if proposals.failure is None else 0
-        steps = [*self.steps, *_iter_model_steps(proposals)]
-        return _ModelProposals(steps, self.shown + seen, self.impossible + proposals.impossible, self.degraded)
-
-    def mark_failed(self) -> "_ModelProposals":
-        return replace(self, degraded=True)
-
-
-def _iter_model_steps(proposals: Proposals) -> Iterator[Step]:
-    reason = proposals.reason or _BY_MODEL
-    for source_id, into_id in proposals.merges:
-        yield MergeStep(_ref(source_id), _ref(into_id), reason)
-    for keyword_id, parent_id in proposals.moves:
-        yield MoveStep(_ref(keyword_id), _ref(parent_id), reason)
-    for keyword_id, groups in proposals.splits:
-        split = [SplitGroup(name, [_ref(child_id) for child_id in children]) for name, children in groups]
-        yield SplitStep(_ref(keyword_id), split, reason)
-    for keyword_id, description in proposals.descriptions:
-        yield DescribeStep(_ref(keyword_id), description, _BY_MODEL)
 
 
 def _name_step(step: Step) -> tuple[str, ...]:
     # Two rules may propose the same, with reasons of their own.
     named = 2 if isinstance(step, MoveStep | MergeStep) else 1
     return type(step).__name__, *(ref.id for ref in plan.list_refs(step)[:named])
-
-
-def _ref(keyword_id: str) -> NodeRef:
-    # The version is set when the plan is made.
-    return NodeRef(keyword_id, 0)
 
 
 def _make_plan(survey: TreeSurvey, steps: Sequence[Step], asked: _ModelProposals, unused: int) -> CurationPlan:
@@ -257,7 +226,7 @@ def _make_plan(survey: TreeSurvey, steps: Sequence[Step], asked: _ModelProposals
         undescribed=listed,
         undescribed_count=len(missing),
         degraded=["llm"] if asked.degraded else [],
-        dropped=asked.impossible + unused,
+        dropped=asked.unclear + unused,
         summary=_make_summary(len(survey.nodes), steps, asked.shown),
     )
 
@@ -273,28 +242,9 @@ def _make_summary(keywords: int, steps: Sequence[Step], shown: int) -> str:
 async def _gather(items: Iterable[ItemT | None]) -> list[ItemT]:
     """Collect the items of an iterator that yields None where it may pause."""
     found: list[ItemT] = []
-    turn = _Turn()
+    pause = CooperativePause()
     for item in items:
         if item is not None:
             found.append(item)
-        if turn.is_over(1):
-            await asyncio.sleep(0)
+        await pause.pause()
     return found
-
-
-class _Turn:
-    """Says when to let other requests run: after _SLICE units of work, or after _SLICE_S."""
-
-    def __init__(self) -> None:
-        self._begin()
-
-    def is_over(self, work: int) -> bool:
-        self._work += work
-        if self._work < _SLICE and time.monotonic() < self._end:
-            return False
-        self._begin()
-        return True
-
-    def _begin(self) -> None:
-        self._work = 0
-        self._end = time.monotonic() + _SLICE_S

@@ -27,7 +27,7 @@ MAX_DUPLICATES = 50
 class TreeMetrics:
     """Counts one tree as one caller sees it, bit by bit, so that a large one makes nobody wait.
 
-    Exhaust `counting()`, stopping between its steps as others need, then read `result()`.
+    Exhaust `count()`, pausing between its steps as others need, then read `get_result()`.
     """
 
     def __init__(self, view: View, ctx: RequestContext) -> None:
@@ -50,19 +50,20 @@ class TreeMetrics:
         self._orphan_keywords = self._orphan_infos = 0
         self._deep: list[tuple[int, int, Node]] = []
 
-    def count(self) -> Iterator[int]:
-        """Count, and yield the work after each keyword: 1, and 1 for each of its links."""
+    def count(self) -> Iterator[None]:
+        """Count, and yield where the caller may pause."""
         for node in list_keywords(self._view):
             # A path may lead through hidden keywords: all parents are read, only visible keywords count.
             self._parents[node.id] = node.parent_id
-            is_seen = self._ctx.sees(node.audience)
-            if not is_seen:
+            if not self._ctx.sees(node.audience):
                 self._hidden.add(node.id)
-            yield self._add_node(node) if is_seen and node.id != ROOT_ID else 1
+            elif node.id != ROOT_ID:
+                self._add_node(node)
+            yield None
         self._add_width(tree.get_live_node(self._view, ROOT_ID) or tree.ROOT_NODE)
         for node in self._seen:
             self._add_position(node)
-            yield 1
+            yield None
         for node in self._seen:
             is_used = node.id in self._with_infos or node.id in self._with_children
             if not is_used or self._levels[node.id] is None:
@@ -71,7 +72,7 @@ class TreeMetrics:
         for info in list_newest_infos(self._view):
             if self._ctx.sees(info.audience):
                 self._add_info(info.id)
-            yield 1
+            yield None
 
     def get_result(self) -> dict[str, Any]:
         """Return the figures. Lists show the worst items; the counts are complete."""
@@ -103,7 +104,7 @@ class TreeMetrics:
             "duplicates": [{"token": token, "ids": [node.id for node in nodes][:MAX_LISTED]} for token, nodes in worst],
         }
 
-    def _add_node(self, node: Node) -> int:
+    def _add_node(self, node: Node) -> None:
         self._seen.append(node)
         self._undescribed += not node.is_described
         if node.parent_id is not None:
@@ -122,7 +123,6 @@ class TreeMetrics:
         self._links += infos
         if infos:
             self._with_infos.add(node.id)
-        return 1 + len(links)
 
     def _add_position(self, node: Node) -> None:
         """Count a keyword at its level, once all parents and links are known."""

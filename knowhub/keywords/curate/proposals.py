@@ -1,22 +1,21 @@
-"""What a model proposes for a tree, without proposals that are impossible."""
+"""What a model proposes for a tree, and which steps of the rules it refuses."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from knowhub.core.model_calls import NumberedChoices, list_pointers, short_text
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import tree
-from knowhub.keywords.curate.plan import MergeStep, MoveStep
-from knowhub.keywords.model import ROOT_ID, Node
+from knowhub.keywords.curate.plan import DescribeStep, MergeStep, MoveStep, NodeRef, SplitGroup, SplitStep, Step
+from knowhub.keywords.model import Node
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.agent import KeywordAgent, ModelAnswer
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.tree import list_children
 
 MAX_NODES = 400
-_FIELDS = ("moves", "merges", "descriptions", "splits")
+_FIELDS = ("merges", "moves", "splits", "descriptions")
+_BY_MODEL = "proposed by the model"
 MAX_DESCRIPTION = 500
 _MAX_NAME = 200
 _MAX_REASON = 500
@@ -24,16 +23,10 @@ _MAX_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class Proposals(ModelAnswer):
-    """Proposals by id: (keyword, new parent), (source, into), (keyword, text), (keyword, [(group, children)]).
+    """Steps between shown keywords, which may be impossible in the tree; `unclear` counts those that name no such."""
 
-    `impossible` counts those that the model made and that cannot be meant or done.
-    """
-
-    moves: Sequence[tuple[str, str]] = ()
-    merges: Sequence[tuple[str, str]] = ()
-    descriptions: Sequence[tuple[str, str]] = ()
-    splits: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]] = ()
-    impossible: int = 0
+    steps: Sequence[Step] = ()
+    unclear: int = 0
 
 
 async def propose(
@@ -47,9 +40,7 @@ async def propose(
     there = [node for node in nodes[:MAX_NODES] if visible_tree.is_visible(node)]
     choices = NumberedChoices([node.id for node in there])
     question = prompts.reorganize(list_for_prompt(visible_tree, there))
-    return await agent.ask(
-        question, choices, budget_s, lambda answer: parse_proposals(answer, choices, visible_tree), Proposals()
-    )
+    return await agent.ask(question, choices, budget_s, lambda answer: parse_proposals(answer, choices), Proposals())
 
 
 def list_for_prompt(visible_tree: VisibleTree, nodes: Sequence[Node]) -> list[dict[str, Any]]:
@@ -96,83 +87,47 @@ async def review(
     return await agent.ask(prompts.review_plan(shown), choices, budget_s, parse, Review())
 
 
-def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices, visible_tree: VisibleTree) -> Proposals | None:
-    """Parse the proposals that are possible, each by itself; None for one that has other fields only."""
+def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Proposals | None:
+    """Parse the proposals, each by itself; None for an answer that has other fields only."""
     if answer and not answer.keys() & {*_FIELDS, "reason"}:
         return None
-    reader = _Reader(choices, visible_tree)
-    read_all = Proposals(
-        moves=reader.moves(answer.get("moves")),
-        merges=reader.merges(answer.get("merges")),
-        descriptions=reader.descriptions(answer.get("descriptions")),
-        splits=reader.splits(answer.get("splits")),
-        reason=short_text(answer.get("reason"), _MAX_REASON),
-    )
-    made = sum(len(list_pointers(answer.get(name))) for name in _FIELDS)
-    return replace(read_all, impossible=made - sum(len(getattr(read_all, name)) for name in _FIELDS))
+    reason = short_text(answer.get("reason"), _MAX_REASON)
+    made = [(name, item) for name in _FIELDS for item in list_pointers(answer.get(name))[:MAX_NODES]]
+    parsed = (_parse_step(name, item, choices, reason or _BY_MODEL) for name, item in made)
+    steps = [step for step in parsed if step is not None]
+    return Proposals(reason=reason, steps=steps, unclear=len(made) - len(steps))
 
 
-class _Reader:
-    def __init__(self, choices: NumberedChoices, visible_tree: VisibleTree) -> None:
-        self._choices = choices
-        self._eyes = visible_tree
+def _parse_step(field: str, said: object, choices: NumberedChoices, reason: str) -> Step | None:
+    if not isinstance(said, Mapping):
+        return None
+    node, parent, into = (_parse_ref(said.get(name), choices) for name in ("node_id", "new_parent_id", "into_id"))
+    description = short_text(said.get("description"), MAX_DESCRIPTION)
+    groups = _parse_groups(said.get("groups"), choices)
+    if node is None:
+        return None
+    if field == "merges" and into is not None:
+        return MergeStep(node, into, reason)
+    if field == "moves" and parent is not None:
+        return MoveStep(node, parent, reason)
+    if field == "splits" and groups:
+        return SplitStep(node, groups, reason)
+    return DescribeStep(node, description, _BY_MODEL) if field == "descriptions" and description else None
 
-    def moves(self, said: object) -> list[tuple[str, str]]:
-        moves: dict[str, str] = {}
-        for keyword_id, item in self._items(said):
-            parent_id = self._choices.pick(item.get("new_parent_id"))
-            node = self._eyes.get_node(keyword_id)
-            if parent_id is None or node is None or parent_id == node.parent_id:
-                continue
-            if not tree.is_within(self._eyes.view, parent_id, keyword_id):
-                moves.setdefault(keyword_id, parent_id)
-        return list(moves.items())
 
-    def merges(self, said: object) -> list[tuple[str, str]]:
-        merges: dict[str, str] = {}
-        for keyword_id, item in self._items(said):
-            into = self._choices.pick(item.get("into_id"))
-            # No chains: a source of one merge is not the target of another.
-            if into in (None, ROOT_ID) or into in merges or keyword_id in merges.values():
-                continue
-            if not tree.is_within(self._eyes.view, str(into), keyword_id):
-                merges.setdefault(keyword_id, str(into))
-        return list(merges.items())
+def _parse_groups(said: object, choices: NumberedChoices) -> list[SplitGroup]:
+    groups: dict[str, list[NodeRef]] = {}
+    for item in list_pointers(said):
+        if not isinstance(item, Mapping):
+            continue
+        name = short_text(item.get("name"), _MAX_NAME)
+        members = choices.pick_all(list_pointers(item.get("node_ids")))
+        if name and members:
+            groups.setdefault(name, []).extend(NodeRef(member, 0) for member in members)
+    return [SplitGroup(name, children) for name, children in groups.items()]
 
-    def descriptions(self, said: object) -> list[tuple[str, str]]:
-        texts: dict[str, str] = {}
-        for keyword_id, item in self._items(said):
-            text = short_text(item.get("description"), MAX_DESCRIPTION)
-            node = self._eyes.get_node(keyword_id)
-            # Only missing descriptions are filled in.
-            if text and node is not None and not node.is_described:
-                texts.setdefault(keyword_id, text)
-        return list(texts.items())
 
-    def splits(self, said: object) -> list[tuple[str, list[tuple[str, list[str]]]]]:
-        splits: dict[str, list[tuple[str, list[str]]]] = {}
-        for keyword_id, item in self._items(said, root=True):
-            groups = self._groups(keyword_id, item.get("groups"))
-            if groups:
-                splits.setdefault(keyword_id, groups)
-        return list(splits.items())
-
-    def _groups(self, keyword_id: str, said: object) -> list[tuple[str, list[str]]]:
-        free = {child.id for child in list_children(self._eyes.view, keyword_id)}
-        groups: dict[str, list[str]] = {}
-        for item in list_pointers(said):
-            if not isinstance(item, Mapping):
-                continue
-            name = short_text(item.get("name"), _MAX_NAME)
-            members = [entry for entry in self._choices.pick_all(list_pointers(item.get("node_ids"))) if entry in free]
-            if name and members:
-                groups.setdefault(name, []).extend(members)
-                free.difference_update(members)
-        return list(groups.items())
-
-    def _items(self, said: object, *, root: bool = False) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for item in list_pointers(said)[:MAX_NODES]:
-            if isinstance(item, Mapping):
-                keyword_id = self._choices.pick(item.get("node_id"))
-                if keyword_id is not None and (root or keyword_id != ROOT_ID):
-                    yield keyword_id, item
+def _parse_ref(said: object, choices: NumberedChoices) -> NodeRef | None:
+    # The version is set when the plan is made.
+    keyword_id = choices.pick(said)
+    return None if keyword_id is None else NodeRef(keyword_id, 0)

@@ -67,7 +67,7 @@ async def list_infos(call: Call, params: schemas.InfoListParams) -> Response:
     before = hub.cursors.decode(call.ctx.account, INFOS, params.cursor)
     keyword_id = params.keyword_id and await hub.keywords.tree.find_id(call.ctx, params.keyword_id)
     page = await hub.keywords.infos.list_newest(call.ctx, keyword_id, params.limit, before)
-    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, INFOS, page.next_before))
+    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, INFOS, page.next_position))
 
 
 @routes.add("GET", "/{info_id}", {200: shapes.InfoRecord}, summary="Read an info")

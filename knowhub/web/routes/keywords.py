@@ -60,7 +60,7 @@ async def list_keywords(call: Call, params: schemas.KeywordListParams) -> Respon
     """List the keywords that the caller sees, or those whose name or alias begins with `prefix`."""
     before = _decode(call, KEYWORDS, params.cursor)
     page = await call.hub.keywords.tree.list_newest(call.ctx, params.prefix, params.limit, before)
-    return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, KEYWORDS, page.position))
+    return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, KEYWORDS, page.next_position))
 
 
 @routes.add(
@@ -220,7 +220,7 @@ async def get_children(call: Call, keyword_id: str, params: schemas.ChildrenPara
     """List the children that the caller sees, oldest first."""
     tree, after = call.hub.keywords.tree, _decode(call, _CHILDREN, params.cursor)
     page = await tree.list_children(call.ctx, await _find_id(call, keyword_id), params.limit, after)
-    return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, _CHILDREN, page.position))
+    return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, _CHILDREN, page.next_position))
 
 
 @routes.add(

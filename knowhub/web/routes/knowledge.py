@@ -125,7 +125,7 @@ async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
     hub = call.hub
     before = hub.cursors.decode(call.ctx.account, KNOWLEDGE, params.cursor)
     page = await hub.knowledge.records.page(call.ctx, ListQuery(params.filters(), params.limit, before))
-    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, KNOWLEDGE, page.next_before))
+    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, KNOWLEDGE, page.next_position))
 
 
 @routes.add(

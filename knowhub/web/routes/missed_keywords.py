@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from knowhub.web.responses import answer_created_row, answer_list, answer_write
+from knowhub.web.responses import answer_created_row, answer_text_list, answer_write
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
@@ -23,7 +23,7 @@ async def list_missed(call: Call, params: schemas.MissedListParams) -> Response:
     page = await call.hub.keywords.missed.list_newest(
         call.ctx, params.limit, cursors.decode(account, _MISSED, params.cursor)
     )
-    return answer_list(page.rows, cursors.encode(account, _MISSED, page.position))
+    return answer_text_list(page.records, cursors.encode(account, _MISSED, page.next_position))
 
 
 @routes.add(

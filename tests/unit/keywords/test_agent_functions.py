@@ -8,13 +8,18 @@ import pytest
 from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
 from knowhub.core.model_calls import MAX_RECORDED_CHARS, recordable
 from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.curate.plan import DescribeStep, MergeStep, MoveStep, SplitStep, list_refs
 from knowhub.keywords.curate.proposals import propose
+from knowhub.keywords.curate.rules import TreeSurvey
+from knowhub.keywords.curate.selection import select_compatible
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
+from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import MAX_SUMMARY, Goal, PromptCandidate
 from knowhub.keywords.tree import ROOT_NODE, find_by_token, list_keywords
 from knowhub.providers.json_schema import mismatch
+from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.fakes.queued_chat import QueuedChat, read_fenced
@@ -96,7 +101,7 @@ async def test_every_function_has_a_default_if_the_model_fails(view: FakeKeyword
         assert (chosen.node_id, chosen.failure, len(chosen.calls)) == (None, failure, 1)
         assert (dedup.action, dedup.node_id, dedup.failure) == (DedupAction.CREATE_NEW, None, failure)
         assert (links.links, links.suggested_names, links.failure) == ((), (), failure)
-        assert (proposed.moves, proposed.merges, proposed.splits, proposed.failure) == ((), (), (), failure)
+        assert (proposed.steps, proposed.failure) == ((), failure)
 
 
 async def test_without_a_model_every_function_has_its_default(view: FakeKeywordView) -> None:
@@ -229,11 +234,16 @@ async def test_only_possible_changes_are_proposed(view: FakeKeywordView) -> None
 
     proposed = await propose(agent, local(), view, nodes, BUDGET_S)
 
-    ids = {number: keyword_id for keyword_id, number in idx.items()}
-    assert proposed.moves == [(ids[python], ROOT_ID)]
-    assert proposed.merges == [(ids[apple], ids[maker])]
-    assert proposed.descriptions == [(ids[go], "g" * 500)]
-    assert proposed.splits == [(ids[languages], [("scripts", [ids[python]])]), (ROOT_ID, [("food", [ids[fruit]])])]
+    survey = TreeSurvey(VisibleTree(view, local()), local(), KeywordTextRules(), ROOT_NODE, nodes)
+    steps = select_compatible(survey, proposed.steps, (100, 100))
+    assert [(type(step), [idx[ref.id] for ref in list_refs(step)]) for step in steps] == [
+        (MergeStep, [apple, maker]),
+        (MoveStep, [python, root]),
+        (SplitStep, [languages, go]),
+        (SplitStep, [root, fruit]),
+        (DescribeStep, [go]),
+    ]
+    assert [step.description for step in steps if isinstance(step, DescribeStep)] == ["g" * 500]
     assert chat.read_prompt()["nodes"][languages - 1] == {
         "idx": languages,
         "name": "语言",

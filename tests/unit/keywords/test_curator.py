@@ -303,6 +303,6 @@ async def test_planning_a_large_tree_yields_to_other_tasks(verb: str) -> None:
     answer = await getattr(garden.curator, verb)(local())
     waiting.cancel()
 
-    # Once in five hundred keywords at the least, on each way through them.
+    # Others are let in every three milliseconds.
     assert answer
-    assert turns >= 15
+    assert turns >= 3

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import Conflict
-from knowhub.core.operation import Row, Write
+from knowhub.core.operation import Row, Write, make_tombstone
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, info_rules
 from knowhub.keywords.edits import Edit
@@ -72,7 +72,7 @@ def test_a_restored_link_continues_its_versions(view: FakeKeywordView) -> None:
     link(view, "i-1", "Python", EXAMPLE)
     once = make_link_id("i-1", view.id_of("Go"))
     row = info_rules.new_link_row("i-1", view.id_of("Go"), PRIMARY, "user", None, 0.0)
-    view.put_link(info_rules.make_link_tombstone(row, 0.0))
+    view.put_link(make_tombstone(row, 0.0))
 
     links = rows_by_id(merge_keywords(view, "Python", "Go").writes, LINKS)
 

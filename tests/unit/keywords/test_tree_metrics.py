@@ -154,9 +154,9 @@ def test_a_link_counts_only_if_its_info_is_visible(live: bool) -> None:
     assert measure_tree(view, ANN)["links"] == int(live)
 
 
-def test_counting_yields_work_per_keyword_and_info() -> None:
+def test_counting_can_pause_after_each_keyword_and_info() -> None:
     view = tree_of({"a": {}, "b": {}})
     view.put_info("i-1")
     view.link(Link("i-1", "k0", RelationType.PRIMARY))
 
-    assert list(TreeMetrics(view, local()).count()) == [2, 1, 1, 1, 1]
+    assert len(list(TreeMetrics(view, local()).count())) == 5

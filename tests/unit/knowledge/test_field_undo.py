@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.core.collection import BOOKKEEPING, UndoneRow, flatten
-from knowhub.core.operation import Change, Row
+from knowhub.core.operation import Change, Row, make_tombstone
 from knowhub.knowledge import decisions, votes
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
 from knowhub.knowledge.feedback import evidence
@@ -77,7 +77,7 @@ def test_a_creation_that_was_edited_since_is_not_undone() -> None:
     row = knowledge_row("a", tags={"a": "b"})
 
     assert blocking_fields(None, row, edit(row, content="new")) == ["content"]
-    assert blocking_fields(None, row, decisions.make_tombstone(row, START)) == ["deleted"]
+    assert blocking_fields(None, row, make_tombstone(row, START)) == ["deleted"]
 
 
 def test_undoing_a_vote_keeps_the_other_votes() -> None:

@@ -25,9 +25,9 @@ async def list_pages(hub: Domain, limit: int) -> list[str]:
     while True:
         page = await hub.knowledge.records.page(local(), ListQuery(limit=limit, before=before))
         shown += [orjson.loads(record)["content"] for record in page.records]
-        if page.next_before is None:
+        if page.next_position is None:
             return shown
-        before = page.next_before
+        before = page.next_position
 
 
 async def test_records_created_beside_updates_are_listed_in_order(tmp_path: Path) -> None:

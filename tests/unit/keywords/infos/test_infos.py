@@ -97,7 +97,7 @@ async def test_a_list_of_infos_continues_at_its_cursor(hub: TreeHub) -> None:
         while True:
             page = await hub.infos.list_newest(BOB, keyword_id, 2, before)
             listed += [orjson.loads(row)["content"] for row in page.records]
-            before = page.next_before
+            before = page.next_position
             if before is None:
                 break
         assert listed == expected
@@ -115,9 +115,9 @@ async def test_a_list_skips_any_number_of_hidden_infos(hub: TreeHub) -> None:
     first = await hub.infos.list_newest(BOB, None, 1, None)
 
     assert [orjson.loads(row)["content"] for row in page.records] == ["newest", "oldest"]
-    assert page.next_before is None
+    assert page.next_position is None
     assert [orjson.loads(row)["content"] for row in first.records] == ["newest"]
-    assert first.next_before is not None
+    assert first.next_position is not None
 
 
 async def test_a_cached_page_is_fresh_after_every_change() -> None:
