@@ -16,6 +16,7 @@ from knowhub.conversations.changes import ADD, FORGET, ChangePrompt, MemoryChang
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.secrets import COVER, contains_secret
+from knowhub.core.unicode_forms import normalize
 
 _OF_THE_USER: Final = ("profile", "preferences")
 _LEAST_STEM: Final = 5
@@ -28,6 +29,8 @@ _GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+")
 _MAX_DIGITS: Final = 18
 _HAN_NUMBER: Final = re.compile(r"[〇零一二两三四五六七八九十百]+")
 _MAX_HAN_DIGITS: Final = 9
+_LEAST_ABBREVIATION: Final = 3
+_ACCENT: Final = re.compile(r"[\u0300-\u036f]")
 _POSSESSIVE: Final = re.compile(r"['’]s?$")
 _JOINT: Final = re.compile(r"[-'’]")
 # Without Chinese characters, which part no words.
@@ -114,7 +117,9 @@ class ChangeChecks:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        return frozenset(_fold_word(word) for word in _WORD.findall(self._text))
+        words = {_fold_word(word) for word in _WORD.findall(self._text)}
+        words |= {piece for word in words for piece in _JOINT.split(word) if piece}
+        return frozenset(words | {full for word in words for full in _list_calendar_words(word)})
 
     @cached_property
     def _days(self) -> list[tuple[date, date]]:
@@ -127,6 +132,7 @@ class ChangeChecks:
                 found.append((day, day))
                 readings = (mention.reading for mention in dates.iter_times(text, day))
                 found += [(reading.first, reading.last) for reading in readings if reading is not None]
+                found += [(coming, coming) for coming in dates.iter_coming_days(text, day)]
         return found
 
     @cached_property
@@ -165,12 +171,14 @@ class ChangeChecks:
         if word in _NAMED_NUMBERS and _NAMED_NUMBERS[word] in self._numbers:
             return True
         weekdays, months = _WEEKDAYS.split(), _MONTHS.split()
-        if word in weekdays:
-            return any(day.weekday() == weekdays.index(word) for span in self._days for day in span)
-        if word in months:
-            return months.index(word) + 1 in self._numbers
-        pieces = [piece for piece in _JOINT.split(word) if piece]
-        return len(pieces) > 1 and all(piece in self._words or piece in _GENERIC for piece in pieces)
+        for full in _list_calendar_words(word):
+            if full in weekdays and any(day.weekday() == weekdays.index(full) for span in self._days for day in span):
+                return True
+            if full in self._words or (full in months and months.index(full) + 1 in self._numbers):
+                return True
+        # Of «VAT-inclusive» only what is written like a name.
+        pieces = [piece for piece in _JOINT.split(name) if piece[:1].isupper() and piece != name]
+        return bool(pieces) and all(_fold_word(piece) in self._words | _GENERIC for piece in pieces)
 
 
 def check_changes(prompt: ChangePrompt, answered: Iterable[MemoryChange | str]) -> tuple[list[MemoryChange], list[str]]:
@@ -200,7 +208,16 @@ def check_changes(prompt: ChangePrompt, answered: Iterable[MemoryChange | str]) 
 
 
 def _fold_word(word: str) -> str:
-    return _POSSESSIVE.sub("", word.casefold().replace("’", "'")).strip("-'")
+    plain = _ACCENT.sub("", normalize("NFD", word)) if not word.isascii() else word
+    return _POSSESSIVE.sub("", plain.casefold().replace("’", "'")).strip("-'")
+
+
+def _list_calendar_words(word: str) -> list[str]:
+    """Return the weekdays and months that a word names or abbreviates: «Tue», «Tues», «Tuesdays»."""
+    stem = word.removesuffix("s")
+    if len(stem) < _LEAST_ABBREVIATION:
+        return []
+    return [full for full in (*_WEEKDAYS.split(), *_MONTHS.split()) if full.startswith(stem)]
 
 
 def _share_stem(word: str, other: str) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Final
 
 MOST_NAMED: Final = 8
@@ -14,7 +14,8 @@ DECEMBER: Final = 12
 WEEK: Final = 7
 # A leap year: a month and a day without a year are kept in it.
 _NO_YEAR: Final = 2000
-_DAYS_PAST: Final = 90
+_DAYS_PAST: Final = 120
+_SPAN: Final = re.compile(r"\s{0,3}(?:[-–—~]|to|until|through|至|到)\s{0,3}")
 
 _NUMBERED: Final = re.compile(r"\d|[一二三四五六七八九十][月号日]|下下?个?(?:周|星期|礼拜|月)")
 _MONTH_NAMES: Final = "january february march april may june july august september october november december"
@@ -76,14 +77,22 @@ def find_coming_day(text: str, said: date) -> date | None:
 
     A day and a month without a year are the next ones. «Tomorrow» and holidays are left out: few of them are plans.
     """
-    for named in sorted(iter_times(text, said), key=lambda item: item.start):
+    return next(iter_coming_days(text, said), None)
+
+
+def iter_coming_days(text: str, said: date) -> Iterator[date]:
+    """Yield the days that `find_coming_day` chooses from."""
+    mentions = sorted(iter_times(text, said), key=lambda item: item.start)
+    for named, following in zip_longest(mentions, mentions[1:]):
         found = named.reading
         if found is None or found.first != found.last or not _NUMBERED.search(named.words):
             continue
-        day = _find_next(found.first, said) if found.every_year else found.first
+        day: date | None = found.first
+        if found.every_year:
+            end = _find_end(text, named, following)
+            day = _find_next(found.first, said) if end is None else _find_last(found.first, end)
         if day is not None and day > said:
-            return day
-    return None
+            yield day
 
 
 def day_of(timestamp: str | None) -> date | None:
@@ -197,14 +206,31 @@ def _year(written: str | None, today: date) -> int | None:
 def _find_next(day: date, said: date) -> date | None:
     """Return such a day of this year, or of the next if it is long gone; None for the 29th of February of neither."""
     for year in (said.year, said.year + 1):
-        try:
-            found = day.replace(year=year)
-        except ValueError:
-            continue
+        found = _in_year(day, year)
         # «Since 1 March», said in May, is past and no plan.
-        if found >= said - timedelta(days=_DAYS_PAST):
+        if found is not None and found >= said - timedelta(days=_DAYS_PAST):
             return found
     return None
+
+
+def _find_end(text: str, named: TimeMention, following: TimeMention | None) -> date | None:
+    """Return the last day of a span whose year is said at its end: «28 December to 3 January 2028»."""
+    if following is None or following.reading is None or following.reading.every_year:
+        return None
+    between = text[named.start + len(named.words) : following.start]
+    return following.reading.last if _SPAN.fullmatch(between) else None
+
+
+def _find_last(day: date, end: date) -> date | None:
+    found = _in_year(day, end.year)
+    return found if found is None or found <= end else _in_year(day, end.year - 1)
+
+
+def _in_year(day: date, year: int) -> date | None:
+    try:
+        return day.replace(year=year)
+    except ValueError:
+        return None
 
 
 def _year_range(year: int) -> tuple[date, date]:

@@ -63,6 +63,37 @@ def test_an_unsupported_change_is_refused_with_a_reason(statement: str, fields: 
     assert check_change(statement, **fields) == reason
 
 
+SHOP = (
+    Message(
+        "user", "prices incl. vat. re-check is on 17 september, my mother bríd comes along", "", "m-1", "2026-05-19"
+    ),
+    Message("assistant", "URL-encoding fails. Open Tue–Sun.", "", "m-2", "2026-05-19"),
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("Prices are VAT-inclusive.", ""),
+        ("Prices are Galaxy-inclusive.", "name_not_said"),
+        ("Encoding a URL fails.", ""),
+        ("The shop is open from Tuesday to Sunday.", ""),
+        ("Open on Saturdays.", "name_not_said"),
+        ("The re-check is on Thursday, Sep 17, 2026.", ""),
+        ("The re-check is on Monday, 17 September 2026.", "name_not_said"),
+        ("The re-check is with the user's mother Brid.", ""),
+        ("The re-check is with the user's mother Birgit.", "name_not_said"),
+    ],
+)
+def test_other_spellings_of_names_and_days_are_known(statement: str, reason: str) -> None:
+    prompt = ChangePrompt(SHOP)
+    change = {"action": "add", "category": "events", "statement": statement, "evidence": ["m1", "m2"], "memory": None}
+    kept, refused = check_changes(prompt, prompt.read_answer({"changes": [{**change, "date": None}]}) or [])
+
+    assert refused == ([reason] if reason else [])
+    assert len(kept) == (not reason)
+
+
 @pytest.mark.parametrize("unit", ["7", "一", "百", "1,234,", "< ", "'"])
 def test_long_digit_runs_are_checked_in_linear_time(unit: str) -> None:
     prompt = ChangePrompt((Message("user", f"I moved to Ghent. {unit * 6_000}", "", "m-1", None),))
