@@ -114,8 +114,17 @@ PREFERENCE: Final = any_of(
     r"我最(?:喜欢|爱|常用)的[^，,。]{1,20}是",
 )
 
+# A sentence that needs the one before it, and a reply whose reason comes behind it.
+PRONOUN: Final = any_of(
+    r"^(?:(?:and|but|so|then|also),? )?(?:it|its|it's|this(?! (?:week|month|year|\w+day)\b)"
+    r"|(?:that|they|he|she)(?:'s|'re)?)\b",
+    r"^(?:而且|所以|不过)?(?:[他她它]|这(?![个周月年天]))",
+)
+REPLY: Final = any_of(r"^(?:yes|no|yeah|nope)\b,? ", r"^(?:不|是的?|对|好)[，,]")
+
 # Sentences that state nothing lasting: questions, hypotheses, hedges, jokes, the past, and examples.
 QUESTION: Final = any_of(
+    r"\bi(?:'m| am| was) wondering\b|[,;] (?:and |so |but )?(?:can|could|would|will) you\b",
     r"[?？][\s”」\"')）]*$",
     r"(?:吗|么|呢)[。.!！…~]*$|是否|是不是|要不要|该不该|为什么|怎么(?:办|样|才|做|写|用)|谁说",
 )

@@ -123,10 +123,8 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
     kind = _find_kind(bare)
     values, ended = _list_values(facts, is_ended=False), _list_values(facts, is_ended=True)
     if kind in (StatementKind.REQUEST, StatementKind.INSTRUCTION):
-        if at and len(text) <= _LEAST_COMPLETE_CHARS[text.isascii()]:
-            # «Always like that.» says nothing without what was said before it.
-            text = " ".join(item.text for item in (*sentences[:at], sentences[at]))[-MAX_SENTENCE_CHARS:]
-        yield Statement(kind, text, (number,), values, ended, _find_day(text, said))
+        day = _find_day(text, said)
+        yield Statement(kind, _complete(text, bare, sentences, at), (number,), values, ended, day)
     elif facts:
         # Without invisible characters the positions are others; then nothing is cut.
         pieces = _split_facts(text, facts) if len(text) == len(bare) else [(text, facts)]
@@ -136,9 +134,20 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
     elif kind is not None:
         yield Statement(kind, text, (number,))
     elif said is not None and not statement_forms.TASK.search(bare) and (day := dates.find_coming_day(text, said)):
-        yield Statement(
-            StatementKind.PLAN, text, (number,), day=day, is_change=bool(statement_forms.CHANGE.search(bare))
-        )
+        is_change = statement_forms.CHANGE.search(bare) is not None
+        if statement_forms.PRONOUN.search(bare):
+            text = _complete(text, bare, sentences, at)
+        yield Statement(StatementKind.PLAN, text, (number,), day=day, is_change=is_change)
+
+
+def _complete(text: str, bare: str, sentences: Sequence[Sentence], at: int) -> str:
+    """Return a statement with its neighbours where it says nothing alone: «Always like that.», «it's on 3 June»."""
+    is_short = len(text) <= _LEAST_COMPLETE_CHARS[text.isascii()]
+    if at and (is_short or statement_forms.PRONOUN.search(bare)):
+        return " ".join((*(item.text for item in sentences[:at]), text))[-MAX_SENTENCE_CHARS:]
+    if is_short and statement_forms.REPLY.search(bare):
+        return " ".join((text, *(item.text for item in sentences[1:2])))
+    return text
 
 
 def _find_kind(bare: str) -> StatementKind | None:
@@ -163,7 +172,8 @@ def _is_own(bare: str, start: int) -> bool:
 
 # Where a question may follow a statement: «I prefer tabs, can you fix this?»
 _ASKS: Final = re.compile(
-    r"[,;，；]\s*(?:and |so |but )?(?:can|could|would|will|what|how|where|which|is|are|do|does|any|should)\b[^,;]*$"
+    r"[,;，；]\s*(?:and |so |but )?(?:(?:can|could|would|will|should) (?:you|i|we)\b|i(?:'m| am| was) wondering\b).*$"
+    r"|[,;，；]\s*(?:and |so |but )?(?:can|could|would|will|what|how|where|which|is|are|do|does|any|should)\b[^,;]*$"
     r"|[，；](?:能|可以|有|怎么|什么|哪|要不要|帮)[^，；]*$"
 )
 

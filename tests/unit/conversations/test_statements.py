@@ -96,6 +96,39 @@ def test_a_preference_before_a_question_is_read_without_it() -> None:
     assert found.text == "I prefer aisle seats over window seats"
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (
+            "I have a lecture on 3 June, so can you plan my week, given that it is long?",
+            "I have a lecture on 3 June",
+        ),
+        ("I have a lecture on 3 June, and I was wondering how long it takes", "I have a lecture on 3 June"),
+        ("I have a lecture on 3 June, so could you plan my week", "I have a lecture on 3 June"),
+    ],
+)
+def test_a_question_with_commas_or_without_a_mark_is_cut_off(said: str, text: str) -> None:
+    assert [item.text for item in read_texts(said)] == [text]
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (
+            "My aunt has an operation. She's in hospital on 3 June.",
+            "My aunt has an operation. She's in hospital on 3 June.",
+        ),
+        ("小林是我表妹。她6月3号结婚。", "小林是我表妹。 她6月3号结婚。"),
+        ("The tent is packed. This Friday, 3 June, the fair opens.", "This Friday, 3 June, the fair opens."),
+        ("no, the office from now on. The lift works again.", "no, the office from now on. The lift works again."),
+        ("好，以后都这样。纸的容易丢", "好，以后都这样。 纸的容易丢"),
+        ("From now on send tables. The lift works again.", "From now on send tables."),
+    ],
+)
+def test_what_says_nothing_alone_is_kept_with_its_neighbour(said: str, text: str) -> None:
+    assert [item.text for item in read_texts(said)] == [text]
+
+
 def test_remember_this_refers_to_the_neighbouring_sentence() -> None:
     assert [item.text for item in read_texts("Remember this. The spare key hangs behind the clock.")] == [
         "The spare key hangs behind the clock."
@@ -108,6 +141,13 @@ def test_a_plan_has_a_day_and_the_distant_past_has_no_plan() -> None:
     assert [str(item.day) for item in read_texts("Vacation starts on 10 January.")] == ["2027-01-10"]
     assert [str(item.day) for item in read_texts("下个月20号搬办公室")] == ["2026-06-20"]
     assert read_texts("open since 1 March, still the same street") == []
+    assert read_texts("I changed it on 1 February to add my sister") == []
+
+
+def test_a_span_takes_its_year_from_its_end() -> None:
+    assert read_texts("Jun 1 - Jun 15, 2025: set up the database") == []
+    assert [str(item.day) for item in read_texts("The trip is on 28 December to 3 January 2028.")] == ["2027-12-28"]
+    assert [str(item.day) for item in read_texts("off from 1 June – 5 June 2026")] == ["2026-06-01"]
 
 
 @pytest.mark.parametrize(
