@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,11 +14,13 @@ from knowhub.core.errors import KnowHubError, Unavailable
 if TYPE_CHECKING:
     import asyncio
 
+    from mcp.server.lowlevel.server import Server
     from starlette.requests import Request
 
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
     from knowhub.settings import Settings
+    from knowhub.web.mcp.server import CallerOf, LoadTools
     from knowhub.web.mcp.tools import ToolSet
 
 app = typer.Typer()
@@ -42,10 +44,12 @@ def mcp(
 async def _serve(settings: Settings, ids: dict[str, str | None]) -> None:
     import asyncio
 
-    from mcp.server.stdio import stdio_server
+    from knowhub.web.json_text import json_limits
+    from knowhub.web.mcp.stdio import StdioWire
 
-    from knowhub.web.mcp.server import HubServer
-
+    wire = StdioWire(settings.max_batch_body_bytes, json_limits(settings))
+    # Clients wait a few seconds for the first answer, which needs no data. The rest is loaded afterwards.
+    await wire.greet()
     opened: asyncio.Future[_Opened] = asyncio.get_running_loop().create_future()
 
     async def caller_of(_request: Request | None) -> tuple[Hub, RequestContext]:
@@ -55,15 +59,18 @@ async def _serve(settings: Settings, ids: dict[str, str | None]) -> None:
     async def load_tools() -> ToolSet:
         return (await asyncio.shield(opened)).tools
 
-    server = HubServer(load_tools, caller_of).server
-    async with stdio_server() as (incoming, outgoing):
-        # Clients wait a few seconds for the first answer, which needs no data. The hub opens meanwhile.
-        opening = asyncio.create_task(_keep_open(settings, ids, opened), name="opening the hub")
-        try:
-            await server.run(incoming, outgoing, server.create_initialization_options())
-        finally:
-            opening.cancel()
-            await asyncio.gather(opening, return_exceptions=True)
+    opening = asyncio.create_task(_keep_open(settings, ids, opened), name="opening the hub")
+    try:
+        await wire.serve(await asyncio.to_thread(_make_server, load_tools, caller_of))
+    finally:
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+
+
+def _make_server(load_tools: LoadTools, caller_of: CallerOf) -> Server[Any]:
+    from knowhub.web.mcp.server import HubServer
+
+    return HubServer(load_tools, caller_of).server
 
 
 class _Opened(NamedTuple):

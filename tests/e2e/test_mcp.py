@@ -1,6 +1,7 @@
 """MCP with the protocol's own client: over HTTP to a server process, and over stdio to `knowhub mcp`."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -82,6 +83,41 @@ async def test_the_client_shows_why_a_request_is_refused(tmp_path: Path) -> None
         assert refused.group_contains(MCPError, match="send a key, as `X-API-Key: KEY`")
 
 
+def test_a_client_over_stdio_is_greeted_once(tmp_path: Path) -> None:
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
+    initialize = {"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": client}
+    # A client that gives no version of itself is answered by the library.
+    nameless = {**initialize, "id": "b", "params": {**client, "clientInfo": {"name": "a test"}}}
+    lines = "".join(f"{json.dumps(message)}\n" for message in (initialize, {**initialize, "id": "c"}, nameless))
+    done = subprocess.run(
+        [sys.executable, "-m", "knowhub", "mcp", "--data-dir", str(tmp_path)],
+        input=lines, capture_output=True, text=True, timeout=60, check=True, env=environment(tmp_path),
+    )  # fmt: skip
+
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert answers["a"]["result"] == answers["c"]["result"]
+    assert answers["b"]["error"]["code"] == -32602
+    assert len(done.stdout.splitlines()) == 3
+
+
+def test_an_interrupted_server_on_stdio_ends_at_once(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "knowhub", "mcp", "--data-dir", str(tmp_path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path),
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}\n')
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(signal.SIGINT)
+        ended = process.wait(30)
+        assert process.stderr is not None
+        said = process.stderr.read()
+
+    assert (ended, said) == (130, "")
+
+
 async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_path: Path) -> None:
     (tmp_path / "FORMAT").write_text("99\n")
 
@@ -107,13 +143,23 @@ def test_lines_that_are_no_requests_do_not_stop_stdio_and_it_ends_with_its_clien
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        for line in ("garbage", "[]", "7", '{"jsonrpc": "2.0"}', *map(json.dumps, requests)):
+        for line in ("garbage", "", "[]", "7", "[" * 65 + "]" * 65, "z" * (16 * 2**20 + 1)):
             process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+        errors = [json.loads(process.stdout.readline()) for _ in range(5)]
+        for request in requests:
+            process.stdin.write(f"{json.dumps(request)}\n")
         process.stdin.flush()
         answers = {answer["id"]: answer for answer in (json.loads(process.stdout.readline()) for _ in requests)}
         process.stdin.close()
         ended = process.wait(30)
 
+    assert {error["id"] for error in errors} == {None}
+    assert [error["error"]["code"] for error in errors] == [-32700, -32600, -32600, -32600, -32600]
+    assert "this is a batch of 0" in errors[1]["error"]["message"]
+    assert errors[3]["error"]["message"] == "JSON is nested more than 64 deep"
+    assert errors[4]["error"]["message"] == "a line here is at most 16777216 bytes; this is longer"
+    # The first was answered without the library, the second by it.
     assert answers[1]["result"] == answers[2]["result"]
     assert answers[3]["error"]["message"] == "Method not found"
     assert answers[4]["result"]["content"][0]["text"].startswith("Saved knowledge-")

@@ -154,7 +154,7 @@ async def test_fifty_clients_at_once_lose_nothing(tmp_path: Path) -> None:
                     assert (await http.get(f"/api/context/sessions/s-{number}")).status_code == 200
 
 
-def test_the_first_answer_over_stdio_takes_less_than_a_second(tmp_path: Path) -> None:
+def test_the_first_answer_over_stdio_takes_little_processor_time(tmp_path: Path) -> None:
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
     request = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}) + "\n"
     took = []
@@ -174,4 +174,4 @@ def test_the_first_answer_over_stdio_takes_less_than_a_second(tmp_path: Path) ->
         process.communicate(timeout=60)
 
     # The first start may compile the modules.
-    assert min(took[1:]) <= 1.0, took
+    assert min(took[1:]) <= 0.6, took

@@ -7,12 +7,14 @@ from typing import Any
 
 import httpx
 import pytest
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import Role
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.web.mcp.greeting import make_greeting
 from tests.keys import issue_key_text, key_headers, make_keyed_settings
 from tests.web.conftest import client_of
 from tests.web.mcp_api import HEADERS, McpApi
@@ -237,3 +239,10 @@ async def test_a_setting_selects_the_tools(settings: Settings, hub: Hub) -> None
     assert len(json.dumps(every)) / 4 <= 4_000
     with pytest.raises(InvalidInput, match="nope: no such tool"):
         create_app(settings.model_copy(update={"mcp_tools": "core,nope"}), hub)
+
+
+async def test_the_greeting_over_stdio_is_the_answer_of_the_library(mcp: McpApi) -> None:
+    for version in (*KNOWN_PROTOCOL_VERSIONS, "unknown"):
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        assert make_greeting(request) == await mcp.request("initialize", params)

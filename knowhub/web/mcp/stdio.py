@@ -1,0 +1,150 @@
+"""MCP over stdin and stdout: one message a line. The library's transport has no limits, and answers no wrong line.
+
+The library is imported after `initialize` was answered: clients wait a few seconds for that answer.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from knowhub.web.json_rpc import INVALID_REQUEST, find_fault, make_error
+from knowhub.web.json_text import JsonLimits, find_excess
+from knowhub.web.mcp.greeting import make_greeting
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel.server import Server
+    from mcp.shared.message import SessionMessage
+
+_PIECE_BYTES: Final = 64 * 1024
+
+
+class StdioWire:
+    """The messages of one client. While it is open, what else reads stdin gets nothing, and prints go to stderr."""
+
+    def __init__(self, max_line_bytes: int, limits: JsonLimits) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._limits = limits
+        self._in, self._out = os.dup(0), os.dup(1)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(2, 1)
+        os.close(nowhere)
+        self._lines: asyncio.Queue[bytes | EOFError | None] = asyncio.Queue(1)
+        self._writing = asyncio.Lock()
+        self._opening: bytes | None = None
+        self._greeted_id: str | int | None = None
+        # Nothing can interrupt a read of a pipe: the end of the process must not wait for this thread.
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read_lines, args=(loop,), daemon=True, name="reading stdin").start()
+
+    async def greet(self) -> None:
+        """Wait for the first message, and answer it if it is `initialize`."""
+        self._opening = await anext(self._messages(), None)
+        greeting = make_greeting(orjson.loads(self._opening)) if self._opening is not None else None
+        if greeting is not None:
+            self._greeted_id = greeting["id"]
+            await self._write(greeting)
+
+    async def serve(self, server: "Server[Any]") -> None:
+        """Pass messages between the client and the library until the client closes stdin."""
+        import anyio  # noqa: PLC0415 -- see above
+        import mcp_types as types  # noqa: PLC0415 -- see above
+        from mcp.shared.message import SessionMessage  # noqa: PLC0415 -- see above
+
+        to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+
+        async def read() -> None:
+            # The library closes its end when it ends.
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async with to_server:
+                    if self._opening is not None:
+                        await pass_on(self._opening)
+                    async for line in self._messages():
+                        await pass_on(line)
+
+        async def pass_on(line: bytes) -> None:
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                await self._write(make_error(INVALID_REQUEST, "this is no message of JSON-RPC"))
+            else:
+                await to_server.send(SessionMessage(message))
+
+        async def write() -> None:
+            async with from_server:
+                async for sent in from_server:
+                    await self._write_message(sent)
+
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(read(), name="reading MCP")
+            tasks.create_task(write(), name="writing MCP")
+            await server.run(incoming, outgoing, server.create_initialization_options())
+            reading.cancel()
+
+    async def _messages(self) -> AsyncIterator[bytes]:
+        """Yield the lines that are messages, and answer the others."""
+        while not isinstance(line := await self._lines.get(), EOFError):
+            fault = self._find_fault(line)
+            if fault is not None:
+                await self._write(fault)
+            elif line:
+                yield line
+
+    def _find_fault(self, line: bytes | None) -> dict[str, Any] | None:
+        if line is None:
+            return make_error(INVALID_REQUEST, f"a line here is at most {self._max_line_bytes} bytes; this is longer")
+        excess = find_excess(line, self._limits)
+        if excess is not None:
+            return make_error(INVALID_REQUEST, excess)
+        return find_fault(line) if line else None
+
+    async def _write_message(self, sent: "SessionMessage") -> None:
+        if self._greeted_id is not None and getattr(sent.message, "id", None) == self._greeted_id:
+            # The client has this answer already.
+            self._greeted_id = None
+            return
+        await self._write(sent.message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+    async def _write(self, message: Mapping[str, Any]) -> None:
+        async with self._writing:
+            await asyncio.to_thread(self._write_line, orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
+
+    def _write_line(self, line: bytes) -> None:
+        rest = memoryview(line)
+        # A client that is gone reads nothing; its end of stdin is closed too.
+        with suppress(BrokenPipeError):
+            while rest:
+                rest = rest[os.write(self._out, rest) :]
+
+    def _read_lines(self, loop: asyncio.AbstractEventLoop) -> None:
+        # The event loop ends first where the process is interrupted.
+        with suppress(CancelledError, RuntimeError):
+            for line in chain(_split(self._in, self._max_line_bytes), (EOFError(),)):
+                asyncio.run_coroutine_threadsafe(self._lines.put(line), loop).result()
+
+
+def _split(source: int, max_bytes: int) -> Iterator[bytes | None]:
+    """Yield the lines of a file descriptor, without white space around them; None stands for one that is too long."""
+    line = bytearray()
+    is_too_long = False
+    while piece := os.read(source, _PIECE_BYTES):
+        *ended, rest = piece.split(b"\n")
+        for part in ended:
+            line += part
+            yield None if is_too_long or len(line) > max_bytes else bytes(line).strip()
+            line.clear()
+            is_too_long = False
+        line += rest
+        if len(line) > max_bytes:
+            line.clear()
+            is_too_long = True
+    if line or is_too_long:
+        yield None if is_too_long else bytes(line).strip()
