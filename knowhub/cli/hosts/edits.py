@@ -13,6 +13,7 @@ from knowhub.cli.hosts import json_text
 from knowhub.core.errors import Conflict
 
 SERVER = "knowhub"
+_HOST_FOLDERS = (".claude", ".codex", ".cursor", ".vscode")
 
 
 class FileEdit(Protocol):
@@ -140,11 +141,14 @@ class FileChange:
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in shown)
 
     def write(self) -> None:
-        """Write the file, whole or not at all, or delete it. Raises OSError."""
+        """Write the file, whole or not at all, or delete it with the host's folder if that is empty. Raises OSError."""
         # What a link names is written; the link stays.
         target = self.path.resolve()
         if not self.after:
             target.unlink(missing_ok=True)
+            folder = self.path.parent
+            if folder.name in _HOST_FOLDERS and not folder.is_symlink() and not any(folder.iterdir()):
+                folder.rmdir()
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=target.parent)
@@ -166,7 +170,9 @@ def plan_changes(edits: Iterable[FileEdit], *, is_removal: bool) -> list[FileCha
         try:
             texts[edit.path] = before, edit.remove(text) if is_removal else edit.add(text)
         except json_text.MalformedJson as error:
-            raise Conflict(f"{edit.path} was not changed: {error}") from error
+            raise Conflict(
+                f"{edit.path}: {error}; repair or move the file, and try again. Nothing was changed"
+            ) from error
     return [FileChange(path, before, after) for path, (before, after) in texts.items() if before != after]
 
 
@@ -196,4 +202,6 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
-        raise Conflict(f"{path} was not changed: it is not UTF-8") from error
+        raise Conflict(
+            f"{path}: it is not UTF-8; repair or move the file, and try again. Nothing was changed"
+        ) from error

@@ -60,7 +60,8 @@ def add(text: str, path: Path, value: object) -> str:
         start = _find(text, path[:depth])
         if start is not None:
             if text[start] != ("[" if isinstance(path[depth], int) else "{"):
-                raise MalformedJson(f"{'.'.join(map(str, path[:depth]))} is not what it must be")
+                wanted = "a list" if isinstance(path[depth], int) else "a JSON object"
+                raise MalformedJson(f"{'.'.join(map(str, path[:depth])) or 'its content'} must be {wanted}")
             return _insert(text, start, path[depth], _nest(path[depth + 1 :], value))
     raise MalformedJson("it is empty")
 

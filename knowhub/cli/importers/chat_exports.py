@@ -53,14 +53,14 @@ def _follow(last: str, nodes: dict[str, Any], parent: str) -> dict[str, None]:
 
 def _read_node(said: Mapping[str, Any], source: ImportSource) -> Iterator[Message]:
     author, content = get_object(said.get("author")), get_object(said.get("content"))
-    kind, role = str(content.get("content_type"))[:_KIND_CHARS], str(author.get("role"))
+    kind, role = (get_text(content, "content_type") or "")[:_KIND_CHARS], get_text(author, "role")
     if not said or role == "system":
         return
     is_hidden = get_object(said.get("metadata")).get("is_visually_hidden_from_conversation")
     is_call = role == "assistant" and str(said.get("recipient")) not in {"all", "None"}
     if is_hidden or is_call or kind not in _TEXTS or role not in {"user", "assistant", "tool"}:
-        why = "hidden messages" if is_hidden else "calls of tools" if is_call else f"messages {kind}"
-        source.left_out[why] += 1
+        named = "messages of an unknown shape" if role is None or not kind else f"messages {kind}"
+        source.left_out["hidden messages" if is_hidden else "calls of tools" if is_call else named] += 1
         return
     parts = content.get("parts")
     texts: Sequence[object] = parts if isinstance(parts, list) else [content.get("text")]

@@ -10,7 +10,6 @@ import yaml
 from knowhub.cli.importers.model import Note, get_object, read_time
 from knowhub.cli.importers.source import ImportSource
 from knowhub.web.hooks.host import get_text
-from knowhub.web.hooks.transcript import parse_entry
 
 MAX_NOTE_BYTES: Final = 2 * 1024 * 1024
 _MARK: Final = "---\n"
@@ -78,15 +77,14 @@ def _list_tags(value: object) -> list[str]:
 
 
 def read_memory_server(source: ImportSource) -> Iterator[Note]:
-    """Yield a note for each entity of the MCP memory server: its observations, and its relations to others."""
+    """Yield a note for each entity of the MCP memory server: its observations, and its relations to others.
+
+    Raises InvalidInput for a file that is cut off.
+    """
     entities: dict[str, str] = {}
     lines: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for file in source.list_files(".json", ".jsonl"):
-        for _, line in file.iterate_lines():
-            entry = parse_entry(line)
-            if entry is None:
-                source.left_out["lines that are no JSON objects, or cut off"] += bool(line.strip())
-                continue
+        for entry in file.iterate_objects():
             match entry:
                 case {"type": "entity", "name": str(name), "observations": list(observations)}:
                     entities[name] = str(entry.get("entityType") or "")
@@ -105,7 +103,7 @@ def read_mem0(source: ImportSource) -> Iterator[Note]:
     """Yield the memories that `get_all` of mem0 returns: a list, an object with `results`, or one a line."""
     for file in source.list_files(".json", ".jsonl"):
         if file.path.suffix.lower() == ".jsonl":
-            items: Iterator[Any] = (parse_entry(line) for _, line in file.iterate_lines() if line.strip())
+            items: Iterator[Any] = file.iterate_objects()
         else:
             items = file.iterate_items("results", "memories")
         for item in items:

@@ -34,7 +34,10 @@ def read_openviking(source: ImportSource) -> Iterator[Item]:
 
     Raises InvalidInput for a pack without a manifest, of another version, or whose files are not as its manifest says.
     """
-    files = {file.name.partition("/")[2]: file for file in source.list_files(".md", ".json", ".jsonl", hidden=True)}
+    listed = source.list_files(".md", ".json", ".jsonl", hidden=True)
+    # Usually all files of a pack are below one folder.
+    is_flat = any(file.name in _MANIFESTS for file in listed)
+    files = {file.name if is_flat else file.name.partition("/")[2]: file for file in listed}
     manifest = _read_manifest(files)
     root = str(get_object(manifest.get("root")).get("uri") or "").rstrip("/")
     entries = {str(entry.get("path")): entry for entry in list_objects(manifest.get("entries"))}
@@ -62,10 +65,11 @@ def _read_manifest(files: Mapping[str, SourceFile]) -> Mapping[str, Any]:
         manifest = get_object(json.loads(found.read()))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{found.name} is no JSON: {error}") from error
-    if manifest.get("kind") != _KIND or manifest.get("format_version") != _VERSION:
+    version = manifest.get("format_version", manifest.get("version"))
+    if manifest.get("kind") != _KIND or version != _VERSION:
         raise InvalidInput(
-            f"the pack is of the kind {str(manifest.get('kind'))[:40]!r}, version "
-            f"{str(manifest.get('format_version'))[:40]}; version {_VERSION} of {_KIND!r} can be read"
+            f"the pack is of the kind {str(manifest.get('kind'))[:40]!r}, version {str(version)[:40]}; "
+            f"version {_VERSION} of {_KIND!r} can be read; nothing was imported"
         )
     return manifest
 

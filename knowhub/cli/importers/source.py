@@ -16,6 +16,7 @@ from typing import IO, Any, Final
 
 from knowhub.core import clock
 from knowhub.core.errors import InvalidInput, NotFound, TooLarge
+from knowhub.web.hooks.transcript import parse_entry
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 MAX_VALUE_CHARS: Final = 64 * 1024 * 1024
@@ -65,6 +66,22 @@ class SourceFile:
                     self.source.left_out["lines of over 64 MiB"] += 1
                 offset, is_cut = offset + len(line), not is_whole
                 self.source.count(len(line))
+
+    def iterate_objects(self) -> Iterator[dict[str, Any]]:
+        """Yield the JSON objects of the lines; other lines are left out and counted.
+
+        Raises InvalidInput if the last line is cut off: so is the file, and more may be missing.
+        """
+        for _, line in self.iterate_lines():
+            entry = parse_entry(line)
+            if entry is not None:
+                yield entry
+            elif line.lstrip().startswith(b"{") and not line.endswith(b"\n"):
+                raise InvalidInput(
+                    f"{self.name} is cut off: its last line is no whole JSON object; nothing was imported"
+                )
+            else:
+                self.source.left_out["lines that are no JSON objects"] += bool(line.strip())
 
     def iterate_items(self, *fields: str) -> Iterator[Any]:
         """Yield the values of a JSON array, or of the arrays that an object has in `fields`, or the object.

@@ -168,15 +168,39 @@ def test_a_foreign_server_of_the_same_name_is_kept(tmp_path: Path) -> None:
         assert path.read_text("utf-8") == own
 
 
-@pytest.mark.parametrize("text", ['{"hooks": ', '{"hooks": []}', '{"hooks": {"Stop": {}}}', "\x00"])
-def test_a_file_of_another_kind_is_refused_and_nothing_is_written(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"hooks": ', "it is not JSON in line 1"),
+        ("[]", "its content must be a JSON object"),
+        ("7", "its content must be a JSON object"),
+        ('{"hooks": []}', "hooks must be a JSON object"),
+        ('{"hooks": {"Stop": {}}}', "hooks.Stop must be a list"),
+        ("\x00", "it is not JSON in line 1"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_and_nothing_is_written(text: str, why: str, tmp_path: Path) -> None:
     path = tmp_path / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text(text, "utf-8")
 
-    with pytest.raises(Conflict, match=r"settings.json was not changed: "):
+    with pytest.raises(Conflict, match=f"settings.json: {why}; repair or move the file"):
         connect("claude", Connection(tmp_path))
     assert read_files(tmp_path) == {".claude/settings.json": text.encode()}
+
+
+@pytest.mark.parametrize("host", list(HOSTS))
+def test_a_disconnected_host_leaves_no_folder_that_only_held_its_files(host: str, tmp_path: Path) -> None:
+    place = Connection(tmp_path, ids=LI, folder=tmp_path if host == "vscode" else None)
+    connect(host, place)
+    disconnect(host, place)
+    assert list(tmp_path.iterdir()) == []
+
+    connect(host, place)
+    folder = tmp_path / f".{host}"
+    (folder / "notes").mkdir()
+    disconnect(host, place)
+    assert list(tmp_path.rglob("*")) == [folder, folder / "notes"]
 
 
 def test_connecting_keeps_symlinks_and_file_modes(tmp_path: Path) -> None:

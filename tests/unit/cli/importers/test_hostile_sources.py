@@ -252,7 +252,7 @@ def test_a_pack_of_openviking_has_notes_and_sessions(old: bool, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"format_version": 3}, "version 3; version 2"),
+        ({"format_version": 999}, "version 999; version 2 of 'openviking.ovpack' can be read"),
         ({"kind": "other"}, "of the kind 'other'"),
         ({"entries": [{"path": "memories/lost.md", "kind": "file"}]}, "lacks memories/lost.md"),
         ({"entries": [{"path": "memories/preferences/tabs.md", "kind": "file", "sha256": "0" * 64}]}, "is not as"),
@@ -261,6 +261,13 @@ def test_a_pack_of_openviking_has_notes_and_sessions(old: bool, tmp_path: Path) 
 def test_a_pack_that_differs_from_its_manifest_is_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(KnowHubError, match=why):
         read_source("openviking", make_pack(tmp_path / "li.ovpack", **changes))
+
+
+def test_a_pack_without_a_folder_or_with_another_name_for_its_version_is_named_too(tmp_path: Path) -> None:
+    for name in ("_ovpack/manifest.json", "li/_ovpack/manifest.json"):
+        path = write_zip(tmp_path / "li.ovpack", (name, b'{"kind": "openviking.ovpack", "version": 999}'))
+        with pytest.raises(InvalidInput, match="version 999; version 2"):
+            read_source("openviking", path)
 
 
 def test_an_archive_without_a_manifest_is_not_a_pack(tmp_path: Path) -> None:

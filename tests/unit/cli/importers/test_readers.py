@@ -12,6 +12,7 @@ from knowhub.cli.importers.formats import ImportFormat
 from knowhub.cli.importers.model import Conversation, Item, Note
 from knowhub.cli.importers.run import READERS
 from knowhub.cli.importers.source import ImportSource
+from knowhub.core.errors import InvalidInput
 
 FILES = Path(__file__).parents[3] / "data/imports"
 STORY = "5b0c1a52-0f4e-4c1c-9a55-2f6f0f1c7d10"
@@ -69,6 +70,23 @@ def test_a_claude_code_transcript_is_read_in_order() -> None:
         "entries that another session has too": 2,
         "lines that are no JSON objects, or cut off": 1,
     }
+
+
+def test_messages_of_chatgpt_without_an_author_or_a_text_are_of_an_unknown_shape(tmp_path: Path) -> None:
+    said: list[dict[str, Any]] = [
+        {"author": None, "content": None},
+        {"author": {"role": None}, "content": {"content_type": "text", "parts": ["a"]}},
+        {"author": {"role": "user"}, "content": {"content_type": None, "parts": None}},
+        {"author": {"role": "user"}, "content": {"content_type": "text", "parts": [None, "b"]}},
+    ]
+    mapping = {str(place): {"parent": str(place - 1), "message": message} for place, message in enumerate(said)}
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([{"id": "c", "mapping": mapping, "current_node": "3"}]))
+
+    items, left_out = read_source("chatgpt", path)
+
+    assert list_turns(items) == {"chatgpt-c": [("user", "\nb")]}
+    assert left_out == {"messages of an unknown shape": 3}
 
 
 def test_rollouts_of_codex_are_read_in_both_of_their_shapes() -> None:
@@ -176,6 +194,20 @@ def test_an_entity_of_the_memory_server_has_its_observations_and_relations() -> 
         ("Atlas", "Ships in May", {"entity_type": "project"}),
     ]
     assert left_out == {"entries vector of an unknown shape": 1}
+
+
+@pytest.mark.parametrize("form", ["memory-server", "mem0"])
+def test_a_file_of_lines_that_is_cut_is_refused(form: str, tmp_path: Path) -> None:
+    row = b'{"type":"entity","name":"Ana","observations":["tea"],"memory":"tea"}'
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(row + b"\nno JSON\n\n" + row)
+    items, left_out = read_source(form, path)
+    assert (len(items) > 0, left_out) == (True, {"lines that are no JSON objects": 1})
+
+    for cut in range(1, len(row)):
+        path.write_bytes(row + b"\n" + row[:cut])
+        with pytest.raises(InvalidInput, match=r"m\.jsonl is cut off: .*; nothing was imported"):
+            read_source(form, path)
 
 
 @pytest.mark.parametrize("as_lines", [False, True])
