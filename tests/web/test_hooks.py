@@ -402,3 +402,21 @@ async def test_a_late_hook_is_answered_and_its_capture_continues(tmp_path: Path)
         figures = (await api.get("/metrics")).text
     assert 'knowhub_hooks_late_total{event="Stop",host="claude"} 1.0' in figures
     assert 'knowhub_hooks_late_total{event="UserPromptSubmit",host="claude"} 1.0' in figures
+
+
+async def test_a_long_transcript_is_not_waited_for_and_captured_all_the_same(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "long", owner="user:local", hook_budget_s=60)
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+        # An output of a tool that is cut: most of the bytes are read and not stored.
+        block = {"type": "tool_result", "tool_use_id": "t", "content": "x" * 2**20}
+        line = {"type": "user", "uuid": "u", "message": {"role": "user", "content": [block]}}
+        transcript = read_transcript("claude") + json.dumps(line) + "\n"
+        answer = await send_hook(api, "claude", "Stop", session_id="s-1", transcript=transcript)
+        assert (answer.status_code, answer.json(), "x-operation-id" in answer.headers) == (200, {}, False)
+        for _ in range(600):
+            if len(await list_messages(api, "s-1")) == 4:
+                break
+            await asyncio.sleep(0.05)
+        assert len(await list_messages(api, "s-1")) == 4
+        figures = (await api.get("/metrics")).text
+    assert 'knowhub_hooks_late_total{event="Stop",host="claude"} 1.0' not in figures

@@ -21,6 +21,8 @@ from knowhub.web.metrics import Metrics
 HOSTS: Final = {host.name: host for host in (claude.HOST, codex.HOST, cursor.HOST)}
 _MOST_SESSIONS: Final = 1_000
 _MOST_CAPTURES: Final = 32
+# Reading and writing more takes longer than the agent should wait.
+_AWAITED_CHARS: Final = 1024 * 1024
 # After these the agent's context holds nothing of what was shown before.
 _NEW_CONTEXTS: Final = frozenset({"startup", "clear", "compact"})
 
@@ -76,7 +78,8 @@ class HookService:
     async def run(self, ctx: RequestContext, call: HookCall) -> HookAnswer:
         """Do what a hook asks for, and answer in the form of its host, after `hook_budget_s` at the latest.
 
-        A capture that takes longer goes on. Raises KnowHubError; a host goes on where the answer is an error.
+        A capture is waited for half as long, and one of over a MiB not at all; it goes on.
+        Raises KnowHubError; a host goes on where the answer is an error.
         """
         session = self._get_session(ctx, call)
         if call.action is Action.CAPTURE:
@@ -111,8 +114,10 @@ class HookService:
         task = asyncio.create_task(work, name="capturing a transcript")
         self._captures.add(task)
         task.add_done_callback(self._captures.discard)
-        done, _ = await asyncio.wait({task}, timeout=self._budget_s)
-        self._metrics.count_hook(call.host.name, call.event, 0, is_late=not done)
+        # The agent waits for errors and for the operation only: there is nothing to show it.
+        is_long = len(call.transcript.lines or "") > _AWAITED_CHARS
+        done, _ = await asyncio.wait({task}, timeout=0 if is_long else self._budget_s / 2)
+        self._metrics.count_hook(call.host.name, call.event, 0, is_late=not done and not is_long)
         if not done:
             task.add_done_callback(_log_failure)
             return HookAnswer(call.host.make_answer(call.event, ""))
