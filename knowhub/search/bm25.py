@@ -76,15 +76,15 @@ def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]
     if not known:
         return 1.0, 1.0
     assumed = documents + _ASSUMED_DOCUMENTS
-    rarity = {term: term.weight * get_idf(assumed, min(assumed, term.holders)) for term in terms}
+    rarity = [term.weight * get_idf(assumed, min(assumed, term.holders)) for term in terms]
     best = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
-    scale = best / sum(rarity[term] for term in known)
+    scale = best / sum(rare for term, rare in zip(terms, rarity, strict=True) if term.holders)
     enough, left = 0.0, _ENOUGH_WORDS
-    for term in sorted(terms, key=lambda term: -rarity[term] / term.weight):
+    for term, rare in sorted(zip(terms, rarity, strict=True), key=lambda pair: -pair[1] / pair[0].weight):
         words = term.words * term.weight
-        enough += rarity[term] * min(1.0, left / words)
+        enough += rare * min(1.0, left / words)
         left -= min(left, words)
-    return scale * sum(rarity.values()), scale * enough
+    return scale * sum(rarity), scale * enough
 
 
 def get_length_factor(length: int, statistics: Statistics) -> float:

@@ -123,9 +123,7 @@ class AccountIndex(Generic[HeadT]):
                 if on_disk == limit:
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
-        # A term that only the tail has is known too.
-        known = [replace(term, words=count_words(term.term), pending=len(counts[term.term])) for term in terms]
-        reach, enough = bm25.get_reach(known, statistics.documents)
+        reach, enough = bm25.get_reach(terms, statistics.documents)
         hits = [SearchHit(passed[number], score) for score, number in found[:limit]]
         return SearchHits(hits, lag, degraded, reach, enough)
 
@@ -249,9 +247,12 @@ class AccountIndex(Generic[HeadT]):
     def _make_terms(
         self, query: Sequence[tuple[str, float]], counts: Mapping[str, Mapping[int, int]]
     ) -> list[QueryTerm]:
-        if self._disk.built:
-            return [QueryTerm(term, weight, self._disk.document_frequency(term)) for term, weight in query]
-        return [QueryTerm(term, weight, len(counts[term])) for term, weight in query]
+        terms = []
+        for term, weight in query:
+            pending = len(counts[term])
+            indexed = self._disk.document_frequency(term) if self._disk.built else pending
+            terms.append(QueryTerm(term, weight, indexed, count_words(term), pending))
+        return terms
 
     def _count_terms(self) -> Statistics:
         # The tail is scored with the index's own figures, so that the two lists can be merged.

@@ -4,7 +4,7 @@
 2. A record below the floor is not about the query and is left out, unless a model picked it.
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
-4. A record that says the same as an older one, about the same thing, comes before it if both are nearly as relevant.
+4. A record that says the same as an older one, and is at least half as relevant, is raised to come before it.
 5. Among records of nearly equal worth, profiles and then nearer scopes come first, for a caller with a name.
 
 docs/explanation/finding.md explains the figures.
@@ -37,7 +37,7 @@ _LEAST_WEAK, _MOST_WEAK = 0.8, 1.25
 _NEWER: Final = 1.5
 # Two records are about the same thing if they share so many pairs of neighbouring words of the shorter task, ...
 _SAME_TASK: Final = 0.4
-# ... if the newer one has so many of the query's words that the older one has, and neither is less relevant than so.
+# ... if the newer one has so much of the older one's relevance, and of its words of the query.
 _SAME_MATCH: Final = 0.5
 # Records of one import, batch or burst of saves have no order.
 _APART_S: Final = 0.5
@@ -142,7 +142,7 @@ def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Ra
 
 
 def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
-    """Raise each record that says the same as an older one of the pool that is about as relevant."""
+    """Raise each record that says the same as an older one of the pool and would come behind it."""
     # Each record is read once, however many it is compared with.
     read = cache(inputs.row)
 
@@ -167,16 +167,13 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
             return False
         return len(matched(old) & matched(new)) >= _SAME_MATCH * len(matched(old))
 
-    def is_newer(new: RankedHit, old: RankedHit) -> bool:
-        if new.summary.ordinal <= old.summary.ordinal:
-            return False
-        if min(new.relevance, old.relevance) < _SAME_MATCH * max(new.relevance, old.relevance):
-            return False
-        return says_the_same(new.summary.id, old.summary.id)
+    def must_rise(new: RankedHit, old: RankedHit) -> bool:
+        is_behind = new.worth < old.worth and new.relevance >= _SAME_MATCH * old.relevance
+        return is_behind and says_the_same(new.summary.id, old.summary.id)
 
-    return [
-        replace(ranked, newer=_NEWER) if any(is_newer(ranked, other) for other in pool) else ranked for ranked in pool
-    ]
+    by_age = sorted(pool, key=lambda ranked: ranked.summary.ordinal)
+    newer = {new.summary.id for place, new in enumerate(by_age) if any(must_rise(new, old) for old in by_age[:place])}
+    return [replace(ranked, newer=_NEWER) if ranked.summary.id in newer else ranked for ranked in pool]
 
 
 def _prefer_near_scopes(ordered: Sequence[RankedHit], ctx: RequestContext) -> list[RankedHit]:

@@ -193,25 +193,3 @@ def test_fresh_evidence_outweighs_old() -> None:
     now, later = [sum_votes(votes, START + days * DAY, 90.0).helpful for days in (0, 90)]
 
     assert later == pytest.approx(now / 2)
-
-
-def test_the_worked_example_of_the_documentation() -> None:
-    rows: list[Row] = [
-        lesson_row("a", "reset the router password"),
-        lesson_row("b", "reset the guest router password in the new app", DAY),
-        lesson_row("c", "print the guest list", DAY),
-    ]
-    kinds = [[VoteKind.HELPFUL] * 6 + [VoteKind.PASSED_OVER] * 4, [VoteKind.HELPFUL] * 4, []]
-    for index, votes in enumerate(kinds):
-        for number, kind in enumerate(votes):
-            rows[index] = evidence.with_vote(rows[index], kind, START, Voter("user:li", f"goal {number}"))
-    hits = [
-        (summarize(row, ordinal, 1), relevance)
-        for (ordinal, row), relevance in zip(enumerate(rows), (0.52, 0.48, 0.14), strict=True)
-    ]
-    asked = {"reset", "guest", "router", "password"}
-
-    ranked = rank(hits, rows=rows, matched=lambda row: sorted(asked.intersection(row["task"].split())))
-
-    figures = [(hit.summary.id, round(hit.evidence, 2), hit.newer, round(hit.worth, 2)) for hit in ranked]
-    assert figures == [("b", 1.61, 1.5, 1.16), ("a", 0.77, 1.0, 0.4), ("c", 1.0, 1.0, 0.14)]
