@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Final, Protocol
 
 from knowhub.context.commit import segments
@@ -71,6 +70,7 @@ class SessionExtraction:
     _failures: _Failures = field(default_factory=_Failures)
     _unusable: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _progress: asyncio.Event = field(default_factory=asyncio.Event)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _is_closed: bool = False
 
     def wake(self) -> None:
@@ -95,6 +95,7 @@ class SessionExtraction:
         is_due = asyncio.get_running_loop().time() >= self._failures.until
         if (self._task is None or self._task.done()) and is_due and not self._is_closed and self.count_unread():
             self._task = asyncio.create_task(self._read_all(), name="memory-extraction")
+        self._arrived.set()
         if self._failures.problem:
             raise Unavailable(f"sessions wait for the model: {self._failures.problem}")
 
@@ -127,31 +128,43 @@ class SessionExtraction:
         return list_sessions_to_read(self.store.view(account))
 
     async def _read_all(self) -> None:
-        """Read until nothing waits, or the model fails."""
-        while True:
-            waiting = [
-                (account, list(heads))
-                for account in self.store.accounts
-                for _, heads in groupby(
-                    sorted(self._list_sessions(account), key=_by_owner), key=lambda head: head.owner
-                )
-            ]
-            if not waiting:
-                return
-            limit = asyncio.Semaphore(_MOST_AT_ONCE)
-            outcomes = await asyncio.gather(*(self._read_sessions(account, heads, limit) for account, heads in waiting))
-            if not all(outcomes):
-                return
+        """Read until nothing waits, or the model fails. An owner who comes later need not wait for those before."""
+        reading: dict[tuple[str, str], asyncio.Task[bool]] = {}
+        try:
+            while True:
+                for key, heads in self._group_by_owner().items():
+                    if len(reading) < _MOST_AT_ONCE and key not in reading:
+                        reading[key] = asyncio.create_task(self._read_sessions(key[0], heads))
+                if not reading:
+                    return
+                self._arrived.clear()
+                arrival = asyncio.create_task(self._arrived.wait())
+                await asyncio.wait([arrival, *reading.values()], return_when=asyncio.FIRST_COMPLETED)
+                arrival.cancel()
+                outcomes = [reading.pop(key).result() for key, task in [*reading.items()] if task.done()]
+                if not all(outcomes):
+                    await asyncio.gather(*reading.values())
+                    return
+        finally:
+            for task in reading.values():
+                task.cancel()
 
-    async def _read_sessions(self, account: str, heads: Sequence[ContextSummary], limit: asyncio.Semaphore) -> bool:
+    def _group_by_owner(self) -> dict[tuple[str, str], list[ContextSummary]]:
+        """Return the sessions that wait of each owner; who waits longest comes first."""
+        waiting = ((account, head) for account in self.store.accounts for head in self._list_sessions(account))
+        found: defaultdict[tuple[str, str], list[ContextSummary]] = defaultdict(list)
+        for account, head in sorted(waiting, key=lambda item: (item[1].waits_since, item[1].uri)):
+            found[account, head.owner].append(head)
+        return found
+
+    async def _read_sessions(self, account: str, heads: Sequence[ContextSummary]) -> bool:
         """Read the sessions of one owner; False where the model fails, so that the rest has to wait."""
-        async with limit:
-            for head in heads:
-                while await self._has_next(account, head):
-                    if self._failures.until > asyncio.get_running_loop().time():
-                        return False
-                    if not await self._read_segment(account, head):
-                        return False
+        for head in heads:
+            while await self._has_next(account, head):
+                if self._failures.until > asyncio.get_running_loop().time():
+                    return False
+                if not await self._read_segment(account, head):
+                    return False
         return True
 
     async def _has_next(self, account: str, head: ContextSummary) -> bool:
@@ -204,7 +217,3 @@ class SessionExtraction:
         self._failures.note(failed)
         self._progress.set()
         self._progress = asyncio.Event()
-
-
-def _by_owner(head: ContextSummary) -> tuple[str, float, str]:
-    return head.owner, head.waits_since, head.uri

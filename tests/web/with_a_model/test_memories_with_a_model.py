@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatRequest, FailureReason, ModelUnavailable
-from tests.fakes.queued_chat import Answer, QueuedChat
+from tests.fakes.queued_chat import NEVER, Answer, QueuedChat
 
 pytestmark = pytest.mark.anyio
 
@@ -320,6 +320,23 @@ async def test_a_model_that_was_down_catches_up_and_a_commit_does_not_wait_for_i
     assert "Moved to Lisbon." in await list_memories(api)
     assert len(model.questions) == 2
     assert (await api.get("/ready")).json()["extraction_lag"] == 0
+
+
+async def test_a_user_who_comes_later_need_not_wait_for_the_sessions_of_others(
+    api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
+) -> None:
+    script += [NEVER, {"changes": []}]
+    await commit_session(api, "s1", MOVED, wait=False)
+
+    async def is_asked() -> bool:
+        return len(model.questions) == 1
+
+    await wait_until(is_asked)
+    async with asyncio.timeout(WAIT_S):
+        answer = await commit_session(api, "s2", "I moved as well.", user_id="mo")
+
+    assert answer["degraded"] == []
+    assert (await get_session(api))["waiting"] == 1
 
 
 async def test_sessions_held_back_by_the_token_limit_are_reported(api: httpx.AsyncClient, script: list[Answer]) -> None:
