@@ -101,7 +101,8 @@ _ADVERBS: Final = (
 PREFERENCE: Final = any_of(
     rf"\bi(?:'d| would)? {_ADVERBS}prefer\b{_POINTED} ?\W?\w",
     # «I just love …» is mostly meant the other way round.
-    rf"(?<!would )\bi (?!just ){_ADVERBS}(?:like|love|enjoy|hate|dislike|stand|detest)\b{_POINTED} \W?\w",
+    rf"(?<!would )(?<!if )(?<!whether )\bi (?!just ){_ADVERBS}"
+    rf"(?:like|love|enjoy|hate|dislike|stand|detest)\b{_POINTED} \W?\w",
     r"\bmy (?:absolute |all-time )?(?:favou?rite|preferred|go-to) (?:\w+ ){1,3}(?:is|are)\b",
     r"\bi(?:'m| am) (?:not )?a (?:big |huge )?fan of\b(?! (?:this|that|it|your)\b)",
     r"\bi(?:'m| am|m) (?:also |strictly |a |an |very ){0,2}(?:vegetarian|vegan|pescatarian|allergic to|lactose"
@@ -124,7 +125,8 @@ REPLY: Final = any_of(r"^(?:yes|no|yeah|nope)\b,? ", r"^(?:不|是的?|对|好)[
 
 # Sentences that state nothing lasting: questions, hypotheses, hedges, jokes, the past, and examples.
 QUESTION: Final = any_of(
-    r"\bi(?:'m| am| was) wondering\b|[,;] (?:and |so |but )?(?:can|could|would|will) you\b",
+    r"\bi(?:'m| am| was) wondering\b|\bi\b[^,;]{0,30}\b(?:to know|decid(?:e|ing)|figure out) (?:if|whether)\b",
+    r"[,;] (?:and |so |but )?(?:can|could|would|will) you\b",
     r"[?？][\s”」\"')）]*$",
     r"(?:吗|么|呢)[。.!！…~]*$|是否|是不是|要不要|该不该|为什么|怎么(?:办|样|才|做|写|用)|谁说",
 )

@@ -172,7 +172,8 @@ def _is_own(bare: str, start: int) -> bool:
 
 # Where a question may follow a statement: «I prefer tabs, can you fix this?»
 _ASKS: Final = re.compile(
-    r"[,;，；]\s*(?:and |so |but )?(?:(?:can|could|would|will|should) (?:you|i|we)\b|i(?:'m| am| was) wondering\b).*$"
+    r"[,;，；]\s*(?:and |so |but )?(?:(?:can|could|would|will|should) (?:you|i|we)\b"
+    r"|i(?:'m| am| was) wondering\b|i (?:want|need|would like) to know\b).*$"
     r"|[,;，；]\s*(?:and |so |but )?(?:can|could|would|will|what|how|where|which|is|are|do|does|any|should)\b[^,;]*$"
     r"|[，；](?:能|可以|有|怎么|什么|哪|要不要|帮)[^，；]*$"
 )

@@ -84,6 +84,8 @@ def test_a_statement_is_found(said: str, kind: str) -> None:
         "See you tomorrow!",
         "I am here whenever you need it.",
         "The tree catches the Christmas mood.",
+        "Then I can see if I enjoy reading on a tablet.",
+        "I need help deciding whether I should go on 3 June",
     ],
 )
 def test_questions_suppositions_quotes_and_past_are_not_statements(said: str) -> None:
@@ -105,6 +107,7 @@ def test_a_preference_before_a_question_is_read_without_it() -> None:
         ),
         ("I have a lecture on 3 June, and I was wondering how long it takes", "I have a lecture on 3 June"),
         ("I have a lecture on 3 June, so could you plan my week", "I have a lecture on 3 June"),
+        ("I prefer trains to planes, but I want to know if they run at night", "I prefer trains to planes"),
     ],
 )
 def test_a_question_with_commas_or_without_a_mark_is_cut_off(said: str, text: str) -> None:
