@@ -48,7 +48,7 @@ from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, S
 from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.erasure import ErasureService
-from knowhub.operations.jobs import Jobs
+from knowhub.operations.jobs import InMemoryJobBoard, Jobs
 from knowhub.operations.service import OperationsService
 from knowhub.operations.snapshots import Snapshots
 from knowhub.resources.service import ResourceService
@@ -184,7 +184,7 @@ class Operations:
         self.history = OperationsService(store, ids, COLLECTIONS)
         self.erasure = ErasureService(store, work.derived_files, COLLECTIONS)
         self.snapshots = Snapshots(work.archives, store, ids, COLLECTIONS, tree.make_root)
-        self.jobs = Jobs(adapters.clock, ids)
+        self.jobs = Jobs(adapters.clock, ids, InMemoryJobBoard())
 
 
 class Hub:

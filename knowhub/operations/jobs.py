@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from knowhub.core.clock import Clock
 from knowhub.core.errors import Conflict, KnowHubError, NotFound
@@ -39,7 +39,6 @@ class Job:
     result: dict[str, Any] | None = None
     error: str | None = None
     problem: KnowHubError | None = field(default=None, repr=False)
-    task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
     def progress(self, done: int, total: int) -> None:
         """Note how far the work has come."""
@@ -49,52 +48,96 @@ class Job:
 Work = Callable[[Callable[[int, int], None]], Awaitable[dict[str, Any]]]
 
 
-class Jobs:
-    """The jobs of this process: one of a kind at a time, the last hundred remembered until it ends."""
+class JobBoard(Protocol):
+    """Where the state of jobs is kept. Replicas of a server need a common one."""
 
-    def __init__(self, clock: Clock, ids: Ids) -> None:
-        self._clock = clock
-        self._ids = ids
+    async def begin(self, job: Job) -> Job | None:
+        """Keep a new job. If one of its kind is running in its account, keep nothing and return that one."""
+
+    async def save(self, job: Job) -> None:
+        """Keep what a job has come to."""
+
+    async def find(self, account: str, job_id: str) -> Job | None:
+        """Return a job of an account; None if there is none, or if it was forgotten."""
+
+
+class InMemoryJobBoard:
+    """Keeps the last hundred jobs of one process until it ends."""
+
+    def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
 
-    def start(self, kind: str, account: str, work: Work, key: IdempotencyKey | None = None) -> Job:
+    async def begin(self, job: Job) -> Job | None:
+        """See `JobBoard`."""
+        for other in self._jobs.values():
+            if (other.kind, other.account, other.status) == (job.kind, job.account, JobStatus.RUNNING):
+                return other
+        self._jobs[job.job_id] = job
+        ended = [job_id for job_id, kept in self._jobs.items() if kept.status is not JobStatus.RUNNING]
+        for job_id in ended[: max(0, len(self._jobs) - _KEPT)]:
+            del self._jobs[job_id]
+        return None
+
+    async def save(self, job: Job) -> None:
+        """See `JobBoard`."""
+        self._jobs[job.job_id] = job
+
+    async def find(self, account: str, job_id: str) -> Job | None:
+        """See `JobBoard`."""
+        job = self._jobs.get(job_id)
+        return job if job is not None and job.account == account else None
+
+
+class Jobs:
+    """Runs jobs in the background, one of a kind at a time in each account."""
+
+    def __init__(self, clock: Clock, ids: Ids, board: JobBoard) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._board = board
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self, kind: str, account: str, work: Work, key: IdempotencyKey | None = None) -> Job:
         """Begin `work(progress)` in the background. Raises Conflict while one of its kind is running.
 
         A request that is repeated, with the same `key`, gets the job that it has begun and that is running.
         """
-        for other in self._jobs.values():
-            if other.kind == kind and other.account == account and other.status is JobStatus.RUNNING:
-                if key is not None and other.key == key:
-                    return other
-                raise Conflict(f"a {kind} is running already", {"job_id": other.job_id})
         job = Job(f"job-{self._ids.hex(32)}", kind, account, self._clock.now(), stage=kind, key=key)
-        job.task = asyncio.get_running_loop().create_task(self._run(job, work), name=job.job_id)
-        self._jobs[job.job_id] = job
-        self._remove_old()
+        running = await self._board.begin(job)
+        if running is not None:
+            if key is not None and running.key == key:
+                return running
+            raise Conflict(f"a {kind} is running already", {"job_id": running.job_id})
+        task = asyncio.get_running_loop().create_task(self._run(job, work), name=job.job_id)
+        self._tasks[job.job_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(job.job_id, None))
         return job
 
     async def finish(self, job: Job) -> Job:
         """Wait until a job has ended; cancelling the wait leaves the job alone."""
-        if job.task is not None:
-            await asyncio.shield(job.task)
+        task = self._tasks.get(job.job_id)
+        if task is not None:
+            await asyncio.shield(task)
         return job
 
-    def get(self, account: str, job_id: str) -> Job:
+    async def get(self, account: str, job_id: str) -> Job:
         """Return a job of this account. Raises NotFound."""
-        job = self._jobs.get(job_id)
-        if job is None or job.account != account:
+        job = await self._board.find(account, job_id)
+        if job is None:
             raise NotFound.of("job", job_id)
         return job
 
     async def cancel(self, account: str, job_id: str) -> Job:
         """Cancel a job and wait until it has ended; does nothing if it has ended already."""
-        job = self.get(account, job_id)
-        if job.task is not None and not job.task.done():
-            job.task.cancel()
-            await asyncio.wait([job.task])
+        job = await self.get(account, job_id)
+        task = self._tasks.get(job_id)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
             if job.status is JobStatus.RUNNING:
                 # Cancelled before its first step: nothing of it ran that could have said so.
                 job.status, job.finished_at = JobStatus.CANCELLED, self._clock.now()
+                await self._board.save(job)
         return job
 
     async def _run(self, job: Job, work: Work) -> None:
@@ -114,11 +157,7 @@ class Jobs:
             raise
         finally:
             job.finished_at = self._clock.now()
-
-    def _remove_old(self) -> None:
-        ended = [job_id for job_id, job in self._jobs.items() if job.status is not JobStatus.RUNNING]
-        for job_id in ended[: max(0, len(self._jobs) - _KEPT)]:
-            del self._jobs[job_id]
+            await self._board.save(job)
 
 
 _RETRY_S = 600.0

@@ -267,7 +267,7 @@ async def test_reindexing_waits_or_runs_as_a_job(api: httpx.AsyncClient, hub: Hu
     waited = await api.post("/api/maintenance/reindex")
     started = await api.post("/api/maintenance/reindex", params={"wait": "false"})
     path = f"/api/jobs/{started.json()['job_id']}"
-    await hub.operations.jobs.finish(hub.operations.jobs.get("default", started.json()["job_id"]))
+    await hub.operations.jobs.finish(await hub.operations.jobs.get("default", started.json()["job_id"]))
     job = (await api.get(path)).json()
 
     assert (waited.status_code, waited.json()) == (200, {"records": 1})
@@ -288,7 +288,7 @@ async def test_a_job_is_cancelled_and_a_second_of_its_kind_refused(
         await asyncio.Event().wait()
         return {}
 
-    job = hub.operations.jobs.start("reindex", "default", for_ever)
+    job = await hub.operations.jobs.start("reindex", "default", for_ever)
     await asyncio.sleep(0)
     refused = await api.post("/api/maintenance/reindex")
     cancelled = await api.delete(f"/api/jobs/{job.job_id}")
@@ -305,10 +305,10 @@ async def test_a_failed_job_reports_its_reason_and_allows_the_next(
     async def fails(_progress: object) -> dict[str, object]:
         raise failure
 
-    job = hub.operations.jobs.start("reindex", "default", fails)
-    assert job.task is not None
-    await asyncio.wait([job.task])
-    assert job.task.exception() is (failure if isinstance(failure, RuntimeError) else None)
+    job = await hub.operations.jobs.start("reindex", "default", fails)
+    task = next(task for task in asyncio.all_tasks() if task.get_name() == job.job_id)
+    await asyncio.wait([task])
+    assert task.exception() is (failure if isinstance(failure, RuntimeError) else None)
 
     answer = (await api.get(f"/api/jobs/{job.job_id}")).json()
     assert answer["status"] == "failed"

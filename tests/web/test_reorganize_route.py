@@ -155,7 +155,7 @@ async def test_a_plan_may_be_fetched_later(api: httpx.AsyncClient, hub: Hub) -> 
 
     started = await api.post(PLAN, params={"wait": "false"})
     job_id = started.json()["job_id"]
-    await hub.operations.jobs.finish(hub.operations.jobs.get("default", job_id))
+    await hub.operations.jobs.finish(await hub.operations.jobs.get("default", job_id))
 
     answer = (await api.get(f"/api/jobs/{job_id}")).json()
     assert (started.status_code, answer["kind"], answer["status"]) == (202, "reorganize", "done")

@@ -320,10 +320,12 @@ async def test_a_retried_slimming_is_one_operation(
         response = await api.post(SLIM, json={}, params={"wait": wait}, headers={"Idempotency-Key": "k"})
         answer = response.json()
         if wait == "false":
-            answer = (await hub.operations.jobs.finish(hub.operations.jobs.get("default", answer["job_id"]))).result
+            answer = (
+                await hub.operations.jobs.finish(await hub.operations.jobs.get("default", answer["job_id"]))
+            ).result
         answers.append(answer)
     other = await api.post(SLIM, json={"dry_run": True}, params={"wait": "false"}, headers={"Idempotency-Key": "k"})
-    refused = await hub.operations.jobs.finish(hub.operations.jobs.get("default", other.json()["job_id"]))
+    refused = await hub.operations.jobs.finish(await hub.operations.jobs.get("default", other.json()["job_id"]))
 
     assert answers[0]["merged_count"] == 1
     assert answers[1] == answers[0]
@@ -340,7 +342,7 @@ async def test_slimming_runs_as_a_single_job_with_progress(
     started = await api.post(SLIM, params={"wait": "false"})
     second = await api.post(SLIM, params={"wait": "false"})
     job_id = started.json()["job_id"]
-    await hub.operations.jobs.finish(hub.operations.jobs.get("default", job_id))
+    await hub.operations.jobs.finish(await hub.operations.jobs.get("default", job_id))
     job = (await api.get(f"/api/jobs/{job_id}")).json()
 
     assert (started.status_code, second.status_code, second.json()["job_id"]) == (202, 409, job_id)

@@ -349,7 +349,7 @@ async def slim_knowledge(call: WriteCall, sent: schemas.SlimBody, params: WaitPa
             await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, progress=progress, key=key)
         )
 
-    job = call.hub.operations.jobs.start("slim", call.ctx.account, work, key)
+    job = await call.hub.operations.jobs.start("slim", call.ctx.account, work, key)
     return await answer_job(call, job, _make_slimming_response, wait=params.wait)
 
 

@@ -102,14 +102,14 @@ async def reindex(call: Upkeep, params: shapes.LongWorkParams) -> Response:
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return {"records": await hub.reindex(progress, call.ctx.account)}
 
-    job = hub.operations.jobs.start("reindex", call.ctx.account, work)
+    job = await hub.operations.jobs.start("reindex", call.ctx.account, work)
     return await answer_job(call, job, wait=params.wait)
 
 
 @routes.add("GET", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Read the state of a job")
 async def get_job(call: Upkeep, job_id: str) -> Response:
     """Return the status, stage and progress of a job."""
-    return answer_json(_job(call.hub.operations.jobs.get(call.ctx.account, job_id)))
+    return answer_json(_job(await call.hub.operations.jobs.get(call.ctx.account, job_id)))
 
 
 @routes.add("DELETE", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Cancel a job")
@@ -153,7 +153,7 @@ async def compact(call: Upkeep, params: shapes.CompactParams) -> Response:
     async def work(_progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return asdict(await hub.compact(params.undo_retention_days))
 
-    job = hub.operations.jobs.start("compact", call.ctx.account, work)
+    job = await hub.operations.jobs.start("compact", call.ctx.account, work)
     return await answer_job(call, job, wait=params.wait)
 
 
@@ -165,7 +165,7 @@ async def create_snapshot(call: Upkeep, params: shapes.LongWorkParams) -> Respon
     async def work(_progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_snapshot_view(await hub.operations.snapshots.create())
 
-    job = hub.operations.jobs.start("snapshot", call.ctx.account, work)
+    job = await hub.operations.jobs.start("snapshot", call.ctx.account, work)
     return await answer_job(call, job, partial(answer_json, status=201), wait=params.wait)
 
 
@@ -206,7 +206,7 @@ async def restore_snapshot(call: WriteCall, ts: str, params: shapes.LongWorkPara
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_restore_view(await hub.operations.snapshots.restore(call.ctx, ts, key, progress))
 
-    job = hub.operations.jobs.start("restore", call.ctx.account, work, key)
+    job = await hub.operations.jobs.start("restore", call.ctx.account, work, key)
     return await answer_job(call, job, _make_restore_response, wait=params.wait)
 
 

@@ -261,7 +261,7 @@ async def test_a_rebuild_whose_folder_is_deleted_fails_and_the_next_works(tmp_pa
         async def work(progress: Callable[[int, int], None]) -> dict[str, Any]:
             return {"records": await hub.reindex(progress)}
 
-        job = hub.operations.jobs.start("reindex", "default", work)
+        job = await hub.operations.jobs.start("reindex", "default", work)
         async with asyncio.timeout(10):
             while not builds_of(tmp_path, 2):  # noqa: ASYNC110 -- nothing reports a new folder
                 await asyncio.sleep(0)
@@ -269,7 +269,7 @@ async def test_a_rebuild_whose_folder_is_deleted_fails_and_the_next_works(tmp_pa
         (tmp_path / "indexes").rename(tmp_path / "gone")
         await hub.operations.jobs.finish(job)
 
-        again = await hub.operations.jobs.finish(hub.operations.jobs.start("reindex", "default", work))
+        again = await hub.operations.jobs.finish(await hub.operations.jobs.start("reindex", "default", work))
 
         assert (job.status, again.status) == (JobStatus.FAILED, JobStatus.DONE)
         assert "could not be written" in (job.error or "")
