@@ -181,7 +181,7 @@ class Operations:
 
     def __init__(self, adapters: Adapters, work: BackgroundWork, tree: KeywordService) -> None:
         store, ids = adapters.store, adapters.ids
-        self.history = OperationsService(store, ids, COLLECTIONS)
+        self.log = OperationsService(store, ids, COLLECTIONS)
         self.erasure = ErasureService(store, work.derived_files, COLLECTIONS)
         self.snapshots = Snapshots(work.archives, store, ids, COLLECTIONS, tree.make_root)
         self.jobs = Jobs(adapters.clock, ids, InMemoryJobBoard())

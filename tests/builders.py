@@ -132,7 +132,7 @@ class KnowledgeDomain:
 class OperationsDomain:
     """The services on operations."""
 
-    history: OperationsService
+    log: OperationsService
 
 
 def domain_on(store: FileStore, ids: Ids | None = None) -> Domain:

@@ -134,7 +134,7 @@ async def _learn(hub: Hub) -> dict[str, Any]:
     lesson = await hub.knowledge.records.save(ctx, NewKnowledge(_GOAL, _LESSON, types=["tool"]))
     after = await _search(hub, ctx, _GOAL, "run-2")
     for operation_id in (lesson.operation_id, failed_id):
-        await hub.operations.history.undo(ctx, operation_id or "")
+        await hub.operations.log.undo(ctx, operation_id or "")
     undone = await _search(hub, ctx, _GOAL)
     return {
         "q": _GOAL,

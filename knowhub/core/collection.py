@@ -38,8 +38,6 @@ class OnDelete(StrEnum):
     """Delete the row as well."""
     FORBID = "forbid"
     """Refuse: the target may not go while a live row refers to it."""
-    CLEAR = "clear"
-    """Set the field to None."""
     KEEP = "keep"
     """Leave the field as it is. Nobody needs the target."""
 

@@ -44,8 +44,8 @@ class Draft:
     """What a decision wants written. `reply` is what an answer needs beyond the rows, kept for retries.
 
     `agent_io` is what a language model was asked and said on the way, one object a call. `note` is not written: the
-    later decisions of its group may read it. Rows that `is_exact` brings back are written as they once were: the rules
-    of their collections are not applied again.
+    later decisions of its group may read it. Rows of a draft that `is_checked` are not held against the
+    rules of their collections again: an undo has done that, and a restored snapshot has them as they once were.
     """
 
     op: str
@@ -55,7 +55,7 @@ class Draft:
     group: Group | None = None
     agent_io: Sequence[Row] | None = None
     note: Any = None
-    is_exact: bool = False
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from knowhub.core import clock, scopes
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.ids import Ids
-from knowhub.core.operation import Row, next_version
+from knowhub.core.operation import Row, next_of
 from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext, Role
 from knowhub.core.unicode_forms import normalize
 from knowhub.identity.model import ROOT, ApiKey, AuthenticatedCaller, KeyHolder, NewKey
@@ -90,9 +90,7 @@ def replacing_row(row: Row, key_id: str, digest: str, now: float) -> dict[str, A
 
 def make_ended_row(row: Row, now: float, replaced_by: str | None = None) -> dict[str, Any]:
     """Return the row of a key that opens nothing from now on."""
-    moment = clock.iso(now)
-    ended = {"revoked_at": moment, "replaced_by": replaced_by, "version": next_version(row), "updated_at": moment}
-    return {**row, **ended}
+    return next_of({**row, "revoked_at": clock.iso(now), "replaced_by": replaced_by}, row, now)
 
 
 def key_of(account: str, row: Row) -> ApiKey:

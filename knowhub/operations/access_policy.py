@@ -1,6 +1,5 @@
 """What of the log a caller may see, and which operations they may undo."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from knowhub.core import permissions, scopes
@@ -86,33 +85,28 @@ class AccessPolicy:
         Whoever gave evidence may take it back. With a key, having made an operation gives no other right: another key
         of the same user may have made it.
         """
-        self._check_permissions(operation, self._list_direct_changes(operation))
-
-    def can_undo(self, operation: Operation) -> bool:
-        """Return whether the caller has every right that an undo needs; there may still be a conflict."""
-        changes = self._list_direct_changes(operation)
-        try:
-            self._check_permissions(operation, changes)
-        except Forbidden:
-            return False
-        return self.ctx.unrestricted or all(map(self._can_restore, changes))
-
-    def _list_direct_changes(self, operation: Operation) -> list[Change]:
-        """Return the changes without those of cascaded rows, which need no right."""
-        cascaded = cascaded_keys(operation.changes, self.collections)
-        return [change for change in operation.changes if (change.collection, change.id) not in cascaded]
-
-    def _check_permissions(self, operation: Operation, changes: Sequence[Change]) -> None:
         if self.is_own(operation) and (self.ctx.key_id is None or all(map(self._is_evidence, operation.changes))):
             return
         permissions.check_can_write(self.ctx)
         if self.ctx.key_id is not None and operation.op in _NEEDED:
             _NEEDED[operation.op](self.ctx)
-        rows = (
-            (change.collection, row) for change in changes for row in (change.before, change.after) if row is not None
-        )
-        if not all(self.ctx.can_edit(self._owner(collection, row)) for collection, row in rows):
-            raise Forbidden("undoing an operation needs the rights that it needed")
+        for change in self._list_direct_changes(operation):
+            rows = (row for row in (change.before, change.after) if row is not None)
+            if not all(self.ctx.can_edit(self._owner(change.collection, row)) for row in rows):
+                raise Forbidden("undoing an operation needs the rights that it needed")
+
+    def can_undo(self, operation: Operation) -> bool:
+        """Return whether the caller has every right that an undo needs; there may still be a conflict."""
+        try:
+            self.check_permissions(operation)
+        except Forbidden:
+            return False
+        return self.ctx.unrestricted or all(map(self._can_restore, self._list_direct_changes(operation)))
+
+    def _list_direct_changes(self, operation: Operation) -> list[Change]:
+        """Return the changes without those of cascaded rows, which need no right."""
+        cascaded = cascaded_keys(operation.changes, self.collections)
+        return [change for change in operation.changes if (change.collection, change.id) not in cascaded]
 
     def _can_restore(self, change: Change) -> bool:
         current = self.view.get(change.collection, change.id) or change.after

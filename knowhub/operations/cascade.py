@@ -61,9 +61,7 @@ def cascade_delete(
     for reference in collections[key[0]].references:
         if reference.key(row) != gone:
             continue
-        if reference.on_delete is OnDelete.CLEAR:
-            yield key, next_of({**row, reference.field: None}, row, now)
-        elif reference.on_delete in {OnDelete.CASCADE, OnDelete.REATTACH}:
+        if reference.on_delete in {OnDelete.CASCADE, OnDelete.REATTACH}:
             moved = None
             if reference.on_delete is OnDelete.REATTACH:
                 moved = reattach(key, row, reference, collections, lookup)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from knowhub.core import clock, permissions, scopes
+from knowhub.core import permissions, scopes
 from knowhub.core.collection import Collections, Key
 from knowhub.core.erasing import ERASED, EraseRequest, EraseRules, RowTraces, is_erased
 from knowhub.core.errors import Conflict, Forbidden, NotFound, VersionConflict
@@ -19,7 +19,7 @@ from knowhub.core.operation import (
     View,
     Write,
     is_live,
-    next_version,
+    next_of,
 )
 from knowhub.core.request_context import RequestContext
 
@@ -120,7 +120,7 @@ class ErasureService:
                 reference.key(row) for reference in self._collections[name].references if reference.is_required and row
             ]
             if row is not None and target in needed and (name, row_id) not in found.below:
-                yield Write(name, row_id, {**row, "deleted": True, **_next_version_fields(row, view.now)})
+                yield Write(name, row_id, next_of({**row, "deleted": True}, row, view.now))
 
     async def _answer(self, collection: str, row_id: str, operation: Operation) -> Erased:
         pending = await self._derived_files.follow(operation)
@@ -146,7 +146,7 @@ def _check_can_erase(
 
 
 def _make_stub(rules: EraseRules, row: Row, now: float) -> dict[str, Any]:
-    return {**rules.make_stub(row), "deleted": True, **_next_version_fields(row, now)}
+    return next_of({**rules.make_stub(row), "deleted": True}, row, now)
 
 
 def _iter_rows(view: View, places: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Row]]:
@@ -164,7 +164,7 @@ def _clear_quotes(view: View, rules: EraseRules, row_id: str, found: RowTraces) 
         fields, is_paraphrased = [name for name in sorted(rules.quoting) if row.get(name)], rules.is_paraphrase(row)
         quotes = [name for name in fields if is_paraphrased or found.mentions(str(row[name]))]
         if place and quotes:
-            yield Write(*place, {**row, **dict.fromkeys(quotes, ""), **_next_version_fields(row, view.now)})
+            yield Write(*place, next_of({**row, **dict.fromkeys(quotes, "")}, row, view.now))
 
 
 def _find_merged(view: View, place: tuple[str, str], rules: EraseRules, found: RowTraces) -> list[str]:
@@ -223,7 +223,3 @@ def _iter_texts(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _iter_texts(item)
-
-
-def _next_version_fields(row: Row, now: float) -> dict[str, Any]:
-    return {"version": next_version(row), "updated_at": clock.iso(now)}

@@ -19,7 +19,7 @@ from knowhub.core.collection import (
 )
 from knowhub.core.erasing import ERASING, is_erased
 from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
-from knowhub.core.operation import Change, Operation, Row, is_live, make_tombstone, next_of
+from knowhub.core.operation import Change, Operation, Row, is_live, make_tombstone, next_of, next_version
 from knowhub.operations.access_policy import AccessPolicy
 from knowhub.operations.cascade import cascade_delete, cascaded_keys, make_next_row, reattach
 from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP
@@ -261,12 +261,10 @@ class _UndoBuilder:
 
     def _cascade_delete(self, key: Key, row: Row, target: Key) -> list[Key]:
         """Have one row follow its target; return what is deleted with it."""
-        now, deleted = self._view.now, []
-        written = list(cascade_delete(key, row, target, self._collections, self._row, now))
+        deleted = []
+        written = list(cascade_delete(key, row, target, self._collections, self._row, self._view.now))
         for written_key, written_row in written:
-            before = self._view.get(*written_key)
-            version = next_of(written_row, before, now)["version"] if before is not None else 1
-            self.rows[written_key] = {**written_row, "version": version}
+            self.rows[written_key] = {**written_row, "version": next_version(self._view.get(*written_key))}
             if self._is_deleted(written_key):
                 deleted.append(written_key)
         if not written:

@@ -1,23 +1,50 @@
-"""History and undo of every operation, whatever it touched."""
+"""History and undo of every operation, whatever it touched.
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
+An operation or a group is undone alone, or with the later operations that are in the way.
+"""
 
-from knowhub.core.collection import Collections
-from knowhub.core.ids import Ids
-from knowhub.core.operation import HistoryStore, IdempotencyKey, Operation
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from knowhub.core.clock import CooperativePause
+from knowhub.core.collection import Collections, flatten, list_changed_paths
+from knowhub.core.erasing import ERASED, ERASING, is_erased
+from knowhub.core.errors import Conflict, KnowHubError, NotFound
+from knowhub.core.ids import Ids, seq_of
+from knowhub.core.operation import (
+    Change,
+    Decide,
+    Draft,
+    Group,
+    HistoryStore,
+    IdempotencyKey,
+    LongDecision,
+    Operation,
+    Unchanged,
+    View,
+    Write,
+)
 from knowhub.core.request_context import RequestContext
+from knowhub.operations.access_policy import AccessPolicy
+from knowhub.operations.field_undo import BlockedRow, RowErased, UndoConflict, check_not_erased, undo_rows
 from knowhub.operations.model import OperationEntry, OperationFilter, OperationPage, UndoResult
-from knowhub.operations.undo import UndoRequest, UndoService
+from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP, LogChanged
+
+MAX_WITH_LATER: Final = 100
+"""How many later operations `with_later` undoes at most, and how many are named that are in the way."""
+_TRIES = 10
+# An operation with more rows is undone in a thread.
+_LONG = 50
 
 
 class OperationsService:
-    """Reads the log as history, and undoes operations."""
+    """Reads the log as history, and undoes operations by field, as the collections declare it."""
 
     def __init__(self, store: HistoryStore, ids: Ids, collections: Collections) -> None:
         self._store = store
+        self._ids = ids
         self._collections = collections
-        self._undo = UndoService(store, ids, collections)
 
     async def page(self, ctx: RequestContext, wanted: OperationFilter) -> OperationPage:
         """Return the newest operations that pass the filter and that the caller may see."""
@@ -26,7 +53,7 @@ class OperationsService:
         async for operation in self._candidates(ctx, wanted):
             if _is_older(operation, wanted):
                 break
-            if not self._passes(operation, wanted) or not self._undo.policy(ctx).is_listed(operation, wanted.subject):
+            if not self._passes(operation, wanted) or not self._policy(ctx).is_listed(operation, wanted.subject):
                 continue
             if len(entries) == wanted.limit:
                 return OperationPage(entries, entries[-1].operation.seq)
@@ -37,8 +64,8 @@ class OperationsService:
         """Return one operation with its rows. Raises NotFound."""
         await self._store.refresh(ctx.account)
         operation = await self._store.operation(ctx.account, operation_id)
-        if operation is None or not self._undo.policy(ctx).can_see(operation):
-            raise self._undo.missing(operation_id)
+        if operation is None or not self._policy(ctx).can_see(operation):
+            raise self._missing(operation_id)
         return self._entry(ctx, operation)
 
     async def undo(
@@ -50,8 +77,214 @@ class OperationsService:
         with_later: bool = False,
         key: IdempotencyKey | None = None,
     ) -> UndoResult:
-        """Undo an operation, or all operations of a group; `UndoService.undo` says what it raises."""
-        return await self._undo.undo(UndoRequest(ctx, operation_id, dry_run, with_later, key))
+        """Undo an operation, or all operations of a group by its id.
+
+        Raises NotFound, Forbidden without the rights of the original, and Conflict with the operations in the way in
+        `blocked_by`. With `with_later` those are undone too.
+        """
+        for _ in range(_TRIES):
+            try:
+                return await self._undo(_UndoRun(ctx, operation_id, dry_run, with_later, key))
+            except LogChanged:
+                # What was written meanwhile may be in the way of undoing a restore: look again.
+                continue
+        raise _conflict("the log is being written to without a pause; nothing was undone, try it again")
+
+    def _policy(self, ctx: RequestContext) -> AccessPolicy:
+        """Return what a caller may see and undo on the acknowledged state."""
+        return AccessPolicy(ctx, self._collections, self._store.view(ctx.account))
+
+    def _is_undoable(self, operation: Operation) -> bool:
+        """Return whether every row of an operation can be undone at all."""
+        return bool(operation.changes) and all(map(self._is_undoable_change, operation.changes))
+
+    def _missing(self, operation_id: str) -> NotFound:
+        """Return the error for an operation that is not there, or that the caller may not see."""
+        seq = seq_of(operation_id)
+        if seq is None or not 0 < seq <= self._store.base_seq:
+            return NotFound.of("operation", operation_id)
+        return NotFound(
+            f"operation {operation_id!r} is older than what the log keeps: a compaction has removed all up to number "
+            f"{self._store.base_seq} (KNOWHUB_UNDO_RETENTION_DAYS). What it wrote stays; a snapshot may hold what was "
+            "there before"
+        )
+
+    async def _undo(self, run: "_UndoRun") -> UndoResult:
+        await self._store.refresh(run.ctx.account)
+        policy, read_up_to = self._policy(run.ctx), self._store.last_seq_of(run.ctx.account)
+        chosen = await self._targets(policy, run.operation_id)
+        for operation in chosen:
+            policy.check_permissions(operation)
+        most = len(chosen) + MAX_WITH_LATER
+        is_restore = chosen[-1].op == RESTORE_SNAPSHOT_OP
+        if is_restore and await self._store.find_replay(run.ctx.account, run.key) is None:
+            # A part of a restore is no state that ever was: it is undone as a whole, after all that came since.
+            later = await self._find_written_since(chosen)
+            chosen = self._add_later(run, chosen, later, most) if later else chosen
+        while True:
+            try:
+                return await self._commit(run, chosen, read_up_to if is_restore else None)
+            except UndoConflict as blocked:
+                chosen = self._add_later(run, chosen, await self._find_conflicts(chosen, blocked), most)
+
+    async def _targets(self, policy: AccessPolicy, operation_id: str) -> Sequence[Operation]:
+        account = policy.ctx.account
+        operation = await self._store.operation(account, operation_id)
+        operations = [operation] if operation else await self._store.group(account, operation_id)
+        if operation is not None and operation.op == RESTORE_SNAPSHOT_OP and operation.group is not None:
+            operations = await self._store.group(account, operation.group.id)
+        if not operations or not all(map(policy.can_see, operations)):
+            raise self._missing(operation_id)
+        if operation is None and operations[0].group is not None and operations[0].group.index > 0:
+            raise _conflict("a compaction has removed the first operations of this group; undo the others by their ids")
+        is_group = operation is None
+        left = [item for item in operations if self._store.undone_by(account, item.operation_id) is None]
+        # Of a group, what was undone already is left out; if that is all of it, the decision says so.
+        return left if is_group and left else operations
+
+    async def _find_written_since(self, restore: Sequence[Operation]) -> list[Operation]:
+        """Return what was written into the account after a restore, the undo of a part of it left out."""
+        own = {operation.operation_id for operation in restore}
+        later: list[Operation] = []
+        async for operation in self._store.operations(restore[-1].account):
+            if operation.seq <= restore[-1].seq or len(later) > MAX_WITH_LATER:
+                break
+            # What a search notes for itself is in nobody's way.
+            if operation.undo_of not in own and any(
+                self._is_undoable_collection(change.collection) for change in operation.changes
+            ):
+                later.append(operation)
+        return later
+
+    async def _find_conflicts(self, chosen: Sequence[Operation], blocked: UndoConflict) -> list[Operation]:
+        """Return the later operations that changed the blocked fields and were not undone since.
+
+        An operation and its undo count as no change. Rows that were reattached in between may still differ: where
+        nothing else changed the fields, the undo is in the way.
+        """
+        own = {operation.operation_id for operation in chosen}
+        found: dict[str, Operation] = {}
+        for block in blocked.blocks:
+            changes = self._store.operations_on(blocked.operation.account, block.collection, block.id)
+            async for operation in changes:
+                if operation.seq <= blocked.operation.seq or len(found) > MAX_WITH_LATER:
+                    break
+                is_undone = self._store.undone_by(operation.account, operation.operation_id) is not None
+                if operation.operation_id not in own and not is_undone and _changes_fields(operation, block):
+                    found[operation.operation_id] = operation
+        since = blocked.operation.seq
+        return [operation for operation in found.values() if not _undoes_later(operation, since)] or [*found.values()]
+
+    def _add_later(
+        self, run: "_UndoRun", chosen: Sequence[Operation], later: Sequence[Operation], most: int
+    ) -> list[Operation]:
+        """Return what is to be undone together with the later operations in its way, at most `most` operations.
+
+        Raises Conflict where `with_later` was not asked for or cannot help, and Forbidden.
+        """
+        policy = self._policy(run.ctx)
+        visible = sorted(filter(policy.can_see, later), key=_seq)
+        together = sorted([*chosen, *visible], key=_seq)
+        problem = None
+        if not later:
+            problem = "as things are now this cannot be undone; change the records themselves instead"
+        elif len(visible) < len(later):
+            problem = "operations that you may not see are in the way; nothing was undone"
+        elif not run.with_later:
+            problem = "later operations are in the way; undo those first, or all of them together with `with_later`"
+        elif any(operation.op == RESTORE_SNAPSHOT_OP for operation in later):
+            problem = "a restored snapshot is in the way; undo that first"
+        elif len(together) > most:
+            problem = f"at most {MAX_WITH_LATER} later operations are undone with it; undo the newest ones first"
+        if problem is not None:
+            blocked_by = [operation.operation_id for operation in visible][-MAX_WITH_LATER:]
+            raise _conflict(problem, blocked_by, len(later) - len(visible))
+        for operation in visible:
+            policy.check_permissions(operation)
+        return together
+
+    async def _commit(self, run: "_UndoRun", chosen: Sequence[Operation], read_up_to: int | None) -> UndoResult:
+        """Undo operations as one group, the newest first: each on the state that the one after it had found."""
+        newest_first = sorted(chosen, key=_seq, reverse=True)
+        group_id = f"undo-{self._ids.hex(32)}"
+        run.changes, run.read_up_to = {}, read_up_to
+        decides = [
+            self._decide(run, operation, Group(group_id, index, len(newest_first)))
+            for index, operation in enumerate(newest_first)
+        ]
+        ctx = run.ctx
+        try:
+            outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, run.key)
+        except _DryRun:
+            outcomes = []
+        except RowErased as erased:
+            raise await self._make_erased_conflict(run, erased) from erased
+        done = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
+        changes = [change for index in sorted(run.changes) for change in run.changes[index]]
+        if done:
+            changes = [change for operation in done for change in operation.changes]
+        policy, pace = self._policy(ctx), CooperativePause()
+        shown: list[Change] = []
+        for change in changes:
+            if ctx.unrestricted or policy.can_see_change(change):
+                shown.append(policy.redact(change))
+            await pace.pause()
+        return UndoResult(
+            [operation.operation_id for operation in done],
+            [operation.undo_of for operation in reversed(done) if operation.undo_of is not None]
+            or [operation.operation_id for operation in chosen],
+            shown,
+            run.dry_run,
+        )
+
+    def _decide(self, run: "_UndoRun", operation: Operation, group: Group) -> Decide[View]:
+        def decide(view: View) -> Draft:
+            is_moved = run.read_up_to is not None and self._store.last_seq_of(operation.account) != run.read_up_to
+            if run.read_up_to is not None and group.index == 0 and (is_moved or not view.is_acknowledged):
+                raise LogChanged
+            check_not_erased(operation)
+            # Counters are never in the way, so that the rows alone would let a vote be taken back twice.
+            undo = view.undone_by(operation.operation_id)
+            if undo is not None:
+                raise _conflict("this operation is undone already; undo the undo to redo it", more={"undone_by": undo})
+            if not self._is_undoable(operation):
+                raise _conflict(f"{operation.op} cannot be undone", more={"undoable": False})
+            rows = undo_rows(AccessPolicy(run.ctx, self._collections, view), operation)
+            run.changes[group.index] = [Change(*key, view.get(*key), row) for key, row in rows]
+            if run.dry_run and group.index == group.of - 1:
+                raise _DryRun
+            writes = [Write(*key, row) for key, row in rows]
+            own_group = group if group.of > 1 else None
+            return Draft("undo_operation", writes, undo_of=operation.operation_id, group=own_group, is_checked=True)
+
+        return LongDecision(decide) if len(operation.changes) > _LONG else decide
+
+    async def _make_erased_conflict(self, run: "_UndoRun", erased: RowErased) -> KnowHubError:
+        """Name the row that no undo brings back, and the operation that erased it, if the log still has that.
+
+        A caller who may not see the row gets the error for a missing operation.
+        """
+        policy = self._policy(run.ctx)
+        if not policy.can_see_row(erased.collection, policy.view.get(erased.collection, erased.id) or {}):
+            return self._missing(run.operation_id)
+        eraser = None
+        async for operation in self._store.operations_on(run.ctx.account, erased.collection, erased.id):
+            if operation.op.startswith(ERASING):
+                eraser = operation.operation_id
+                break
+        more = {ERASED: [{"collection": erased.collection, "id": erased.id, "operation_id": eraser}]}
+        by = f" by operation {eraser}" if eraser else ""
+        detail = f"{erased.id!r} of {erased.collection} was erased{by}; nothing brings it back"
+        return _conflict(detail, [eraser] if eraser else [], more=more)
+
+    def _is_undoable_change(self, change: Change) -> bool:
+        if not self._is_undoable_collection(change.collection) or is_erased(change.after):
+            return False
+        return change.before is not None or change.id not in self._collections[change.collection].fixed_ids
+
+    def _is_undoable_collection(self, name: str) -> bool:
+        collection = self._collections.get(name)
+        return collection is not None and collection.is_undoable
 
     def _candidates(self, ctx: RequestContext, wanted: OperationFilter) -> AsyncIterator[Operation]:
         if wanted.subject is not None:
@@ -67,8 +300,8 @@ class OperationsService:
 
     def _entry(self, ctx: RequestContext, operation: Operation) -> OperationEntry:
         undone_by = self._store.undone_by(ctx.account, operation.operation_id)
-        policy = self._undo.policy(ctx)
-        undoable = undone_by is None and self._undo.is_undoable(operation) and policy.can_undo(operation)
+        policy = self._policy(ctx)
+        undoable = undone_by is None and self._is_undoable(operation) and policy.can_undo(operation)
         if not policy.can_see_model_calls(operation):
             operation = replace(operation, agent_io=None)
         # A link that went along with the operation may be one to something that the caller never saw.
@@ -80,6 +313,52 @@ class OperationsService:
         """Return whether an operation is only a note of the hub on itself."""
         touched = [self._collections.get(change.collection) for change in operation.changes]
         return bool(touched) and all(collection is not None and collection.is_internal for collection in touched)
+
+
+@dataclass(slots=True)
+class _UndoRun:
+    """One undo as it was asked for. `changes` are those of each of its decisions, by its number, for a dry run.
+
+    With `read_up_to`, nothing may have been written after that operation.
+    """
+
+    ctx: RequestContext
+    operation_id: str
+    dry_run: bool
+    with_later: bool
+    key: IdempotencyKey | None
+    changes: dict[int, list[Change]] = field(default_factory=dict)
+    read_up_to: int | None = None
+
+
+class _DryRun(Exception):
+    """Raised by the last decision of a dry run, so that nothing is written."""
+
+
+def _conflict(
+    detail: str, blocked_by: Sequence[str] = (), hidden: int = 0, more: Mapping[str, object] | None = None
+) -> Conflict:
+    return Conflict(detail, {**(more or {}), "blocked_by": list(blocked_by), "blocked_by_hidden": hidden})
+
+
+def _changes_fields(operation: Operation, block: BlockedRow) -> bool:
+    """Return whether an operation changed one of the blocked fields, or a value above or below one."""
+    for change in operation.changes:
+        if (change.collection, change.id) == (block.collection, block.id):
+            moved = list_changed_paths(flatten(change.before or {}), flatten(change.after))
+            if not block.fields.isdisjoint(moved):
+                return True
+    return False
+
+
+def _seq(operation: Operation) -> int:
+    return operation.seq
+
+
+def _undoes_later(operation: Operation, since: int) -> bool:
+    """Return whether an operation undid an operation after `since`."""
+    undone_seq = None if operation.undo_of is None else seq_of(operation.undo_of)
+    return undone_seq is not None and undone_seq > since
 
 
 def _is_older(operation: Operation, wanted: OperationFilter) -> bool:

@@ -9,7 +9,7 @@ from knowhub.core import clock
 from knowhub.core.clock import CooperativePause
 from knowhub.core.collection import Collection, Collections, Key, OnDelete
 from knowhub.core.erasing import is_erased
-from knowhub.core.errors import Conflict, KnowHubError, NotFound
+from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.ids import Ids
 from knowhub.core.operation import (
     Committed,
@@ -195,7 +195,7 @@ class Snapshots:
                 try:
                     decides = plan.build_decisions(f"restore-{self._ids.hex(32)}", kept.ts)
                     outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, key)
-                except _LogChanged:
+                except LogChanged:
                     continue
                 return await self._answer(
                     ctx, ts, [outcome.operation for outcome in outcomes if isinstance(outcome, Committed)]
@@ -290,7 +290,7 @@ class _Plan:
         self.chunks = [due[:_ROWS_OF_FIRST], *parts] if due else []
 
     def build_decisions(self, restore_id: str, kept: str) -> list[Decide[View]]:
-        """Return the decisions that write it all; the first raises _LogChanged where too much was written meanwhile."""
+        """Return the decisions that write it all; the first raises LogChanged where too much was written meanwhile."""
 
         def make_decision(index: int, keys: Sequence[Key]) -> Decide[View]:
             is_last = index == len(self.chunks) - 1
@@ -301,7 +301,7 @@ class _Plan:
                 writes = [Write(*key, row) for key, row in rows if row is not None]
                 if not writes and is_last:
                     # It speaks for all of them, and what has no rows could not be undone: part the rest anew.
-                    raise _LogChanged
+                    raise LogChanged
                 if not writes:
                     return Unchanged()
                 # Each operation names what it could not restore; the last also names what was erased before.
@@ -310,7 +310,9 @@ class _Plan:
                 named = [list(key) for key in dict.fromkeys(erased)][:_ERASED_NAMED]
                 reply = {"ts": self._ts, "safety_snapshot": kept} if is_last else {}
                 group = Group(restore_id, index, len(self.chunks))
-                return Draft(RESTORE_SNAPSHOT_OP, writes, reply={**reply, "erased": named}, group=group, is_exact=True)
+                return Draft(
+                    RESTORE_SNAPSHOT_OP, writes, reply={**reply, "erased": named}, group=group, is_checked=True
+                )
 
             # A thousand rows may have long texts.
             return LongDecision(decide)
@@ -322,7 +324,7 @@ class _Plan:
         known = {key for keys in self.chunks for key in keys}
         late = [key for key in self._update_changed(view) if key not in known]
         if len(late) > ROWS_PER_OPERATION - _ROWS_OF_FIRST:
-            raise _LogChanged
+            raise LogChanged
         return late
 
     def _update_changed(self, view: View) -> list[Key]:
@@ -368,8 +370,5 @@ class _Plan:
         return reattach_row(self._wanted[key], self._wanted, view.get, self._collections[key[0]])
 
 
-class _LogChanged(KnowHubError):
-    """Raised by a decision, so that nothing is written, where more was written than it can take in."""
-
-    def __init__(self) -> None:
-        super().__init__("the log has moved on")
+class LogChanged(Exception):
+    """Raised by a decision, so that nothing is written, where more was written meanwhile than it can take in."""

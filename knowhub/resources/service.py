@@ -241,11 +241,8 @@ class ResourceService(OwnedRows):
         raise Conflict("this resource is being written to without a pause; nothing was saved, try it again")
 
 
-class _OtherVersion(KnowHubError):
+class _OtherVersion(Exception):
     """Raised by a decision if the row gets another version than the body was sealed for."""
-
-    def __init__(self) -> None:
-        super().__init__("the row has another version")
 
 
 def _decide_with(decide: _DecideSealed, seal: _Seal, view: View) -> Draft | Unchanged:

@@ -299,7 +299,7 @@ class KeywordMethods:
         """
         operation_id = check_id("operation_id", operation_id)
         result = self._thread.run(
-            lambda hub, ctx: hub.operations.history.undo(ctx, operation_id, with_later=bool(with_later))
+            lambda hub, ctx: hub.operations.log.undo(ctx, operation_id, with_later=bool(with_later))
         )
         self.last_operation_id = result.operation_ids[-1] if result.operation_ids else None
         return self.last_operation_id

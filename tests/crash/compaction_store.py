@@ -60,7 +60,7 @@ async def fill(store: FileStore, count: int = 30) -> FilledFolder:
     for done in saved[::3]:
         patched = await hub.knowledge.records.patch(ctx, done.record["id"], {"content": f"changed {done.record['id']}"})
     await hub.knowledge.records.delete(ctx, saved[1].record["id"])
-    await hub.operations.history.undo(ctx, saved[2].operation_id or "")
+    await hub.operations.log.undo(ctx, saved[2].operation_id or "")
     made = await keywords.create_batch(ctx, [NewKeyword(f"keyword {number}") for number in range(5)])
     keyword_ids = [str(row["id"]) for row in made.rows]
     for number in range(count):

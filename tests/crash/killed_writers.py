@@ -202,7 +202,7 @@ async def patch(hub: Domain, ids: list[str], unique: str) -> list[Any]:
 async def delete_and_undo(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     row = (await hub.knowledge.records.save(local(), new_knowledge(unique))).record
     operation_id = await hub.knowledge.records.delete(local(), row["id"])
-    undone = await hub.operations.history.undo(local(), operation_id)
+    undone = await hub.operations.log.undo(local(), operation_id)
     return [change.after for change in undone.changes]
 
 

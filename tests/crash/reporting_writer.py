@@ -80,7 +80,7 @@ async def import_group(hub: Domain, told: list[str], number: int) -> Sequence[Ro
 
 async def undo(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
     row = await hub.knowledge.records.patch(local(), await first_id(hub, told), {"content": f"to be undone {number}"})
-    undone = await hub.operations.history.undo(local(), row.operation_id or "")
+    undone = await hub.operations.log.undo(local(), row.operation_id or "")
     return [change.after for change in undone.changes]
 
 

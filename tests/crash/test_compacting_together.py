@@ -64,7 +64,7 @@ async def test_a_changed_base_is_not_published(tmp_path: Path, spoiling: str) ->
         patched = await domain_on(store).knowledge.records.patch(
             local(), known.knowledge_id, {"content": "written since"}
         )
-        await domain_on(store).operations.history.undo(local(), patched.operation_id or "")
+        await domain_on(store).operations.log.undo(local(), patched.operation_id or "")
         assert (await compact(store)).operations > 0
         assert {key: row for key, row in state_of(store, known).items() if key[1] != known.knowledge_id} == {
             key: row for key, row in before.items() if key[1] != known.knowledge_id
@@ -89,11 +89,11 @@ async def test_compacted_operations_differ_from_unknown_ones_in_errors(tmp_path:
         operations = domain_on(store).operations
 
         with pytest.raises(NotFound, match="a compaction has removed all up to number"):
-            await operations.history.undo(local(), known.operation_id)
+            await operations.log.undo(local(), known.operation_id)
         with pytest.raises(NotFound, match="a compaction has removed"):
-            await operations.history.get(local(), known.operation_id)
+            await operations.log.get(local(), known.operation_id)
         with pytest.raises(NotFound, match=r"^no operation with id"):
-            await operations.history.get(local(), operation_id(store.last_seq + 1, RandomIds()))
+            await operations.log.get(local(), operation_id(store.last_seq + 1, RandomIds()))
 
 
 def spoil(path: Path, how: str) -> None:

@@ -40,14 +40,14 @@ async def test_rows_stay_and_operations_go(tmp_path: Path) -> None:
         assert state_of(store, known) == before
         assert [operation async for operation in store.operations("default")] == []
         with pytest.raises(NotFound):
-            await domain_on(store).operations.history.undo(local(), known.operation_id)
+            await domain_on(store).operations.log.undo(local(), known.operation_id)
     async with open_store(tmp_path) as store:
         assert (state_of(store, known), store.last_seq) == (before, last_seq)
         assert store.status().damage == []
         patched = await domain_on(store).knowledge.records.patch(
             local(), known.knowledge_id, {"content": "written since"}
         )
-        undone = await domain_on(store).operations.history.undo(local(), patched.operation_id or "")
+        undone = await domain_on(store).operations.log.undo(local(), patched.operation_id or "")
         assert (patched.record["version"], undone.changes[0].after["version"]) == (3, 4)
 
 
@@ -88,12 +88,12 @@ async def test_operations_within_the_retention_can_still_be_undone(tmp_path: Pat
         clock.advance(15 * DAY_S)
 
         done = await compact(store, 30 * DAY_S)
-        undone = await domain_on(store).operations.history.undo(local(), young.operation_id or "")
+        undone = await domain_on(store).operations.log.undo(local(), young.operation_id or "")
 
         assert 0 < done.operations < store.last_seq
         assert undone.changes[0].after["content"].startswith("changed")
         with pytest.raises(NotFound):
-            await domain_on(store).operations.history.undo(local(), known.operation_id)
+            await domain_on(store).operations.log.undo(local(), known.operation_id)
 
 
 async def test_without_old_operations_nothing_is_compacted(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ async def test_without_old_operations_nothing_is_compacted(tmp_path: Path) -> No
         done = await compact(store, DAY_S)
 
         assert (done.operations, done.held_by_others, done.bytes_after) == (0, False, done.bytes_before)
-        assert (await domain_on(store).operations.history.undo(local(), known.operation_id)).changes
+        assert (await domain_on(store).operations.log.undo(local(), known.operation_id)).changes
     assert set(before) <= set(list_log_files(tmp_path))
 
 

@@ -69,7 +69,7 @@ async def import_group(hub: Domain, known: PreparedRecords) -> object:
 
 
 async def undo(hub: Domain, known: PreparedRecords) -> object:
-    return await hub.operations.history.undo(local(), known.operation_id)
+    return await hub.operations.log.undo(local(), known.operation_id)
 
 
 VERBS: Sequence[Verb] = (save, save_batch, patch, delete, feedback, feedback_batch, import_group, undo)

@@ -27,7 +27,7 @@ async def test_a_directory_of_the_previous_version_opens(tmp_path: Path) -> None
 
     async with open_store(tmp_path / "data") as store:
         assert store.status().damage == []
-        undone = await domain_on(store).operations.history.undo(local(), PATCH)
+        undone = await domain_on(store).operations.log.undo(local(), PATCH)
         assert undone.changes[0].after["content"] == "old record 0"
     async with open_store(tmp_path / "data") as store:
         assert store.status().writable

@@ -145,7 +145,7 @@ async def restore_or_refuse(tmp_path: Path, rounds: int, seed: int) -> tuple[int
                 done += 1
                 assert state_of(hub.store) == then
                 assert restored.restore_id is not None
-                await hub.operations.history.undo(local(), restored.restore_id)
+                await hub.operations.log.undo(local(), restored.restore_id)
                 await hub.operations.snapshots.delete(str(restored.safety_snapshot))
             assert state_of(hub.store) == now
             assert {path.name for path in source.parent.iterdir()} == {source.name}

@@ -119,7 +119,7 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
         store = open_files(folder, files, MANY_SEGMENTS)
         files.begin(Plan(crash_at=call))
 
-        died = await wait_for_death(files, domain_on(store).operations.history.undo(local(), str(done.restore_id)))
+        died = await wait_for_death(files, domain_on(store).operations.log.undo(local(), str(done.restore_id)))
 
         if not died:
             assert state_of(store) == before

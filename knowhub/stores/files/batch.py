@@ -137,7 +137,7 @@ class Batch:
         draft = self.run_decision(request.decides[index], view)
         if isinstance(draft, Unchanged):
             return draft, draft.answer
-        if not draft.is_exact:
+        if not draft.is_checked:
             check_rows(self.collections, view, {(write.collection, write.id): write.after for write in draft.writes})
         changes = [_raw_change(view, write, is_erasing=draft.op.startswith(ERASING)) for write in draft.writes]
         # The last operation of a group has its retry key, and its reply answers for all.

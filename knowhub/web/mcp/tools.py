@@ -168,7 +168,7 @@ async def give_feedback(hub: Hub, ctx: RequestContext, sent: FeedbackArguments) 
 
 async def undo(hub: Hub, ctx: RequestContext, sent: UndoArguments) -> ToolAnswer:
     """Undo an operation."""
-    done = await hub.operations.history.undo(ctx, sent.operation_id)
+    done = await hub.operations.log.undo(ctx, sent.operation_id)
     data = {"undone": sent.operation_id, "operation_id": done.operation_ids[-1] if done.operation_ids else None}
     return ToolAnswer(f"Undone. {_how_to_undo(data)}", data)
 

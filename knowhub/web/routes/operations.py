@@ -19,7 +19,7 @@ routes = Routes("/api/operations", "operations", "History: who did what, and und
 @routes.add("GET", "", {200: shapes.OperationList}, summary="List operations, newest first")
 async def list_operations(call: Call, params: OperationParams) -> Response:
     """List what was done, by whom and when, without the rows."""
-    page = await call.hub.operations.history.page(call.ctx, params.filter())
+    page = await call.hub.operations.log.page(call.ctx, params.filter())
     cursor = None if page.next_before is None else str(page.next_before)
     results = [_summary(entry) for entry in page.entries]
     return answer_list(results, cursor)
@@ -28,7 +28,7 @@ async def list_operations(call: Call, params: OperationParams) -> Response:
 @routes.add("GET", "/{operation_id}", {200: shapes.OperationDetail}, summary="Read an operation with its rows")
 async def get_operation(call: Call, operation_id: str) -> Response:
     """Read one operation: each row it touched, before and after."""
-    entry = await call.hub.operations.history.get(call.ctx, operation_id)
+    entry = await call.hub.operations.log.get(call.ctx, operation_id)
     operation = entry.operation
     detail = {
         "account": operation.account,
@@ -59,7 +59,7 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
     `blocked_by_hidden` counts the others. `with_later` undoes those in `blocked_by` too, newest first, all or none.
     Votes and other counters are never in the way.
     """
-    done = await call.hub.operations.history.undo(
+    done = await call.hub.operations.log.undo(
         call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
     )
     answer = await asyncio.to_thread(make_undo_view, done)

@@ -62,7 +62,7 @@ async def test_an_undo_brings_back_the_message_and_the_summary(hub: Hub) -> None
     before = session(hub)
     operation_id = await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
 
-    await hub.operations.history.undo(LI, operation_id)
+    await hub.operations.log.undo(LI, operation_id)
 
     after = session(hub)
     assert (after["abstract"], after["overview"]) == (before["abstract"], before["overview"])

@@ -10,7 +10,7 @@ from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConfli
 from knowhub.core.operation import Draft, Row, View
 from knowhub.core.owned_rows import OwnedRows, SavedRow, list_visible, make_owned_fields, scan_newest
 from knowhub.core.request_context import RequestContext
-from knowhub.operations.undo import UndoRequest, UndoService
+from knowhub.operations.service import OperationsService
 from tests.builders import CountedIds, FakeClock, caller, local
 from tests.collections_of_tests import BOOKMARK, BOOKMARK_TABLE, BY_TEXT, LABELS, NOTES, WITH_NOTES
 from tests.fakes.memory_store import MemoryStore
@@ -102,7 +102,7 @@ async def test_undo_restores_a_deleted_row_and_history_shows_it(store: MemorySto
     with pytest.raises(NotFound):
         await bookmarks.read(ANN, "b-1")
 
-    await UndoService(store, CountedIds(), WITH_NOTES).undo(UndoRequest(ANN, operation_id))
+    await OperationsService(store, CountedIds(), WITH_NOTES).undo(ANN, operation_id)
 
     assert (await bookmarks.read(ANN, "b-1"))["content"] == "new"
     page = await bookmarks.history(ANN, "b-1", limit=3)

@@ -143,7 +143,7 @@ async def test_a_former_admin_does_not_see_the_keys_they_issued(hub: Hub) -> Non
     made = await hub.identity.mint(admin, NewKey(LI, Role.READER))
     writer = (await issue_key(hub, KeyHolder("boss"))).key.caller.context
 
-    told = await hub.operations.history.get(writer, made.operation_id)
+    told = await hub.operations.log.get(writer, made.operation_id)
 
     assert list(told.operation.changes) == []
 
@@ -186,11 +186,11 @@ async def test_the_last_use_survives_a_restart_and_is_not_listed(tmp_path: Path,
     async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
         assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T12:00:00.000Z"
         assert [
-            entry.operation.op for entry in (await hub.operations.history.page(root_caller(), _any_operation())).entries
+            entry.operation.op for entry in (await hub.operations.log.page(root_caller(), _any_operation())).entries
         ] == ["create_key"]
         assert [
             entry.operation.op
-            for entry in (await hub.operations.history.page(root_caller(), _any_operation(op="note_key_use"))).entries
+            for entry in (await hub.operations.log.page(root_caller(), _any_operation(op="note_key_use"))).entries
         ] == ["note_key_use"]
 
 
@@ -204,7 +204,7 @@ async def test_two_processes_note_one_use_an_hour_between_them(tmp_path: Path, c
         await other.identity.uses.close()
         await first.store.refresh()
 
-        page = await first.operations.history.page(root_caller(), _any_operation(op="note_key_use"))
+        page = await first.operations.log.page(root_caller(), _any_operation(op="note_key_use"))
 
     assert len(page.entries) == 1
 

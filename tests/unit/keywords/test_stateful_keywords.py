@@ -186,7 +186,7 @@ class KeywordMachine(TwoHubs):
 
     def outcome(self, who: int, operation: Row, *, dry_run: bool) -> UndoResult | Conflict:
         try:
-            return self.run(self.hub(who).operations.history.undo(local(), operation["operation_id"], dry_run=dry_run))
+            return self.run(self.hub(who).operations.log.undo(local(), operation["operation_id"], dry_run=dry_run))
         except Conflict as problem:
             return problem
 

@@ -96,7 +96,7 @@ async def test_many_copies_are_several_operations_with_one_undo(
 
     assert (len(done.operation_ids), done.report["merged_count"], await live_ids(hub)) == (6, 6, ids[:1])
     assert hub.store.view("default").get("knowledge", ids[0])["version"] == 7  # type: ignore[index]  # it is there
-    await hub.operations.history.undo(local(), done.slim_id or "")
+    await hub.operations.log.undo(local(), done.slim_id or "")
     assert await live_ids(hub) == ids
 
 
@@ -126,7 +126,7 @@ async def test_a_conflict_in_the_last_batch_keeps_the_other_merges(
     assert [item["reason"] for item in done.report["skipped"]] == ["one of these was changed meanwhile"]
     assert done.report["skipped"][0]["ids"][-1] == ids[-1]
     assert await live_ids(hub) == [ids[0], *ids[298:]]
-    await hub.operations.history.undo(local(), done.slim_id or "")
+    await hub.operations.log.undo(local(), done.slim_id or "")
     assert await live_ids(hub) == ids
 
 

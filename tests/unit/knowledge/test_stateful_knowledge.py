@@ -177,7 +177,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
     def undo_the_newest(self) -> None:
         operation_id, before, after = self.done[-1]
         assert self.rows() == after
-        undone = self.run(self.hub.operations.history.undo(local(), operation_id))
+        undone = self.run(self.hub.operations.log.undo(local(), operation_id))
 
         assert self.rows() == before
         self.said = brief_rows(before)
@@ -210,7 +210,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     def outcome(self, operation_id: str, *, dry_run: bool) -> UndoResult | Conflict:
         try:
-            return self.run(self.hub.operations.history.undo(local(), operation_id, dry_run=dry_run))
+            return self.run(self.hub.operations.log.undo(local(), operation_id, dry_run=dry_run))
         except Conflict as problem:
             return problem
 

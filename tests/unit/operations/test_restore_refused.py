@@ -198,11 +198,11 @@ async def test_rows_restored_by_others_meanwhile_are_not_written(tmp_path: Path)
         lines = [import_line(f"import-{number}", f"line {number}") for number in range(700)]
         before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
         entry = await hub.operations.snapshots.create()
-        undone = await hub.operations.history.undo(local(), str(before.import_id))
+        undone = await hub.operations.log.undo(local(), str(before.import_id))
 
         async def redo() -> None:
             for operation_id in undone.operation_ids:
-                await hub.operations.history.undo(local(), operation_id)
+                await hub.operations.log.undo(local(), operation_id)
 
         snapshots = snapshots_of(hub, ConcurrentSnapshots(make_snapshot_folder(hub, tmp_path), meanwhile=redo))
         seq = hub.store.last_seq
@@ -219,7 +219,7 @@ async def test_rows_written_by_others_at_the_last_moment_are_kept(tmp_path: Path
         lines = [import_line(f"import-{number}", f"line {number}") for number in range(700)]
         before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
         then, entry = state_of(hub.store), await hub.operations.snapshots.create()
-        await hub.operations.history.undo(local(), str(before.import_id))
+        await hub.operations.log.undo(local(), str(before.import_id))
         writing: list[asyncio.Task[Outcome]] = []
 
         def write_by_hand() -> None:

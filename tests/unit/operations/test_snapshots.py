@@ -91,7 +91,7 @@ async def test_a_large_restore_is_several_operations_undone_as_one(tmp_path: Pat
         now = state_of(hub.store)
 
         done = await hub.operations.snapshots.restore(local(), entry.ts)
-        undone = await hub.operations.history.undo(local(), done.operation_ids[0])
+        undone = await hub.operations.log.undo(local(), done.operation_ids[0])
 
         sizes = [len(item.changes) for item in await hub.store.group("default", str(done.restore_id))]
         assert sizes == [500, 1000, 1000, 100]
@@ -108,9 +108,7 @@ async def test_concurrent_writes_do_not_split_the_undo_of_a_restore(tmp_path: Pa
 
         saving = asyncio.create_task(hub.knowledge.records.save(local(), new_knowledge("meanwhile")))
         await asyncio.sleep(0)
-        outcome = await asyncio.gather(
-            hub.operations.history.undo(local(), str(done.restore_id)), return_exceptions=True
-        )
+        outcome = await asyncio.gather(hub.operations.log.undo(local(), str(done.restore_id)), return_exceptions=True)
 
         await saving
         assert isinstance(outcome[0], Conflict)
@@ -135,7 +133,7 @@ async def test_writes_during_the_preparation_are_restored_too(tmp_path: Path) ->
         assert written
         async for operation in hub.store.operations("default"):
             if operation.seq > group[-1].seq:
-                await hub.operations.history.undo(local(), operation.operation_id)
+                await hub.operations.log.undo(local(), operation.operation_id)
         assert state_of(hub.store) == then
 
 
@@ -182,7 +180,7 @@ async def test_a_restore_keeps_erased_rows_erased_and_names_them(tmp_path: Path)
         parents = {row["name"]: row.get("parent_id") for (kind, _), row in now.items() if kind == KEYWORDS}
         assert (parents["asyncio"], parents["pytest"]) == (ids["编程"], ids["编程"])
         assert all((view.get(*key) or {})["erased"] for key in erased)
-        await hub.operations.history.undo(local(), str(done.restore_id))
+        await hub.operations.log.undo(local(), str(done.restore_id))
 
 
 async def test_a_row_deleted_then_and_erased_later_is_named_only(tmp_path: Path) -> None:
@@ -234,7 +232,7 @@ async def test_a_snapshot_of_another_directory_restores_into_a_fresh_one(tmp_pat
         assert {key: row for key, row in restored.items() if key[1] != ROOT_ID} == {
             key: row for key, row in then.items() if key[1] != ROOT_ID
         }
-        await hub.operations.history.undo(local(), str(done.restore_id))
+        await hub.operations.log.undo(local(), str(done.restore_id))
         assert list(state_of(hub.store)) == [(KEYWORDS, ROOT_ID)]
 
 

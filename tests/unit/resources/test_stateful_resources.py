@@ -225,7 +225,7 @@ class ResourceMachine(TwoHubs):
             self.written[resource_id].clear()
             return
 
-        answer = self.run(self.hub(who).operations.history.undo(local(), undone.operation_id))
+        answer = self.run(self.hub(who).operations.log.undo(local(), undone.operation_id))
 
         before = undone.before or replace(stood, is_deleted=True)
         self.rows[resource_id] = replace(before, version=stood.version + 1)
@@ -250,7 +250,7 @@ class ResourceMachine(TwoHubs):
         self.rows[resource_id] = row.next_version(is_deleted=True, is_erased=True, secret=None)
         self.keys[resource_id] = 0
         for item in (*(item.operation_id for item in self.written[resource_id]), answer.operation_id):
-            assert self.try_run(self.hub(who).operations.history.undo(local(), item)) is Conflict
+            assert self.try_run(self.hub(who).operations.log.undo(local(), item)) is Conflict
         self.written[resource_id].clear()
 
     async def run_beside_other(self, who: int, doing: Coroutine[Any, Any, T]) -> T:

@@ -48,7 +48,7 @@ async def test_empty_rows_are_not_copies_of_each_other(tmp_path: Path, content: 
 async def create(store: FileStore, row: Row) -> None:
     """Write a row without the checks of a service, which would refuse an empty one."""
     writes = [Write(INFOS, row["id"], row)]
-    await store.commit("default", "user:li", lambda _view: Draft("create_info", writes, is_exact=True))
+    await store.commit("default", "user:li", lambda _view: Draft("create_info", writes, is_checked=True))
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])

@@ -66,8 +66,8 @@ async def save_and_delete(hub: Hub) -> str:
 async def save_undo_and_redo(hub: Hub) -> str:
     row_id = await save_record(hub, new_knowledge("harmless"))
     patch = await hub.knowledge.records.patch(local(), row_id, {"content": SECRET})
-    undo = await hub.operations.history.undo(local(), patch.operation_id or "")
-    await hub.operations.history.undo(local(), undo.operation_ids[0])
+    undo = await hub.operations.log.undo(local(), patch.operation_id or "")
+    await hub.operations.log.undo(local(), undo.operation_ids[0])
     return row_id
 
 
@@ -136,7 +136,7 @@ async def assert_tells_only_the_fact(hub: Hub, row_id: str, operation_id: str) -
     entries = (await hub.knowledge.records.history(local(), row_id)).entries
     assert (entries[0].op, entries[0].actor, entries[0].operation_id) == ("erase_knowledge", OWNER, operation_id)
     assert SECRET not in str(entries)
-    entry = await hub.operations.history.get(local(), operation_id)
+    entry = await hub.operations.log.get(local(), operation_id)
     assert not entry.undoable
     assert all(is_erased(change.after) for change in entry.operation.changes)
 
@@ -164,20 +164,20 @@ async def test_an_erasure_cannot_be_undone(tmp_path: Path) -> None:
         first = await hub.knowledge.records.save(local(), new_knowledge(SECRET))
         row_id = str(first.record["id"])
         patch = await hub.knowledge.records.patch(local(), row_id, {"content": f"{SECRET}!"})
-        undo = await hub.operations.history.undo(local(), patch.operation_id or "")
+        undo = await hub.operations.log.undo(local(), patch.operation_id or "")
         deletion = await hub.knowledge.records.delete(local(), row_id)
 
         done = await erase(hub, row_id)
 
         for operation_id in (first.operation_id, patch.operation_id, undo.operation_ids[0], deletion):
             with pytest.raises(Conflict, match=row_id) as refused:
-                await hub.operations.history.undo(local(), operation_id or "")
+                await hub.operations.log.undo(local(), operation_id or "")
             named = {"collection": KNOWLEDGE, "id": row_id, "operation_id": done.operation_id}
             assert refused.value.extra["erased"] == [named]
             assert refused.value.extra["blocked_by"] == [named["operation_id"]]
         with pytest.raises(Conflict, match="erase_knowledge cannot be undone"):
-            await hub.operations.history.undo(local(), done.operation_id)
-        page = await hub.operations.history.page(local(), OperationFilter())
+            await hub.operations.log.undo(local(), done.operation_id)
+        page = await hub.operations.log.page(local(), OperationFilter())
         assert [entry.undoable for entry in page.entries] == [False] * 5
 
 
@@ -188,7 +188,7 @@ async def test_an_operation_of_many_rows_is_not_undone_in_part(tmp_path: Path) -
         await erase(hub, row_id)
 
         with pytest.raises(Conflict, match=row_id):
-            await hub.operations.history.undo(local(), batch.operation_id or "")
+            await hub.operations.log.undo(local(), batch.operation_id or "")
 
         assert (await hub.knowledge.records.get(local(), other)).version == 1
 
@@ -383,7 +383,7 @@ async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None
         assert done.pending == []
         assert find_files_with(tmp_path, SECRET) == find_files_with(tmp_path, CHINESE) == []
         with pytest.raises(NotFound):
-            await hub.operations.history.undo(local(), info.operation_id or "")
+            await hub.operations.log.undo(local(), info.operation_id or "")
     async with open_search_hub(tmp_path) as hub:
         assert hub.store.status().damage == []
         assert (await hub.keywords.infos.get(local(), str(kept.row["id"]))).version == 1

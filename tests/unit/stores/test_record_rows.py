@@ -66,7 +66,7 @@ async def write_everything(hub: Hub) -> None:
     info = await hub.keywords.infos.create(local(), NewInfo('中文 "quoted"', keyword_ids=[python, go]))
     await hub.keywords.infos.unlink(local(), info.row["id"], python)
     merged = await hub.keywords.tree.merge(local(), go, python)
-    await hub.operations.history.undo(local(), str(merged.operation_id))
+    await hub.operations.log.undo(local(), str(merged.operation_id))
     await hub.keywords.tree.delete(local(), go)
     await hub.keywords.infos.delete(local(), info.row["id"])
     await hub.keywords.tree.create(

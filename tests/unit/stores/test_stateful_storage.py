@@ -186,7 +186,7 @@ class StorageMachine(TwoHubs):
     def undo(self, who: int) -> None:
         operation_id, before = self.undoable.pop()
 
-        undone = self.run(self.hub(who).operations.history.undo(local(), operation_id))
+        undone = self.run(self.hub(who).operations.log.undo(local(), operation_id))
 
         stood, self.said = self.said, self.rows(who)
         assert self.said == before
@@ -209,7 +209,7 @@ class StorageMachine(TwoHubs):
     def is_known(self, who: int, operation_id: str) -> bool:
         store = self.hub(who).store
         try:
-            self.run(self.hub(who).operations.history.undo(local(), operation_id, dry_run=True))
+            self.run(self.hub(who).operations.log.undo(local(), operation_id, dry_run=True))
         except NotFound:
             assert self.run(store.operation("default", operation_id)) is None
             return False
@@ -245,7 +245,7 @@ class StorageMachine(TwoHubs):
         if operation_id.startswith("restore-"):
             self.save(who)
             with pytest.raises(Conflict):
-                self.run(self.hub(who).operations.history.undo(local(), operation_id))
+                self.run(self.hub(who).operations.log.undo(local(), operation_id))
 
     @precondition(lambda self: self.ids_of(KNOWLEDGE) or self.ids_of(INFOS))
     @rule(who=WHO, pick=PICK)
@@ -260,7 +260,7 @@ class StorageMachine(TwoHubs):
         self.erased[collection, row_id] = text
         assert (collection, row_id) not in self.said
         with pytest.raises(Conflict):
-            self.run(self.hub(who).operations.history.undo(local(), erased.operation_id))
+            self.run(self.hub(who).operations.log.undo(local(), erased.operation_id))
         # The remaining undos would restore it, or come before an operation that cannot be undone.
         self.undoable.clear()
         assert erased.pending == []

@@ -192,7 +192,7 @@ async def _check_resources(world: VisibleWorld, asker: OracleCaller) -> None:
 
 
 async def _check_operations(world: VisibleWorld, asker: OracleCaller) -> None:
-    page = await world.hub.operations.history.page(asker.ctx, OperationFilter(limit=50))
+    page = await world.hub.operations.log.page(asker.ctx, OperationFilter(limit=50))
 
     changes = [change for entry in page.entries for change in entry.operation.changes]
     shown = {item.id for item in changes if item.collection in world.rows} - {ROOT_ID}
