@@ -1,10 +1,13 @@
 """All acknowledged rows of one account: a table for each collection, made from the schema that a domain declares."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 import orjson
 
+from knowhub.core.operation import Row
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, TableSchema, TableSchemas
 from knowhub.engine.disk_rows import LogLine, PlacedRows, ReadText
 from knowhub.engine.disk_tables import DiskTable
@@ -14,31 +17,25 @@ from knowhub.engine.tables import InMemoryTable
 _CHANGES_PER_OPERATION_BITS = 20
 
 
-class LoadedChange(Protocol):
-    """A change that was read back from the log."""
+class LoadedChange(msgspec.Struct, frozen=True):
+    """A row that was read back from the log; `after` is its text. Only a row of a base may have a change `number`."""
 
-    @property
-    def collection(self) -> str: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def after(self) -> Any: ...  # noqa: ANN401 -- JSON text, as bytes or as a part of a line
-    @property
-    def number(self) -> int | None:
-        """The change number, if the log says it; otherwise it follows from the sequence number."""
+    collection: str
+    id: str
+    after: msgspec.Raw
+    number: int | None = None
 
 
-class WrittenChange(Protocol):
-    """A change that was decided and written by this process."""
+@dataclass(frozen=True, slots=True)
+class WrittenChange:
+    """A change that this process decided, with its rows as JSON text and parsed."""
 
-    @property
-    def collection(self) -> str: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def after(self) -> bytes: ...
-    @property
-    def after_row(self) -> Mapping[str, Any]: ...
+    collection: str
+    id: str
+    before: bytes | None
+    after: bytes
+    after_row: Row
+    before_row: Row | None
 
 
 class Account:

@@ -61,7 +61,8 @@ FAULTS = (
         "publish the durable offset before the sync",
         "group_commit.py",
         "        placed = await self.in_thread(append)\n",
-        "        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + batch.size))\n"
+        "        position = self._follower.position\n"
+        "        self._follower.publish(Position(position.generation, segment, batch.offset + batch.size))\n"
         "        placed = await self.in_thread(append)\n",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
@@ -126,13 +127,13 @@ FAULTS = (
     Fault(
         "decide without catching up",
         "group_commit.py",
-        "while not self._cursor.catch_up(CATCH_UP_BYTES)",
+        "while not self._follower.catch_up(CATCH_UP_BYTES)",
         "while False",
         [ROTATING_PROCESSES],
     ),
     Fault(
         "read without catching up",
-        "cursor.py",
+        "replica.py",
         "return self._lock.stamp != self._stamp",
         "return False",
         [ROTATING_PROCESSES],
@@ -216,7 +217,7 @@ FAULTS = (
     ),
     Fault(
         "keep reading the files that a rewrite has replaced",
-        "cursor.py",
+        "replica.py",
         "if target.generation != self._log.active.generation:",
         "if target.generation < 0:",
         ["test_erasing_faults.py::test_a_process_that_is_open_reads_all_right_before_and_after"],

@@ -1,31 +1,20 @@
 """An account of the engine without a store; tests put rows into it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from knowhub.core.collection import Collection, table_schemas
 from knowhub.core.table_schema import TableSchemas
-from knowhub.engine.account import Account, change_number
+from knowhub.engine.account import Account, LoadedChange, WrittenChange, change_number
 from knowhub.engine.disk_rows import LogLine
 from knowhub.engine.overlay import Overlay
 from knowhub.engine.view import AccountView
 from knowhub.wiring.collections import COLLECTIONS
 
 SCHEMAS = table_schemas(COLLECTIONS)
-
-
-@dataclass(frozen=True, slots=True)
-class TextChange:
-    """A change as a log line stores it."""
-
-    collection: str
-    id: str
-    after: bytes
-    after_row: Mapping[str, Any]
-    number: int | None = None
 
 
 class AccountRows:
@@ -52,11 +41,12 @@ class AccountRows:
     def load(self, collection: str, *rows: Mapping[str, Any]) -> None:
         """Take in rows that were read back."""
         changes, line = self._line(collection, rows)
-        self.account.load(len(self.lines), changes, line)
+        loaded = [LoadedChange(change.collection, change.id, msgspec.Raw(change.after)) for change in changes]
+        self.account.load(len(self.lines), loaded, line)
 
-    def _line(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[TextChange], LogLine]:
+    def _line(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[WrittenChange], LogLine]:
         id_of = COLLECTIONS.get(collection, Collection(collection)).id_of
-        changes = [TextChange(collection, id_of(row), orjson.dumps(row), row) for row in rows]
+        changes = [WrittenChange(collection, id_of(row), None, orjson.dumps(row), row, None) for row in rows]
         data = b"".join(b'{"after":%s}' % change.after for change in changes)
         self.lines.append(bytearray(data))
         return changes, LogLine(len(self.lines), 0, data)

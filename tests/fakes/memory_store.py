@@ -12,8 +12,7 @@ from knowhub.engine.account import Account
 from knowhub.engine.disk_rows import LogLine
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.replica import Subscriber, Subscription
-from knowhub.stores.files.retries import RetryKeys
+from knowhub.stores.files.replica import IdempotencyKeys, Subscriber, Subscription
 from tests.collections_of_tests import WITH_NOTES
 from tests.pure_decisions import run_twice
 
@@ -30,7 +29,7 @@ class MemoryStore:
         self._accounts: dict[str, Account] = {}
         self._operations: list[Operation] = []
         self._lines: list[bytes] = []
-        self._retries = RetryKeys(_A_DAY_S)
+        self._retries = IdempotencyKeys(_A_DAY_S)
         self._subscriptions: list[Subscription] = []
 
     def subscribe(self, subscriber: Subscriber, collections: Iterable[str] | None = None) -> None:

@@ -9,7 +9,7 @@ import orjson
 
 from knowhub.core.collection import Collections, check_rows
 from knowhub.core.erasing import ERASING, is_erased
-from knowhub.core.errors import InvalidInput, TooLarge
+from knowhub.core.errors import TooLarge
 from knowhub.core.ids import Ids, operation_id
 from knowhub.core.operation import (
     Change,
@@ -25,10 +25,10 @@ from knowhub.core.operation import (
     Unchanged,
     Write,
 )
-from knowhub.engine.account import Account, change_number
+from knowhub.engine.account import Account, WrittenChange, change_number
 from knowhub.engine.overlay import Overlay
 from knowhub.engine.view import AccountView
-from knowhub.stores.files.log.log_line import RawChange, encode
+from knowhub.stores.files.log.log_line import encode
 
 MAX_OPERATION_BYTES = 64 * 1024 * 1024
 # Lines are joined up to this size before they are written.
@@ -56,7 +56,7 @@ class DecidedOperation:
     """One decided operation with its line, to be written."""
 
     operation: Operation
-    changes: Sequence[RawChange]
+    changes: Sequence[WrittenChange]
     line: bytes
 
 
@@ -75,7 +75,7 @@ class Batch:
     answers: list[tuple[Request, Sequence[Outcome] | Exception]] = field(default_factory=list)
     size: int = 0
     _overlays: dict[str, Overlay] = field(default_factory=dict)
-    _keys: dict[tuple[str, ...], tuple[IdempotencyKey, Sequence[Outcome]]] = field(default_factory=dict)
+    _keys: set[tuple[str, ...]] = field(default_factory=set)
 
     async def run(self, request: Request) -> None:
         """Decide one request; what it raises is its answer, and leaves the batch as it was.
@@ -91,6 +91,11 @@ class Batch:
                 del self.decided[mark:]
                 self.size, self.next_seq = size, next_seq
                 self._rebuild_overlays()
+
+    def has_key_of(self, request: Request) -> bool:
+        """Return whether an operation of this batch has the idempotency key of a request."""
+        key = request.idempotency
+        return key is not None and key_name(request.account, key) in self._keys
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the lines, short ones joined: to join many mebibytes would keep the interpreter for long."""
@@ -111,10 +116,6 @@ class Batch:
         return self._overlays[account]
 
     async def _decide(self, request: Request) -> Sequence[Outcome]:
-        key = request.idempotency
-        if key is not None and (first := self._keys.get(key_name(request.account, key))):
-            check_same_body(first[0], key)
-            return [mark_replayed(outcome) for outcome in first[1]]
         outcomes: list[Outcome] = []
         notes: list[Any] = []
         for index in range(len(request.decides)):
@@ -127,8 +128,6 @@ class Batch:
                 outcome, note = self._decide_one(request, index, tuple(notes))
             outcomes.append(outcome)
             notes.append(note)
-        if key is not None and any(isinstance(outcome, Committed) for outcome in outcomes):
-            self._keys[key_name(request.account, key)] = (key, outcomes)
         return outcomes
 
     def _decide_one(self, request: Request, index: int, notes: Sequence[Any]) -> tuple[Outcome, Any]:
@@ -140,7 +139,7 @@ class Batch:
         if not draft.is_checked:
             check_rows(self.collections, view, {(write.collection, write.id): write.after for write in draft.writes})
         changes = [_raw_change(view, write, is_erasing=draft.op.startswith(ERASING)) for write in draft.writes]
-        # The last operation of a group has its retry key, and its reply answers for all.
+        # The last operation of a group has its idempotency key, and its reply answers for all.
         last = index == len(request.decides) - 1
         operation = Operation(
             seq=self.next_seq,
@@ -159,13 +158,15 @@ class Batch:
         self._add(operation, changes)
         return Committed(operation), draft.note
 
-    def _add(self, operation: Operation, changes: Sequence[RawChange]) -> None:
+    def _add(self, operation: Operation, changes: Sequence[WrittenChange]) -> None:
         line = encode(operation, changes, self.offset)
         if len(line) > MAX_OPERATION_BYTES:
             raise TooLarge(f"one operation is at most {MAX_OPERATION_BYTES} bytes; this one has {len(line)}: split it")
         self.decided.append(DecidedOperation(operation, changes, line))
         self.size += len(line)
         self.next_seq += 1
+        if operation.idempotency is not None:
+            self._keys.add(key_name(operation.account, operation.idempotency))
         self._put(operation, changes)
 
     def _rebuild_overlays(self) -> None:
@@ -174,7 +175,7 @@ class Batch:
         for item in self.decided:
             self._put(item.operation, item.changes)
 
-    def _put(self, operation: Operation, changes: Sequence[RawChange]) -> None:
+    def _put(self, operation: Operation, changes: Sequence[WrittenChange]) -> None:
         overlay = self.overlay(operation.account)
         for position, change in enumerate(changes):
             number = change_number(operation.seq, position)
@@ -183,22 +184,11 @@ class Batch:
 
 
 def key_name(account: str, key: IdempotencyKey) -> tuple[str, ...]:
-    """Return what two requests with one retry key share: the caller, the route and the key, whatever the body."""
+    """Return what two requests with one idempotency key share: the caller, the route and the key, whatever the body."""
     return (account, key.principal, key.method, key.path, key.key)
 
 
-def check_same_body(known: IdempotencyKey, sent: IdempotencyKey) -> None:
-    """Raise InvalidInput when a retry key comes again with another body."""
-    if known.body != sent.body:
-        raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
-
-
-def mark_replayed(outcome: Outcome) -> Outcome:
-    """Return an outcome as the answer to a retry."""
-    return Committed(outcome.operation, replayed=True) if isinstance(outcome, Committed) else outcome
-
-
-def _raw_change(view: AccountView, write: Write, *, is_erasing: bool) -> RawChange:
+def _raw_change(view: AccountView, write: Write, *, is_erasing: bool) -> WrittenChange:
     before = view.raw(write.collection, write.id)
     before_row = None if before is None else orjson.loads(before)
     if before_row is not None and (is_erasing or is_erased(write.after)):
@@ -207,7 +197,7 @@ def _raw_change(view: AccountView, write: Write, *, is_erasing: bool) -> RawChan
     # A copy: orjson returns small texts in buffers of four kilobytes, and these stay. Here, and not where a group is
     # applied: there nobody has a turn before all of it is taken in.
     after = bytes(memoryview(orjson.dumps(write.after)))
-    return RawChange(write.collection, write.id, before, after, write.after, before_row)
+    return WrittenChange(write.collection, write.id, before, after, write.after, before_row)
 
 
 def _stub_before(before: Row, after: Row) -> Row:

@@ -1,6 +1,5 @@
 """The layout of a data directory and its version (`docs/reference/data-directory.md`)."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -20,63 +19,24 @@ SCRATCH = ".restore-"
 PUT_LOG_BACK = "put change_log/ back from a backup before anything is started here, which would begin an empty log"
 
 
-@dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The names of everything that a data directory holds."""
+    """The paths of everything that a data directory holds."""
 
-    root: Path
-
-    @property
-    def format(self) -> Path:
-        return self.root / "FORMAT"
-
-    @property
-    def lock(self) -> Path:
-        return self.root / "LOCK"
-
-    @property
-    def leader_lock(self) -> Path:
-        return self.root / "KEEPER"
-
-    @property
-    def change_log(self) -> Path:
-        return self.root / "change_log"
-
-    @property
-    def cache(self) -> Path:
-        return self.root / "cache"
-
-    @property
-    def records(self) -> Path:
-        return self.root / "records"
-
-    @property
-    def indexes(self) -> Path:
-        return self.root / "indexes"
-
-    @property
-    def context(self) -> Path:
-        return self.root / "context"
-
-    @property
-    def snapshots(self) -> Path:
-        return self.root / "snapshots"
-
-    @property
-    def keys(self) -> Path:
-        return self.root / "keys"
-
-    @property
-    def keyring(self) -> Path:
-        return self.root / KEYRING
-
-    @property
-    def master_key(self) -> Path:
-        return self.keys / "master.key"
-
-    @property
-    def quarantine(self) -> Path:
-        return self.root / "quarantine"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.format = root / "FORMAT"
+        self.lock = root / "LOCK"
+        self.leader_lock = root / "KEEPER"
+        self.change_log = root / "change_log"
+        self.cache = root / "cache"
+        self.records = root / "records"
+        self.indexes = root / "indexes"
+        self.context = root / "context"
+        self.snapshots = root / "snapshots"
+        self.keys = root / "keys"
+        self.keyring = root / KEYRING
+        self.master_key = self.keys / "master.key"
+        self.quarantine = root / "quarantine"
 
     def list_quarantine(self) -> list[Path]:
         """Return the files that were cut from the log, or taken out of it."""

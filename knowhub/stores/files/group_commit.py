@@ -12,12 +12,11 @@ from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome, RunDecision
 from knowhub.stores.files.batch import Batch, Request, run_once
-from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.loader import StoreContext, start_segment
 from knowhub.stores.files.log.recovery import Damage
-from knowhub.stores.files.replica import PlacedOperation, Replica
+from knowhub.stores.files.replica import LogFollower, PlacedOperation, Replica
 
 CATCH_UP_BYTES = 4 * 1024 * 1024
 _DECISIONS_PER_BATCH = 512
@@ -44,13 +43,13 @@ class GroupCommit:
     """Appends to the log. Only the write and its sync run in another thread."""
 
     def __init__(
-        self, context: StoreContext, options: StoreOptions, log_id: str, replica: Replica, cursor: LogCursor
+        self, context: StoreContext, options: StoreOptions, log_id: str, replica: Replica, follower: LogFollower
     ) -> None:
         self._context = context
         self._options = options
         self._log_id = log_id
         self._replica = replica
-        self._cursor = cursor
+        self._follower = follower
         self._log = context.log
         self._lock = context.lock
         self._queue: deque[Request] = deque()
@@ -66,7 +65,7 @@ class GroupCommit:
 
     @property
     def damage(self) -> Sequence[Damage]:
-        return [*self._cursor.damage, *self._replica.history.damage]
+        return [*self._follower.damage, *self._replica.history.damage]
 
     @property
     def lock_timeout_s(self) -> float:
@@ -109,9 +108,9 @@ class GroupCommit:
         """Hold the writers' lock, with everything applied that others wrote. Raises Unavailable."""
         await self._acquire()
         try:
-            if self._cursor.is_publishing:
-                self._cursor.recover()
-            while not self._cursor.catch_up(CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
+            if self._follower.is_publishing:
+                self._follower.recover()
+            while not self._follower.catch_up(CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
                 await asyncio.sleep(0)
             yield
         finally:
@@ -126,13 +125,14 @@ class GroupCommit:
 
     async def end_segment(self) -> None:
         """Go on in a fresh segment. Needs the lock."""
-        await self._start_segment(self._cursor.position)
+        await self._start_segment(self._follower.position)
 
     async def write(self, requests: Sequence[Request]) -> Batch:
         """Decide requests, append, sync, publish and apply. Needs the lock."""
-        batch = self.new_batch(self._cursor.position.offset)
+        batch = self.new_batch(self._follower.position.offset)
         for request in requests:
-            if batch.size > _BYTES_PER_BATCH:
+            if batch.size > _BYTES_PER_BATCH or batch.has_key_of(request):
+                # A retry is answered from what is durable.
                 break
             await self.decide(batch, request)
         if batch.decided:
@@ -158,8 +158,8 @@ class GroupCommit:
             await asyncio.sleep(_LOCK_POLL_S)
             return True
         try:
-            if self._cursor.is_publishing:
-                self._cursor.recover()
+            if self._follower.is_publishing:
+                self._follower.recover()
         finally:
             self._lock.release()
         return True
@@ -210,7 +210,7 @@ class GroupCommit:
         reason = self._read_only_reason()
         if reason is not None:
             raise ReadOnly(reason)
-        position = self._cursor.position
+        position = self._follower.position
         self._check_files(position.segment)
         stale_tail = self._log.size(position.segment) != position.offset
         if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
@@ -252,7 +252,7 @@ class GroupCommit:
             raise
         self._log.close_writer()
         try:
-            self._cursor.publish(position)
+            self._follower.publish(position)
         except OSError as problem:
             raise self._mark_failed(problem) from problem
 
@@ -275,7 +275,9 @@ class GroupCommit:
         """Answer a retry from the log, anything else by its decisions."""
         replica = self._replica
         try:
-            answers = await replica.retries.answers(replica.history, request.account, request.idempotency, batch.now)
+            answers = await replica.idempotency_keys.answers(
+                replica.history, request.account, request.idempotency, batch.now
+            )
         except KnowHubError as problem:
             batch.answers.append((request, problem))
             return
@@ -285,7 +287,7 @@ class GroupCommit:
             await batch.run(request)
 
     async def _append(self, batch: Batch) -> None:
-        segment = self._cursor.position.segment
+        segment = self._follower.position.segment
 
         def append() -> Sequence[PlacedOperation]:
             # Joined and searched here too: of a large group that alone would hold the event loop for long.
@@ -294,14 +296,18 @@ class GroupCommit:
 
         placed = await self.in_thread(append)
         self._is_full = False
-        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + batch.size))
+        self._follower.publish(Position(self._follower.position.generation, segment, batch.offset + batch.size))
+        await self.apply(batch, placed)
+
+    async def apply(self, batch: Batch, placed: Sequence[PlacedOperation]) -> None:
+        """Take in what was decided, written and published here. Needs the lock."""
         # Taking in a large group at once would stall the event loop. Reads of its account wait until it is whole.
         self.applying, done = {item.decided.operation.account for item in placed}, asyncio.Event()
         self._applied = done
         pace = CooperativePause()
         try:
             for item in placed:
-                self._replica.apply_operation(batch, item)
+                self._replica.apply(batch, item)
                 await pace.pause()
         finally:
             self.applying = set()

@@ -1,20 +1,24 @@
-"""What memory holds of the log: rows, history and retry keys; and the subscribers."""
+"""What memory holds of the log: rows, history, idempotency keys; and the subscribers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from knowhub.core.collection import Collections, table_schemas
-from knowhub.core.erasing import ERASING
-from knowhub.core.operation import Change, Operation
+from knowhub.core.erasing import ERASED, ERASING, is_erased
+from knowhub.core.errors import Conflict, InvalidInput
+from knowhub.core.operation import Change, Committed, IdempotencyKey, Operation
 from knowhub.engine.account import Account
 from knowhub.engine.disk_rows import LogLine, PlacedRows
-from knowhub.stores.files.batch import Batch, DecidedOperation
+from knowhub.stores.files.batch import Batch, DecidedOperation, key_name
+from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
+from knowhub.stores.files.log.loader import Loaded, StoreContext
 from knowhub.stores.files.log.log_line import BaseHeader
+from knowhub.stores.files.log.log_reader import LogReader
 from knowhub.stores.files.log.partial_line import decode_base_line, decode_operation, summarize
-from knowhub.stores.files.retries import RetryKeys
+from knowhub.stores.files.log.recovery import Damage
 
 
 class Subscriber(Protocol):
@@ -40,6 +44,66 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
+class _Used:
+    seq: int
+    timestamp: float
+    key: IdempotencyKey
+
+
+class IdempotencyKeys:
+    """The keys of the last `lifetime_s` seconds, read from the log, so known after a restart and elsewhere."""
+
+    def __init__(self, lifetime_s: float) -> None:
+        self._lifetime_s = lifetime_s
+        self._used: dict[tuple[str, ...], _Used] = {}
+
+    def remember(self, operation: Operation, now: float) -> None:
+        key = operation.idempotency
+        if key is None or operation.timestamp + self._lifetime_s < now:
+            return
+        self._drop_expired(now)
+        self._used[key_name(operation.account, key)] = _Used(operation.seq, operation.timestamp, key)
+
+    def find(self, account: str, key: IdempotencyKey, now: float) -> int | None:
+        """Return the sequence number of the operation that answered this key. Raises InvalidInput on another body."""
+        used = self._used.get(key_name(account, key))
+        if used is None or used.timestamp + self._lifetime_s < now:
+            return None
+        if used.key.body != key.body:
+            raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
+        return used.seq
+
+    async def answers(
+        self, history: History, account: str, key: IdempotencyKey | None, now: float
+    ) -> Sequence[Committed]:
+        """Return all that the request of this key wrote; nothing for a fresh one.
+
+        Raises InvalidInput as `find`, and Conflict where what it wrote was erased since: the first answer is gone.
+        """
+        seq = self.find(account, key, now) if key is not None else None
+        first = await history.at_async(seq) if seq is not None else None
+        operations = await history.group_of(first) if first is not None else []
+        for operation in operations:
+            erased = [change.id for change in operation.changes if is_erased(change.after)]
+            if erased and not operation.op.startswith(ERASING):
+                raise Conflict(f"the request was answered before, and {erased[0]!r} was erased since", {ERASED: erased})
+        return [Committed(operation, replayed=True) for operation in operations]
+
+    def oldest_seq(self, now: float) -> int | None:
+        """Return the number of the oldest operation that a retry may still ask for; None when there is none."""
+        self._drop_expired(now)
+        return min((used.seq for used in self._used.values()), default=None)
+
+    def _drop_expired(self, now: float) -> None:
+        # Keys are in the order of time, so the expired keys come first.
+        while self._used:
+            oldest = next(iter(self._used))
+            if self._used[oldest].timestamp + self._lifetime_s >= now:
+                return
+            del self._used[oldest]
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedOperation:
     """An operation that was decided and written here: its line, and its rows that stay on disk, by collection."""
 
@@ -57,7 +121,7 @@ class Replica:
         self.schemas = table_schemas(collections)
         self.accounts: dict[str, Account] = {}
         self.history = History(log)
-        self.retries = RetryKeys(retry_key_lifetime_s)
+        self.idempotency_keys = IdempotencyKeys(retry_key_lifetime_s)
         self.subscriptions: list[Subscription] = []
         self.last_time = 0.0
         self.erases = 0
@@ -109,12 +173,7 @@ class Replica:
             offset += len(decided.line)
         return placed
 
-    def apply(self, batch: Batch, placed: Sequence[PlacedOperation]) -> None:
-        """Take in what was decided and written here."""
-        for item in placed:
-            self.apply_operation(batch, item)
-
-    def apply_operation(self, batch: Batch, item: PlacedOperation) -> None:
+    def apply(self, batch: Batch, item: PlacedOperation) -> None:
         """Take in one operation of a batch; they come in their order."""
         operation, changes = item.decided.operation, item.decided.changes
         self._note(operation, item.line)
@@ -126,7 +185,7 @@ class Replica:
     def _note(self, operation: Operation, line: LogLine) -> None:
         self.last_time = max(self.last_time, operation.timestamp)
         self.history.remember(operation, line)
-        self.retries.remember(operation, self.last_time)
+        self.idempotency_keys.remember(operation, self.last_time)
         self._get_or_create(operation.account).note_undo(operation.undo_of, operation.operation_id)
         if operation.op.startswith(ERASING):
             self.erases = operation.seq
@@ -141,3 +200,114 @@ class Replica:
     def _notify(self, operation: Operation) -> None:
         for subscription in self.subscriptions:
             subscription.tell(operation)
+
+
+class LogFollower:
+    """How far this process has applied the log to its replica."""
+
+    def __init__(self, context: StoreContext, replica: Replica, loaded: Loaded) -> None:
+        self._log = context.log
+        self._lock = context.lock
+        self._replica = replica
+        self._stamp = loaded.stamp
+        self._position = loaded.position
+        self.damage = list(loaded.damage)
+        self._log.hold(loaded.position.segment)
+
+    @property
+    def position(self) -> Position:
+        return self._position
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        # What others have not yet read from here on, no compaction may drop.
+        self._log.hold(position.segment)
+        self._position = position
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether another process has published something; one memory read."""
+        return self._lock.stamp != self._stamp
+
+    @property
+    def is_publishing(self) -> bool:
+        """Whether LOCK cannot be read as one: a writer is about to finish, or died while it published."""
+        return self._lock.read() is None
+
+    def publish(self, position: Position) -> None:
+        """Move to `position` and tell every process that the log is durable up to there. Under the lock."""
+        self._stamp = self._lock.publish(position, self._log.inode(position.segment))
+        self.position = position
+
+    def catch_up(self, limit: int) -> bool:
+        """Apply what others have published, about `limit` bytes at most; True when nothing is left."""
+        read = self._lock.read()
+        if read is None or self.damage:
+            return True
+        stamp, target = read
+        if target.generation != self._log.active.generation:
+            # A rewrite has been published: its files take the place of those that are open here.
+            self._log.reload()
+        while self.position.segment < target.segment:
+            header, length = self._log.header(self.position.segment + 1)
+            if header is None or header.previous_length is None:
+                self._name_damage(self.position.segment + 1, 0, "the segment's header is damaged")
+                return True
+            if not self._apply_to(header.previous_length, limit):
+                return bool(self.damage)
+            self.position = Position(header.generation, header.segment, length)
+        if not self._apply_to(target.offset, limit):
+            return bool(self.damage)
+        self._stamp = stamp
+        # A rewrite raises the generation, and leaves the segment and the offset as they are.
+        self.position = target
+        return True
+
+    def catch_up_publishing(self, limit: int) -> None:
+        """Apply what was acknowledged before a publication that does not end, within this segment."""
+        target = self._lock.read_publishing()
+        # Either offset will do: a line is durable before its publication begins. One of another segment will not,
+        # as it cannot be told which of the two it belongs to.
+        if target is not None and target.segment == self.position.segment and not self.damage:
+            while not self._apply_to(target.offset, limit) and not self.damage:
+                continue
+
+    def recover(self) -> None:
+        """Find the end from the log alone, after a writer died while it published. Under the lock. Raises OSError."""
+        self._log.reload()
+        for segment in [number for number in self._log.segments() if number >= self.position.segment]:
+            following, _ = self._log.header(segment + 1) if segment + 1 in self._log.segments() else (None, 0)
+            if segment > self.position.segment:
+                header, length = self._log.header(segment)
+                self.position = Position(header.generation if header else 1, segment, length)
+            self._read(None if following is None else following.previous_length or 0)
+        self._log.sync(self.position.segment)
+        self._log.sync_folder()
+        generation = max(self.position.generation, self._log.active.generation)
+        self.publish(Position(generation, self.position.segment, self.position.offset))
+
+    def _apply_to(self, end: int, limit: int) -> bool:
+        """Apply lines up to offset `end`, about `limit` bytes of them; True when that is reached."""
+        segment, start = self.position.segment, self.position.offset
+        if start == end <= self._log.size(segment):
+            return True
+        stop = min(end, start + limit)
+        if stop < end:
+            # Never cut a line in two: the piece ends where the line that crosses the limit does.
+            stop += len(self._log.line_at(segment, stop))
+        self._read(stop)
+        return self.position.offset >= end
+
+    def _read(self, durable: int | None) -> None:
+        """Apply the lines of this segment up to its durable end; None if only the log itself can tell that."""
+        position = self.position
+        reader = LogReader(self._log, self._replica, self._replica.history.last_seq)
+        reader.damage, reader.offset = self.damage, position.offset
+        try:
+            size = self._log.size(position.segment)
+            reader.offset = reader.read_lines(position.segment, position.offset, size, durable)
+        finally:
+            self.position = Position(position.generation, position.segment, reader.offset)
+
+    def _name_damage(self, segment: int, offset: int, reason: str) -> None:
+        self.damage.append(Damage(str(self._log.path(segment)), offset, reason))

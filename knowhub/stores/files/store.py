@@ -22,7 +22,6 @@ from knowhub.core.store_results import CompactionResult
 from knowhub.engine.account import Account
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.compacting.compaction import Compaction
-from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.erasing.eraser import Eraser
@@ -33,7 +32,7 @@ from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import StoreContext, load
 from knowhub.stores.files.log.recovery import Damage
-from knowhub.stores.files.replica import Replica, Subscriber, Subscription
+from knowhub.stores.files.replica import LogFollower, Replica, Subscriber, Subscription
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 __all__ = ["FileStore", "LogEnd", "StoreOptions", "StoreStatus"]
@@ -76,10 +75,10 @@ class FileStore:
         loaded = load(context, replica)
         self._log_id = loaded.log_id
         self._quarantined = loaded.quarantined
-        self._cursor = LogCursor(context, replica, loaded)
-        self.commits = GroupCommit(context, options, self._log_id, replica, self._cursor)
-        self.compaction = Compaction(context, self._log_id, replica, self._cursor, self.commits)
-        self.eraser = Eraser(context, replica, self._cursor, self.commits, self.compaction.finish_remap)
+        self._follower = LogFollower(context, replica, loaded)
+        self.commits = GroupCommit(context, options, self._log_id, replica, self._follower)
+        self.compaction = Compaction(context, self._log_id, replica, self._follower, self.commits)
+        self.eraser = Eraser(context, replica, self._follower, self.commits, self.compaction.finish_remap)
         if not loaded.damage:
             context.log.lock_manifest()
 
@@ -141,12 +140,12 @@ class FileStore:
         """
         if self.commits.applying:
             await self.commits.wait_applied(account)
-        while self._cursor.is_behind:
-            if self._cursor.is_publishing:
+        while self._follower.is_behind:
+            if self._follower.is_publishing:
                 if not await self.commits.recover():
-                    self._cursor.catch_up_publishing(CATCH_UP_BYTES)
+                    self._follower.catch_up_publishing(CATCH_UP_BYTES)
                     return
-            elif self._cursor.catch_up(CATCH_UP_BYTES):
+            elif self._follower.catch_up(CATCH_UP_BYTES):
                 break
             else:
                 await asyncio.sleep(0)
@@ -156,7 +155,7 @@ class FileStore:
     async def get_end(self) -> LogEnd:
         """Return the files and the end of the log while nobody writes. Raises Unavailable."""
         async with self.commits.lock_log():
-            return LogEnd(self._log.numbers(), self._cursor.position, self.last_seq, self._log_id, self.erases)
+            return LogEnd(self._log.numbers(), self._follower.position, self.last_seq, self._log_id, self.erases)
 
     async def compact(self, retention_s: float, run_subprocess: SubprocessRunner) -> CompactionResult:
         """Forget the operations older than `retention_s` seconds; see `Compaction.run`."""
@@ -181,8 +180,8 @@ class FileStore:
 
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         await self.refresh()
-        retries = self._replica.retries
-        return next(iter(await retries.answers(self.history, account, idempotency, self._clock.now())), None)
+        keys = self._replica.idempotency_keys
+        return next(iter(await keys.answers(self.history, account, idempotency, self._clock.now())), None)
 
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         return await self.history.find(account, operation_id)

@@ -11,11 +11,11 @@ import pytest
 from knowhub.core.collection import table_schemas
 from knowhub.core.errors import Unavailable
 from knowhub.core.operation import Draft, Write
-from knowhub.engine.account import Account
+from knowhub.engine.account import Account, LoadedChange
 from knowhub.engine.disk_rows import DiskRows, LogLine
 from knowhub.keywords.model import INFOS
 from knowhub.stores.files.log.log_line import parse_line, seal
-from knowhub.stores.files.log.partial_line import PartialChange, decode_base_line
+from knowhub.stores.files.log.partial_line import decode_base_line
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, open_files
@@ -97,7 +97,7 @@ def base_line(change: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"changes": [change]})
 
 
-def slice_changes(line: bytes) -> list[PartialChange]:
+def slice_changes(line: bytes) -> list[LoadedChange]:
     changes = decode_base_line(line).changes
     assert changes is not None
     return changes

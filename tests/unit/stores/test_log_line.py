@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.core.operation import Change, Group, Operation
+from knowhub.engine.account import WrittenChange
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog, Header
-from knowhub.stores.files.log.log_line import RawChange, decode, encode, line_checksum, parse_line, seal
+from knowhub.stores.files.log.log_line import decode, encode, line_checksum, parse_line, seal
 from knowhub.stores.files.log.partial_line import decode_operation
 from tests.builders import START, knowledge_row, retry_key
 
@@ -39,7 +40,7 @@ def test_a_sealed_list_is_not_a_record() -> None:
 
 def test_an_operation_is_decoded_as_it_was_encoded() -> None:
     before, after = knowledge_row("a"), knowledge_row("a", content="新的") | {"version": 2}
-    raw = RawChange("knowledge", "a", orjson.dumps(before), orjson.dumps(after), after, before)
+    raw = WrittenChange("knowledge", "a", orjson.dumps(before), orjson.dumps(after), after, before)
     operation = Operation(
         seq=7,
         operation_id="id-7",

@@ -11,13 +11,13 @@ from typing import Any, Final
 import orjson
 
 from knowhub.core.table_schema import TableSchemas
-from knowhub.engine.account import BaseNumbers, change_number
+from knowhub.engine.account import BaseNumbers, LoadedChange, change_number
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, FileWriter, create_file
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BaseHeader, end_line, header_line, seal
 from knowhub.stores.files.log.log_reader import DamagedLog, read_log
-from knowhub.stores.files.log.partial_line import PartialChange, PartialWrite, row_text
+from knowhub.stores.files.log.partial_line import PartialWrite, row_text
 
 # A line of a base is parsed in one step while requests wait.
 _LINE_BYTES: Final = 64 * 1024
@@ -88,7 +88,7 @@ class _NewestRows:
         self._searched_values: dict[tuple[str, str, str], int] = {}
         self._base_numbers: defaultdict[str, BaseNumbers] = defaultdict(BaseNumbers)
 
-    def load(self, account: str, changes: Sequence[PartialChange], seq: int) -> None:
+    def load(self, account: str, changes: Sequence[LoadedChange], seq: int) -> None:
         """Load the rows of a line. There are millions of them, so this calls as little as possible."""
         collections = self.texts.setdefault(account, {})
         if changes and isinstance(changes[0], PartialWrite):
@@ -134,7 +134,7 @@ class _RowWriter:
         self._lines: dict[str, _Line] = {}
         self._starts: dict[str, bytes] = {}
 
-    def load(self, account: str, changes: Sequence[PartialChange], _seq: int) -> None:
+    def load(self, account: str, changes: Sequence[LoadedChange], _seq: int) -> None:
         """Write the rows that occur first in this line, and forget them."""
         collections, numbers = self._newest.texts[account], self._newest.numbers.get(account, {})
         line = self._lines.get(account) or self._lines.setdefault(account, _Line(account))

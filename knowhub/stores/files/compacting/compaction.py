@@ -8,7 +8,6 @@ from typing import Any
 
 from knowhub.core.store_results import CompactionResult
 from knowhub.stores.files.compacting.base_writer import check_base, name_searched_values
-from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.filesystem import translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder
@@ -17,7 +16,7 @@ from knowhub.stores.files.log.log_line import BASE, BaseHeader
 from knowhub.stores.files.log.log_manifest import BASE_PREFIX, LogFileName, LogFiles, LogManifest
 from knowhub.stores.files.log.recovery import Damage
 from knowhub.stores.files.log.rewrite import publish, remove_unused_files
-from knowhub.stores.files.replica import Replica
+from knowhub.stores.files.replica import LogFollower, Replica
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _WAIT_FOR_OTHERS_S = 2.0
@@ -29,12 +28,12 @@ class Compaction:
     """Writes a base in a child process, publishes it, and finds the rows that stay on disk in it."""
 
     def __init__(
-        self, context: StoreContext, log_id: str, replica: Replica, cursor: LogCursor, commits: GroupCommit
+        self, context: StoreContext, log_id: str, replica: Replica, follower: LogFollower, commits: GroupCommit
     ) -> None:
         self._context = context
         self._log_id = log_id
         self._replica = replica
-        self._cursor = cursor
+        self._follower = follower
         self._commits = commits
         self._log = context.log
         self._generation = context.log.active.generation
@@ -45,7 +44,7 @@ class Compaction:
     async def is_due(self, retention_s: float) -> bool:
         """Return whether a compaction would remove more than half of the size of the last base."""
         going = [
-            segment for segment in await self._list_expired(retention_s) if segment != self._cursor.position.segment
+            segment for segment in await self._list_expired(retention_s) if segment != self._follower.position.segment
         ]
         base_size = 0 if self._log.base is None else self._log.size(self._log.base)
         return sum(map(self._log.size, going)) > base_size // 2
@@ -151,7 +150,7 @@ class Compaction:
             self._log.reload()
             history = self._replica.history
             segments = await self._list_expired(retention_s)
-            if segments and segments[-1] == self._cursor.position.segment:
+            if segments and segments[-1] == self._follower.position.segment:
                 # Only whole segments go: what was written so far becomes one.
                 await self._commits.end_segment()
             free = await self._free(segments)
@@ -162,7 +161,7 @@ class Compaction:
             header = BaseHeader(
                 log_id=self._log_id,
                 segment=free[-1] + 1,
-                generation=max(self._cursor.position.generation, self._log.active.generation) + 1,
+                generation=max(self._follower.position.generation, self._log.active.generation) + 1,
                 last_seq=last_seq,
                 checksum=history.checksum(last_seq),
                 last_time=operation.timestamp,
@@ -173,7 +172,7 @@ class Compaction:
     async def _list_expired(self, retention_s: float) -> list[int]:
         """Return the oldest segments whose operations are all old enough and answer no retry."""
         history, now = self._replica.history, self._context.clock.now()
-        oldest_key = self._replica.retries.oldest_seq(now)
+        oldest_key = self._replica.idempotency_keys.oldest_seq(now)
         found = []
         for segment in self._log.segments():
             last_seq = self._last_seq_of(segment)
@@ -183,7 +182,7 @@ class Compaction:
                 break
             found.append(segment)
         # An empty current segment stays.
-        if found and found[-1] == self._cursor.position.segment and self._is_empty(found[-1]):
+        if found and found[-1] == self._follower.position.segment and self._is_empty(found[-1]):
             found.pop()
         return found
 
@@ -218,11 +217,11 @@ class Compaction:
             with translate_errors("the log was not compacted"):
                 await asyncio.to_thread(put_in_force)
             log.reload()
-            position = self._cursor.position
-            self._cursor.publish(Position(base.generation, position.segment, position.offset))
+            position = self._follower.position
+            self._follower.publish(Position(base.generation, position.segment, position.offset))
 
     def _last_seq_of(self, segment: int) -> int:
-        if segment == self._cursor.position.segment:
+        if segment == self._follower.position.segment:
             return self._replica.history.last_seq
         following, _ = self._log.header(segment + 1)
         return following.first_seq - 1 if following is not None else 0

@@ -12,7 +12,6 @@ from knowhub.core.erasing import EraseRequest
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Outcome
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.data_directory import SCRATCH
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
@@ -32,7 +31,7 @@ from knowhub.stores.files.log.rewrite import (
     write_version,
 )
 from knowhub.stores.files.projections.plain_files import remove_tree
-from knowhub.stores.files.replica import Replica
+from knowhub.stores.files.replica import LogFollower, Replica
 
 _TEMPORARY: Final = ".tmp"
 # Writers wait while this much is copied; a larger segment is closed first.
@@ -58,7 +57,7 @@ class Eraser:
         self,
         context: StoreContext,
         replica: Replica,
-        cursor: LogCursor,
+        follower: LogFollower,
         commits: GroupCommit,
         finish_remap: Callable[[], Awaitable[None]],
     ) -> None:
@@ -67,7 +66,7 @@ class Eraser:
         self._directory = context.directory
         self._log = context.log
         self._replica = replica
-        self._cursor = cursor
+        self._follower = follower
         self._commits = commits
         self._finish_remap = finish_remap
         # For each erase its sequence number and the manifest before it, which other processes lock while they use it.
@@ -132,16 +131,16 @@ class Eraser:
         """Return the end of the log, after starting a new segment if the current one is large. Needs the lock."""
 
         def prepare() -> None:
-            write_first_manifest(self._files, self._log, self._cursor.position.generation + 1)
+            write_first_manifest(self._files, self._log, self._follower.position.generation + 1)
             remove_unused_files(self._files, self._log)
 
         # A process that died while it published may have left files that nobody knows.
         self._log.reload()
         with translate_errors("nothing was erased"):
             await asyncio.to_thread(prepare)
-        if self._cursor.position.offset > _MAX_OPEN_BYTES:
+        if self._follower.position.offset > _MAX_OPEN_BYTES:
             await self._commits.end_segment()
-        return self._cursor.position
+        return self._follower.position
 
     async def _rewrite(self, wanted: EraseRequest, end: Position) -> _Rewrite:
         """Write the files that contain the row again, without it. They are not published yet."""
@@ -165,7 +164,7 @@ class Eraser:
 
     def _is_stale(self, rewrite: _Rewrite) -> bool:
         """Return whether something was written about the row since the search. Needs the lock."""
-        now = self._cursor.position
+        now = self._follower.position
         if now.segment != rewrite.end.segment:
             return True
         with closing(ChangeLog(self._files, self._directory.change_log)) as log:
@@ -174,7 +173,7 @@ class Eraser:
 
     async def _publish(self, wanted: EraseRequest, rewrite: _Rewrite) -> Outcome:
         """Decide, append the operation, and publish all new files together. Needs the lock."""
-        batch = self._commits.new_batch(self._cursor.position.offset)
+        batch = self._commits.new_batch(self._follower.position.offset)
         future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
         decides = [lambda view: wanted.decide(view, rewrite.plan.found)]
         request = Request(wanted.account, wanted.actor, decides, wanted.idempotency, future)
@@ -187,7 +186,7 @@ class Eraser:
         return answer[0]
 
     async def _publish_batch(self, batch: Batch, rewrite: _Rewrite) -> None:
-        log, end = self._log, self._cursor.position
+        log, end = self._log, self._follower.position
         number, generation = end.segment, max(end.generation, log.active.generation) + 1
         name = LogFileName(SEGMENT_PREFIX, number, log.active.generation + 1)
 
@@ -212,11 +211,11 @@ class Eraser:
             self._files.close(manifest)
             log.reload()
             if log.active.generation != generation:
-                self._cursor.publish(self._cursor.position)
+                self._follower.publish(self._follower.position)
             raise
         log.reload()
-        self._cursor.publish(Position(generation, number, batch.offset + batch.size))
-        self._replica.apply(batch, self._replica.place(batch, number))
+        self._follower.publish(Position(generation, number, batch.offset + batch.size))
+        await self._commits.apply(batch, self._replica.place(batch, number))
         self._unconfirmed.append((batch.decided[0].operation.seq, manifest))
 
     def _discard(self, rewrite: _Rewrite) -> None:

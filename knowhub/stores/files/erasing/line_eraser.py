@@ -165,7 +165,7 @@ def erase_from_line(line: bytes, target: Target, rules: EraseRules, fingerprints
     return _replace_values(line, values, rules)
 
 
-class _RawChange(msgspec.Struct, frozen=True):
+class _WrittenChange(msgspec.Struct, frozen=True):
     after: msgspec.Raw
     before: msgspec.Raw = msgspec.Raw()
 
@@ -173,7 +173,7 @@ class _RawChange(msgspec.Struct, frozen=True):
 class _RawRecord(msgspec.Struct, frozen=True):
     """The texts of the values in a line that may be replaced, in their order."""
 
-    changes: list[_RawChange] = []
+    changes: list[_WrittenChange] = []
     agent_io: msgspec.Raw = msgspec.Raw()
     reply: msgspec.Raw = msgspec.Raw()
 

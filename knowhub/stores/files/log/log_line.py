@@ -10,7 +10,8 @@ import msgspec
 import orjson
 
 from knowhub.core.json_strings import parse_in_pieces
-from knowhub.core.operation import Change, IdempotencyKey, Operation, Row
+from knowhub.core.operation import Change, IdempotencyKey, Operation
+from knowhub.engine.account import WrittenChange
 from knowhub.stores.files.log.partial_line import PartialOperation, summarize
 
 _CRC_HEAD = b',"crc":"'
@@ -20,18 +21,6 @@ _CRC_CHARS = 8
 _PARSED_WHOLE = 1024 * 1024
 SEAL_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
 """The length of the checksum at the end of each line."""
-
-
-@dataclass(frozen=True, slots=True)
-class RawChange:
-    """A change with its rows as JSON text; `after_row` is the parsed form of `after`, `before_row` of `before`."""
-
-    collection: str
-    id: str
-    before: bytes | None
-    after: bytes
-    after_row: Row
-    before_row: Row | None
 
 
 def seal(*parts: bytes) -> bytes:
@@ -66,7 +55,7 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def encode(operation: Operation, changes: Sequence[RawChange], batch: int) -> bytes:
+def encode(operation: Operation, changes: Sequence[WrittenChange], batch: int) -> bytes:
     """Write one operation as a sealed line. `batch` is the offset at which its batch begins."""
     head = {
         "seq": operation.seq,

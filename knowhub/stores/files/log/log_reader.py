@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from knowhub.core.errors import Unavailable
+from knowhub.engine.account import LoadedChange
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog, Header, Line
 from knowhub.stores.files.log.log_line import BASE, BaseHeader, line_checksum
 from knowhub.stores.files.log.log_manifest import MANIFEST
-from knowhub.stores.files.log.partial_line import PartialChange, decode_base_line, decode_operation, row_text
+from knowhub.stores.files.log.partial_line import decode_base_line, decode_operation, row_text
 from knowhub.stores.files.log.recovery import SHAPE_ERRORS, Damage, check_sequence, describe_damage, find_durable_end
 
 
@@ -208,7 +209,7 @@ class DamagedLog(Unavailable):
         self.reason = reason
 
 
-Take: TypeAlias = Callable[[str, Sequence[PartialChange], int], None]
+Take: TypeAlias = Callable[[str, Sequence[LoadedChange], int], None]
 """Receives the rows of a line: the account, the rows, and the operation's number; of a base, that of its newest one."""
 
 
@@ -275,7 +276,7 @@ def latest_rows(files: FileSystem, folder: Path, account: str | None, *, end: tu
     """
     rows: dict[tuple[str, str], bytes] = {}
 
-    def take(of: str, changes: Sequence[PartialChange], _seq: int) -> None:
+    def take(of: str, changes: Sequence[LoadedChange], _seq: int) -> None:
         texts = {(change.collection, change.id): row_text(change) for change in changes}
         if of == account:
             rows.update(texts)

@@ -7,22 +7,14 @@ from msgspec.structs import replace
 
 from knowhub.core.json_strings import CutJson, cut_long_strings
 from knowhub.core.operation import Group, IdempotencyKey, Operation
-
-
-class PartialChange(msgspec.Struct, frozen=True):
-    """One row of a line; `after` is its text. Only a base has a `number`."""
-
-    collection: str
-    id: str
-    after: msgspec.Raw
-    number: int | None = None
+from knowhub.engine.account import LoadedChange
 
 
 class AnyObject(msgspec.Struct, frozen=True, gc=False):
     """Any JSON object. Its content is skipped."""
 
 
-class PartialWrite(PartialChange, frozen=True, kw_only=True):
+class PartialWrite(LoadedChange, frozen=True, kw_only=True):
     """One row of an operation. `before` only says whether there was an earlier version."""
 
     before: AnyObject | None
@@ -50,7 +42,7 @@ class PartialBaseLine(msgspec.Struct, frozen=True):
     """The fields of a line in a base: rows, or the number of rows in the last line."""
 
     account: str | None = None
-    changes: list[PartialChange] | None = None
+    changes: list[LoadedChange] | None = None
     knowhub_base_end: int | None = None
     rows: int | None = None
 
@@ -104,7 +96,7 @@ def decode_base_line(line: bytes) -> PartialBaseLine:
     return _BASE_LINE.decode(line)
 
 
-def row_text(change: PartialChange) -> bytes:
+def row_text(change: LoadedChange) -> bytes:
     """Return a copy of the text of a row: a slice would keep its whole line in memory. Raises TypeError."""
     text = bytes(change.after)
     if text[0] != _OBJECT:

@@ -15,8 +15,9 @@ import orjson
 
 from knowhub.core.projection import CheckResult, RecordFormat
 from knowhub.core.request_context import DEFAULT_ACCOUNT
+from knowhub.engine.account import LoadedChange
 from knowhub.stores.files.filesystem import FileSystem, write_all
-from knowhub.stores.files.log.partial_line import PartialChange, PartialOperation, decode_base_line, row_text
+from knowhub.stores.files.log.partial_line import PartialOperation, decode_base_line, row_text
 from knowhub.stores.files.projections.log_projection import Checkpoint, LogProjection, ProjectionLog
 
 _MAX_NAME_BYTES: Final = 200
@@ -97,7 +98,7 @@ class RecordFiles(LogProjection):
                 self._files.close(descriptor)
             checkpoint.lengths[name] = length + len(data)
 
-    def _lines(self, account: str, changes: Iterable[PartialChange]) -> Iterator[_Line]:
+    def _lines(self, account: str, changes: Iterable[LoadedChange]) -> Iterator[_Line]:
         for change in changes:
             text = row_text(change)
             declared = self._formats.get(change.collection)
