@@ -11,7 +11,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
 from knowhub.stores.files.maintenance import Maintenance, MaintenanceTask
 from knowhub.stores.files.projections.log_projection import DisabledExport
-from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotLimits
+from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.adapters import Adapters
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
@@ -114,7 +114,8 @@ def _snapshot_folder(adapters: Adapters) -> SnapshotFolder:
         run_subprocess=adapters.run_subprocess,
         fixed=FIXED_IDS,
         collections=COLLECTIONS,
-        limits=SnapshotLimits(settings.lock_timeout_s, settings.snapshot_max_bytes),
+        wait_s=settings.lock_timeout_s,
+        max_bytes=settings.snapshot_max_bytes,
     )
 
 

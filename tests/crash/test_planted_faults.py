@@ -77,7 +77,7 @@ FAULTS = (
     Fault(
         "throw away what is cut",
         "log/recovery.py",
-        "replace_file(files, kept, data)",
+        "replace_file(files, path, data)",
         "replace_file(files, kept, data[:0])",
         [TAILS],
     ),

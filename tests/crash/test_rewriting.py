@@ -13,8 +13,8 @@ from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.filesystem import FilePath, FileSystem
-from knowhub.stores.files.log.change_log import ChangeLog, Header
-from knowhub.stores.files.log.log_line import seal
+from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.log_line import Header, seal
 from knowhub.stores.files.log.rewrite import rewrite_file
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.collections import COLLECTIONS

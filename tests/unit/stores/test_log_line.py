@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from knowhub.core.operation import Change, Group, Operation
 from knowhub.engine.account import WrittenChange
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.log.change_log import ChangeLog, Header
-from knowhub.stores.files.log.log_line import decode, encode, line_checksum, parse_line, seal
+from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.log_line import Header, decode, encode, line_checksum, parse_line, seal
 from knowhub.stores.files.log.partial_line import decode_operation
 from tests.builders import START, knowledge_row, retry_key
 

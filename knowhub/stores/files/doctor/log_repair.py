@@ -7,7 +7,6 @@ does the same again.
 
 import os
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,10 +18,10 @@ from knowhub.core.operation import Operation
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor.findings import Finding, Severity, format_names, format_ranges, format_size
 from knowhub.stores.files.doctor.log_contents import LOST_OPERATION
-from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
+from knowhub.stores.files.filesystem import FileSystem, write_all
 from knowhub.stores.files.lock import LOCK_BYTES, clear_segment
-from knowhub.stores.files.log.change_log import ChangeLog, Header, Line, header_text
-from knowhub.stores.files.log.log_line import BASE, BaseHeader, encode, end_line, header_line
+from knowhub.stores.files.log.change_log import ChangeLog, Line
+from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, encode, end_line, header_line
 from knowhub.stores.files.log.log_manifest import (
     BASE_PREFIX,
     MANIFEST,
@@ -34,6 +33,7 @@ from knowhub.stores.files.log.log_manifest import (
 )
 from knowhub.stores.files.log.log_reader import LogBounds
 from knowhub.stores.files.log.partial_line import PartialBaseLine
+from knowhub.stores.files.log.recovery import quarantine_bytes
 from knowhub.stores.files.log.rewrite import remove_unused_files, write_version
 
 _LOG_ID_DIGITS: Final = 32
@@ -61,16 +61,6 @@ def repair_log(files: FileSystem, directory: DataDirectory, end: LogBounds, ids:
     finally:
         files.close(descriptor)
     return done
-
-
-def quarantine_bytes(files: FileSystem, folder: Path, name: str, data: bytes) -> Path:
-    """Store bytes in a file of their own, durably; the same bytes go to the same file. Raises OSError."""
-    files.make_folder(folder)
-    path = folder / f"{name}-{zlib.crc32(data):08x}.bytes"
-    if files.inode(path) is None:
-        replace_file(files, path, data)
-        files.sync_folder(folder.parent)
-    return path
 
 
 @dataclass(slots=True)
@@ -212,7 +202,7 @@ class _LogRepair:
         def rewrite(segment: _ScannedSegment, *, is_last: bool) -> Iterator[bytes]:
             nonlocal last_seq, next_lost, time
             generation = self._generation if segment.header is None else segment.header.generation
-            yield header_text(Header(self._log_id, segment.number, generation, last_seq + 1, size))
+            yield header_line(Header(self._log_id, segment.number, generation, last_seq + 1, size))
             for seq in [*sorted(segment.lines), *([None] if is_last else [])]:
                 while next_lost is not None and (seq is None or next_lost < seq):
                     yield _lost_line(next_lost, time)

@@ -11,13 +11,15 @@ from knowhub.core.ids import Ids
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.doctor.findings import Finding, Severity
 from knowhub.stores.files.doctor.log_contents import LogContents
-from knowhub.stores.files.doctor.log_repair import quarantine_bytes, repair_log
+from knowhub.stores.files.doctor.log_repair import repair_log
 from knowhub.stores.files.doctor.projection_check import ProjectionsOf, check_projections
 from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_reader import LogBounds
+from knowhub.stores.files.log.recovery import quarantine_bytes
+from knowhub.stores.files.projections.plain_files import remove_partial_files
 
 _IN_USE = "{} is open in a running KnowHub; stop every server and command on this directory, then repair"
 
@@ -124,12 +126,8 @@ def _move_records(files: FileSystem, directory: DataDirectory) -> Iterator[Findi
 
 def _list_unused(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
     for folder in (directory.change_log, directory.snapshots):
-        for name in files.names(folder):
-            if name.endswith(".tmp"):
-                files.remove(folder / name)
-                yield Finding(
-                    Severity.NOTE, str(folder / name), "was left over from a write that was broken off; removed"
-                )
+        for name in remove_partial_files(files, folder):
+            yield Finding(Severity.NOTE, str(folder / name), "was left over from a write that was broken off; removed")
 
 
 def _rebuild(

@@ -12,7 +12,6 @@ from knowhub.core.erasing import EraseRequest
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Outcome
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.data_directory import SCRATCH
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
 from knowhub.stores.files.filesystem import translate_errors
@@ -30,10 +29,9 @@ from knowhub.stores.files.log.rewrite import (
     write_first_manifest,
     write_version,
 )
-from knowhub.stores.files.projections.plain_files import remove_tree
+from knowhub.stores.files.projections.plain_files import remove_partial_files
 from knowhub.stores.files.replica import LogFollower, Replica
 
-_TEMPORARY: Final = ".tmp"
 # Writers wait while this much is copied; a larger segment is closed first.
 _MAX_OPEN_BYTES: Final = 1024 * 1024
 _TRIES: Final = 2
@@ -191,7 +189,9 @@ class Eraser:
         name = LogFileName(SEGMENT_PREFIX, number, log.active.generation + 1)
 
         def write() -> None:
-            self._remove_partial_files()
+            # They may hold what is erased. Nobody writes them under these locks.
+            for folder in (self._directory.change_log, self._directory.snapshots):
+                remove_partial_files(self._files, folder)
             # The current segment is copied only now: it is small, and nobody writes to it under the lock.
             lines = transform_lines(log, number, end.offset, rewrite.plan.transform)
             write_version(self._files, log, name, chain(lines, batch.pieces()))
@@ -252,12 +252,3 @@ class Eraser:
                 remove_unused_files(self._files, self._log)
         finally:
             self._has_unused_files = bool(self._log.active.list_unused())
-
-    def _remove_partial_files(self) -> None:
-        """Remove what processes were writing when they died. Needs the lock and both folder locks."""
-        for folder in (self._directory.change_log, self._directory.snapshots):
-            for name in self._files.names(folder):
-                if name.endswith(_TEMPORARY):
-                    self._files.remove(folder / name)
-                elif name.startswith(SCRATCH):
-                    remove_tree(self._files, folder / name)

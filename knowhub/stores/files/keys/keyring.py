@@ -16,9 +16,9 @@ from knowhub.core.errors import Unavailable
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, replace_file, translate_errors
 from knowhub.stores.files.lock import lock_folder
+from knowhub.stores.files.projections.plain_files import remove_partial_files
 
 _REFUSAL = "another process has held the keyring for too long; nothing was changed, try it again"
-_TEMPORARY = ".tmp"
 
 Keys = Mapping[str, WrappedKey]
 
@@ -69,16 +69,11 @@ class FileKeyring:
     def _change(self, changed: Callable[[Keys], Keys | None]) -> None:
         before = self._read()
         with translate_errors("it is not certain that the keyring was changed; nothing was sealed"):
-            self._remove_partial_files()
+            # They may hold a key that is destroyed since.
+            remove_partial_files(self._files, self._directory.keys)
             after = changed(before)
             if after is not None and after != before:
                 replace_file(self._files, self._directory.keyring, keyring_text(after), PRIVATE_MODE)
-
-    def _remove_partial_files(self) -> None:
-        """Remove what a process left that died while it wrote: it may hold a key that is destroyed since."""
-        for name in self._files.names(self._directory.keys):
-            if name.endswith(_TEMPORARY):
-                self._files.remove(self._directory.keys / name)
 
 
 def read_keyring(files: FileSystem, path: Path) -> dict[str, WrappedKey]:

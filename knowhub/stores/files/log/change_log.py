@@ -4,18 +4,24 @@ import asyncio
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import orjson
-
 from knowhub.core.operation import Operation
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
-from knowhub.stores.files.log.log_line import BASE, BaseHeader, decode, header_of, is_end, is_sealed, parse_line, seal
+from knowhub.stores.files.log.log_line import (
+    BASE,
+    BaseHeader,
+    Header,
+    decode,
+    header_line,
+    is_sealed,
+    parse_header,
+    parse_line,
+)
 from knowhub.stores.files.log.log_manifest import MANIFEST, ActiveFiles
 from knowhub.stores.files.log.partial_line import PartialBaseLine, PartialOperation, decode_base_line, decode_operation
 
@@ -23,17 +29,6 @@ _LINE_BYTES = 4 * 1024
 _MOST_LINE_BYTES = 1024 * 1024
 _PIECE_BYTES = 1024 * 1024
 _END_BYTES = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The first line of a segment. Bytes of the segment before it after `previous_length` do not count."""
-
-    log_id: str
-    segment: int
-    generation: int
-    first_seq: int
-    previous_length: int | None
 
 
 class ChangeLog:
@@ -116,14 +111,14 @@ class ChangeLog:
 
     def create(self, header: Header) -> int:
         """Make a segment that holds its header, durable; return its length. Raises OSError."""
-        line = header_text(header)
+        line = header_line(header)
         replace_file(self._files, self.path(header.segment), line)
         return len(line)
 
     def header(self, segment: int) -> tuple[Header | None, int]:
         """Return a segment's header and its length in bytes; None for a header that is not whole."""
         line = self.line_at(segment, 0)
-        return _header(parse_line(line)), len(line)
+        return parse_header(line, Header), len(line)
 
     def base_header(self, base: int) -> tuple[BaseHeader | None, int]:
         """Return the header of a base and its length in bytes; no header if that or the end of the base is damaged."""
@@ -131,7 +126,7 @@ class ChangeLog:
         size = self.size(base)
         tail = self.read(base, max(len(line), size - _END_BYTES), size)
         last = tail[tail.rfind(b"\n", 0, -1) + 1 :]
-        header = header_of(parse_line(line)) if is_end(parse_line(last)) else None
+        header = parse_header(line, BaseHeader) if "knowhub_base_end" in (parse_line(last) or {}) else None
         return (header if header is not None and header.segment == base ^ BASE else None), len(line)
 
     def hold(self, segment: int) -> None:
@@ -309,11 +304,6 @@ class Line:
         return self._base_line
 
 
-def header_text(header: Header) -> bytes:
-    """Return the sealed first line of a segment."""
-    return seal(orjson.dumps({"knowhub_log": 1, **asdict(header)})[:-1])
-
-
 def lines_of(data: bytes, start: int) -> Iterator[Line]:
     """Split bytes that begin at offset `start` into lines. A last line without newline is not whole."""
     begin = 0
@@ -323,11 +313,3 @@ def lines_of(data: bytes, start: int) -> Iterator[Line]:
         line = data[begin:end]
         yield Line(start + begin, line, is_sealed(line))
         begin = end
-
-
-def _header(record: dict[str, Any] | None) -> Header | None:
-    if record is None or record.get("knowhub_log") != 1:
-        return None
-    with suppress(msgspec.ValidationError):
-        return msgspec.convert(record, Header)
-    return None

@@ -9,10 +9,10 @@ from knowhub.core.ids import Ids
 from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, write_format
 from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
 from knowhub.stores.files.lock import LockFile, Position, try_lock_folder
-from knowhub.stores.files.log.change_log import ChangeLog, Header
-from knowhub.stores.files.log.log_line import BASE
+from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.log_line import BASE, Header
 from knowhub.stores.files.log.log_reader import LogBounds, LogReader, LogSink
-from knowhub.stores.files.log.recovery import Damage, quarantine
+from knowhub.stores.files.log.recovery import Damage, quarantine_bytes
 from knowhub.stores.files.log.rewrite import remove_unused_files, write_first_manifest
 
 _LOG_ID_DIGITS = 32
@@ -117,7 +117,9 @@ def _sync_tail(context: StoreContext, loaded: Loaded, *, lock_fits: bool) -> Non
 
 def _truncate_tail(context: StoreContext, loaded: Loaded, segment: int, end: int) -> None:
     try:
-        kept = quarantine(context.files, context.directory.quarantine, context.log, segment, end, context.clock)
+        log = context.log
+        name, data = f"{log.path(segment).stem}-at-{end}", log.read(segment, end, log.size(segment))
+        kept = quarantine_bytes(context.files, context.directory.quarantine, name, data)
     except OSError as problem:
         if problem.errno not in NO_ROOM:
             raise

@@ -1,10 +1,10 @@
 """One operation as one line of JSON that ends with its own checksum (`docs/reference/data-directory.md`)."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import orjson
@@ -29,6 +29,11 @@ def seal(*parts: bytes) -> bytes:
     for part in parts:
         checksum = zlib.crc32(part, checksum)
     return b"".join((*parts, _CRC_HEAD, b"%08x" % checksum, _CRC_TAIL))
+
+
+def seal_object(record: Mapping[str, Any]) -> bytes:
+    """Return a JSON object as one sealed line."""
+    return seal(orjson.dumps(record)[:-1])
 
 
 def is_sealed(line: bytes) -> bool:
@@ -105,6 +110,17 @@ BASE: Final = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a segment. Bytes of the segment before it after `previous_length` do not count."""
+
+    log_id: str
+    segment: int
+    generation: int
+    first_seq: int
+    previous_length: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class BaseHeader:
     """The first line of a base. `checksum` is that of the line of operation `last_seq`, the last one in it.
 
@@ -121,25 +137,24 @@ class BaseHeader:
     erases: int
 
 
-def header_line(header: BaseHeader) -> bytes:
-    """Return the sealed first line of a base."""
-    return seal(orjson.dumps({"knowhub_base": 1, **asdict(header)})[:-1])
+HeaderT = TypeVar("HeaderT", Header, BaseHeader)
+_MARKS: Final = {Header: "knowhub_log", BaseHeader: "knowhub_base"}
+
+
+def header_line(header: Header | BaseHeader) -> bytes:
+    """Return the sealed first line of a segment or a base."""
+    return seal_object({_MARKS[type(header)]: 1, **asdict(header)})
 
 
 def end_line(rows: int) -> bytes:
     """Return the sealed last line of a base, without which it is not whole."""
-    return seal(orjson.dumps({"knowhub_base_end": 1, "rows": rows})[:-1])
+    return seal_object({"knowhub_base_end": 1, "rows": rows})
 
 
-def header_of(record: dict[str, Any] | None) -> BaseHeader | None:
-    """Read the object of a first line; None when it is that of no base."""
-    if record is None or record.get("knowhub_base") != 1:
-        return None
-    with suppress(msgspec.ValidationError):
-        return msgspec.convert(record, BaseHeader)
+def parse_header(line: bytes, kind: type[HeaderT]) -> HeaderT | None:
+    """Read the first line of a segment or a base; None for a line that is no such header."""
+    record = parse_line(line)
+    if record is not None and record.get(_MARKS[kind]) == 1:
+        with suppress(msgspec.ValidationError):
+            return msgspec.convert(record, kind)
     return None
-
-
-def is_end(record: dict[str, Any] | None) -> bool:
-    """Tell whether this is the object of a last line."""
-    return record is not None and "knowhub_base_end" in record

@@ -24,10 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 from knowhub.stores.files.filesystem import FileSystem, replace_file
-from knowhub.stores.files.log.log_line import BASE, parse_line, seal
+from knowhub.stores.files.log.log_line import BASE, parse_line, seal_object
 
 MANIFEST: Final = "MANIFEST"
 SEGMENT_PREFIX: Final = "segment-"
@@ -122,7 +120,7 @@ def publish_manifest(
         "files": _record_of(manifest.files),
         "before": None if manifest.before is None else _record_of(manifest.before),
     }
-    replace_file(files, folder / MANIFEST, seal(orjson.dumps(record)[:-1]), before_rename=before_rename)
+    replace_file(files, folder / MANIFEST, seal_object(record), before_rename=before_rename)
 
 
 def newest_files(names: Sequence[LogFileName]) -> LogFiles:

@@ -11,8 +11,8 @@ from knowhub.core.errors import Unavailable
 from knowhub.engine.account import LoadedChange
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LockFile, Position
-from knowhub.stores.files.log.change_log import ChangeLog, Header, Line
-from knowhub.stores.files.log.log_line import BASE, BaseHeader, line_checksum
+from knowhub.stores.files.log.change_log import ChangeLog, Line
+from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, line_checksum
 from knowhub.stores.files.log.log_manifest import MANIFEST
 from knowhub.stores.files.log.partial_line import decode_base_line, decode_operation, row_text
 from knowhub.stores.files.log.recovery import SHAPE_ERRORS, Damage, check_sequence, describe_damage, find_durable_end

@@ -1,13 +1,13 @@
 """Find the end of a log and its damage. Torn bytes were never acknowledged; damaged bytes were."""
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowhub.core.clock import Clock, iso
 from knowhub.core.operation import Group
 from knowhub.stores.files.filesystem import FileSystem, replace_file
-from knowhub.stores.files.log.change_log import ChangeLog, Line
+from knowhub.stores.files.log.change_log import Line
 
 SHAPE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
 """The errors of reading a line that another program wrote."""
@@ -65,14 +65,14 @@ def describe_damage(line: Line) -> str:
     return "its checksum, its JSON or its sequence number is wrong"
 
 
-def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, start: int, clock: Clock) -> Path:
-    """Store the bytes of a segment from `start` on in a file of their own; return its path."""
-    data = log.read(segment, start, log.size(segment))
+def quarantine_bytes(files: FileSystem, folder: Path, name: str, data: bytes) -> Path:
+    """Store bytes in a file of their own, durably; the same bytes go to the same file. Raises OSError."""
     files.make_folder(folder)
-    moment = iso(clock.now()).replace(":", "").replace("-", "").replace(".", "")
-    kept = folder / f"{log.path(segment).stem}-at-{start}-{moment}.bytes"
-    replace_file(files, kept, data)
-    return kept
+    path = folder / f"{name}-{zlib.crc32(data):08x}.bytes"
+    if files.inode(path) is None:
+        replace_file(files, path, data)
+        files.sync_folder(folder.parent)
+    return path
 
 
 @dataclass(frozen=True, slots=True)

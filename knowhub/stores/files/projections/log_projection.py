@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
-import orjson
-
 from knowhub.core.operation import Operation
 from knowhub.core.projection import CheckResult, LogMark, LogPosition
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import lock_folder, read_boot_id
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_line import parse_line, seal
+from knowhub.stores.files.log.log_line import parse_line, seal_object
 from knowhub.stores.files.log.partial_line import PartialOperation, decode_operation
 from knowhub.stores.files.projections.plain_files import put_file, remove
 
@@ -107,7 +105,7 @@ class DerivedFiles(ABC):
         return [self._folder / name for name in self._files.names(self._folder)]
 
     async def _save(self, checkpoint: Checkpoint) -> None:
-        data = seal(orjson.dumps(asdict(checkpoint))[:-1])
+        data = seal_object(asdict(checkpoint))
         await asyncio.to_thread(put_file, self._files, self._folder / self.checkpoint_name, data)
 
 

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from knowhub.stores.files.data_directory import SCRATCH
 from knowhub.stores.files.filesystem import FilePath, FileSystem, write_all
 
 TEMPORARY: Final = ".tmp"
@@ -94,6 +95,14 @@ def clear_path(files: FileSystem, root: Path, folder: Path) -> None:
         if not stat.S_ISDIR(found.st_mode):
             files.remove(path)
             return
+
+
+def remove_partial_files(files: FileSystem, folder: Path) -> list[str]:
+    """Remove what processes were writing into a folder when they died; return the names. Raises OSError."""
+    names = [name for name in files.names(folder) if name.endswith(TEMPORARY) or name.startswith(SCRATCH)]
+    for name in names:
+        remove(files, folder / name)
+    return names
 
 
 def remove_tree(files: FileSystem, folder: Path) -> None:

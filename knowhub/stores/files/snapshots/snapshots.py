@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -22,7 +23,7 @@ from knowhub.stores.files.filesystem import FileSystem, translate_errors
 from knowhub.stores.files.keys.keyring import FileKeyring
 from knowhub.stores.files.lock import lock_folder
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.projections.plain_files import remove_tree
+from knowhub.stores.files.projections.plain_files import remove_partial_files, remove_tree
 from knowhub.stores.files.snapshots.archive_reader import read_manifest
 from knowhub.stores.files.snapshots.archive_writer import temporary_path
 from knowhub.stores.files.snapshots.restore import DIFFERENCES
@@ -31,18 +32,10 @@ from knowhub.stores.files.store import FileStore, LogEnd
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _REFUSAL = "another snapshot is being made or restored in this directory; wait for its end"
-_PREFIX, _SUFFIX, _TEMPORARY = "snapshot_", ".tar.gz", ".tmp"
+_PREFIX, _SUFFIX = "snapshot_", ".tar.gz"
 _SCRATCH_DIGITS = 16
 _TRIES = 5
 _LINES_A_TURN = 200
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotLimits:
-    """How long to wait for another process that makes a snapshot, in seconds; how much a snapshot may unpack to."""
-
-    wait_s: float = 10.0
-    max_bytes: int = 64 * 1024**3
 
 
 def list_snapshots(files: FileSystem, directory: DataDirectory) -> list[SnapshotEntry]:
@@ -60,7 +53,8 @@ def snapshot_path(directory: DataDirectory, ts: str) -> Path:
 class SnapshotFolder:
     """Snapshots of one open directory. One process at a time changes them: it holds a lock on their folder.
 
-    `fixed` are ids that every account has, by collection.
+    `fixed` are ids that every account has, by collection. `wait_s` is how long to wait for another process that makes
+    a snapshot, in seconds, `max_bytes` how much a snapshot may unpack to.
     """
 
     files: FileSystem
@@ -71,7 +65,8 @@ class SnapshotFolder:
     run_subprocess: SubprocessRunner
     fixed: Mapping[str, frozenset[str]]
     collections: Collections
-    limits: SnapshotLimits = field(default_factory=SnapshotLimits)
+    wait_s: float = 10.0
+    max_bytes: int = 64 * 1024**3
 
     async def entries(self) -> Sequence[SnapshotEntry]:
         return await asyncio.to_thread(list_snapshots, self.files, self.directory)
@@ -97,7 +92,7 @@ class SnapshotFolder:
 
                 async def keep() -> SnapshotEntry:
                     # Keys before rows: no row may be without its key. A destroyed key stays destroyed.
-                    keyring = FileKeyring(self.files, self.directory, self.limits.wait_s)
+                    keyring = FileKeyring(self.files, self.directory, self.wait_s)
                     await keyring.import_keys(scratch / KEYRING)
                     return await self._create(SnapshotReason.BEFORE_RESTORE)
 
@@ -121,7 +116,7 @@ class SnapshotFolder:
             "account": account,
             "fixed": {name: sorted(ids) for name, ids in self.fixed.items()},
             "end": [end.position.segment, end.position.offset],
-            "max_bytes": self.limits.max_bytes,
+            "max_bytes": self.max_bytes,
         }
         with translate_errors("nothing was restored"):
             self.files.make_folder(scratch)
@@ -179,19 +174,9 @@ class SnapshotFolder:
 
     @asynccontextmanager
     async def _lock_snapshots(self) -> AsyncIterator[None]:
-        wait_s = self.limits.wait_s
-        async with lock_folder(self.files, self.directory.snapshots, wait_s, _REFUSAL):
-            self._remove_partial_files()
+        async with lock_folder(self.files, self.directory.snapshots, self.wait_s, _REFUSAL):
+            remove_partial_files(self.files, self.directory.snapshots)
             yield
-
-    def _remove_partial_files(self) -> None:
-        """Remove the files of a process that died. Needs the lock on the folder."""
-        for name in self.files.names(self.directory.snapshots):
-            path = self.directory.snapshots / name
-            if name.startswith(SCRATCH):
-                remove_tree(self.files, path)
-            elif name.startswith(_PREFIX) and name.endswith(_TEMPORARY):
-                self.files.remove(path)
 
     def _existing(self, ts: str) -> Path:
         path = snapshot_path(self.directory, ts)
@@ -216,7 +201,7 @@ class PreparedSnapshot:
     account: str
     last_seq: int
     path: Path
-    keep: Callable[[], Awaitable[SnapshotEntry]]
+    snapshot_before_restore: Callable[[], Coroutine[Any, Any, SnapshotEntry]]
     archive: str
     collections: Collections
 
@@ -254,9 +239,6 @@ class PreparedSnapshot:
             is_right = False
         if not is_right:
             raise DamagedSnapshot(self.archive, "change_log", f"{name} {wanted.id!r} is no row of this KnowHub")
-
-    async def snapshot_before_restore(self) -> SnapshotEntry:
-        return await self.keep()
 
 
 def _read_nothing(_segment: int, _start: int, _end: int) -> bytes:
