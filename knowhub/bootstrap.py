@@ -63,9 +63,9 @@ from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.snapshots.snapshot_manifest import Manifest
 from knowhub.stores.files.subprocess_runner import run_in_subprocess
 from knowhub.usecases.distill_session import Distillation
-from knowhub.usecases.recall import RecallOptions, RecallService, RecallSources
+from knowhub.usecases.recall import RecallService
 from knowhub.wiring.adapters import Adapters, Overrides, open_adapters
-from knowhub.wiring.background import DAY_S, HOUR_S, BackgroundWork, export_options
+from knowhub.wiring.background import DAY_S, HOUR_S, BackgroundWork
 from knowhub.wiring.collections import COLLECTIONS, row_checks
 from knowhub.wiring.exports import projections_of
 from knowhub.wiring.indexes import Indexes
@@ -221,8 +221,7 @@ class Hub:
         self.operations = Operations(adapters, work, self.keywords.tree)
         self.audit = AuditService(self.store, self.clock, recently_shown)
         self.recall = RecallService(
-            RecallSources(self.knowledge.search, self.keywords.search, self.memories.nodes),
-            RecallOptions(note_failure=_log_failed_source),
+            self.knowledge.search, self.keywords.search, self.memories.nodes, _log_failed_source
         )
         key_collections = [API_KEYS, KEY_USES]
         key_table = KeyTable(self.store.read_rows(key_collections))
@@ -280,14 +279,14 @@ async def open_hub(
 def check_directory(settings: Settings) -> list[Finding]:
     """Check a data directory without opening it: what is damaged, torn, behind or in the way."""
     files, directory = FileSystem(), DataDirectory(settings.data_dir)
-    projections = projections_of(files, directory, run_in_subprocess, export_options(settings))
+    projections = projections_of(files, directory, run_in_subprocess, settings)
     return inspect(files, directory, COLLECTIONS, projections, row_checks())
 
 
 def repair_directory(settings: Settings) -> list[Finding]:
     """Repair a data directory that no process has open; return what was done. Raises as `repair`."""
     files, directory = FileSystem(), DataDirectory(settings.data_dir)
-    projections = projections_of(files, directory, run_in_subprocess, export_options(settings))
+    projections = projections_of(files, directory, run_in_subprocess, settings)
     return repair(files, directory, RandomIds(), COLLECTIONS, projections)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from knowhub.core.ids import Ids, RandomIds
+from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor import directory_check
 from knowhub.stores.files.doctor import repair as doctor_repair
@@ -17,12 +18,12 @@ def inspect(folder: Path, files: FileSystem | None = None) -> list[Finding]:
     """Look at a data directory."""
     files, directory = files or FileSystem(), DataDirectory(folder)
     return directory_check.inspect(
-        files, directory, COLLECTIONS, projections_of(files, directory, run_in_process(files)), row_checks()
+        files, directory, COLLECTIONS, projections_of(files, directory, run_in_process(files), Settings()), row_checks()
     )
 
 
 def repair(folder: Path, files: FileSystem | None = None, ids: Ids | None = None) -> list[Finding]:
     """Repair a data directory that nobody has open."""
     files, directory = files or FileSystem(), DataDirectory(folder)
-    projections = projections_of(files, directory, run_in_process(files))
+    projections = projections_of(files, directory, run_in_process(files), Settings())
     return doctor_repair.repair(files, directory, ids or RandomIds(), COLLECTIONS, projections)

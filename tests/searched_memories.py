@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowhub.context.model import ContextSummary, MemoryCategory
+from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import SEARCHED_TEXTS
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
@@ -85,7 +85,7 @@ async def memories_in(folder: Path, reranking: MemoryReranking | None = None) ->
         folder / "lexical", store, lambda name: SearchableRows(store.account(name), SEARCHED_TEXTS), ContextTexts()
     )
     lexical.account(ACCOUNT)
-    store.subscribe(lexical, ContextTexts.collections)
+    store.subscribe(lexical, [NODES, PARTS])
     index = CountedIndex(lexical)
     try:
         yield Memories(store, index, clock, MemorySearch(store, index, clock, reranking), MemoryReadService(store))

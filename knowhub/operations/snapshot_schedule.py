@@ -36,11 +36,11 @@ class PeriodicSnapshots(Background):
     async def _is_snapshot_due(self, now: float) -> bool:
         if not self._every_s:
             return False
-        begun = await self._begun()
         whole = [entry for entry in await self._archives.entries() if entry.created_at is not None]
         if whole:
             made = max(_creation_time(entry) for entry in whole)
             return now >= made + self._every_s and self._newest() > max(entry.last_seq or 0 for entry in whole)
+        begun = await self._begun()
         return begun is not None and now >= begun + self._every_s
 
     async def _make(self) -> None:

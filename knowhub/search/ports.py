@@ -1,9 +1,10 @@
 """What an index reads from outside: the rows of an account, and their texts."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from knowhub.core.operation import Row
+from knowhub.core.table_schema import Index
 
 
 class Searchable(Protocol):
@@ -44,8 +45,8 @@ class Texts(Protocol):
     """What a kind of row is searched by."""
 
     @property
-    def collections(self) -> frozenset[str]:
-        """The collections of these rows."""
+    def indexes(self) -> Sequence[Index[Any]]:
+        """The indexes that find these rows by the number of their text, one for each of their collections."""
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
         """Yield the terms of a row in parts of bounded length; repeats add weight."""

@@ -6,11 +6,12 @@ from typing import Final
 
 from knowhub.context import texts
 from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
 from knowhub.context.queries import facet
 from knowhub.core.operation import Row
 from knowhub.core.tags import tag_facets
-from knowhub.keywords.model import INFOS, KEYWORDS
-from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.keywords.tree import SEARCHED_TEXTS as TREE_TEXTS
+from knowhub.knowledge.table import SEARCHED_TEXTS as RECORD_TEXTS
 from knowhub.search.analysis import index_terms, iterate_terms
 from knowhub.search.ports import Searchable
 
@@ -25,7 +26,7 @@ _OF_SESSIONS: Final = facet("category", MemoryCategory.SESSIONS.value)
 class KnowledgeTexts:
     """A record is searched by its task, which counts most, its content and its tags."""
 
-    collections = frozenset({KNOWLEDGE})
+    indexes = RECORD_TEXTS
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
         """Yield the terms of a record in parts; repeats add weight."""
@@ -51,7 +52,7 @@ class KnowledgeTexts:
 class ContextTexts:
     """A node is searched by its L0 text, a part of a session by its own text, both also by their days."""
 
-    collections = frozenset({NODES, PARTS})
+    indexes = MEMORY_TEXTS
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
         """Yield the terms of a node or a part, in parts."""
@@ -78,7 +79,7 @@ class ContextTexts:
 class TreeTexts:
     """A keyword is searched by its names, which count most, and its description; an info by its content."""
 
-    collections = frozenset({KEYWORDS, INFOS})
+    indexes = TREE_TEXTS
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
         """Yield the terms of a keyword or an info, in parts."""

@@ -3,8 +3,9 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
@@ -37,6 +38,9 @@ class RecallSource(StrEnum):
     KNOWLEDGE = "knowledge"
     KEYWORDS = "keywords"
     MEMORY = "memory"
+
+
+_Ask: TypeAlias = Callable[[RequestContext, "RecallQuery"], Awaitable["RecallResult"]]
 
 
 class KnowledgeSource(Protocol):
@@ -130,29 +134,30 @@ class RecallResult:
     degraded: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecallSources:
-    """The sources. None means that a source is not configured; that is not an error."""
-
-    knowledge: KnowledgeSource | None
-    keywords: KeywordSource | None
-    memory: MemorySource | None
-
-
-@dataclass(frozen=True, slots=True)
-class RecallOptions:
-    """`budget_s` is the time for one source; `note_failure(source, error)` receives its error and must not raise."""
-
-    budget_s: float = 20.0
-    note_failure: Callable[[str, Exception], None] = field(default=lambda _source, _error: None)
-
-
 class RecallService:
-    """Asks all sources in parallel. A source that fails or is late loses only its own items."""
+    """Asks all sources in parallel; one that is None is not configured, which is no error.
 
-    def __init__(self, parts: RecallSources, options: RecallOptions | None = None) -> None:
-        self._parts = parts
-        self._options = options or RecallOptions()
+    A source that fails or is late, after `budget_s`, loses only its own items. `note_failure(source, error)` receives
+    its error and must not raise.
+    """
+
+    def __init__(
+        self,
+        knowledge: KnowledgeSource | None,
+        keywords: KeywordSource | None,
+        memory: MemorySource | None,
+        note_failure: Callable[[str, Exception], None] = lambda _source, _error: None,
+        budget_s: float = 20.0,
+    ) -> None:
+        self._asks: dict[RecallSource, _Ask] = {}
+        if knowledge is not None:
+            self._asks[RecallSource.KNOWLEDGE] = partial(_from_knowledge, knowledge)
+        if keywords is not None:
+            self._asks[RecallSource.KEYWORDS] = partial(_from_keywords, keywords)
+        if memory is not None:
+            self._asks[RecallSource.MEMORY] = partial(_from_memory, memory)
+        self._note_failure = note_failure
+        self._budget_s = budget_s
 
     async def recall(self, ctx: RequestContext, question: RecallQuery) -> RecallResult:
         """Return at most `top_k` items, taken from the sources in turn, the best of each first.
@@ -160,10 +165,8 @@ class RecallService:
         Scores of two sources are not comparable, so that no item is dropped for another's. Raises Unavailable where
         every source that was asked has failed, and what a source raises of a question that is wrong in itself.
         """
-        asked = {
-            source: ask for source, ask in self._make_questions(ctx, question).items() if source in question.sources
-        }
-        parts = await asyncio.gather(*(self._part(source, ask) for source, ask in asked.items()))
+        asked = [source for source in self._asks if source in question.sources]
+        parts = await asyncio.gather(*(self._part(source, ctx, question) for source in asked))
         for part in parts:
             if isinstance(part, _REFUSALS):
                 raise part
@@ -180,30 +183,17 @@ class RecallService:
             list(dict.fromkeys([*failed, *without])),
         )
 
-    def _make_questions(
-        self, ctx: RequestContext, question: RecallQuery
-    ) -> Mapping[RecallSource, Callable[[], Awaitable[RecallResult]]]:
-        knowledge, keywords, memory = self._parts.knowledge, self._parts.keywords, self._parts.memory
-        asked: dict[RecallSource, Callable[[], Awaitable[RecallResult]]] = {}
-        if knowledge is not None:
-            asked[RecallSource.KNOWLEDGE] = lambda: _from_knowledge(knowledge, ctx, question)
-        if keywords is not None:
-            asked[RecallSource.KEYWORDS] = lambda: _from_keywords(keywords, ctx, question)
-        if memory is not None:
-            asked[RecallSource.MEMORY] = lambda: _from_memory(memory, ctx, question)
-        return asked
-
     async def _part(
-        self, source: RecallSource, ask: Callable[[], Awaitable[RecallResult]]
+        self, source: RecallSource, ctx: RequestContext, question: RecallQuery
     ) -> RecallResult | _Refusal | None:
         try:
-            async with asyncio.timeout(self._options.budget_s):
-                return await ask()
+            async with asyncio.timeout(self._budget_s):
+                return await self._asks[source](ctx, question)
         except _REFUSALS as refusal:
             # The others are asked already, and are waited for: none is left running.
             return refusal
         except Exception as error:  # noqa: BLE001 -- whatever one source raises, it is named, and the others answer
-            self._options.note_failure(source.value, error)
+            self._note_failure(source.value, error)
             return None
 
 

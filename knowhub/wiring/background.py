@@ -7,24 +7,17 @@ from knowhub.core.projection import Projection
 from knowhub.operations.jobs import Background
 from knowhub.operations.snapshot_schedule import PeriodicSnapshots
 from knowhub.resources.vault import KeyShredder
-from knowhub.settings import Settings
 from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
 from knowhub.stores.files.maintenance import Maintenance, MaintenanceTask
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
-from knowhub.stores.files.store import FileStore
 from knowhub.wiring.adapters import Adapters
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
-from knowhub.wiring.exports import ExportOptions, Exports, build_exports
+from knowhub.wiring.exports import Exports, build_exports
 from knowhub.wiring.indexes import Indexes
 
 DAY_S = 24 * 3600.0
 HOUR_S = 3600.0
-
-
-def export_options(settings: Settings) -> ExportOptions:
-    """Return which exports the settings name."""
-    return ExportOptions(settings.record_files, settings.context_directories, settings.maps_interval_s)
 
 
 class BackgroundWork:
@@ -34,9 +27,7 @@ class BackgroundWork:
         _close_folders_to_others(adapters)
         store, directory, settings = adapters.store, adapters.directory, adapters.settings
         shredder = KeyShredder(store, adapters.vault, adapters.clock)
-        self.exports = build_exports(
-            adapters.files, directory, store, adapters.run_subprocess, export_options(settings)
-        )
+        self.exports = build_exports(adapters.files, directory, store, adapters.run_subprocess, settings)
         self.archives = _snapshot_folder(adapters)
         snapshots = _periodic_snapshots(adapters, self.archives)
         compaction = _compaction(adapters)
@@ -134,24 +125,12 @@ def _compaction(adapters: Adapters) -> Background:
 def _periodic_snapshots(adapters: Adapters, archives: SnapshotFolder) -> PeriodicSnapshots:
     store, settings = adapters.store, adapters.settings
     limits = (settings.snapshot_interval_hours, settings.snapshots_kept)
-    return PeriodicSnapshots(archives, adapters.clock, limits, lambda: store.last_seq, _OldestOperation(store).time)
 
+    async def begun() -> float | None:
+        oldest = await store.history.at_async(store.base_seq + 1)
+        return None if oldest is None else oldest.timestamp
 
-class _OldestOperation:
-    """The time of the oldest operation, read once for each oldest: its line may be many MiB long."""
-
-    def __init__(self, store: FileStore) -> None:
-        self._store = store
-        self._seq = 0
-        self._time: float | None = None
-
-    async def time(self) -> float | None:
-        """Return when it was written, in seconds since the epoch; None without operations."""
-        first = self._store.history.base_seq + 1
-        if first != self._seq or self._time is None:
-            oldest = await self._store.history.at_async(first)
-            self._seq, self._time = first, None if oldest is None else oldest.timestamp
-        return self._time
+    return PeriodicSnapshots(archives, adapters.clock, limits, lambda: store.last_seq, begun)
 
 
 def _maintenance(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from knowhub.context.directories import CONTEXT_DIRECTORIES
 from knowhub.keywords.collections import RECORD_FORMATS
 from knowhub.search.index_check import IndexCheck, find_indexes
+from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor.log_contents import LogContents
 from knowhub.stores.files.doctor.projection_check import CheckedProjection, ProjectionsOf
@@ -32,28 +33,18 @@ class Exports:
         await self.directories.request_rebuild()
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """Which exports are written, and how long to wait at least between two rounds of the maps, in seconds."""
-
-    record_files: bool = True
-    context_directories: bool = True
-    maps_interval_s: float = 0.0
-
-
 def build_exports(
     files: FileSystem,
     directory: DataDirectory,
     log: ProjectionLog,
     run_subprocess: SubprocessRunner,
-    options: ExportOptions | None = None,
+    settings: Settings,
 ) -> Exports:
-    """Build what writes record files, maps and directories of a log."""
-    options = options or ExportOptions()
-    records = RecordFiles(files, directory.records, log, RECORD_FORMATS) if options.record_files else None
-    maps = JsonMaps(directory, log, records, run_subprocess, options.maps_interval_s, files)
+    """Build what writes record files, maps and directories of a log, as far as the settings want them."""
+    records = RecordFiles(files, directory.records, log, RECORD_FORMATS) if settings.record_files else None
+    maps = JsonMaps(directory, log, records, run_subprocess, settings.maps_interval_s, files)
     directories: DirectoryExport | DisabledExport = DisabledExport(files, directory.context)
-    if options.context_directories:
+    if settings.context_directories:
         directories = DirectoryExport(files, directory.context, log, CONTEXT_DIRECTORIES)
     return Exports(records or DisabledExport(files, directory.records), maps, directories)
 
@@ -62,12 +53,12 @@ def projections_of(
     files: FileSystem,
     directory: DataDirectory,
     run_subprocess: SubprocessRunner,
-    options: ExportOptions | None = None,
+    settings: Settings,
 ) -> ProjectionsOf:
     """Return what names the projections of a data directory for the doctor."""
 
     def list_projections(log: LogContents) -> Iterator[tuple[str, CheckedProjection]]:
-        exports = build_exports(files, directory, log, run_subprocess, options)
+        exports = build_exports(files, directory, log, run_subprocess, settings)
         yield "records", exports.records
         for folder in find_indexes(directory.indexes):
             yield str(folder.relative_to(directory.root)), IndexCheck(directory.indexes, folder, log)

@@ -9,19 +9,16 @@ from typing import Generic
 
 from knowhub.context.model import ContextSummary
 from knowhub.context.outbox import Outbox
-from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Embedder
 from knowhub.engine.searchable import SearchableRows
 from knowhub.keywords.info_summary import Info
 from knowhub.keywords.model import Node
-from knowhub.keywords.tree import SEARCHED_TEXTS as TREE_TEXTS
 from knowhub.knowledge.model import KnowledgeSummary
-from knowhub.knowledge.table import SEARCHED_TEXTS as RECORD_TEXTS
 from knowhub.search.batch_embedder import BatchEmbedder
 from knowhub.search.hybrid import HybridIndex
 from knowhub.search.lexical import SEARCH_WAIT_S, LexicalIndex
-from knowhub.search.ports import HeadT, Records, Texts
+from knowhub.search.ports import HeadT, Texts
 from knowhub.search.query_vectors import QueryVectors
 from knowhub.search.rejections import RetryPolicy
 from knowhub.search.scripts import ScriptSkills
@@ -34,16 +31,10 @@ from knowhub.wiring.embedding_report import EmbeddingReport
 
 _REBUILD_BEFORE_SERVING = 10_000
 """With more operations than this missing from an index, it is rebuilt at start: a search could not scan them all."""
-
-
 _TREE_WAIT_S = 0.2
 """A search of the tree waits so long for rows that are not indexed: after an import there may be millions."""
-
-
 MAX_EMBEDDED = 100_000
 """So many keywords and so many infos of an account have a vector, the oldest first; others are found by words."""
-
-
 MAX_MEMORY_ATTEMPTS = 5
 """A memory that the embedder rejected so often is a dead letter of the outbox."""
 
@@ -97,26 +88,13 @@ class Indexes:
         self.embedding = EmbeddingReport(
             adapters.embedding, None if embedding is None else embedding.literacy, adapters.settings
         )
-
-        def memories(account: str) -> SearchableRows[ContextSummary]:
-            return SearchableRows(store.account(account), MEMORY_TEXTS)
-
-        def records(account: str) -> SearchableRows[KnowledgeSummary]:
-            return SearchableRows(store.account(account), RECORD_TEXTS)
-
-        def tree(account: str) -> SearchableRows[Node | Info]:
-            return SearchableRows(store.account(account), TREE_TEXTS)
-
-        def list_embedded(account: str) -> SearchableRows[Node | Info]:
-            return SearchableRows(store.account(account), TREE_TEXTS, MAX_EMBEDDED)
-
         forever = RetryPolicy(adapters.clock)
-        self.records = _search_index(store, folder, _Family(records, records, KnowledgeTexts()), embedding, forever)
         limited = RetryPolicy(adapters.clock, max_attempts=MAX_MEMORY_ATTEMPTS)
-        family = _Family(memories, memories, ContextTexts())
-        self.memories = _search_index(store, folder / "context", family, embedding, limited)
-        of_tree = _Family(tree, list_embedded, TreeTexts(), _TREE_WAIT_S)
-        self.tree = _search_index(store, folder / "tree", of_tree, embedding, forever)
+        self.records: SearchIndex[KnowledgeSummary] = _search_index(store, folder, KnowledgeTexts(), embedding, forever)
+        self.memories: SearchIndex[ContextSummary] = _search_index(
+            store, folder / "context", ContextTexts(), embedding, limited
+        )
+        self.tree: SearchIndex[Node | Info] = _search_index(store, folder / "tree", TreeTexts(), embedding, forever)
         self.outbox = Outbox(store, self.memories.vectors, adapters.clock)
 
     async def close(self) -> None:
@@ -160,35 +138,28 @@ def _query_embedding(embedder: Embedder | None, settings: Settings, stack: Async
     return QueryEmbedding(embedder, literacy, queries, settings.vector_weight)
 
 
-@dataclass(frozen=True, slots=True)
-class _Family(Generic[HeadT]):
-    """Rows that are searched together: `rows` by words, `embedded_rows` by meaning too."""
-
-    rows: Callable[[str], Records[HeadT]]
-    embedded_rows: Callable[[str], Records[HeadT]]
-    texts: Texts
-    search_wait_s: float = SEARCH_WAIT_S
-
-
 def _search_index(
-    store: FileStore,
-    folder: Path,
-    family: _Family[HeadT],
-    embedding: QueryEmbedding | None,
-    retry_policy: RetryPolicy,
+    store: FileStore, folder: Path, texts: Texts, embedding: QueryEmbedding | None, retry_policy: RetryPolicy
 ) -> SearchIndex[HeadT]:
-    texts = family.texts
-    lexical = LexicalIndex(folder / "lexical", store, family.rows, texts, family.search_wait_s)
+    collections, is_tree = {index.collection for index in texts.indexes}, isinstance(texts, TreeTexts)
+
+    def rows(account: str) -> SearchableRows[HeadT]:
+        return SearchableRows(store.account(account), texts.indexes)
+
+    def embedded_rows(account: str) -> SearchableRows[HeadT]:
+        return SearchableRows(store.account(account), texts.indexes, MAX_EMBEDDED if is_tree else None)
+
+    lexical = LexicalIndex(folder / "lexical", store, rows, texts, _TREE_WAIT_S if is_tree else SEARCH_WAIT_S)
     for account in store.accounts:
         lexical.account(account)
-    store.subscribe(lexical, texts.collections)
+    store.subscribe(lexical, collections)
     if embedding is None:
         return SearchIndex(lexical, lexical, None, UnusedVectors(folder / "vectors", store))
     work = BatchEmbedder(embedding.embedder, embedding.literacy)
-    vectors = VectorIndex(folder / "vectors", store, family.embedded_rows, texts, work, retry_policy)
+    vectors = VectorIndex(folder / "vectors", store, embedded_rows, texts, work, retry_policy)
     for account in store.accounts:
         vectors.account(account)
-    store.subscribe(vectors, texts.collections)
+    store.subscribe(vectors, collections)
 
     def weigh(row: HeadT) -> float:
         return texts.weigh_vector(row, embedding.weight)

@@ -48,7 +48,9 @@ class ProjectionBench:
     def __init__(self, name: str, folder: Path, files: FileSystem | None = None) -> None:
         self.store = open_files(folder)
         files = files or FileSystem()
-        exports = build_exports(files, DataDirectory(folder), self.store, run_in_process(files))
+        exports = build_exports(
+            files, DataDirectory(folder), self.store, run_in_process(files), Settings(maps_interval_s=0)
+        )
         jobs: Mapping[str, Sequence[Callable[[], Awaitable[None]]]] = {
             "records": [exports.records.catch_up],
             # They are made of the record files.

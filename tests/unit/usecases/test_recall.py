@@ -14,7 +14,7 @@ from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.keywords.model import SearchStatus, TextRows
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
-from knowhub.usecases.recall import RecallOptions, RecallQuery, RecallService, RecallSources
+from knowhub.usecases.recall import RecallQuery, RecallService
 from tests.builders import local
 
 pytestmark = pytest.mark.anyio
@@ -112,7 +112,7 @@ def keyword_found(name: str, *infos: str) -> KeywordFound:
 
 async def test_near_keywords_are_returned_if_none_is_named() -> None:
     near = json.dumps({"id": "n", "name": "near", "aliases": [], "description": "", "created_at": TODAY}).encode()
-    recall = RecallService(RecallSources(None, FakeTree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
+    recall = RecallService(None, FakeTree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None)
 
     (item,) = (await recall.recall(local(), RecallQuery("x"))).items
 
@@ -121,12 +121,11 @@ async def test_near_keywords_are_returned_if_none_is_named() -> None:
 
 async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
     noted: list[tuple[str, str]] = []
-    options = RecallOptions(note_failure=lambda source, error: noted.append((source, str(error))))
     recall = RecallService(
-        RecallSources(
-            FakeKnowledge(error=ValueError("broken")), FakeTree(keyword_found("a")), FakeMemories(["ctx://m1"])
-        ),
-        options,
+        FakeKnowledge(error=ValueError("broken")),
+        FakeTree(keyword_found("a")),
+        FakeMemories(["ctx://m1"]),
+        lambda source, error: noted.append((source, str(error))),
     )
 
     answer = await recall.recall(local(), RecallQuery("a"))
@@ -139,8 +138,9 @@ async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
 @pytest.mark.parametrize("error", [InvalidInput.of("q", "is wrong"), Forbidden("not yours"), TooLarge("too much")])
 async def test_caller_errors_are_raised_and_not_counted_as_failures(error: Exception) -> None:
     noted: list[str] = []
-    options = RecallOptions(note_failure=lambda source, _error: noted.append(source))
-    recall = RecallService(RecallSources(FakeKnowledge(error=error), FakeTree(keyword_found("a")), None), options)
+    recall = RecallService(
+        FakeKnowledge(error=error), FakeTree(keyword_found("a")), None, lambda source, _: noted.append(source)
+    )
 
     with pytest.raises(type(error)):
         await recall.recall(local(), RecallQuery("a"))
@@ -149,9 +149,7 @@ async def test_caller_errors_are_raised_and_not_counted_as_failures(error: Excep
 
 
 async def test_a_hanging_source_costs_only_its_budget() -> None:
-    recall = RecallService(
-        RecallSources(FakeKnowledge(["k1"]), FakeTree(hangs=True), None), RecallOptions(budget_s=0.01)
-    )
+    recall = RecallService(FakeKnowledge(["k1"]), FakeTree(hangs=True), None, budget_s=0.01)
 
     answer = await recall.recall(local(), RecallQuery("a"))
 
@@ -160,7 +158,7 @@ async def test_a_hanging_source_costs_only_its_budget() -> None:
 
 
 async def test_recall_fails_if_every_source_fails() -> None:
-    recall = RecallService(RecallSources(FakeKnowledge(error=ValueError()), None, None))
+    recall = RecallService(FakeKnowledge(error=ValueError()), None, None)
 
     with pytest.raises(Unavailable, match="knowledge failed"):
         await recall.recall(local(), RecallQuery("a"))
