@@ -12,8 +12,7 @@ from knowhub.context.outbox import OutboxStatus
 from knowhub.context.queries import list_memories
 from knowhub.core.language_models import Embedder, FailureReason, TextRefused
 from knowhub.core.request_context import RequestContext
-from knowhub.search.rejections import RetryPolicy
-from knowhub.search.vector_files import VectorFiles
+from knowhub.search.vector_files import RetryPolicy, VectorFiles
 from knowhub.search.vector_index import VectorIndex
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides

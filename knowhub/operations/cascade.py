@@ -14,7 +14,7 @@ from knowhub.core.collection import (
     flatten,
     list_changed_paths,
 )
-from knowhub.core.operation import Change, Row, is_live, make_tombstone, next_of, next_version
+from knowhub.core.operation import Change, Row, is_live, make_tombstone, next_version
 
 
 def cascaded_keys(changes: Sequence[Change], collections: Collections) -> frozenset[Key]:

@@ -19,6 +19,7 @@ from knowhub.core.operation import (
     View,
     Write,
     is_live,
+    make_tombstone,
     next_of,
 )
 from knowhub.core.request_context import RequestContext
@@ -120,7 +121,7 @@ class ErasureService:
                 reference.key(row) for reference in self._collections[name].references if reference.is_required and row
             ]
             if row is not None and target in needed and (name, row_id) not in found.below:
-                yield Write(name, row_id, next_of({**row, "deleted": True}, row, view.now))
+                yield Write(name, row_id, make_tombstone(row, view.now))
 
     async def _answer(self, collection: str, row_id: str, operation: Operation) -> Erased:
         pending = await self._derived_files.follow(operation)

@@ -17,8 +17,7 @@ from knowhub.core.language_models import Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.search.ports import HeadT, Records, Texts
-from knowhub.search.rejections import Rejection, RetryPolicy
-from knowhub.search.vector_files import VectorFiles, VectorNote
+from knowhub.search.vector_files import Rejection, RetryPolicy, VectorFiles, VectorNote
 from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type
 
 # A file is rewritten if this share of its rows is old, and at least so many rows.

@@ -131,7 +131,6 @@ _BETWEEN_SEAMS: Final = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+")
 # й and the like are letters of their own; only Latin and Greek are also written without accents.
 _ACCENTS: Final = re.compile("(?<=[a-zα-ω])[\u0300-\u036f]+")
 
-_to_simplified: Final = opencc.OpenCC("t2s").convert
 _stem: Final = Stemmer.Stemmer("english").stemWord
 
 
@@ -194,7 +193,7 @@ def _normalize_text(text: str) -> str:
         # Half a surrogate pair would make opencc raise.
         whole = text.encode("utf-8", "replace").decode()
         text = normalize("NFKC", whole).replace("\u2019", "'")
-    return _to_simplified(text) if _CONTAINS_HAN.search(text) else text
+    return _convert(text) if _CONTAINS_HAN.search(text) else text
 
 
 def _split(text: str) -> list[tuple[str, str]]:

@@ -1,19 +1,21 @@
 """Hybrid search: a weighted sum of lexical and vector scores, each scaled from 0 to 1."""
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Generic
 
-from knowhub.core.language_models import EmbeddingFailed
+import numpy as np
+
+from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason
 from knowhub.core.recall import LEXICAL, VECTOR, SearchHit, SearchHits, StageScore
 from knowhub.search.analysis import query_terms
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.ports import HeadT
-from knowhub.search.query_vectors import QueryVectors
-from knowhub.search.scripts import ScriptSkill
+from knowhub.search.scripts import ScriptSkill, ScriptSkills, is_zero
 from knowhub.search.vector_index import VectorIndex
+from knowhub.search.vectors import Matrix
 
 EMBEDDER: Final = "embedder"
 # The number of results of each side that are combined.
@@ -23,6 +25,55 @@ _LEAST_SCALE: Final = 1e-6
 _NEAR: Final = 0.5
 # The share of the score of words that a vector must reach. Texts of equal meaning are seldom very near.
 _ENOUGH_SHARE: Final = 0.8
+_CACHED: Final = 1_000
+# Longer queries are not cached.
+_CACHED_CHARS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVector:
+    """The vector of a query, and the embedder's skill in its script."""
+
+    vector: Matrix
+    reading: ScriptSkill
+
+
+class QueryVectors:
+    """Embeds queries, and remembers their vectors; `budget_s` limits the wait."""
+
+    def __init__(self, embedder: Embedder, literacy: ScriptSkills, budget_s: float) -> None:
+        self._embedder = embedder
+        self._budget_s = budget_s
+        self.literacy = literacy
+        self._cache: OrderedDict[str, QueryVector | None] = OrderedDict()
+
+    async def get(self, text: str) -> QueryVector | None:
+        """Return the vector of a query; None if the embedder cannot read it. Raises EmbeddingFailed."""
+        if text in self._cache:
+            self._cache.move_to_end(text)
+            return self._cache[text]
+        try:
+            found = await asyncio.wait_for(self._embed(text), self._budget_s)
+        except TimeoutError as problem:
+            raise EmbeddingFailed(FailureReason.TIMEOUT, f"no answer within {self._budget_s} s") from problem
+        if len(text) <= _CACHED_CHARS:
+            self._cache[text] = found
+            while len(self._cache) > _CACHED:
+                self._cache.popitem(last=False)
+        return found
+
+    def remove(self, text: str) -> None:
+        """Forget a cached vector, because its dimensions no longer fit."""
+        self._cache.pop(text, None)
+
+    async def _embed(self, text: str) -> QueryVector | None:
+        reading = await self.literacy.get_skill(text)
+        if not reading.skill:
+            return None
+        vectors = await self._embedder.embed([text], self._budget_s, query=True)
+        if is_zero(vectors[0]):
+            raise EmbeddingFailed(FailureReason.FAILURE, "it answered zeros")
+        return QueryVector(np.array(vectors[0], dtype=np.float32), reading)
 
 
 class HybridIndex(Generic[HeadT]):
@@ -61,7 +112,8 @@ class HybridIndex(Generic[HeadT]):
             await asyncio.wait([asking])
         finally:
             asking.cancel()
-        lag = max(words.index_lag, self._vectors.account(account).lag)
+        vectors = self._vectors.account(account)
+        lag = max(words.index_lag, vectors.lag)
         try:
             query = asking.result()
         except EmbeddingFailed:
@@ -71,10 +123,10 @@ class HybridIndex(Generic[HeadT]):
         if not self._vectors.can_compare(account, query.vector):
             self._queries.remove(text)
             return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
-        near = await self._vectors.search(account, query.vector, groups, accept, many)
+        near = await vectors.search(query.vector, groups, accept, many)
         # Lexical results are compared with the query too.
         heads = [*(hit.head for hit in words.hits), *(head for _, head in near)]
-        likeness = self._vectors.compare(account, query.vector, heads)
+        likeness = vectors.compare(query.vector, heads)
         near = [(value, head) for value, head in near if head.text_num in likeness]
         hits = combine_results(words.hits, near, likeness, query.reading, self._weigh)
         nearest = _get_nearest(likeness, query.reading)
@@ -98,15 +150,15 @@ class HybridIndex(Generic[HeadT]):
         Likeness is 0 between unrelated texts and 1 for the same. Nothing is found for a row without a vector, and in
         scripts that the embedder does not read.
         """
-        vectors = self._vectors.account(account).vectors
-        own = None if vectors is None else vectors.get(head.text_num)
+        index = self._vectors.account(account)
+        own = None if index.vectors is None else index.vectors.get(head.text_num)
         try:
-            reading = await self._queries.get_skill(text)
+            reading = await self._queries.literacy.get_skill(text)
         except EmbeddingFailed:
             return []
         if own is None or not reading.skill:
             return []
-        near = await self._vectors.search(account, own, groups, accept, limit)
+        near = await index.search(own, groups, accept, limit)
         return [((value - reading.strangers) / (1 - reading.strangers), row) for value, row in near]
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:

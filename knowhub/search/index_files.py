@@ -5,14 +5,71 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import orjson
 
 from knowhub.core.projection import LogPosition
 
 NOTE: Final = "built.json"
+
+
+class AccountIndexed(Protocol):
+    """The index of one account."""
+
+    @property
+    def lag(self) -> int:
+        """The number of rows that are not indexed yet."""
+
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the index on disk contains; None if there is none."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the account has nothing to be searched."""
+
+
+AccountT = TypeVar("AccountT", bound=AccountIndexed)
+
+
+class AccountIndexes(ABC, Generic[AccountT]):
+    """The indexes of all accounts in a folder. Each is opened on first use; an empty one is not remembered."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._accounts: dict[str, AccountT] = {}
+
+    @property
+    def lag(self) -> int:
+        """The number of rows that are not indexed yet."""
+        return sum(index.lag for index in self._accounts.values())
+
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that every index on disk contains; None if there are none."""
+        noted = [index.erase_seq for index in self._accounts.values()]
+        return min((erases for erases in noted if erases is not None), default=None)
+
+    def account(self, account: str) -> AccountT:
+        """Return the index of an account."""
+        index = self._accounts.get(account)
+        if index is None:
+            # A name may hold any character: its hash names the folder.
+            index = self._open(account, self._folder / blake2b(account.encode(), digest_size=12).hexdigest())
+            if not index.is_empty:
+                self._accounts[account] = index
+        return index
+
+    def _list(self, account: str | None = None) -> list[AccountT]:
+        """Return the index of an account, or of all."""
+        return list(self._accounts.values()) if account is None else [self.account(account)]
+
+    @abstractmethod
+    def _open(self, account: str, folder: Path) -> AccountT:
+        """Open the index of an account."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Generic
 
@@ -17,6 +16,7 @@ from knowhub.search import bm25
 from knowhub.search.analysis import count_words, index_terms, query_terms, weigh_query
 from knowhub.search.bm25 import QueryTerm, Statistics
 from knowhub.search.full_text import FullText, IndexNote
+from knowhub.search.index_files import AccountIndexes
 from knowhub.search.ports import HeadT, Records, Texts
 from knowhub.search.tail import Document, Tail, join_terms
 
@@ -273,7 +273,7 @@ class AccountIndex(Generic[HeadT]):
         )
 
 
-class LexicalIndex(Generic[HeadT]):
+class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
     """The lexical indexes of all accounts over one family of rows, following the log."""
 
     def __init__(
@@ -284,12 +284,11 @@ class LexicalIndex(Generic[HeadT]):
         texts: Texts,
         search_wait_s: float = SEARCH_WAIT_S,
     ) -> None:
+        super().__init__(folder)
         self._search_wait_s = search_wait_s
-        self._folder = folder
         self._log = log
         self._records = records
         self._texts = texts
-        self._accounts: dict[str, AccountIndex[HeadT]] = {}
         self._wake_lag = _INDEXED_AT_ONCE
         self._wake: Callable[[], None] | None = None
 
@@ -301,10 +300,6 @@ class LexicalIndex(Generic[HeadT]):
         """Index all that waits, some at a time. Raises Unavailable."""
         while await self.index_pending(self._wake_lag):
             continue
-
-    @property
-    def lag(self) -> int:
-        return sum(index.lag for index in self._accounts.values())
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
         """Note the rows that an operation touched. Called by the store, in order."""
@@ -334,31 +329,15 @@ class LexicalIndex(Generic[HeadT]):
         return [term for term in query_terms(text) if term in known_terms]
 
     async def index_pending(self, most: int) -> int:
-        return sum([await index.index_pending(most) for index in list(self._accounts.values())])
+        return sum([await index.index_pending(most) for index in self._list()])
 
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Build the index of one account anew, or of all; return how many rows they hold."""
-        indexes = list(self._accounts.values()) if account is None else [self.account(account)]
-        return sum([await index.rebuild(progress) for index in indexes])
-
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erasing that every index on disk knows of; None where there is none."""
-        noted = [index.erase_seq for index in self._accounts.values()]
-        return min((erases for erases in noted if erases is not None), default=None)
+        return sum([await index.rebuild(progress) for index in self._list(account)])
 
     def reload(self) -> None:
         for index in self._accounts.values():
             index.reload()
 
-    def account(self, account: str) -> AccountIndex[HeadT]:
-        """Return an account's index, opened on first use. One with nothing in it is not remembered."""
-        index = self._accounts.get(account)
-        if index is None:
-            # A name may hold any character: its hash names the folder.
-            name = blake2b(account.encode(), digest_size=12).hexdigest()
-            records, wait_s = self._records(account), self._search_wait_s
-            index = AccountIndex(self._folder / name, records, self._texts, self._log, wait_s)
-            if not index.is_empty:
-                self._accounts[account] = index
-        return index
+    def _open(self, account: str, folder: Path) -> AccountIndex[HeadT]:
+        return AccountIndex(folder, self._records(account), self._texts, self._log, self._search_wait_s)

@@ -1,4 +1,4 @@
-"""The vector file of an account, which is append-only, and its note."""
+"""The vector file of an account, which is append-only, its note, and the texts that the embedder rejected."""
 
 import os
 import shutil
@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import orjson
 
+from knowhub.core.clock import Clock
 from knowhub.core.errors import Unavailable
 from knowhub.search.index_files import BuildNote, IndexFiles
-from knowhub.search.rejections import Rejection
 from knowhub.search.vectors import Rows, make_row_type
 
 # Increased if the row format or the embedded text changes.
@@ -22,6 +22,7 @@ LAYOUT: Final = 1
 ROWS_FILE: Final = "rows.bin"
 REJECTED_FILE: Final = "refused.json"
 _RETRY: Final = "retry-"
+_MOST_DOUBLINGS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,38 @@ class VectorNote(BuildNote):
     dimensions: int
     crc: int = 0
     layout: int = LAYOUT
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A text that the embedder rejected so many times; `number` is that of the change that wrote it.
+
+    It is tried again at `retry_at`, in seconds since the epoch; if that is None, only when somebody asks for it.
+    """
+
+    number: int
+    attempts: int
+    retry_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When a text is tried again that the embedder rejected: after a pause, in seconds, that doubles each time.
+
+    After `max_attempts` it is not, unless somebody asks for it; None is no limit.
+    """
+
+    clock: Clock
+    first_pause_s: float = 2.0
+    longest_pause_s: float = 300.0
+    max_attempts: int | None = None
+
+    def reject(self, number: int, attempts: int) -> Rejection:
+        """Return the rejection of a text that was rejected so many times."""
+        if self.max_attempts is not None and attempts >= self.max_attempts:
+            return Rejection(number, attempts, None)
+        pause_s = min(self.first_pause_s * 2.0 ** min(attempts - 1, _MOST_DOUBLINGS), self.longest_pause_s)
+        return Rejection(number, attempts, self.clock.now() + pause_s)
 
 
 class VectorFiles(IndexFiles[VectorNote]):

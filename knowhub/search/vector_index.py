@@ -1,8 +1,7 @@
 """The vectors of all accounts. They follow the log; missing vectors are embedded in the background."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -12,9 +11,9 @@ from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.search.account_vectors import AccountVectors, PendingText
 from knowhub.search.batch_embedder import BatchEmbedder
+from knowhub.search.index_files import AccountIndexes
 from knowhub.search.ports import HeadT, Records, Texts
-from knowhub.search.rejections import RetryPolicy
-from knowhub.search.vector_files import VectorFiles
+from knowhub.search.vector_files import RetryPolicy, VectorFiles
 from knowhub.search.vectors import Matrix
 
 _Answer = TypeVar("_Answer")
@@ -25,7 +24,7 @@ _LONGEST_PAUSE_S: Final = 30.0
 _NAMED: Final = 3
 
 
-class VectorIndex(Generic[HeadT]):
+class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
     """Follows the store like the lexical index. Only the leader embeds and writes."""
 
     def __init__(
@@ -37,12 +36,11 @@ class VectorIndex(Generic[HeadT]):
         embedding: BatchEmbedder,
         retry_policy: RetryPolicy,
     ) -> None:
-        self._folder = folder
+        super().__init__(folder)
         self._log = log
         self._records = records
         self._texts = texts
         self._embedding = embedding
-        self._accounts: dict[str, AccountVectors[HeadT]] = {}
         self._work: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[Any]] = set()
         self._problem: str | None = None
@@ -51,29 +49,17 @@ class VectorIndex(Generic[HeadT]):
         self._retry_policy = retry_policy
         self._is_closed = False
 
-    @property
-    def lag(self) -> int:
-        """The number of pending records, without rejected ones."""
-        return sum(account.lag for account in self._accounts.values())
-
     def list_missing(self, account: str) -> Iterator[MissingVector]:
         """Yield the rows of an account without a vector."""
         return self.account(account).list_missing()
 
     def list_rejected(self, account: str | None = None) -> Iterator[MissingVector]:
         """Yield the rows of an account, or of all, whose text the embedder rejects."""
-        accounts = list(self._accounts.values()) if account is None else [self.account(account)]
-        return (item for vectors in accounts for item in vectors.list_rejected())
+        return (item for vectors in self._list(account) for item in vectors.list_rejected())
 
     async def request_retry(self, account: str, row_id: str) -> None:
         """Have a rejected text tried again. Raises Unavailable."""
         await self.account(account).request_retry(row_id)
-
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that all files contain; None if there are none."""
-        noted = [account.erase_seq for account in self._accounts.values()]
-        return min((erases for erases in noted if erases is not None), default=None)
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
         """Note the records of an operation. Called by the store, in order."""
@@ -84,16 +70,6 @@ class VectorIndex(Generic[HeadT]):
         for change in changes:
             self._accounts[account].follow(change.id, seq)
 
-    async def search(
-        self,
-        account: str,
-        query: Matrix,
-        groups: Sequence[frozenset[str]],
-        accept: Callable[[HeadT], bool],
-        limit: int,
-    ) -> list[tuple[float, HeadT]]:
-        return await self.account(account).search(query, groups, accept, limit)
-
     def can_compare(self, account: str, query: Matrix) -> bool:
         """Return whether a query has the dimensions of the account's vectors; if not, ask the embedder again."""
         fits = self.account(account).can_compare(query)
@@ -101,30 +77,27 @@ class VectorIndex(Generic[HeadT]):
             self._embedding.dimensions = None
         return fits
 
-    def compare(self, account: str, query: Matrix, heads: Sequence[HeadT]) -> Mapping[int, float]:
-        return self.account(account).compare(query, heads)
-
     async def catch_up(self) -> None:
         """Maintain the files, and start to embed in the background.
 
         Raises Unavailable while the embedder is down or rejects a text.
         """
-        for account in list(self._accounts.values()):
+        for account in self._list():
             await account.clean()
-        self._start(self._embed)
+        self._start(self.embed_pending)
         self._raise_problem()
 
     async def reload(self) -> None:
         """Load what the leader has written. Raises Unavailable like `catch_up`."""
-        for account in list(self._accounts.values()):
+        for account in self._list():
             await account.reload()
-        self._start(self._refresh)
+        self._start(self._update_dimensions)
         self._raise_problem()
 
     async def embed_pending(self) -> None:
         """Embed until nothing is pending. Raises Unavailable if the embedder or the disk fails."""
         await self._update_dimensions()
-        for account in list(self._accounts.values()):
+        for account in self._list():
             while account.is_due(self._retry_policy.clock.now()) and not self._is_closed:
                 batch = await account.take_due(_BATCH, self._retry_policy.clock.now())
                 if batch:
@@ -147,18 +120,8 @@ class VectorIndex(Generic[HeadT]):
         if self._work is not None:
             await asyncio.wait([self._work])
 
-    def account(self, account: str) -> AccountVectors[HeadT]:
-        """Return the vectors of an account, opened on first use. An empty account is not remembered."""
-        vectors = self._accounts.get(account)
-        if vectors is None:
-            # A name may hold any character: its hash names the folder.
-            name = blake2b(account.encode(), digest_size=12).hexdigest()
-            vectors = AccountVectors(
-                self._folder / name, self._records(account), self._texts, self._log, self._embedding.model
-            )
-            if not vectors.is_empty:
-                self._accounts[account] = vectors
-        return vectors
+    def _open(self, account: str, folder: Path) -> AccountVectors[HeadT]:
+        return AccountVectors(folder, self._records(account), self._texts, self._log, self._embedding.model)
 
     async def _rebuild(self, name: str, progress: Callable[[int, int], None]) -> int:
         account, records = self.account(name), self._records(name)
@@ -181,14 +144,14 @@ class VectorIndex(Generic[HeadT]):
         progress(len(heads), len(heads))
         return len(vectors)
 
-    def _start(self, work: Callable[[], Any]) -> None:
+    def _start(self, work: Callable[[], Awaitable[None]]) -> None:
         now = asyncio.get_running_loop().time()
         is_wanted = self._is_dimension_unknown or any(
             account.is_due(self._retry_policy.clock.now()) or account.needs_links for account in self._accounts.values()
         )
         is_busy = self._work is not None and not self._work.done()
         if is_wanted and not is_busy and not self._is_closed and now >= self._not_before:
-            self._work = asyncio.create_task(work(), name="embedding")
+            self._work = asyncio.create_task(self._run_with_retry(work), name="embedding")
 
     @property
     def _is_dimension_unknown(self) -> bool:
@@ -210,15 +173,9 @@ class VectorIndex(Generic[HeadT]):
             return
         if self._embedding.dimensions is None:
             await self._call_embedder(self._embedding.update_dimensions())
-        for account in list(self._accounts.values()):
+        for account in self._list():
             if self._embedding.dimensions is not None:
                 account.set_dimensions(self._embedding.dimensions)
-
-    async def _refresh(self) -> None:
-        await self._run_with_retry(self._update_dimensions)
-
-    async def _embed(self) -> None:
-        await self._run_with_retry(self.embed_pending)
 
     async def _run_with_retry(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -229,10 +186,7 @@ class VectorIndex(Generic[HeadT]):
             self._problem = str(problem)
             return
         self._pause_s, self._problem = 0.0, None
-        await self._update_graphs()
-
-    async def _update_graphs(self) -> None:
-        for account in list(self._accounts.values()):
+        for account in self._list():
             while account.needs_links and account.vectors is not None and not self._is_closed:
                 await asyncio.to_thread(account.vectors.extend_graph)
 

@@ -7,12 +7,12 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Lock
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from knowhub.search.vector_graph import VectorGraph
+from usearch.index import Index
 
 Matrix: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[Any]
@@ -27,6 +27,9 @@ _WORTH_TAKING_OUT: Final = 3
 _EXACT_NUMBERS: Final = 1 << 26
 _SPARE_NEIGHBOURS: Final = 64
 _MORE: Final = 4
+_CONNECTIONS: Final = 24
+_EXPANSION_ADD: Final = 128
+_EXPANSION_SEARCH: Final = 256
 
 
 def make_row_type(dimensions: int) -> np.dtype[Any]:
@@ -74,6 +77,38 @@ class Comparison:
     @property
     def size(self) -> int:
         return self.count if self.slots is None else len(self.slots)
+
+
+class VectorGraph:
+    """The first `rows` vectors of an account, each linked to similar ones, where too many would have to be compared.
+
+    It is in memory only. Until it is built, vectors are compared exactly.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        self.rows = 0
+        self._lock = Lock()
+        self._graph = Index(
+            ndim=dimensions,
+            metric="ip",
+            dtype="f16",
+            connectivity=_CONNECTIONS,
+            expansion_add=_EXPANSION_ADD,
+            expansion_search=_EXPANSION_SEARCH,
+        )
+
+    def add(self, vectors: NDArray[np.float32]) -> None:
+        """Add the next rows. Meant for a thread: it takes a millisecond per row."""
+        keys = np.arange(self.rows, self.rows + len(vectors), dtype=np.uint64)
+        with self._lock:
+            self._graph.add(keys, vectors, threads=1)
+        self.rows += len(vectors)
+
+    def search(self, query: NDArray[np.float32], many: int) -> NDArray[np.int64]:
+        """Return rows that are near to a query, in the order of the rows."""
+        with self._lock:
+            found = self._graph.search(query, min(many, self.rows), threads=1)
+        return np.sort(found.keys.astype(np.int64))
 
 
 class Vectors:

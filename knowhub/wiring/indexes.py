@@ -16,13 +16,12 @@ from knowhub.keywords.info_summary import Info
 from knowhub.keywords.model import Node
 from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.search.batch_embedder import BatchEmbedder
-from knowhub.search.hybrid import HybridIndex
+from knowhub.search.hybrid import HybridIndex, QueryVectors
 from knowhub.search.lexical import SEARCH_WAIT_S, LexicalIndex
 from knowhub.search.ports import HeadT, Texts
-from knowhub.search.query_vectors import QueryVectors
-from knowhub.search.rejections import RetryPolicy
 from knowhub.search.scripts import ScriptSkills
 from knowhub.search.texts import ContextTexts, KnowledgeTexts, TreeTexts
+from knowhub.search.vector_files import RetryPolicy
 from knowhub.search.vector_index import UnusedVectors, VectorIndex
 from knowhub.settings import Settings
 from knowhub.stores.files.store import FileStore

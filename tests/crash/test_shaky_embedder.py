@@ -12,7 +12,7 @@ from knowhub.context.index_model import EventStatus
 from knowhub.context.outbox import REJECTED
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import FailureReason, TextRefused
-from knowhub.search.rejections import RetryPolicy
+from knowhub.search.vector_files import RetryPolicy
 from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
 from tests.builders import FakeClock, local
 from tests.context_rows import part_rows, session_at
