@@ -2,10 +2,10 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 DEFAULT_LIMIT = 200
@@ -148,10 +148,6 @@ class FindingCollector:
 
     def findings(self) -> list[RowFinding]:
         """Return the gravest first, as many as were asked for."""
-        return list(islice(self._sort_key(), self._question.limit))
-
-    def _sort_key(self) -> Iterator[RowFinding]:
         order = sorted(self._kept, key=lambda key: (_SEVERITIES.index(key[0]), _KINDS.index(key[1])))
-        for key in order:
-            for _, _, finding in sorted(self._kept[key], key=lambda entry: (entry[0], entry[1]), reverse=True):
-                yield finding
+        found = (sorted(self._kept[key], key=itemgetter(0, 1), reverse=True) for key in order)
+        return [finding for entries in found for _, _, finding in entries][: self._question.limit]

@@ -96,7 +96,7 @@ def quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
     it: with less, the later text is the earlier one changed.
     """
     anchor_at = len(earlier) // 2 if hit.is_middle else 0
-    before = _common_end(earlier[:anchor_at], later[: hit.at])
+    before = _common_start(earlier[:anchor_at][::-1], later[: hit.at][::-1])
     behind = _common_start(earlier[anchor_at:], later[hit.at :])
     chars = before + behind
     run = later[hit.at - before : hit.at + behind]
@@ -118,10 +118,6 @@ def _common_start(item: str, other: str) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _common_end(item: str, other: str) -> int:
-    return _common_start(item[::-1], other[::-1])
 
 
 SEARCHED_CHARS = 65_536

@@ -94,14 +94,6 @@ class Computed:
     recompute: Callable[[UndoneRow], Row] = lambda undone: undone.row
 
 
-def _accept(_lookup: Lookup, _rows: Sequence[Row]) -> None:
-    """Accept all rows."""
-
-
-def _redact_nothing(row: Row, _is_visible: IsVisible) -> Row:
-    return row
-
-
 @dataclass(frozen=True, slots=True)
 class Collection:
     """The declaration of one kind of row.
@@ -152,11 +144,11 @@ class Collection:
     append_only: frozenset[Path] = frozenset()
     computed: Sequence[Computed] = ()
     field_groups: Sequence[frozenset[Path]] = ()
-    validate: Validate = _accept
+    validate: Validate = lambda _lookup, _rows: None
     is_evidence: bool = False
     redacted_fields: frozenset[str] = frozenset()
     sealed_field: str | None = None
-    redact: Redact = _redact_nothing
+    redact: Redact = lambda row, _is_visible: row
     is_internal: bool = False
     erase: EraseRules | None = None
     table: TableSchema[Any] | None = None

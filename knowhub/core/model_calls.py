@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final, TypeVar
 
 from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatModel, ChatReply, ChatRequest, FailureReason
@@ -24,11 +24,10 @@ def fence(data: Mapping[str, Any]) -> str:
 
 
 MAX_RECORDED_TEXT = 4_000
-MAX_RECORDED_VALUES = 2_000
 MAX_RECORDED_CHARS = 65_536
-_MAX_RECORDED_DEPTH = 8
+_MAX_RECORDED_DEPTH = 64
 _MAX_DETAIL = 500
-_BIGGEST_INT = 2**63
+_MAX_DIGITS = 18
 
 AnswerT = TypeVar("AnswerT")
 
@@ -113,14 +112,20 @@ class ModelConversation:
 
 
 def recordable(value: object) -> Any:  # noqa: ANN401 -- any JSON
-    """Return what of a model's answer the log can hold: JSON of bounded depth and size.
-
-    What is over a bound, or is not JSON, is replaced by a word about it, so that no answer breaks a log line.
-    """
+    """Return what of a model's answer the log can hold: JSON of bounded depth and size, else a text about it."""
     try:
-        return _Recording().copy(value, 0)
+        # A lone half of a surrogate pair is text that no file can hold.
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict).encode("utf-8", "replace").decode()
+        if len(text) > MAX_RECORDED_CHARS or _count_levels(text) > _MAX_RECORDED_DEPTH:
+            return f"{text[:MAX_RECORDED_TEXT]}…"
+        return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) <= _MAX_DIGITS else digits)
     except Exception:  # noqa: BLE001 -- a mapping of a caller's own client may raise anything where it is read
-        return f"a {type(value).__name__} that cannot be read"
+        return f"a {type(value).__name__} that is no JSON"
+
+
+def _count_levels(text: str) -> int:
+    """Return at most how deep JSON text is nested: brackets in its strings count too."""
+    return max(accumulate((char in "[{") - (char in "]}") for char in text), default=0)
 
 
 def _parse_answer(data: object, read: Callable[[Mapping[str, Any]], AnswerT | None]) -> AnswerT | None:
@@ -136,55 +141,6 @@ def _format_errors(broken: Exception) -> str:
         return f"{name}: {broken}"
     except Exception:  # noqa: BLE001 -- an error of a caller's own client need not even have a text
         return name
-
-
-class _Recording:
-    def __init__(self) -> None:
-        self._left = MAX_RECORDED_VALUES
-        self._chars_left = MAX_RECORDED_CHARS
-
-    def copy(self, value: object, depth: int) -> Any:  # noqa: ANN401 -- any JSON
-        self._left -= 1
-        if isinstance(value, Mapping | list | tuple):
-            return self._many(value, depth)
-        if isinstance(value, str):
-            return self._text(value)
-        if value is None or isinstance(value, bool):
-            return value
-        if isinstance(value, int):
-            return int(value) if abs(value) < _BIGGEST_INT else f"an int of {value.bit_length()} bits"
-        return float(value) if isinstance(value, float) and math.isfinite(value) else f"a {type(value).__name__}"
-
-    def _many(self, value: Mapping[Any, Any] | list[Any] | tuple[Any, ...], depth: int) -> Any:  # noqa: ANN401 -- any JSON
-        if depth == _MAX_RECORDED_DEPTH:
-            return "…"
-        if isinstance(value, Mapping):
-            return self._object(value, depth + 1)
-        return self._array(value, depth + 1)
-
-    def _text(self, value: str) -> str:
-        kept = value[: min(MAX_RECORDED_TEXT, self._chars_left)]
-        self._chars_left -= len(kept)
-        # A lone half of a surrogate pair is text that no file can hold.
-        return kept.encode("utf-8", "replace").decode()
-
-    def _object(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        copied: dict[str, Any] = {}
-        for key, item in value.items():
-            if self._left <= 0:
-                copied["…"] = "…"
-                break
-            copied[str(self.copy(key, _MAX_RECORDED_DEPTH))] = self.copy(item, depth)
-        return copied
-
-    def _array(self, value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
-        copied: list[Any] = []
-        for item in value:
-            if self._left <= 0:
-                copied.append("…")
-                break
-            copied.append(self.copy(item, depth))
-        return copied
 
 
 MAX_POINTED = 50

@@ -202,11 +202,8 @@ def _find_similar(
         if is_live(row) and any(_contains_text(row, text) for text in found.texts):
             named[other] = None
     rows = ((other_id, view.get(kind, other_id)) for kind, other_id in named)
-    return [other_id for other_id, row in rows if row is not None and _is_visible(ctx, row)][:_NAMED]
-
-
-def _is_visible(ctx: RequestContext, row: Row) -> bool:
-    return "scopes" in row and ctx.sees(scopes.audience(row["scopes"], row["owner"]))
+    owned = ((other_id, row) for other_id, row in rows if row is not None and "scopes" in row)
+    return [other_id for other_id, row in owned if ctx.sees(scopes.audience(row["scopes"], row["owner"]))][:_NAMED]
 
 
 def _contains_text(value: Any, text: str) -> bool:  # noqa: ANN401 -- any JSON value

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from knowhub.core.clock import Clock, parse_iso
-from knowhub.core.store_results import SnapshotEntry, SnapshotReason
+from knowhub.core.store_results import SnapshotReason
 from knowhub.operations.jobs import Background
 from knowhub.operations.snapshots import SnapshotArchives
 
@@ -38,7 +38,7 @@ class PeriodicSnapshots(Background):
             return False
         whole = [entry for entry in await self._archives.entries() if entry.created_at is not None]
         if whole:
-            made = max(_creation_time(entry) for entry in whole)
+            made = max(parse_iso(entry.created_at or "") for entry in whole)
             return now >= made + self._every_s and self._newest() > max(entry.last_seq or 0 for entry in whole)
         begun = await self._begun()
         return begun is not None and now >= begun + self._every_s
@@ -48,7 +48,3 @@ class PeriodicSnapshots(Background):
         periodic = [entry for entry in await self._archives.entries() if entry.reason is SnapshotReason.PERIODIC]
         for entry in periodic[self._kept :]:
             await self._archives.delete(entry.ts)
-
-
-def _creation_time(entry: SnapshotEntry) -> float:
-    return parse_iso(entry.created_at) if entry.created_at is not None else 0.0

@@ -176,7 +176,11 @@ def is_expired(expires_at: str | None, now: float) -> bool:
 def missing_references(view: View, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
     """Name those of the resources that are not there, or that the caller does not see."""
     rows = ((resource_id, view.get(RESOURCES, resource_id)) for resource_id in dict.fromkeys(resource_ids))
-    return [resource_id for resource_id, row in rows if row is None or not is_live(row) or not _is_seen(ctx, row)]
+    return [
+        resource_id
+        for resource_id, row in rows
+        if row is None or not is_live(row) or not ctx.sees(scopes.audience(row["scopes"], row["owner"]))
+    ]
 
 
 def _check_replaceable(new: NewResource, current: Row, ctx: RequestContext, *, upsert: bool) -> None:
@@ -190,10 +194,6 @@ def _check_replaceable(new: NewResource, current: Row, ctx: RequestContext, *, u
         raise Forbidden("only the owner of a resource may save a new version of it")
     if new.owner is not None and new.owner != current["owner"]:
         raise Forbidden("a resource keeps its owner")
-
-
-def _is_seen(ctx: RequestContext, row: Row) -> bool:
-    return not is_erased(row) and ctx.sees(scopes.audience(row["scopes"], row["owner"]))
 
 
 def _merge_expiry(metadata: dict[str, Any], expires_at: str | None) -> tuple[dict[str, Any], str | None]:

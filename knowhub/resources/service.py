@@ -226,11 +226,12 @@ class ResourceService(OwnedRows):
     ) -> Outcome:
         """Seal the body for the version that the row will have, and commit; do it again if another write came first."""
         for _ in range(_SEAL_TRIES):
-            version = _planned_version(decide(self._store.view(ctx.account), _no_seal))
+            planned = decide(self._store.view(ctx.account), _no_seal)
+            version = 0 if isinstance(planned, Unchanged) else int(planned.writes[0].after["version"])
             sealed = self._vault.seal(*sealing, version)
 
-            def seal(decided: int, planned: int = version, body: Mapping[str, Any] = sealed) -> Mapping[str, Any]:
-                if decided != planned:
+            def seal(decided: int, expected: int = version, body: Mapping[str, Any] = sealed) -> Mapping[str, Any]:
+                if decided != expected:
                     raise _OtherVersion
                 return body
 
@@ -247,10 +248,6 @@ class _OtherVersion(Exception):
 
 def _decide_with(decide: _DecideSealed, seal: _Seal, view: View) -> Draft | Unchanged:
     return decide(view, seal)
-
-
-def _planned_version(planned: Draft | Unchanged) -> int:
-    return 0 if isinstance(planned, Unchanged) else int(planned.writes[0].after["version"])
 
 
 def _passes(head: ResourceHead, query: ResourceQuery, now: float) -> bool:

@@ -90,12 +90,12 @@ class Vault:
         )
 
         def mark_destroyed(newest: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
-            return {
-                key_id: _mark_destroyed(wrapped_key, moment)
-                if key_id in gone and wrapped_key.destroyed_at is None
-                else wrapped_key
-                for key_id, wrapped_key in newest.items()
+            marked = {
+                key_id: WrappedKey(key.account, key.resource_id, key.master, destroyed_at=moment)
+                for key_id, key in newest.items()
+                if key_id in gone and key.destroyed_at is None
             }
+            return {**newest, **marked}
 
         if gone:
             await self._keyring.change(mark_destroyed)
@@ -137,7 +137,9 @@ class Vault:
         masters = self._masters.keys(make=not is_in_use)
         if not masters:
             raise Unavailable(_NO_OPENER if is_in_use else _NO_MASTER)
-        if is_in_use and not any(_is_in_use(key) and _can_open(key, masters) for key in keys.values()):
+        if is_in_use and not any(
+            _is_in_use(key) and key.master in {master.name for master in masters} for key in keys.values()
+        ):
             raise Unavailable(_OTHER_MASTER)
         return masters[0]
 
@@ -163,16 +165,8 @@ def _is_in_use(wrapped: WrappedKey) -> bool:
     return wrapped.is_of_a_body and wrapped.destroyed_at is None
 
 
-def _can_open(wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bool:
-    return any(master.name == wrapped.master for master in masters)
-
-
 def _is_old(wrapped: WrappedKey, master: MasterKey) -> bool:
     return wrapped.destroyed_at is None and wrapped.master != master.name
-
-
-def _mark_destroyed(wrapped: WrappedKey, moment: str) -> WrappedKey:
-    return WrappedKey(wrapped.account, wrapped.resource_id, wrapped.master, destroyed_at=moment)
 
 
 def _place(account: str, resource_id: str, version: int) -> bytes:

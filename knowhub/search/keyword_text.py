@@ -174,7 +174,7 @@ def normalize_name(text: str, fold: Fold) -> str:
 
 def _normalize_step(text: str, fold: Fold) -> str:
     # First, because NFKC makes a space and a loose accent of some, which would then join the letter before them.
-    text = _MAYBE_UNSEEN.sub(_drop_hidden, text)
+    text = _MAYBE_UNSEEN.sub(lambda found: "" if _is_hidden(found[0]) else found[0], text)
     text = normalize("NFKC", text).casefold()
     # Turkish İ, which in lower case is an i with a second dot; and the sharp of music, which some write in C♯.
     text = text.replace("i\u0307", "i").replace("♯", "#")
@@ -195,15 +195,7 @@ def _strip_ascii(text: str) -> str:
 
 
 def _strip_unicode(text: str) -> str:
-    return _MAYBE_DROPPED.sub(_drop_ignored, text)
-
-
-def _drop_hidden(found: re.Match[str]) -> str:
-    return "" if _is_hidden(found[0]) else found[0]
-
-
-def _drop_ignored(found: re.Match[str]) -> str:
-    return "" if _is_ignored(found[0]) else found[0]
+    return _MAYBE_DROPPED.sub(lambda found: "" if _is_ignored(found[0]) else found[0], text)
 
 
 @lru_cache(maxsize=4_096)

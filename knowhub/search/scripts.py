@@ -111,7 +111,8 @@ class ScriptSkills:
         asked, answered = await self._embed_pairs(name)
         if not (asked.any(axis=1).all() and answered.any(axis=1).all()):
             # It cannot read them, or it is not awake yet: what it says once it is awake holds.
-            await self._check_available()
+            if is_zero((await self._embedder.embed([HARMLESS], _PROBE_TIMEOUT_S))[0]):
+                raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
             asked, answered = await self._embed_pairs(name)
         skill = _score_pairs(asked, answered)
         return skill if self._read is None else replace(skill, skill=float(name in self._read))
@@ -120,10 +121,6 @@ class ScriptSkills:
         questions, answers = zip(*PROBES[name], strict=True)
         asked = await self._embedder.embed(questions, _PROBE_TIMEOUT_S, query=True)
         return _to_matrix(asked), _to_matrix(await self._embedder.embed(answers, _PROBE_TIMEOUT_S))
-
-    async def _check_available(self) -> None:
-        if is_zero((await self._embedder.embed([HARMLESS], _PROBE_TIMEOUT_S))[0]):
-            raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
 
     async def close(self) -> None:
         """Give up what is being found out."""

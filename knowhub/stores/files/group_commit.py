@@ -114,7 +114,8 @@ class GroupCommit:
                 await asyncio.sleep(0)
             yield
         finally:
-            self._release()
+            self._holds_lock = False
+            self._lock.release()
 
     async def in_thread(self, work: Callable[[], ResultT]) -> ResultT:
         """Do something with the log's files that may wait for the disk. Raises ReadOnly and StorageFull."""
@@ -196,10 +197,6 @@ class GroupCommit:
                 )
             await asyncio.sleep(_LOCK_POLL_S)
         self._holds_lock = True
-
-    def _release(self) -> None:
-        self._holds_lock = False
-        self._lock.release()
 
     def _read_only_reason(self) -> str | None:
         if self.damage:
@@ -322,12 +319,13 @@ class GroupCommit:
         """Mark the segment as suspect: the kernel may have dropped the page that it could not write."""
         self._lock.mark_suspect()
         self._log.close_writer()
-        failure = _as_failure(problem)
-        if isinstance(failure, ReadOnly):
-            self._read_only = failure.detail
-        else:
+        if problem.errno in NO_ROOM:
             self._is_full = True
-        return failure
+            return StorageFull(_FULL)
+        self._read_only = (
+            f"the log could not be written ({problem}); nothing more is taken until a restart. Reads go on"
+        )
+        return ReadOnly(self._read_only)
 
 
 def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
@@ -338,9 +336,3 @@ def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
         request.future.set_exception(answer)
     else:
         request.future.set_result(answer)
-
-
-def _as_failure(problem: OSError) -> KnowHubError:
-    if problem.errno in NO_ROOM:
-        return StorageFull(_FULL)
-    return ReadOnly(f"the log could not be written ({problem}); nothing more is taken until a restart. Reads go on")

@@ -251,7 +251,8 @@ class LogFollower:
         while self.position.segment < target.segment:
             header, length = self._log.header(self.position.segment + 1)
             if header is None or header.previous_length is None:
-                self._name_damage(self.position.segment + 1, 0, "the segment's header is damaged")
+                path = self._log.path(self.position.segment + 1)
+                self.damage.append(Damage(str(path), 0, "the segment's header is damaged"))
                 return True
             if not self._apply_to(header.previous_length, limit):
                 return bool(self.damage)
@@ -308,6 +309,3 @@ class LogFollower:
             reader.offset = reader.read_lines(position.segment, position.offset, size, durable)
         finally:
             self.position = Position(position.generation, position.segment, reader.offset)
-
-    def _name_damage(self, segment: int, offset: int, reason: str) -> None:
-        self.damage.append(Damage(str(self._log.path(segment)), offset, reason))

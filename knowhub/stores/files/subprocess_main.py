@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Final, TypeAlias
 
 from knowhub.stores.files.filesystem import FileSystem
@@ -31,8 +31,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 def find_work(name: str) -> Work:
     """Return the function that does the work of a name."""
-    module, _, function = _WORK[name].partition(":")
-    work: Work = getattr(import_module(module), function)
+    work: Work = resolve_name(_WORK[name])
     return work
 
 

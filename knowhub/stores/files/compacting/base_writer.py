@@ -2,10 +2,10 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Final
 
 import orjson
@@ -84,7 +84,7 @@ class _NewestRows:
     def __init__(self, searched: Mapping[str, str]) -> None:
         self.texts: dict[str, dict[str, dict[str, bytes | None]]] = {}
         self.numbers: dict[str, dict[str, dict[str, int]]] = {}
-        self._searched = {collection: _import_function(name) for collection, name in searched.items()}
+        self._searched = {collection: resolve_name(name) for collection, name in searched.items()}
         self._searched_values: dict[tuple[str, str, str], int] = {}
         self._base_numbers: defaultdict[str, BaseNumbers] = defaultdict(BaseNumbers)
 
@@ -165,9 +165,3 @@ class _RowWriter:
         self._writer.write(line.to_bytes())
         self.count += line.rows
         line.clear()
-
-
-def _import_function(name: str) -> Callable[[Mapping[str, Any]], Hashable]:
-    module, _, function = name.partition(":")
-    found: Callable[[Mapping[str, Any]], Hashable] = getattr(import_module(module), function)
-    return found

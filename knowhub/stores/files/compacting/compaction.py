@@ -122,7 +122,8 @@ class Compaction:
             await asyncio.sleep(loop.time() - began)
             began = loop.time()
         for opened in self._log.open_numbers():
-            if _is_superseded(opened, number) and (descriptor := self._log.release(opened)) is not None:
+            is_superseded = opened < number if opened & BASE else opened < number & ~BASE
+            if is_superseded and (descriptor := self._log.release(opened)) is not None:
                 # The file is gone already: closing it frees its room, which takes tens of milliseconds.
                 await asyncio.to_thread(self._context.files.close, descriptor)
         return True
@@ -182,8 +183,10 @@ class Compaction:
                 break
             found.append(segment)
         # An empty current segment stays.
-        if found and found[-1] == self._follower.position.segment and self._is_empty(found[-1]):
-            found.pop()
+        if found and found[-1] == self._follower.position.segment:
+            header, _ = self._log.header(found[-1])
+            if header is None or header.first_seq > history.last_seq:
+                found.pop()
         return found
 
     async def _free(self, segments: list[int]) -> list[int]:
@@ -226,14 +229,5 @@ class Compaction:
         following, _ = self._log.header(segment + 1)
         return following.first_seq - 1 if following is not None else 0
 
-    def _is_empty(self, segment: int) -> bool:
-        header, _ = self._log.header(segment)
-        return header is None or header.first_seq > self._replica.history.last_seq
-
     def _size(self) -> int:
         return sum(map(self._log.size, self._log.numbers()))
-
-
-def _is_superseded(number: int, base: int) -> bool:
-    """Return whether a base replaces a file of the log."""
-    return number < base if number & BASE else number < base & ~BASE

@@ -20,7 +20,7 @@ from knowhub.stores.files.doctor.findings import Finding, Severity, format_names
 from knowhub.stores.files.doctor.log_contents import LOST_OPERATION
 from knowhub.stores.files.filesystem import FileSystem, write_all
 from knowhub.stores.files.lock import LOCK_BYTES, clear_segment
-from knowhub.stores.files.log.change_log import ChangeLog, Line
+from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, encode, end_line, header_line
 from knowhub.stores.files.log.log_manifest import (
     BASE_PREFIX,
@@ -32,7 +32,6 @@ from knowhub.stores.files.log.log_manifest import (
     publish_manifest,
 )
 from knowhub.stores.files.log.log_reader import LogBounds
-from knowhub.stores.files.log.partial_line import PartialBaseLine
 from knowhub.stores.files.log.recovery import quarantine_bytes
 from knowhub.stores.files.log.rewrite import remove_unused_files, write_version
 
@@ -228,7 +227,7 @@ class _LogRepair:
         bad: list[tuple[int, int]] = []
         start = self._log.base_header(number)[1] if self._base_header is not None else 0
         for line in self._log.lines(number, start, self._log.size(number)):
-            part = _base_line(line)
+            part = line.base_line if line.record is not None else None
             if part is None:
                 _extend(bad, line.offset, line.offset + len(line.data))
             elif part.changes is not None:
@@ -299,11 +298,6 @@ def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
         ranges[-1] = ranges[-1][0], end
     else:
         ranges.append((start, end))
-
-
-def _base_line(line: Line) -> PartialBaseLine | None:
-    """Return what a line of a base says; None for a damaged line."""
-    return line.base_line if line.record is not None else None
 
 
 def _note(path: Path, detail: str) -> Finding:

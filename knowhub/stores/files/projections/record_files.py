@@ -50,7 +50,8 @@ class RecordFiles(LogProjection):
 
     async def apply(self, operations: Sequence[PartialOperation], checkpoint: Checkpoint) -> None:
         """Append the rows of operations. What is behind the noted lengths was never noted: it is written again."""
-        await asyncio.to_thread(self._append, operations, checkpoint)
+        lines = (line for operation in operations for line in self._lines(operation.account, operation.changes))
+        await asyncio.to_thread(self._write, lines, checkpoint)
 
     async def rebuild(self, checkpoint: Checkpoint) -> None:
         """Begin again with the rows of the base."""
@@ -77,10 +78,6 @@ class RecordFiles(LogProjection):
 
     def _initial_checkpoint(self) -> Checkpoint:
         return self._new_checkpoint(self._log.history.base_seq)
-
-    def _append(self, operations: Iterable[PartialOperation], checkpoint: Checkpoint) -> None:
-        lines = (line for operation in operations for line in self._lines(operation.account, operation.changes))
-        self._write(lines, checkpoint)
 
     def _write(self, lines: Iterable[_Line], checkpoint: Checkpoint) -> None:
         texts: dict[str, list[bytes]] = {}

@@ -41,7 +41,8 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
         now = latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"])).rows
         with create_file(files, scratch / DIFFERENCES) as writer:
             for key, row in _diff(arguments["fixed"], then, now):
-                writer.write(_line(key, row))
+                change = {"collection": key[0], "id": key[1], "row": row}
+                writer.write(orjson.dumps(change, option=orjson.OPT_APPEND_NEWLINE))
         return {}
     except DamagedSnapshot as problem:
         return {"damaged": [problem.archive, problem.member, problem.reason]}
@@ -99,10 +100,6 @@ def _diff(fixed: Mapping[str, Sequence[str]], then: _Rows, now: _Rows) -> Iterat
 def _row(text: bytes | None) -> Row | None:
     row: Row | None = None if text is None else orjson.loads(text)
     return row
-
-
-def _line(key: tuple[str, str], row: Row | None) -> bytes:
-    return orjson.dumps({"collection": key[0], "id": key[1], "row": row}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 _UNPACKED = ".unpack"

@@ -206,7 +206,7 @@ class PreparedSnapshot:
     collections: Collections
 
     async def differences(self) -> AsyncIterator[SnapshotRow]:
-        empty = Account(table_schemas(self.collections), _read_nothing)
+        empty = Account(table_schemas(self.collections), lambda _segment, _start, _end: b"")
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 wanted = SnapshotRow(**orjson.loads(line))
@@ -239,10 +239,6 @@ class PreparedSnapshot:
             is_right = False
         if not is_right:
             raise DamagedSnapshot(self.archive, "change_log", f"{name} {wanted.id!r} is no row of this KnowHub")
-
-
-def _read_nothing(_segment: int, _start: int, _end: int) -> bytes:
-    return b""
 
 
 def _timestamps(files: FileSystem, directory: DataDirectory) -> list[str]:
