@@ -9,8 +9,7 @@ from typing import Any
 from knowhub.core.collection import table_schemas
 from knowhub.core.operation import Decide, Draft, Unchanged
 from knowhub.engine.account import Account
-from knowhub.engine.overlay import Overlay
-from knowhub.engine.view import AccountView
+from knowhub.engine.view import AccountView, Overlay
 from tests.collections_of_tests import WITH_NOTES
 
 _SCHEMAS = table_schemas(WITH_NOTES)

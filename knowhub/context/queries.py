@@ -13,9 +13,9 @@ from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
 from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, View, is_live
+from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema, Totals
-from knowhub.core.tags import tag_facets
 
 _KINDS_CACHED = 65_536
 _MOST_SOURCES = 32

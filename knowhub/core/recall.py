@@ -1,6 +1,6 @@
 """What finding rows by a text answers, whatever they are: hits best first, and how each was come by."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -75,3 +75,12 @@ def get_visible_lag(ctx: RequestContext, lag: int) -> int:
     How many others have just written is not told to a key that sees a part.
     """
     return lag if ctx.unrestricted or ctx.key_id is None else 0
+
+
+def tag_facets(tags: Mapping[str, str | Sequence[str]]) -> tuple[str, ...]:
+    """Return a facet for each value of each tag."""
+    return tuple(
+        f"tag.{name}:{value}"
+        for name, values in tags.items()
+        for value in ((values,) if isinstance(values, str) else values)
+    )

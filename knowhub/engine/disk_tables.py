@@ -9,8 +9,7 @@ import msgspec
 
 from knowhub.core import scopes
 from knowhub.core.table_schema import DiskBodies, TableSchema
-from knowhub.engine.change_numbers import ChangeNumbers
-from knowhub.engine.disk_rows import DiskRows, LogLine, PlacedRows, ReadText
+from knowhub.engine.disk_rows import ChangeNumbers, DiskRows, LogLine, PlacedRows, ReadText
 
 _LIVE = 1
 _REWRITTEN = 2

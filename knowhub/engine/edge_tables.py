@@ -11,8 +11,7 @@ import msgspec
 from knowhub.core.table_schema import EdgeBodies, TableSchema
 from knowhub.engine.disk_rows import DiskRows, LogLine, PlacedRows, ReadText
 from knowhub.engine.disk_tables import DiskTable
-from knowhub.engine.indexes import insert_sorted
-from knowhub.engine.tables import InMemoryTable
+from knowhub.engine.tables import InMemoryTable, insert_sorted
 
 _LABEL_BITS: Final = 2
 _LABEL_MASK: Final = (1 << _LABEL_BITS) - 1

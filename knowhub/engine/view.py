@@ -1,14 +1,178 @@
-"""One account at one moment, as reads and decisions see it."""
+"""One account at one moment, as reads and decisions see it: its rows, and over them those not yet acknowledged."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from heapq import merge
+from typing import Any, TypeAlias
 
 import orjson
 
 from knowhub.core.operation import Row
-from knowhub.core.table_schema import Index, SummaryT, TableSchema, Totals
-from knowhub.engine.overlay import Overlay, RowSource
+from knowhub.core.table_schema import EdgeBodies, Index, SummaryT, TableSchema, TableSchemas, Totals
+from knowhub.engine.account import Account
+from knowhub.engine.edge_tables import Table
+from knowhub.engine.tables import RunningTotals
+
+
+class Overlay:
+    """What a batch has decided for one account, or what a plan would change, over the rows as they are."""
+
+    def __init__(self, below: "RowSource") -> None:
+        self._tables: dict[str, OverlayTable] = {}
+        self._undos: dict[str, str] = {}
+        self.below = below
+        self.schemas: TableSchemas = below.schemas
+
+    @property
+    def changed_keys(self) -> Sequence[tuple[str, str]]:
+        """The collection and the id of every row that is changed here."""
+        return [(name, row_id) for name, table in self._tables.items() for row_id in table.texts]
+
+    def put(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> None:
+        """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
+        table = self._tables.get(collection)
+        if table is None:
+            schema = self.schemas.get(collection) or TableSchema[Any](collection)
+            table = OverlayTable(self.below.table(collection), schema, self)
+        table.put(row_id, row, text, change_number)
+        self._tables[collection] = table
+
+    def note_undo(self, undo_of: str | None, operation_id: str) -> None:
+        """Remember which operation undid which."""
+        if undo_of is not None:
+            self._undos[undo_of] = operation_id
+
+    def table(self, name: str) -> "Table | OverlayTable":
+        """Return the rows of a collection."""
+        changed = self._tables.get(name)
+        return self.below.table(name) if changed is None else changed
+
+    def find_decided(self, collection: str, row_id: str) -> Any:  # noqa: ANN401 -- of the collection's schema
+        """Return the summary of a row that is changed here; None for any other."""
+        changed = self._tables.get(collection)
+        return None if changed is None else changed.summaries.get(row_id)
+
+    def undo_of(self, operation_id: str) -> str | None:
+        return self._undos.get(operation_id) or self.below.undo_of(operation_id)
+
+
+class OverlayTable:
+    """The rows of one collection, with those that are changed here.
+
+    An index over the changed rows is made when it is first asked, and kept up from then on. An entry may be outdated:
+    whoever reads it looks at the row's newest summary.
+    """
+
+    def __init__(self, below: "Table | OverlayTable", schema: TableSchema[Any], overlay: Overlay) -> None:
+        self.texts: dict[str, bytes] = {}
+        self.summaries: dict[str, Any] = {}
+        self._below = below
+        self._schema = schema
+        self._overlay = overlay
+        self._first_number = len(below)
+        self._new_numbers: dict[str, int] = {}
+        self._log: list[str] = []
+        self._indexes: dict[str, dict[Hashable, dict[str, None]]] = {}
+        self._indexed: dict[str, int] = {}
+
+    def put(self, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> None:
+        """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
+        if self._schema.summarize is not None:
+            number = self.number(row_id)
+            if number is None:
+                number = self._first_number + len(self._new_numbers)
+            self.summaries[row_id] = self._schema.summarize(row, number, change_number, self.summary(row_id))
+            if number >= self._first_number:
+                self._new_numbers[row_id] = number
+            self._log.append(row_id)
+        self.texts[row_id] = self._schema.add_defaults(text)
+
+    def __len__(self) -> int:
+        return self._first_number + len(self._new_numbers)
+
+    def number(self, row_id: str) -> int | None:
+        number = self._new_numbers.get(row_id)
+        return self._below.number(row_id) if number is None else number
+
+    def text(self, row_id: str) -> bytes | None:
+        text = self.texts.get(row_id)
+        return self._below.text(row_id) if text is None else text
+
+    def summary(self, row_id: str) -> Any:  # noqa: ANN401 -- of the table's schema
+        summary = self.summaries.get(row_id)
+        return self._below.summary(row_id) if summary is None else summary
+
+    def rows(self) -> Iterator[Any]:
+        live = sorted((row for row in self.summaries.values() if row.live), key=self._age)
+        return merge(self._unchanged(self._below.rows()), live, key=self._age)
+
+    def rows_desc(self, below: int | None, *, of_deleted: bool) -> Iterator[Any]:
+        here = [row for row in self.summaries.values() if row.live or of_deleted]
+        if below is not None:
+            here = [row for row in here if self._age(row) < below]
+        here.sort(key=self._age, reverse=True)
+        found = self._unchanged(self._below.rows_desc(below, of_deleted=of_deleted))
+        return merge(found, here, key=self._age, reverse=True)
+
+    def lookup(self, index: str, key: Hashable) -> list[Any]:
+        declared = self._schema.index(index)
+        unchanged = list(self._unchanged(self._below.lookup(index, key)))
+        here = self._find(declared, key)
+        return sorted([*unchanged, *here], key=declared.order or self._age) if here else unchanged
+
+    def count(self, index: str, key: Hashable) -> int:
+        return len(self.lookup(index, key))
+
+    def scan(self, index: str, key: Hashable, at_least: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
+        declared = self._schema.index(index)
+        order = declared.order or self._age
+        here = [row for row in self._find(declared, key) if at_least is None or order(row) >= at_least]
+        return merge(self._unchanged(self._below.scan(index, key, at_least)), sorted(here, key=order), key=order)
+
+    def scan_desc(self, index: str, keys: Iterable[Hashable], below: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
+        declared, keys = self._schema.index(index), list(keys)
+        order = declared.order or self._age
+        rows = {row.id: row for key in keys for row in self._find(declared, key)}
+        here = [row for row in rows.values() if below is None or order(row) < below]
+        here.sort(key=order, reverse=True)
+        return merge(self._unchanged(self._below.scan_desc(index, keys, below)), here, key=order, reverse=True)
+
+    def totals(self, name: str, group: Hashable) -> Mapping[Hashable, int]:
+        declared = next(totals for totals in self._schema.totals if totals.name == name)
+        sums, running = dict(self._below.totals(name, group)), RunningTotals(declared)
+        for row_id, row in self.summaries.items():
+            for (changed_group, key), amount in running.difference(self._below.summary(row_id), row).items():
+                if changed_group == group:
+                    sums[key] = sums.get(key, 0) + amount
+        return {key: total for key, total in sums.items() if total}
+
+    def _find(self, index: Index[Any], key: Hashable) -> list[Any]:
+        """Return the summaries of the changed rows that have a key."""
+        entries = self._indexes.setdefault(index.name, {})
+        for row_id in self._log[self._indexed.get(index.name, 0) :]:
+            for row_key in index.keys(self.summaries[row_id]):
+                entries.setdefault(row_key, {})[row_id] = None
+        self._indexed[index.name] = len(self._log)
+        found = (self.summaries[row_id] for row_id in entries.get(key, ()))
+        return [row for row in found if (row.live or index.of_deleted) and key in index.keys(row)]
+
+    def _unchanged(self, rows: Iterable[Any]) -> Iterator[Any]:
+        return (row for row in rows if row.id not in self.summaries)
+
+    def _age(self, row: Any) -> int:  # noqa: ANN401 -- of the table's schema
+        bodies = self._schema.bodies
+        if isinstance(bodies, EdgeBodies):
+            # Edges are as old as their sources.
+            (source_id,) = bodies.by_source.keys(row)
+            number = self._overlay.table(bodies.source).number(str(source_id))
+        else:
+            number = self.number(row.id)
+        return -1 if number is None else number
+
+
+RowSource: TypeAlias = Account | Overlay
+"""What a view reads."""
+
 
 _NOT_WRITTEN = 0
 

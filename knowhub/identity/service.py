@@ -9,9 +9,8 @@ from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Store, Unchanged, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.identity import decisions
-from knowhub.identity.key_table import KeyTable
+from knowhub.identity.key_table import KeyTable, KeyUses
 from knowhub.identity.model import API_KEYS, ApiKey, AuthenticatedCaller, IssuedKey, NewKey
-from knowhub.identity.uses import KeyUses
 
 ADMINS_ONLY = "keys are for the root key and the account's admins"
 

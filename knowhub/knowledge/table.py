@@ -11,9 +11,9 @@ from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
 from knowhub.core.near_duplicates import digest
 from knowhub.core.operation import View
+from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
-from knowhub.core.tags import tag_facets
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, ListQuery
 from knowhub.knowledge.votes import weigh_votes
 

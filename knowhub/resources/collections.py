@@ -1,11 +1,43 @@
-"""The collections of resources: resources, and who was shown what is sealed in them."""
+"""The collections of resources: resources, how they are held and found, and who was shown what is sealed."""
 
+from collections.abc import Iterator
 from typing import Final
 
+from knowhub.core import clock, scopes
 from knowhub.core.collection import Collection, OnDelete, Reference
+from knowhub.core.operation import Row, View, is_live
+from knowhub.core.table_schema import Index, TableSchema
 from knowhub.resources import decisions
-from knowhub.resources.model import RESOURCES, REVEALS
-from knowhub.resources.queries import RESOURCE_TABLE
+from knowhub.resources.model import RESOURCES, REVEALS, ResourceHead
+
+_ALL: Final = "all"
+
+
+def summarize(row: Row, _ordinal: int, _change: int, _earlier: ResourceHead | None) -> ResourceHead:
+    """Return the summary of a resource."""
+    _, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
+    expires_at = row.get("expires_at")
+    return ResourceHead(
+        id=row["id"],
+        live=is_live(row),
+        audience=audience,
+        content_type=row["content_type"],
+        expires_at=None if expires_at is None else clock.parse_iso(expires_at),
+    )
+
+
+BY_ID: Final = Index[ResourceHead](RESOURCES, "by_id", keys=lambda _head: (_ALL,), order=lambda head: head.id)
+RESOURCE_TABLE: Final = TableSchema(RESOURCES, summarize, indexes=(BY_ID,))
+
+
+def list_resources(view: View, prefix: str, after: str | None) -> Iterator[ResourceHead]:
+    """Yield the live resources whose ids begin with `prefix`, by id, only those after `after`."""
+    for head in view.scan(BY_ID, _ALL, max(prefix, after or "")):
+        if not head.id.startswith(prefix):
+            return
+        if head.id != after:
+            yield head
+
 
 RESOURCE: Final = Collection(
     RESOURCES,

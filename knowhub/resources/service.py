@@ -24,7 +24,7 @@ from knowhub.core.operation import (
 from knowhub.core.owned_rows import OwnedRows, SavedRow, Scan, list_visible
 from knowhub.core.request_context import RequestContext
 from knowhub.resources import decisions
-from knowhub.resources.collections import RESOURCE
+from knowhub.resources.collections import RESOURCE, RESOURCE_TABLE, list_resources
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import (
     RESOURCES,
@@ -36,7 +36,6 @@ from knowhub.resources.model import (
     ResourceQuery,
     RevealedResource,
 )
-from knowhub.resources.queries import RESOURCE_TABLE, list_resources
 from knowhub.resources.vault import Vault
 
 _TRIES = 5

@@ -9,7 +9,7 @@ from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
 from knowhub.context.queries import facet
 from knowhub.core.operation import Row
-from knowhub.core.tags import tag_facets
+from knowhub.core.recall import tag_facets
 from knowhub.keywords.tree import SEARCHED_TEXTS as TREE_TEXTS
 from knowhub.knowledge.table import SEARCHED_TEXTS as RECORD_TEXTS
 from knowhub.search.analysis import index_terms, iterate_terms

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
@@ -12,7 +12,7 @@ from knowhub.context.model import NODES, ContextSummary, MemoryCategory
 from knowhub.context.queries import find_memory, list_memories_in
 from knowhub.core import permissions
 from knowhub.core.errors import NotFound
-from knowhub.core.operation import Committed, IdempotencyKey, Operation, Reads, Row, View
+from knowhub.core.operation import Committed, HistoryStore, IdempotencyKey, Row, View
 from knowhub.core.owned_rows import RowTextPage, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import (
@@ -48,16 +48,6 @@ _OWNER_SCOPES: Final[Mapping[MemoryCategory, Sequence[str]]] = {
 }
 _DELETED = "delete_knowledge"
 _LEFT_ALONE = frozenset({"known", "forgotten"})
-
-
-class SessionStore(Reads, Protocol):
-    """The store of sessions and memories."""
-
-    async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
-        """Return what a request with this key wrote; None if none did."""
-
-    def operations_on(self, account: str, collection: str, row_id: str) -> AsyncIterator[Operation]:
-        """Yield the operations that touched a row, newest first."""
 
 
 class RecordSaver(Protocol):
@@ -118,7 +108,7 @@ class _PlannedRecord:
 class Distillation:
     """Makes knowledge of sessions; nothing of it asks a model, for the memories are written already."""
 
-    def __init__(self, memories: SessionStore, knowledge: RecordSaver) -> None:
+    def __init__(self, memories: HistoryStore, knowledge: RecordSaver) -> None:
         self._memories = memories
         self._knowledge = knowledge
         # Two at once would both find that a memory has changed, and both supersede its record: those of one account

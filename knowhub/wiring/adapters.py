@@ -1,6 +1,5 @@
 """Opens what services work with: the store, the models, the clock, the keys that seal resources."""
 
-import contextlib
 import gc
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -137,10 +136,10 @@ def _parse_master_key(setting: str, text: str | None) -> MasterKey | None:
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """Load without the garbage collector: it would visit a growing million of objects again and again."""
-    if not gc.isenabled():
-        yield
-        return
+    was_enabled = gc.isenabled()
     gc.disable()
-    with contextlib.ExitStack() as stack:
-        stack.callback(gc.enable)
+    try:
         yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -10,8 +10,7 @@ from knowhub.core.collection import Collection, table_schemas
 from knowhub.core.table_schema import TableSchemas
 from knowhub.engine.account import Account, LoadedChange, WrittenChange, change_number
 from knowhub.engine.disk_rows import LogLine
-from knowhub.engine.overlay import Overlay
-from knowhub.engine.view import AccountView
+from knowhub.engine.view import AccountView, Overlay
 from knowhub.wiring.collections import COLLECTIONS
 
 SCHEMAS = table_schemas(COLLECTIONS)

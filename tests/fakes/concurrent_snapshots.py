@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from knowhub.core.collection import Key
 from knowhub.core.operation import Row
 from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow
-from knowhub.engine.overlay import Overlay
-from knowhub.engine.view import AccountView
+from knowhub.engine.view import AccountView, Overlay
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.snapshots.snapshots import PreparedSnapshot, SnapshotFolder
 

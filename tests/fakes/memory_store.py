@@ -12,7 +12,7 @@ from knowhub.engine.account import Account
 from knowhub.engine.disk_rows import LogLine
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.replica import IdempotencyKeys, Subscriber, Subscription
+from knowhub.stores.files.replica import IdempotencyKeys, Subscriber
 from tests.collections_of_tests import WITH_NOTES
 from tests.pure_decisions import run_twice
 
@@ -30,10 +30,10 @@ class MemoryStore:
         self._operations: list[Operation] = []
         self._lines: list[bytes] = []
         self._retries = IdempotencyKeys(_A_DAY_S)
-        self._subscriptions: list[Subscription] = []
+        self._subscriptions: list[tuple[Subscriber, frozenset[str] | None]] = []
 
     def subscribe(self, subscriber: Subscriber, collections: Iterable[str] | None = None) -> None:
-        self._subscriptions.append(Subscription(subscriber, frozenset(collections) if collections else None))
+        self._subscriptions.append((subscriber, frozenset(collections) if collections else None))
 
     @property
     def last_seq(self) -> int:
@@ -82,8 +82,11 @@ class MemoryStore:
                 item.operation.seq, item.changes, state.place(item.changes, line), batch.overlay(account).find_decided
             )
             self.account(account).note_undo(item.operation.undo_of, item.operation.operation_id)
-            for subscription in self._subscriptions:
-                subscription.tell(item.operation)
+            for subscriber, collections in self._subscriptions:
+                all_changes = item.operation.changes
+                changes = [change for change in all_changes if collections is None or change.collection in collections]
+                if changes or collections is None:
+                    subscriber.follow(account, item.operation.seq, changes)
         return answer
 
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:

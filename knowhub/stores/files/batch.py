@@ -26,8 +26,7 @@ from knowhub.core.operation import (
     Write,
 )
 from knowhub.engine.account import Account, WrittenChange, change_number
-from knowhub.engine.overlay import Overlay
-from knowhub.engine.view import AccountView
+from knowhub.engine.view import AccountView, Overlay
 from knowhub.stores.files.log.log_line import encode
 
 MAX_OPERATION_BYTES = 64 * 1024 * 1024

@@ -322,10 +322,11 @@ class GroupCommit:
         if problem.errno in NO_ROOM:
             self._is_full = True
             return StorageFull(_FULL)
-        self._read_only = (
+        failure = ReadOnly(
             f"the log could not be written ({problem}); nothing more is taken until a restart. Reads go on"
         )
-        return ReadOnly(self._read_only)
+        self._read_only = failure.detail
+        return failure
 
 
 def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:

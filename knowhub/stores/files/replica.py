@@ -28,22 +28,6 @@ class Subscriber(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
-    """A subscriber and the collections that it follows; None means every operation."""
-
-    subscriber: Subscriber
-    collections: frozenset[str] | None = None
-
-    def tell(self, operation: Operation) -> None:
-        """Tell the subscriber of an operation, if it changed a row of the collections."""
-        changes = operation.changes
-        if self.collections is not None:
-            changes = [change for change in changes if change.collection in self.collections]
-        if changes or self.collections is None:
-            self.subscriber.follow(operation.account, operation.seq, changes)
-
-
-@dataclass(frozen=True, slots=True)
 class _Used:
     seq: int
     timestamp: float
@@ -122,7 +106,8 @@ class Replica:
         self.accounts: dict[str, Account] = {}
         self.history = History(log)
         self.idempotency_keys = IdempotencyKeys(retry_key_lifetime_s)
-        self.subscriptions: list[Subscription] = []
+        # Each with the collections that it follows; None means every operation.
+        self.subscriptions: list[tuple[Subscriber, frozenset[str] | None]] = []
         self.last_time = 0.0
         self.erases = 0
 
@@ -198,8 +183,12 @@ class Replica:
         return state
 
     def _notify(self, operation: Operation) -> None:
-        for subscription in self.subscriptions:
-            subscription.tell(operation)
+        for subscriber, collections in self.subscriptions:
+            changes = operation.changes
+            if collections is not None:
+                changes = [change for change in changes if change.collection in collections]
+            if changes or collections is None:
+                subscriber.follow(operation.account, operation.seq, changes)
 
 
 class LogFollower:

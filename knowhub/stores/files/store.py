@@ -32,7 +32,7 @@ from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import StoreContext, load
 from knowhub.stores.files.log.recovery import Damage
-from knowhub.stores.files.replica import LogFollower, Replica, Subscriber, Subscription
+from knowhub.stores.files.replica import LogFollower, Replica, Subscriber
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 __all__ = ["FileStore", "LogEnd", "StoreOptions", "StoreStatus"]
@@ -110,7 +110,7 @@ class FileStore:
 
     def subscribe(self, subscriber: Subscriber, collections: Iterable[str] | None = None) -> None:
         """Tell `subscriber` from now on of the changes to rows of these collections, or of every operation."""
-        self._replica.subscriptions.append(Subscription(subscriber, frozenset(collections) if collections else None))
+        self._replica.subscriptions.append((subscriber, frozenset(collections) if collections else None))
 
     @property
     def accounts(self) -> Sequence[str]:

@@ -7,8 +7,7 @@ import orjson
 import pytest
 
 from knowhub.core.operation import View
-from knowhub.engine.overlay import Overlay
-from knowhub.engine.view import AccountView
+from knowhub.engine.view import AccountView, Overlay
 from knowhub.keywords.model import INFOS, LINKS, InfoQuery, InfoSort, RelationType
 from knowhub.keywords.tree import (
     find_info,

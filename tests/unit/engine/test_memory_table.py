@@ -5,8 +5,7 @@ from typing import Any
 import orjson
 
 from knowhub.core.table_schema import TableSchema
-from knowhub.engine.overlay import Overlay
-from knowhub.engine.view import AccountView
+from knowhub.engine.view import AccountView, Overlay
 from tests.fakes.account_rows import AccountRows
 
 

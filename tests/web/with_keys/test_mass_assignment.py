@@ -9,7 +9,7 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
-from knowhub.identity import uses
+from knowhub.identity.key_table import OP as NOTE_USE
 from knowhub.identity.model import KeyHolder
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.web.mcp.tools import TOOLS, McpTool
@@ -117,7 +117,7 @@ async def test_no_write_route_accepts_server_owned_fields(
 
 async def _list_writes(hub: Hub) -> list[str]:
     """Return the operations so far, without the first-use note of a key, which its request does not write."""
-    return [operation.operation_id async for operation in hub.store.operations("default") if operation.op != uses.OP]
+    return [operation.operation_id async for operation in hub.store.operations("default") if operation.op != NOTE_USE]
 
 
 def _with(body: Any, field: str, value: object) -> list[Any]:  # noqa: ANN401 -- any body

@@ -17,7 +17,7 @@ from knowhub.core.ids import Ids
 from knowhub.core.operation import Row, View
 from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow
 from knowhub.engine.account import Account
-from knowhub.engine.overlay import Overlay
+from knowhub.engine.view import Overlay
 from knowhub.stores.files.data_directory import KEYRING, SCRATCH, DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, translate_errors
 from knowhub.stores.files.keys.keyring import FileKeyring
