@@ -19,7 +19,7 @@ from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
 from knowhub.context.service import ContextParts, ContextService
 from knowhub.core.allowances import TokenBuckets
-from knowhub.core.cursors import Cursors
+from knowhub.core.cursors import CursorCodec
 from knowhub.core.ids import RandomIds
 from knowhub.core.store_results import CompactionResult
 from knowhub.identity.key_table import KeyTable
@@ -202,7 +202,7 @@ class Hub:
         self.run_subprocess = adapters.run_subprocess
         self.default_owner = default_owner(adapters.settings)
         # Cursors are signed with the log's id: no answer contains it, and every process of this log knows it.
-        self.cursors = Cursors(self.store.log_id)
+        self.cursors = CursorCodec(self.store.log_id)
         self.decisions = DecisionLog(self.store, enabled=self.settings.log_agent_decisions)
         stack.push_async_callback(self.decisions.close)
         recently_shown = RecentImpressions(self.clock)

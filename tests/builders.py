@@ -74,7 +74,7 @@ def import_line(row_id: str | None, content: str = "imported", **evaluation: obj
 
 
 def retry_key(key: str = "k-1", body: str = "b-1") -> IdempotencyKey:
-    """Return the retry key of a save."""
+    """Return the idempotency key of a save."""
     return IdempotencyKey(principal=OWNER, method="POST", path="/api/knowledge", key=key, body=body)
 
 

@@ -52,7 +52,7 @@ def row_at(view: View, head: ContextSummary) -> Row:
 def get_redacted_row(view: View, ctx: RequestContext, head: ContextSummary) -> Row:
     """Return a node's row without references to hidden nodes. Raises NotFound."""
     row = row_at(view, head)
-    return row if head.is_part or ctx.unrestricted else uri.redact_node(head.uri, row, visibility_check(view, ctx))
+    return row if head.is_part or ctx.sees_everything else uri.redact_node(head.uri, row, visibility_check(view, ctx))
 
 
 def visibility_check(view: View, ctx: RequestContext) -> uri.Sees:

@@ -10,30 +10,30 @@ from knowhub.core.errors import InvalidInput
 CURSOR_PATTERN = r"^[A-Za-z0-9_-]{32}$"
 
 _TAG_BYTES = 16
-_PLACE_BYTES = 8
+_POSITION_BYTES = 8
 _FORM = re.compile(CURSOR_PATTERN)
 
 
-class Cursors:
-    """Makes cursors of places in lists, and reads them back; `secret` is known to every process of a data directory.
+class CursorCodec:
+    """Makes cursors of positions in lists, and reads them back; `secret` is known to every process of a data directory.
 
-    A place counts rows that its caller may not see, so that a cursor is sealed: it shows no order, and none can be made
-    up to feel for the places of others. One is good for its list and its account, for as long as the secret is.
+    A position counts rows that its caller may not see. So a cursor is sealed: it shows no order, and none can be made
+    up to feel for the positions of others. It is good for one list and one account, for as long as the secret is.
     """
 
     def __init__(self, secret: str) -> None:
         self._key = sha256(b"knowhub cursors\0" + secret.encode()).digest()
 
-    def encode(self, account: str, collection: str, place: int | None) -> str | None:
-        """Return the cursor of a place; None where there is none, as on a last page."""
-        if place is None:
+    def encode(self, account: str, collection: str, position: int | None) -> str | None:
+        """Return the cursor of a position; None where there is none, as on a last page."""
+        if position is None:
             return None
-        plain = place.to_bytes(_PLACE_BYTES, "big")
+        plain = position.to_bytes(_POSITION_BYTES, "big")
         tag = self._tag(account, collection, plain)
         return urlsafe_b64encode(tag + self._mask(tag, plain)).decode()
 
     def decode(self, account: str, collection: str, cursor: str | None) -> int | None:
-        """Return the place of a cursor; None without one. Raises InvalidInput for what is none of this list."""
+        """Return the position of a cursor; None without one. Raises InvalidInput for what is none of this list."""
         if cursor is None:
             return None
         if _FORM.fullmatch(cursor) is not None:

@@ -77,7 +77,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """The retry key of a request, and the hash of its body."""
+    """The idempotency key of a request, and the hash of its body."""
 
     principal: str
     method: str

@@ -74,7 +74,7 @@ def get_visible_lag(ctx: RequestContext, lag: int) -> int:
 
     How many others have just written is not told to a key that sees a part.
     """
-    return lag if ctx.unrestricted or ctx.key_id is None else 0
+    return lag if ctx.sees_everything or ctx.key_id is None else 0
 
 
 def tag_facets(tags: Mapping[str, str | Sequence[str]]) -> tuple[str, ...]:

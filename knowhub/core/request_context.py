@@ -44,8 +44,8 @@ class RequestContext:
     key_id: str | None = None
 
     @property
-    def holder(self) -> str:
-        """Name who answers for the request, in the account: two users may call as one agent, and are two.
+    def quota_key(self) -> str:
+        """Name whose quota the request uses, in the account: two users may call as one agent, and are two.
 
         An allowance of one of them must not be used up by the other.
         """
@@ -53,7 +53,7 @@ class RequestContext:
         return self.actor if self.is_root or not self.own else "\n".join(sorted(self.own))
 
     @property
-    def unrestricted(self) -> bool:
+    def sees_everything(self) -> bool:
         """Return whether the caller sees everything of the account; who may keep the server up is `is_root`."""
         return self.visible is None
 

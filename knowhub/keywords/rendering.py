@@ -130,7 +130,7 @@ def render_path(view: View, ctx: RequestContext, node: Node, *, with_children: b
 
 def get_level(view: View, ctx: RequestContext, keyword_id: str) -> int:
     """Return how many visible ancestors this keyword has."""
-    if ctx.unrestricted:
+    if ctx.sees_everything:
         return tree.count_ancestors(view, keyword_id)
     return sum(ctx.sees(above.audience) for above in tree.get_path(view, keyword_id)[:-1])
 
@@ -138,12 +138,12 @@ def get_level(view: View, ctx: RequestContext, keyword_id: str) -> int:
 def list_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> list[Node]:
     """Return the live children of a keyword that the caller sees, oldest first."""
     children = list_children(view, keyword_id)
-    return list(children) if ctx.unrestricted else [child for child in children if ctx.sees(child.audience)]
+    return list(children) if ctx.sees_everything else [child for child in children if ctx.sees(child.audience)]
 
 
 def list_visible_child_ids(view: View, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
     """Return the ids of `list_visible_children`."""
-    if ctx.unrestricted:
+    if ctx.sees_everything:
         return list_child_ids(view, keyword_id)
     return [child.id for child in list_visible_children(view, ctx, keyword_id)]
 
@@ -167,19 +167,19 @@ def _render_row(view: View, ctx: RequestContext, node: Node) -> bytes:
 
 
 def _is_parent_visible(view: View, ctx: RequestContext, parent_id: str | None) -> bool:
-    return parent_id is None or ctx.unrestricted or get_visible_node(view, ctx, parent_id) is not None
+    return parent_id is None or ctx.sees_everything or get_visible_node(view, ctx, parent_id) is not None
 
 
 def count_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> int:
     """Return how many live children of a keyword the caller sees."""
-    if ctx.unrestricted:
+    if ctx.sees_everything:
         return count_children(view, keyword_id)
     return len(list_visible_children(view, ctx, keyword_id))
 
 
 def count_visible_infos(view: View, ctx: RequestContext, keyword_id: str) -> int:
     """Return how many infos of a keyword the caller sees. A caller with limited rights gets at most 1,000."""
-    if ctx.unrestricted:
+    if ctx.sees_everything:
         return count_links(view, keyword_id)
     summaries = islice(list_infos_of_keyword(view, keyword_id, InfoQuery()), MAX_SIZE)
     return sum(_is_visible(ctx, summary) for summary in summaries)

@@ -68,14 +68,14 @@ def check_not_merged(row: Row) -> None:
 def render_record_json(view: View, ctx: RequestContext, summary: KnowledgeSummary) -> bytes:
     """Return a record as JSON text. Usually this is the stored text, which is not parsed."""
     raw = view.raw(KNOWLEDGE, summary.id) or b""
-    if ctx.unrestricted or all(_is_visible(view, ctx, item) for item in (summary.supersedes, summary.merged_into)):
+    if ctx.sees_everything or all(_is_visible(view, ctx, item) for item in (summary.supersedes, summary.merged_into)):
         return raw
     return json.dumps(redact_row(view, ctx, json.loads(raw)), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def redact_row(view: View, ctx: RequestContext, row: Row) -> Row:
     """Return a row with null for the id of each record that the caller does not see."""
-    if ctx.unrestricted:
+    if ctx.sees_everything:
         return row
     hidden = {name: None for name in _NAMING_FIELDS if not _is_visible(view, ctx, row.get(name))}
     return {**row, **hidden} if hidden else row
@@ -87,7 +87,7 @@ def describe_access(ctx: RequestContext, summary: KnowledgeSummary, visibility: 
     rights = ["read", "add_evidence", *(("edit", "set_score", "evolve", "delete", "erase") if can_edit else ())]
     others = sorted(summary.audience - {summary.owner}, key=_rank_scope)
     seen_by = scopes.best(summary.scopes, summary.owner, ctx.visible)
-    if ctx.unrestricted:
+    if ctx.sees_everything:
         seen_by = "local_principal" if ctx.is_root else "admin"
     return {
         "knowledge_id": summary.id,

@@ -28,7 +28,7 @@ class AccessPolicy:
         What an agent did may rest on another user's session: a user of the agent sees it by its rows alone.
         """
         is_user = any(principal.startswith("user:") for principal in self.ctx.own)
-        if self.is_own(operation) and (self.ctx.unrestricted or operation.actor.startswith("user:") or not is_user):
+        if self.is_own(operation) and (self.ctx.sees_everything or operation.actor.startswith("user:") or not is_user):
             return True
         # Without a row it is a note on a search: whose question that was is nobody else's business.
         return bool(operation.changes) and all(map(self.can_see_current, operation.changes))
@@ -58,21 +58,21 @@ class AccessPolicy:
 
     def is_own(self, operation: Operation) -> bool:
         """Return whether the operation is the caller's own; all are the local principal's."""
-        return self.ctx.unrestricted or operation.actor in self.ctx.own
+        return self.ctx.sees_everything or operation.actor in self.ctx.own
 
     def can_see_model_calls(self, operation: Operation) -> bool:
         """Return whether the caller may read what a model was asked and said for an operation.
 
         It may name what only its asker sees. An agent is no asker: many users may call as the same one.
         """
-        if self.ctx.unrestricted:
+        if self.ctx.sees_everything:
             return True
         is_asker = operation.actor in self.ctx.own and operation.actor.startswith("user:")
         return is_asker and all(map(self.can_see_current, operation.changes))
 
     def can_see_row(self, collection: str, row: Row) -> bool:
         """Return whether the caller may see a row; one without scopes is seen with the rows that it refers to."""
-        if self.ctx.unrestricted:
+        if self.ctx.sees_everything:
             return True
         targets = self._list_visibility_targets(collection, row)
         is_visible = self.ctx.sees(scopes.audience(row["scopes"], row["owner"])) if "scopes" in row else bool(targets)
@@ -101,7 +101,7 @@ class AccessPolicy:
             self.check_permissions(operation)
         except Forbidden:
             return False
-        return self.ctx.unrestricted or all(map(self._can_restore, self._list_direct_changes(operation)))
+        return self.ctx.sees_everything or all(map(self._can_restore, self._list_direct_changes(operation)))
 
     def _list_direct_changes(self, operation: Operation) -> list[Change]:
         """Return the changes without those of cascaded rows, which need no right."""
@@ -130,7 +130,7 @@ class AccessPolicy:
             return row
         if not collection.redacted_fields.isdisjoint(row):
             row = {field: value for field, value in row.items() if field not in collection.redacted_fields}
-        if self.ctx.unrestricted:
+        if self.ctx.sees_everything:
             return row
         hidden = {
             reference.field: None

@@ -226,7 +226,7 @@ class OperationsService:
         policy, pace = self._policy(ctx), CooperativePause()
         shown: list[Change] = []
         for change in changes:
-            if ctx.unrestricted or policy.can_see_change(change):
+            if ctx.sees_everything or policy.can_see_change(change):
                 shown.append(policy.redact(change))
             await pace.pause()
         return UndoResult(
@@ -305,7 +305,7 @@ class OperationsService:
         if not policy.can_see_model_calls(operation):
             operation = replace(operation, agent_io=None)
         # A link that went along with the operation may be one to something that the caller never saw.
-        changes = [change for change in operation.changes if ctx.unrestricted or policy.can_see_current(change)]
+        changes = [change for change in operation.changes if ctx.sees_everything or policy.can_see_current(change)]
         operation = replace(operation, changes=[policy.redact(change) for change in changes])
         return OperationEntry(operation, undone_by, undoable)
 

@@ -108,7 +108,7 @@ def apply_patch(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestCont
 
 
 def hide_secret(key: IdempotencyKey | None, request: Mapping[str, Any]) -> IdempotencyKey | None:
-    """Return a retry key that says nothing of the secret body of its request: the log stores it.
+    """Return an idempotency key that says nothing of the secret body of its request: the log stores it.
 
     A hash of a short secret could be guessed. So the hash is of the rest alone.
     """

@@ -137,7 +137,7 @@ class ResourceService(OwnedRows):
 
     async def _count_reveal(self, ctx: RequestContext) -> None:
         # By who holds a key, as the limits of requests are: another key is no other allowance.
-        wait_s = 0.0 if self._reveals is None else await self._reveals.take(f"{ctx.account}\n{ctx.holder}")
+        wait_s = 0.0 if self._reveals is None else await self._reveals.take(f"{ctx.account}\n{ctx.quota_key}")
         if self._reveals is not None and wait_s > 0:
             limit = self._reveals.limit
             raise TooManyRequests(
@@ -213,7 +213,7 @@ class ResourceService(OwnedRows):
         return outcome if is_used or isinstance(outcome, Unchanged) else await self._check_same_secret(outcome, text)
 
     async def _check_same_secret(self, done: Committed, text: str) -> Committed:
-        """Return what an earlier request with this retry key wrote. Raises InvalidInput if its secret was another."""
+        """Return what an earlier request with this key wrote. Raises InvalidInput if its secret was another."""
         row = done.operation.changes[0].after
         sealed = row[decisions.SEALED]
         if sealed is None or await self._vault.open(done.operation.account, row["id"], sealed) != text:

@@ -119,4 +119,4 @@ def name_caller(scope: Scope) -> str | None:
     if caller.role is Role.ROOT:
         return None
     # Names of accounts and of who calls hold no control characters, so no two callers have one name.
-    return f"{caller.account}\n{caller.context.holder}"
+    return f"{caller.account}\n{caller.context.quota_key}"

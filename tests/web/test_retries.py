@@ -15,7 +15,7 @@ LINES = {"Content-Type": "application/x-ndjson"}
 
 
 async def write(api: httpx.AsyncClient, kind: str, record: dict[str, Any]) -> httpx.Response:
-    """Send a write of this kind with the retry key; every call sends the same bytes."""
+    """Send a write of this kind with the idempotency key; every call sends the same bytes."""
     path = f"/api/knowledge/{record['id']}"
     vote = {"knowledge_id": record["id"], "is_helpful": True}
     json: dict[str, tuple[str, str, Any]] = {

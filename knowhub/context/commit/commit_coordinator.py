@@ -225,7 +225,7 @@ class CommitCoordinator:
             stats=decided.stats(_count_received(commit, prepared)),
             status="dry_run",
             plans=decided.plans
-            if ctx.unrestricted
+            if ctx.sees_everything
             else results.as_seen(decided.plans, edits.visibility_check(view, ctx)),
         )
 

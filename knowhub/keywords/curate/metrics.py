@@ -115,7 +115,7 @@ class TreeMetrics:
                 self._doubles.setdefault(token, [first]).append(node)
         links = list_links_of_keyword(self._view, node.id)
         infos = len(links)
-        if not self._ctx.unrestricted:
+        if not self._ctx.sees_everything:
             summaries = (find_info(self._view, link.info_id) for link in links)
             infos = sum(
                 summary is not None and summary.live and self._ctx.sees(summary.audience) for summary in summaries

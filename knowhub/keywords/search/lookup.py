@@ -227,7 +227,7 @@ class KeywordSearch:
             reason=reason,
         )
         uses = [above.id for node in shown for above in tree.get_path(view, node.id)]
-        if not ctx.unrestricted:
+        if not ctx.sees_everything:
             # A hidden info may become visible, and count.
             links = (islice(list_links_of_keyword(view, node.id), rendering.MAX_SIZE) for node in shown)
             uses += [link.info_id for of_node in links for link in of_node]

@@ -178,7 +178,7 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
 
 def _prefer_near_scopes(ordered: Sequence[RankedHit], ctx: RequestContext) -> list[RankedHit]:
     """Put profiles and near scopes first within each run of nearly equal worth."""
-    if ctx.unrestricted:
+    if ctx.sees_everything:
         return list(ordered)
     groups: list[list[RankedHit]] = []
     for ranked in ordered:

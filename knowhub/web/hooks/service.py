@@ -124,7 +124,7 @@ class HookService:
         return HookAnswer(call.host.make_answer(call.event, ""), task.result().operation_id)
 
     def _get_session(self, ctx: RequestContext, call: HookCall) -> _Session:
-        key = (ctx.account, ctx.holder, f"{call.host.name} {call.session_id}")
+        key = (ctx.account, ctx.quota_key, f"{call.host.name} {call.session_id}")
         session = self._sessions.setdefault(key, _Session())
         self._sessions.move_to_end(key)
         while len(self._sessions) > _MOST_SESSIONS:

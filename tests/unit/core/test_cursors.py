@@ -5,7 +5,7 @@ from string import ascii_letters, digits
 
 import pytest
 
-from knowhub.core.cursors import Cursors
+from knowhub.core.cursors import CursorCodec
 from knowhub.core.errors import InvalidInput
 
 SECRET = "5f" * 16
@@ -13,14 +13,14 @@ PLACES = range(2_000)
 
 
 def encode_cursor(place: int, secret: str = SECRET) -> str:
-    text = Cursors(secret).encode("default", "knowledge", place)
+    text = CursorCodec(secret).encode("default", "knowledge", place)
     assert text is not None
     return text
 
 
 @pytest.mark.parametrize("place", [0, 1, 9_999_999, 2**63])
 def test_a_cursor_is_decoded_with_the_same_secret(place: int) -> None:
-    other = Cursors(SECRET)
+    other = CursorCodec(SECRET)
 
     assert other.decode("default", "knowledge", encode_cursor(place)) == place
     assert (other.encode("default", "knowledge", None), other.decode("default", "knowledge", None)) == (None, None)
@@ -46,7 +46,7 @@ def test_a_changed_cursor_is_refused() -> None:
 
     for other in [*others, "", text[:-1], f"{text}A", f"{text}\n", "7", *map(str, range(100))]:
         with pytest.raises(InvalidInput, match="next_cursor"):
-            Cursors(SECRET).decode("default", "knowledge", other)
+            CursorCodec(SECRET).decode("default", "knowledge", other)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_a_changed_cursor_is_refused() -> None:
 )
 def test_a_cursor_is_valid_for_one_list_account_and_log(secret: str, account: str, collection: str) -> None:
     with pytest.raises(InvalidInput, match="next_cursor"):
-        Cursors(secret).decode(account, collection, encode_cursor(7))
+        CursorCodec(secret).decode(account, collection, encode_cursor(7))

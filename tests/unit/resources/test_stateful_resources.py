@@ -62,7 +62,7 @@ class WrittenResource:
 
 @dataclass(frozen=True, slots=True)
 class SealedSave:
-    """A sealed save with a retry key, and how it was answered."""
+    """A sealed save with an idempotency key, and how it was answered."""
 
     by: str
     new: NewResource

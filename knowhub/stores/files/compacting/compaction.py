@@ -52,8 +52,8 @@ class Compaction:
     async def run(self, retention_s: float, run_subprocess: SubprocessRunner) -> CompactionResult:
         """Forget the operations that are older than `retention_s` seconds, a segment at a time.
 
-        What a retry key may still ask for stays, and so does what another process has yet to read. Raises Conflict
-        while another process compacts or erases, ReadOnly, StorageFull and Unavailable.
+        What an idempotency key may still ask for stays, and so does what another process has yet to read. Raises
+        Conflict while another process compacts or erases, ReadOnly, StorageFull and Unavailable.
         """
         directory, files = self._context.directory, self._context.files
         async with self._running, lock_folder(files, directory.change_log, self._commits.lock_timeout_s, _REFUSAL):
