@@ -6,7 +6,6 @@ from typing import Any
 from knowhub.context import texts, uri
 from knowhub.context.model import NODES, PARTS, ContextNode, ContextSummary, ContextType, MemoryCategory, RelationEdge
 from knowhub.context.queries import find_memory, list_parts
-from knowhub.core import scopes
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.operation import Row, View, Write, is_live, next_of
@@ -67,7 +66,7 @@ def visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
 
 def is_row_seen(ctx: RequestContext, row: Row) -> bool:
     """Return whether a row is live and the caller sees it."""
-    return is_live(row) and ctx.sees(scopes.audience(row["scopes"], row["owner"]))
+    return is_live(row) and ctx.sees_row(row)
 
 
 def get_editable_summary(view: View, ctx: RequestContext, address: str, expected: int | None) -> ContextSummary:

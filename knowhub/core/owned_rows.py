@@ -209,7 +209,7 @@ class OwnedRows:
     def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
         """Return a live row that the caller sees. Raises NotFound."""
         row = view.get(self._collection.name, row_id)
-        if row is None or not is_live(row) or not _is_visible(ctx, row):
+        if row is None or not is_live(row) or not ctx.sees_row(row):
             raise NotFound.of(self._noun, row_id)
         return row
 
@@ -274,14 +274,14 @@ class OwnedRows:
         await self._store.refresh(ctx.account)
         name, view = self._collection.name, self._store.view(ctx.account)
         current = view.get(name, row_id)
-        if current is None or not _is_visible(ctx, current):
+        if current is None or not ctx.sees_row(current):
             raise NotFound.of(self._noun, row_id)
         entries: list[VersionEntry] = []
         async for operation in self._store.operations_on(ctx.account, name, row_id):
             change = next(item for item in operation.changes if (item.collection, item.id) == (name, row_id))
             versions = [row for row in (change.before, change.after) if row is not None]
             is_newer = before is not None and change.after["version"] >= before
-            if is_newer or not all(_is_visible(ctx, row) for row in versions):
+            if is_newer or not all(map(ctx.sees_row, versions)):
                 continue
             if len(entries) == limit:
                 return HistoryPage(entries, entries[-1].version)
@@ -316,7 +316,3 @@ class OwnedRows:
             timestamp=operation.timestamp,
             changes=differences(before, self.show(view, ctx, change.after)),
         )
-
-
-def _is_visible(ctx: RequestContext, row: Row) -> bool:
-    return ctx.sees(scopes.audience(row["scopes"], row["owner"]))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 from knowhub.core import scopes
 
@@ -75,6 +76,10 @@ class RequestContext:
     def sees(self, audience: frozenset[str]) -> bool:
         """Return whether a row with this audience exists for the caller."""
         return self.visible is None or not self.visible.isdisjoint(audience)
+
+    def sees_row(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row with an owner and scopes exists for the caller."""
+        return self.visible is None or self.sees(scopes.audience(row["scopes"], row["owner"]))
 
     def can_edit(self, owner: str) -> bool:
         """Return whether the caller may change a row of this owner: the owner and admins may, readers never."""

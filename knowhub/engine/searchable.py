@@ -8,7 +8,7 @@ import orjson
 
 from knowhub.core.operation import Row
 from knowhub.core.table_schema import Index, SummaryT
-from knowhub.engine.account import Account, change_number, seq_of_change
+from knowhub.engine.account import Account, change_number
 from knowhub.engine.disk_tables import DiskTable
 from knowhub.engine.tables import InMemoryTable
 
@@ -61,9 +61,6 @@ class SearchableRows(Generic[SummaryT]):
             else:
                 numbers += [summary.text_num for summary in table.rows() if summary.text_num >= least]
         return sorted(numbers)
-
-    def seq_of(self, text_num: int) -> int:
-        return seq_of_change(text_num)
 
     def _is_within(self, summary: Any) -> bool:  # noqa: ANN401 -- of the collection's schema
         return self._limit is None or summary.ordinal < self._limit

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from knowhub.core import permissions, scopes
+from knowhub.core import permissions
 from knowhub.core.collection import Collections, Key, flatten, list_changed_paths
 from knowhub.core.errors import Forbidden
 from knowhub.core.operation import Change, Operation, Row, View
@@ -75,7 +75,7 @@ class AccessPolicy:
         if self.ctx.sees_everything:
             return True
         targets = self._list_visibility_targets(collection, row)
-        is_visible = self.ctx.sees(scopes.audience(row["scopes"], row["owner"])) if "scopes" in row else bool(targets)
+        is_visible = self.ctx.sees_row(row) if "scopes" in row else bool(targets)
         # A target that was never written is the root of an account, which everyone sees.
         return is_visible and all(self._can_see_key(*target) for target in targets)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from knowhub.core import permissions, scopes
+from knowhub.core import permissions
 from knowhub.core.collection import Collections, Key
 from knowhub.core.erasing import ERASED, EraseRequest, EraseRules, RowTraces, is_erased
 from knowhub.core.errors import Conflict, Forbidden, NotFound, VersionConflict
@@ -133,7 +133,7 @@ def _check_can_erase(
     view: View, ctx: RequestContext, place: tuple[str, str], rules: EraseRules, expected: int | None
 ) -> Row:
     row = view.get(*place)
-    if row is None or not ctx.sees(scopes.audience(row["scopes"], row["owner"])):
+    if row is None or not ctx.sees_row(row):
         raise NotFound.of(rules.noun, place[1])
     if not ctx.can_edit(row["owner"]):
         raise Forbidden(f"only the owner of this {rules.noun} may erase it")
@@ -203,7 +203,7 @@ def _find_similar(
             named[other] = None
     rows = ((other_id, view.get(kind, other_id)) for kind, other_id in named)
     owned = ((other_id, row) for other_id, row in rows if row is not None and "scopes" in row)
-    return [other_id for other_id, row in owned if ctx.sees(scopes.audience(row["scopes"], row["owner"]))][:_NAMED]
+    return [other_id for other_id, row in owned if ctx.sees_row(row)][:_NAMED]
 
 
 def _contains_text(value: Any, text: str) -> bool:  # noqa: ANN401 -- any JSON value

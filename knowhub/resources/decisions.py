@@ -176,16 +176,12 @@ def is_expired(expires_at: str | None, now: float) -> bool:
 def missing_references(view: View, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
     """Name those of the resources that are not there, or that the caller does not see."""
     rows = ((resource_id, view.get(RESOURCES, resource_id)) for resource_id in dict.fromkeys(resource_ids))
-    return [
-        resource_id
-        for resource_id, row in rows
-        if row is None or not is_live(row) or not ctx.sees(scopes.audience(row["scopes"], row["owner"]))
-    ]
+    return [resource_id for resource_id, row in rows if row is None or not is_live(row) or not ctx.sees_row(row)]
 
 
 def _check_replaceable(new: NewResource, current: Row, ctx: RequestContext, *, upsert: bool) -> None:
     # The only answer about a hidden row: its id is taken, and nothing more.
-    if not upsert or not ctx.sees(scopes.audience(current["scopes"], current["owner"])):
+    if not upsert or not ctx.sees_row(current):
         raise Conflict(f"resource id {new.id!r} is taken")
     if is_erased(current):
         # A row on top of it would let a snapshot bring back what was erased.

@@ -16,7 +16,9 @@ import numpy as np
 from knowhub.core.language_models import Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
-from knowhub.search.ports import HeadT, Records, Texts
+from knowhub.engine.account import seq_of_change
+from knowhub.engine.searchable import SearchableRows
+from knowhub.search.ports import HeadT, Texts
 from knowhub.search.vector_files import Rejection, RetryPolicy, VectorFiles, VectorNote
 from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type
 
@@ -43,7 +45,7 @@ class PendingText:
 class AccountVectors(Generic[HeadT]):
     """Follows the log like the lexical index. Vectors of another `model` are ignored."""
 
-    def __init__(self, folder: Path, records: Records[HeadT], texts: Texts, log: LogMark, model: str) -> None:
+    def __init__(self, folder: Path, records: SearchableRows[HeadT], texts: Texts, log: LogMark, model: str) -> None:
         self._records = records
         self._texts = texts
         self._log = log
@@ -69,13 +71,13 @@ class AccountVectors(Generic[HeadT]):
     def list_missing(self) -> Iterator[MissingVector]:
         """Yield the rows without a vector. Vectors may be written meanwhile."""
         for row_id, number in list(self._waiting.items()):
-            yield MissingVector(row_id, self._records.seq_of(number), is_asked=row_id in self.asked)
+            yield MissingVector(row_id, seq_of_change(number), is_asked=row_id in self.asked)
         yield from self.list_rejected()
 
     def list_rejected(self) -> Iterator[MissingVector]:
         """Yield the rows whose text the embedder rejects; they are found by words only."""
         for row_id, rejection in list(self._rejected.items()):
-            seq, is_asked = self._records.seq_of(rejection.number), row_id in self.asked
+            seq, is_asked = seq_of_change(rejection.number), row_id in self.asked
             yield MissingVector(row_id, seq, rejection.attempts, rejection.retry_at, is_asked)
 
     def is_due(self, now: float) -> bool:
@@ -109,10 +111,10 @@ class AccountVectors(Generic[HeadT]):
         self._note = self.vectors = None
         self._load_pending()
 
-    def follow(self, row_id: str, seq: int) -> None:
+    def follow(self, row_id: str, seq: int, _row: object) -> None:
         """Note that an operation may have changed the text of a record."""
         head = self._records.head(row_id)
-        if head is None or self._records.seq_of(head.text_num) != seq:
+        if head is None or seq_of_change(head.text_num) != seq:
             return
         self._changes += 1
         self._drop(row_id)
@@ -212,10 +214,15 @@ class AccountVectors(Generic[HeadT]):
                 self._waiting[item.row_id] = self._waiting.pop(item.row_id)
 
     async def clean(self) -> None:
-        """Rewrite the file if it may contain erased rows or many old ones. Raises Unavailable."""
+        """Note rejected texts, and rewrite a file that may contain erased or many old rows. Raises Unavailable."""
         async with self._writing:
             await self._reload()
-            await self._store_rejected()
+            retries = self._files.list_retries()
+            self._retry(retries)
+            rejected = sorted(self._rejected.values(), key=lambda rejection: rejection.number)
+            if rejected != self._read_rejected():
+                await asyncio.to_thread(self._files.write_rejected, self._log.log_id, self._model, rejected)
+            self._files.forget_retries(retries)
             noted = self._files.erase_seq
             if self._note is not None:
                 # Somebody may have deleted it, too.
@@ -231,14 +238,6 @@ class AccountVectors(Generic[HeadT]):
             await self._reload()
             self._set_rejected(self._read_rejected())
             self._retry(self._files.list_retries())
-
-    async def _store_rejected(self) -> None:
-        retries = self._files.list_retries()
-        self._retry(retries)
-        rejected = sorted(self._rejected.values(), key=lambda rejection: rejection.number)
-        if rejected != self._read_rejected():
-            await asyncio.to_thread(self._files.write_rejected, self._log.log_id, self._model, rejected)
-        self._files.forget_retries(retries)
 
     async def write_all(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
         """Replace all vectors. Raises Unavailable."""
@@ -309,7 +308,7 @@ class AccountVectors(Generic[HeadT]):
     def _get_complete_seq(self, written: Sequence[int]) -> int:
         """Return the last operation up to which everything is embedded once `written` is."""
         left = set(self._waiting.values()).difference(written)
-        return self._records.seq_of(min(left)) - 1 if left else self._log.last_seq
+        return seq_of_change(min(left)) - 1 if left else self._log.last_seq
 
     def _load(self, note: VectorNote | None) -> None:
         if note is None or not self._is_valid_note(note):

@@ -3,7 +3,7 @@
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import orjson
 
+from knowhub.core.operation import Change, Row
 from knowhub.core.projection import LogPosition
 
 NOTE: Final = "built.json"
@@ -30,6 +31,9 @@ class AccountIndexed(Protocol):
     @property
     def is_empty(self) -> bool:
         """Whether the account has nothing to be searched."""
+
+    def follow(self, row_id: str, seq: int, row: Row, /) -> None:
+        """Note that an operation may have changed the text of a row."""
 
 
 AccountT = TypeVar("AccountT", bound=AccountIndexed)
@@ -62,6 +66,15 @@ class AccountIndexes(ABC, Generic[AccountT]):
             if not index.is_empty:
                 self._accounts[account] = index
         return index
+
+    def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None:
+        """Note the rows that an operation touched. Called by the store, in order."""
+        if account not in self._accounts:
+            # Opening an index finds all that it lacks, this operation too.
+            self.account(account)
+            return
+        for change in changes:
+            self._accounts[account].follow(change.id, seq, change.after)
 
     def _list(self, account: str | None = None) -> list[AccountT]:
         """Return the index of an account, or of all."""

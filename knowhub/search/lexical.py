@@ -12,12 +12,14 @@ from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.operation import Row
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
+from knowhub.engine.account import seq_of_change
+from knowhub.engine.searchable import SearchableRows
 from knowhub.search import bm25
 from knowhub.search.analysis import count_words, index_terms, query_terms, weigh_query
 from knowhub.search.bm25 import QueryTerm, Statistics
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.index_files import AccountIndexes
-from knowhub.search.ports import HeadT, Records, Texts
+from knowhub.search.ports import HeadT, Texts
 from knowhub.search.tail import Document, Tail, join_terms
 
 INDEX: Final = "index"
@@ -36,7 +38,12 @@ class AccountIndex(Generic[HeadT]):
     """The lexical index of one account, with statistics of its own: nothing is revealed about other accounts."""
 
     def __init__(
-        self, folder: Path, records: Records[HeadT], texts: Texts, log: LogMark, search_wait_s: float = SEARCH_WAIT_S
+        self,
+        folder: Path,
+        records: SearchableRows[HeadT],
+        texts: Texts,
+        log: LogMark,
+        search_wait_s: float = SEARCH_WAIT_S,
     ) -> None:
         self._search_wait_s = search_wait_s
         self._records = records
@@ -74,7 +81,7 @@ class AccountIndex(Generic[HeadT]):
     def follow(self, row_id: str, seq: int, row: Row) -> None:
         """Note that an operation may have changed the text of a row."""
         head = self._records.head(row_id)
-        if head is None or self._records.seq_of(head.text_num) != seq:
+        if head is None or seq_of_change(head.text_num) != seq:
             return
         if head.live:
             self._gone.pop(row_id, None)
@@ -154,7 +161,7 @@ class AccountIndex(Generic[HeadT]):
         documents = [item for item in taken if self._records.by_text_num(item.number) is not None]
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
         whole = len(taken) == len(self._tail) and not self._has_unread
-        seq = self._log.last_seq if whole else self._records.seq_of(taken[-1].number) - 1
+        seq = self._log.last_seq if whole else seq_of_change(taken[-1].number) - 1
         built = self._note(seq, self._disk.statistics, documents)
         await self._disk.index_pending(documents, gone, built)
         self.reload()
@@ -205,13 +212,11 @@ class AccountIndex(Generic[HeadT]):
 
     def _drop_indexed(self) -> None:
         seq = self._disk.built.seq if self._disk.built else 0
-        absorbed = [
-            document.number for document in self._tail.documents() if self._records.seq_of(document.number) <= seq
-        ]
+        absorbed = [document.number for document in self._tail.documents() if seq_of_change(document.number) <= seq]
         self._tail.remove(absorbed)
-        while self._backlog and self._records.seq_of(self._backlog[-1]) <= seq:
+        while self._backlog and seq_of_change(self._backlog[-1]) <= seq:
             self._backlog.pop()
-        while self._unread and self._records.seq_of(self._unread[0][0]) <= seq:
+        while self._unread and seq_of_change(self._unread[0][0]) <= seq:
             self._unread.popleft()
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
 
@@ -280,7 +285,7 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
         self,
         folder: Path,
         log: LogMark,
-        records: Callable[[str], Records[HeadT]],
+        records: Callable[[str], SearchableRows[HeadT]],
         texts: Texts,
         search_wait_s: float = SEARCH_WAIT_S,
     ) -> None:
@@ -303,14 +308,8 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
         """Note the rows that an operation touched. Called by the store, in order."""
-        if account not in self._accounts:
-            # Opening an index takes stock of all that it lacks, this operation too.
-            self.account(account)
-            return
-        index = self._accounts[account]
-        for change in changes:
-            index.follow(change.id, seq, change.after)
-        if self._wake is not None and index.lag >= self._wake_lag:
+        super().follow(account, seq, changes)
+        if self._wake is not None and account in self._accounts and self._accounts[account].lag >= self._wake_lag:
             self._wake()
 
     async def search(

@@ -1,4 +1,4 @@
-"""What an index reads from outside: the rows of an account, and their texts."""
+"""What a search index needs of rows: their summaries, and the texts by which they are searched."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -27,18 +27,6 @@ class Searchable(Protocol):
 
 
 HeadT = TypeVar("HeadT", bound=Searchable)
-_HeadT_co = TypeVar("_HeadT_co", bound=Searchable, covariant=True)
-
-
-class Records(Protocol[_HeadT_co]):
-    """The rows of an account, by id and by number of the text."""
-
-    def head(self, row_id: str) -> _HeadT_co | None: ...
-    def by_text_num(self, text_num: int) -> _HeadT_co | None: ...
-    def row(self, row_id: str) -> Row: ...
-    def heads(self) -> Iterator[_HeadT_co]: ...
-    def numbers_after(self, seq: int) -> Sequence[int]: ...
-    def seq_of(self, text_num: int) -> int: ...
 
 
 class Texts(Protocol):

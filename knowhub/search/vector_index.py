@@ -9,10 +9,11 @@ from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import EmbeddingFailed, Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
+from knowhub.engine.searchable import SearchableRows
 from knowhub.search.account_vectors import AccountVectors, PendingText
 from knowhub.search.batch_embedder import BatchEmbedder
 from knowhub.search.index_files import AccountIndexes
-from knowhub.search.ports import HeadT, Records, Texts
+from knowhub.search.ports import HeadT, Texts
 from knowhub.search.vector_files import RetryPolicy, VectorFiles
 from knowhub.search.vectors import Matrix
 
@@ -31,7 +32,7 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
         self,
         folder: Path,
         log: LogMark,
-        records: Callable[[str], Records[HeadT]],
+        records: Callable[[str], SearchableRows[HeadT]],
         texts: Texts,
         embedding: BatchEmbedder,
         retry_policy: RetryPolicy,
@@ -60,15 +61,6 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
     async def request_retry(self, account: str, row_id: str) -> None:
         """Have a rejected text tried again. Raises Unavailable."""
         await self.account(account).request_retry(row_id)
-
-    def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
-        """Note the records of an operation. Called by the store, in order."""
-        if account not in self._accounts:
-            # Opening an account finds all missing vectors, also those of this operation.
-            self.account(account)
-            return
-        for change in changes:
-            self._accounts[account].follow(change.id, seq)
 
     def can_compare(self, account: str, query: Matrix) -> bool:
         """Return whether a query has the dimensions of the account's vectors; if not, ask the embedder again."""

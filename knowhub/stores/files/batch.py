@@ -154,10 +154,6 @@ class Batch:
             idempotency=request.idempotency if last else None,
             agent_io=draft.agent_io,
         )
-        self._add(operation, changes)
-        return Committed(operation), draft.note
-
-    def _add(self, operation: Operation, changes: Sequence[WrittenChange]) -> None:
         line = encode(operation, changes, self.offset)
         if len(line) > MAX_OPERATION_BYTES:
             raise TooLarge(f"one operation is at most {MAX_OPERATION_BYTES} bytes; this one has {len(line)}: split it")
@@ -167,6 +163,7 @@ class Batch:
         if operation.idempotency is not None:
             self._keys.add(key_name(operation.account, operation.idempotency))
         self._put(operation, changes)
+        return Committed(operation), draft.note
 
     def _rebuild_overlays(self) -> None:
         """Build the overlays again without the operations of a failed request."""

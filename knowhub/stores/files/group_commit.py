@@ -204,25 +204,22 @@ class GroupCommit:
         return self._read_only
 
     async def _check_writable(self) -> None:
+        """Raise ReadOnly if nothing may be written, as where LOCK or the segment was replaced by another file."""
         reason = self._read_only_reason()
         if reason is not None:
             raise ReadOnly(reason)
         position = self._follower.position
-        self._check_files(position.segment)
-        stale_tail = self._log.size(position.segment) != position.offset
-        if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
-            await self._start_segment(position)
-
-    def _check_files(self, segment: int) -> None:
-        """Stop writing if LOCK or the segment was replaced by another file."""
         # A process that opens the directory now uses the other file, and would never see what is written here.
         for path, is_in_place in (
             (self._context.directory.lock, self._lock.is_in_place),
-            (self._log.path(segment), self._log.is_in_place(segment)),
+            (self._log.path(position.segment), self._log.is_in_place(position.segment)),
         ):
             if not is_in_place:
                 self._read_only = f"{path.name} was replaced or removed under this process; restart it. Reads go on"
                 raise ReadOnly(self._read_only)
+        stale_tail = self._log.size(position.segment) != position.offset
+        if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
+            await self._start_segment(position)
 
     async def _start_segment(self, previous: Position) -> None:
         """Go on in a fresh segment: bytes behind the durable offset of the old one will never be read."""

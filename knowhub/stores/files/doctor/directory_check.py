@@ -46,7 +46,7 @@ def inspect(
         ("change_log", lambda: check_log_files(files, directory, log, read)),
         ("rows", lambda: _check_rows(row_checks)),
         ("KEEPER", lambda: _leader(files, directory)),
-        ("derived", lambda: (checked.finding for checked in check_projections(projections(read), read))),
+        ("derived", lambda: (finding for _, finding, _ in check_projections(projections(read), read))),
         ("keys", lambda: check_keys(files, directory, read.sealed, is_whole=not read.is_damaged)),
         ("snapshots", lambda: _snapshots(files, directory)),
         ("quarantine", lambda: _quarantine(directory)),

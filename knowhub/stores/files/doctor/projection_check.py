@@ -1,7 +1,6 @@
 """The one check of everything derived from the log: each projection is built again in memory and compared."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from knowhub.core.projection import CheckResult
@@ -27,37 +26,33 @@ ProjectionsOf: TypeAlias = Callable[[LogContents], Iterable[tuple[str, CheckedPr
 """Returns the projections of a log, each with its name or path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A projection, what was found, and whether it is right, if perhaps behind the log."""
+def check_projections(
+    projections: Iterable[tuple[str, CheckedProjection]], log: LogContents
+) -> Iterator[tuple[CheckedProjection, Finding, bool]]:
+    """Compare every projection with the log; yield what was found, and whether it is right, if perhaps behind the log.
 
-    projection: CheckedProjection
-    finding: Finding
-    is_right: bool = True
-
-
-def check_projections(projections: Iterable[tuple[str, CheckedProjection]], log: LogContents) -> Iterator[Checked]:
-    """Compare every projection with the log. Raises OSError."""
+    Raises OSError.
+    """
     for name, projection in projections:
         if log.is_damaged:
-            yield Checked(projection, Finding(Severity.NOTE, name, "not compared, as the log is damaged"))
+            yield projection, Finding(Severity.NOTE, name, "not compared, as the log is damaged"), True
             continue
         result = projection.check()
         if not result.is_empty:
-            yield _describe(name, projection, result, log)
+            is_right = result.fits and not result.differences
+            yield projection, _describe(name, result, log), is_right
 
 
-def _describe(name: str, projection: CheckedProjection, result: CheckResult, log: LogContents) -> Checked:
+def _describe(name: str, result: CheckResult, log: LogContents) -> Finding:
     if not result.fits:
-        finding = Finding(Severity.NOTE, name, "does not fit the log; the leader writes it again")
-        return Checked(projection, finding, is_right=False)
+        return Finding(Severity.NOTE, name, "does not fit the log; the leader writes it again")
     if result.differences:
         detail = f"not as the log says: {format_names(list(result.differences))}"
-        return Checked(projection, Finding(Severity.PROBLEM, name, detail, _ADVICE), is_right=False)
+        return Finding(Severity.PROBLEM, name, detail, _ADVICE)
     if result.position is None:
-        return Checked(projection, Finding(Severity.NOTE, name, "not written yet; the leader writes it"))
+        return Finding(Severity.NOTE, name, "not written yet; the leader writes it")
     behind = log.last_seq - result.position
     if behind > 0:
         detail = f"{result.summary}; {behind} operations behind the log, which the leader brings in"
-        return Checked(projection, Finding(Severity.NOTE, name, detail))
-    return Checked(projection, Finding(Severity.OK, name, result.summary))
+        return Finding(Severity.NOTE, name, detail)
+    return Finding(Severity.OK, name, result.summary)

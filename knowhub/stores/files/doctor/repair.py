@@ -139,8 +139,8 @@ def _rebuild(
 ) -> Iterator[Finding]:
     """Remove derived files that differ from the log. The next leader builds them again."""
     with _read_whole(files, directory, lock, collections) as (_, read):
-        for checked in check_projections(projections(read), read):
-            if not checked.is_right:
-                checked.projection.discard()
-                detail = f"{checked.finding.detail.partition(';')[0]}: removed, and the next leader builds it again"
-                yield Finding(Severity.NOTE, checked.finding.subject, detail)
+        for projection, finding, is_right in check_projections(projections(read), read):
+            if not is_right:
+                projection.discard()
+                detail = f"{finding.detail.partition(';')[0]}: removed, and the next leader builds it again"
+                yield Finding(Severity.NOTE, finding.subject, detail)

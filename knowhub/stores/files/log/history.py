@@ -124,10 +124,9 @@ class History:
         """Return all operations of an operation's group, or the operation alone."""
         return await self.group(operation.account, operation.group.id) if operation.group else [operation]
 
-    async def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
+    def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
         """Yield the operations of an account below a number, newest first."""
-        async for operation in self._scan_back(account, self.last_seq + 1 if before_seq is None else before_seq, None):
-            yield operation
+        return self._scan_back(account, self.last_seq + 1 if before_seq is None else before_seq, None)
 
     async def find_by_row(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
         """Yield the operations on a row, newest first. Lines are searched as text; only matches are parsed."""

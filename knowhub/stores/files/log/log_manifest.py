@@ -17,7 +17,6 @@ whole is opened for reading only, or not at all, and what is missing is named.
 A directory without a manifest was written by an earlier version: the newest base and all segments are in force.
 """
 
-import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ SEGMENT_PREFIX: Final = "segment-"
 BASE_PREFIX: Final = "base-"
 SUFFIX: Final = ".jsonl"
 _NAME: Final = re.compile(r"(segment-|base-)(\d+)(?:\.g(\d+))?\.jsonl")
-_READ_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -85,20 +83,9 @@ def parse_name(name: str) -> LogFileName | None:
 def read_manifest(files: FileSystem, folder: Path) -> LogManifest | None:
     """Return the manifest of a folder; None where there is none. Raises ValueError for a damaged one, and OSError."""
     try:
-        descriptor = files.open(folder / MANIFEST, os.O_RDONLY)
+        data = files.read(folder / MANIFEST)
     except FileNotFoundError:
         return None
-    try:
-        return read_open_manifest(files, descriptor)
-    finally:
-        files.close(descriptor)
-
-
-def read_open_manifest(files: FileSystem, descriptor: int) -> LogManifest:
-    """Return the manifest in an open file. Raises ValueError for a damaged one, and OSError."""
-    data = b""
-    while piece := files.read_at(descriptor, _READ_BYTES, len(data)):
-        data += piece
     match parse_line(data):
         case {"knowhub_manifest": 1, "generation": int() as generation, "files": dict() as current, "before": before}:
             return LogManifest(generation, _files_of(current), _files_of(before) if before is not None else None)
