@@ -11,7 +11,7 @@ from knowhub.resources.vault import Vault
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keys.keyring import FileKeyring
-from knowhub.stores.files.keys.master_key import FileMasterKeys, MasterKeyOptions
+from knowhub.stores.files.keys.master_key import FileMasterKeys
 from tests.builders import CountedIds
 from tests.fakes.memory_keyring import HeldMasters, MemoryKeyring
 
@@ -38,7 +38,8 @@ def vault_on(
 ) -> Vault:
     """Return a vault on the keyring and the master keys of a data directory, as a hub builds it."""
     directory = DataDirectory(root)
-    options = MasterKeyOptions(
+    master_keys = FileMasterKeys(
+        files,
         path=directory.master_key,
         read=master_key,
         draw=lambda: master_key_text(random_bytes(KEY_BYTES)),
@@ -46,9 +47,7 @@ def vault_on(
         former=former,
         can_create=can_create,
     )
-    return Vault(
-        AesGcm(random_bytes), FileKeyring(files, directory, 1), FileMasterKeys(files, options), CountedIds(ids)
-    )
+    return Vault(AesGcm(random_bytes), FileKeyring(files, directory, 1), master_keys, CountedIds(ids))
 
 
 def new_resource(resource_id: str = ID, **fields: object) -> NewResource:

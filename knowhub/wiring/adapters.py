@@ -22,7 +22,7 @@ from knowhub.stores.files.batch import run_once
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keys.keyring import FileKeyring
-from knowhub.stores.files.keys.master_key import FileMasterKeys, MasterKeyOptions
+from knowhub.stores.files.keys.master_key import FileMasterKeys
 from knowhub.stores.files.store import FileStore, StoreOptions, open_store
 from knowhub.stores.files.subprocess_runner import SubprocessRunner, run_in_process, run_in_subprocess
 from knowhub.wiring.collections import COLLECTIONS
@@ -112,7 +112,8 @@ async def open_adapters(settings: Settings, overrides: Overrides, stack: AsyncEx
 
 def _open_vault(settings: Settings, files: FileSystem, directory: DataDirectory) -> Vault:
     former_key = _parse_master_key("KNOWHUB_SECRET_KEY_OLD", settings.secret_key_old)
-    options = MasterKeyOptions(
+    master_keys = FileMasterKeys(
+        files,
         path=settings.secret_key_file or directory.master_key,
         read=master_key,
         draw=lambda: master_key_text(random_bytes(KEY_BYTES)),
@@ -123,7 +124,7 @@ def _open_vault(settings: Settings, files: FileSystem, directory: DataDirectory)
     )
     keyring = FileKeyring(files, directory, settings.lock_timeout_s)
     # Data keys get ids of their own: a test that counts its ids must never reuse the name of a data key.
-    return Vault(AesGcm(random_bytes), keyring, FileMasterKeys(files, options), RandomIds())
+    return Vault(AesGcm(random_bytes), keyring, master_keys, RandomIds())
 
 
 def _parse_master_key(setting: str, text: str | None) -> MasterKey | None:

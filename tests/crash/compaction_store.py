@@ -87,5 +87,5 @@ def list_log_files(folder: Path) -> list[str]:
 
 def list_unpublished(folder: Path) -> list[str]:
     """Return the files that a rewrite has made and that no manifest names yet."""
-    active = ChangeLog(FileSystem(), folder / "change_log").active
+    active = ChangeLog(FileSystem(), folder / "change_log")
     return [str(name) for name in active.list_unused() if name.generation > active.generation]

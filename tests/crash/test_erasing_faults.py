@@ -58,7 +58,7 @@ def make_service(store: FileStore) -> ErasureService:
 
 def list_unused(folder: Path) -> list[str]:
     """Name the files of the log that are not in force."""
-    return [str(name) for name in ChangeLog(FileSystem(), folder / "change_log").active.list_unused()]
+    return [str(name) for name in ChangeLog(FileSystem(), folder / "change_log").list_unused()]
 
 
 async def erase(hub: Domain, known: ErasureFolder) -> object:

@@ -234,7 +234,7 @@ class LogFollower:
         if read is None or self.damage:
             return True
         stamp, target = read
-        if target.generation != self._log.active.generation:
+        if target.generation != self._log.generation:
             # A rewrite has been published: its files take the place of those that are open here.
             self._log.reload()
         while self.position.segment < target.segment:
@@ -273,7 +273,7 @@ class LogFollower:
             self._read(None if following is None else following.previous_length or 0)
         self._log.sync(self.position.segment)
         self._log.sync_folder()
-        generation = max(self.position.generation, self._log.active.generation)
+        generation = max(self.position.generation, self._log.generation)
         self.publish(Position(generation, self.position.segment, self.position.offset))
 
     def _apply_to(self, end: int, limit: int) -> bool:

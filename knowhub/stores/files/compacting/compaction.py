@@ -36,7 +36,7 @@ class Compaction:
         self._follower = follower
         self._commits = commits
         self._log = context.log
-        self._generation = context.log.active.generation
+        self._generation = context.log.generation
         self._unread_base: int | None = None
         self._remapping: asyncio.Task[None] | None = None
         self._running = asyncio.Lock()
@@ -72,7 +72,7 @@ class Compaction:
                 made = await run_subprocess("write_base", directory.root, order)
                 await self._install(base, name, made)
             except BaseException:
-                if self._log.active.generation < base.generation:
+                if self._log.generation < base.generation:
                     with suppress(OSError):
                         files.remove(path)
                 raise
@@ -86,9 +86,9 @@ class Compaction:
         In the background the rows that stay on disk are looked up in a new base, and replaced files are closed. Until
         then they are read from what is open.
         """
-        if self._log.active.generation == self._generation:
+        if self._log.generation == self._generation:
             return
-        self._generation, base = self._log.active.generation, self._log.base
+        self._generation, base = self._log.generation, self._log.base
         header = self._log.base_header(base)[0] if base is not None else None
         if header is not None and header.last_seq > self._replica.history.base_seq:
             self._replica.begin_after(header)
@@ -162,7 +162,7 @@ class Compaction:
             header = BaseHeader(
                 log_id=self._log_id,
                 segment=free[-1] + 1,
-                generation=max(self._follower.position.generation, self._log.active.generation) + 1,
+                generation=max(self._follower.position.generation, self._log.generation) + 1,
                 last_seq=last_seq,
                 checksum=history.checksum(last_seq),
                 last_time=operation.timestamp,
@@ -203,7 +203,7 @@ class Compaction:
 
     def _is_free(self, segment: int) -> bool:
         """Return whether no process has locked a segment, or an older version of it."""
-        left_over = [name for name in self._log.active.list_unused() if name.number == segment]
+        left_over = [name for name in self._log.list_unused() if name.number == segment]
         paths = [self._log.path(segment), *(self._log.folder / str(name) for name in left_over)]
         return all(map(self._log.is_free, paths))
 
@@ -213,7 +213,7 @@ class Compaction:
 
             def put_in_force() -> None:
                 check_base(files, log.folder / str(name), base, made)
-                later = [log.active.name(segment) for segment in log.segments() if segment >= base.segment]
+                later = [log.name(segment) for segment in log.segments() if segment >= base.segment]
                 publish(files, log, LogManifest(base.generation, LogFiles(name, later)), base.segment - 1)
 
             # After an error the log is unchanged, and writing goes on.

@@ -110,7 +110,7 @@ def end_of_log(lock: LockFile, log: ChangeLog) -> tuple[Finding, LogBounds]:
 
 
 def _list_unused(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> Iterator[Finding]:
-    for left in log.active.list_unused():
+    for left in log.list_unused():
         detail = "is not in force any more, or never was; the next rewrite of the log removes it"
         yield Finding(Severity.NOTE, str(log.folder / str(left)), detail)
     for name in files.names(directory.change_log):

@@ -99,15 +99,15 @@ class _LogRepair:
         known = [header for header in (self._base_header, *headers.values()) if header is not None]
         self._log_id = known[0].log_id if known else ids.hex(_LOG_ID_DIGITS)
         self._headers = headers
-        self._generation = max([log.active.newest_generation, *(header.generation for header in known)]) + 1
+        self._generation = max([log.newest_generation, *(header.generation for header in known)]) + 1
 
     def run(self) -> list[Finding]:
         """Write all files again and publish them; return what was done."""
-        problem = self._log.active.problem
+        problem = self._log.manifest_problem
         done = [_note(self._log.folder / MANIFEST, f"{problem}; it was written anew")] if problem is not None else []
         segments = self._scan_segments()
         gone = [self._log.path(segment.number) for segment in segments if segment.number not in self._headers]
-        done += [_note(path, "was missing") for path in dict.fromkeys([*self._log.active.missing(), *gone])]
+        done += [_note(path, "was missing") for path in dict.fromkeys([*self._log.missing(), *gone])]
         base, findings = self._write_base(segments)
         last_seq = self._last_seq
         done += [*findings, *(finding for segment in segments for finding in self._quarantine(segment))]
@@ -127,7 +127,7 @@ class _LogRepair:
     def _scan_segments(self) -> list[_ScannedSegment]:
         """Find the good lines of every segment from the first to the last that there was."""
         first = 1 if self._base is None else self._base ^ BASE
-        named = [name.number for name in self._log.active.list_segments()]
+        named = [name.number for name in self._log.list_segments()]
         vanished = self._bounds.vanished
         last = max([first, *self._headers, *named, vanished.segment if vanished is not None else 0])
         segments: list[_ScannedSegment] = []
@@ -236,7 +236,7 @@ class _LogRepair:
             elif part.knowhub_base_end is not None:
                 expected = part.rows
         if self._base_header is not None and not bad and rows == expected:
-            return self._log.active.name(number), []
+            return self._log.name(number), []
         done = [self._quarantine_range(number, *place, "damaged") for place in bad]
         if self._base_header is None:
             following = next((seq for segment in segments if (seq := segment.first_seq) is not None), 1)

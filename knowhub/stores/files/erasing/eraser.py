@@ -185,8 +185,8 @@ class Eraser:
 
     async def _publish_batch(self, batch: Batch, rewrite: _Rewrite) -> None:
         log, end = self._log, self._follower.position
-        number, generation = end.segment, max(end.generation, log.active.generation) + 1
-        name = LogFileName(SEGMENT_PREFIX, number, log.active.generation + 1)
+        number, generation = end.segment, max(end.generation, log.generation) + 1
+        name = LogFileName(SEGMENT_PREFIX, number, log.generation + 1)
 
         def write() -> None:
             # They may hold what is erased. Nobody writes them under these locks.
@@ -200,7 +200,7 @@ class Eraser:
         with translate_errors("nothing was erased"):
             await asyncio.to_thread(write)
             manifest = self._files.open(log.folder / MANIFEST, os.O_RDONLY)
-        active = log.active.files()
+        active = log.files()
         base = active.base and rewrite.names.get(BASE | active.base.number, active.base)
         segments = [rewrite.names.get(segment.number, segment) for segment in active.segments]
         new = LogManifest(generation, LogFiles(base, segments))
@@ -210,7 +210,7 @@ class Eraser:
         except KnowHubError:
             self._files.close(manifest)
             log.reload()
-            if log.active.generation != generation:
+            if log.generation != generation:
                 self._follower.publish(self._follower.position)
             raise
         log.reload()
@@ -220,7 +220,7 @@ class Eraser:
 
     def _discard(self, rewrite: _Rewrite) -> None:
         """Remove the files of a rewrite that was not published."""
-        active = self._log.active.files().names
+        active = self._log.files().names
         for name in rewrite.names.values():
             if str(name) not in active:
                 with suppress(OSError):
@@ -251,4 +251,4 @@ class Eraser:
             with translate_errors("the row is erased, and files that held it could not be removed"):
                 remove_unused_files(self._files, self._log)
         finally:
-            self._has_unused_files = bool(self._log.active.list_unused())
+            self._has_unused_files = bool(self._log.list_unused())

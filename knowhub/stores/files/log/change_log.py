@@ -31,18 +31,16 @@ _PIECE_BYTES = 1024 * 1024
 _END_BYTES = 1024
 
 
-class ChangeLog:
+class ChangeLog(ActiveFiles):
     """The segments and bases of one data directory, by number. It reads and writes bytes and lines."""
 
     def __init__(self, files: FileSystem, folder: Path) -> None:
-        self._files = files
-        self.folder = folder
+        super().__init__(files, folder)
         self._readers: dict[int, int] = {}
         self._held: int | None = None
         self._writer: tuple[int, int] | None = None
         self._replaced: list[int] = []
         self._manifest: int | None = None
-        self.active = ActiveFiles(files, folder)
 
     def close(self) -> None:
         """Close every file; the log can be used again afterwards."""
@@ -68,7 +66,7 @@ class ChangeLog:
         """
         written = [] if self._writer is None else [self._writer[0]]
         before = {number: self.path(number) for number in (*self._readers, *written)}
-        self.active.reload()
+        super().reload()
         replaced = [number for number, path in before.items() if self.path(number) != path]
         self._replaced += [self._readers.pop(number) for number in replaced if number in self._readers]
         if self._writer is not None and self._writer[0] in replaced:
@@ -92,22 +90,13 @@ class ChangeLog:
         if before is not None:
             self._files.close(before)
 
-    def segments(self) -> list[int]:
-        """Return the numbers of the segments; see `ActiveFiles.segments`."""
-        return self.active.segments()
-
-    @property
-    def base(self) -> int | None:
-        """The number of the base; see `ActiveFiles.base`."""
-        return self.active.base
-
     def numbers(self) -> list[int]:
         """Return the numbers of the base, if there is one, and of the segments."""
         return [*([] if self.base is None else [self.base]), *self.segments()]
 
     def path(self, number: int) -> Path:
         """Return the file of the segment or base with this number."""
-        return self.folder / str(self.active.name(number))
+        return self.folder / str(self.name(number))
 
     def create(self, header: Header) -> int:
         """Make a segment that holds its header, durable; return its length. Raises OSError."""

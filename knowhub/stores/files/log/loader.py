@@ -60,7 +60,7 @@ def load(context: StoreContext, sink: LogSink) -> Loaded:
     if bounds.vanished is not None:
         # Its operations were acknowledged.
         reader.report(log.path(bounds.vanished.segment), 0, "LOCK says that it was written, and it is missing")
-    position = Position(log.active.generation or reader.generation, last, reader.ends[last])
+    position = Position(log.generation or reader.generation, last, reader.ends[last])
     loaded = Loaded(reader.log_id, position, lock.stamp, reader.damage)
     # After a failed write the segment stays as it is: the next write starts a new segment.
     lock_fits = bounds.position is not None and bounds.position.segment == last
@@ -101,7 +101,7 @@ def _clean_files(context: StoreContext, loaded: Loaded) -> None:
             raise
         # A full disk must not stop reading. Without a manifest all files are used.
     position = loaded.position
-    loaded.position = Position(log.active.generation or position.generation, position.segment, position.offset)
+    loaded.position = Position(log.generation or position.generation, position.segment, position.offset)
 
 
 def _sync_tail(context: StoreContext, loaded: Loaded, *, lock_fits: bool) -> None:

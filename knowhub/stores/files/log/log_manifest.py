@@ -152,7 +152,7 @@ class ActiveFiles:
 
     def __init__(self, files: FileSystem, folder: Path) -> None:
         self._files = files
-        self._folder = folder
+        self.folder = folder
         self._view: _View | None = None
         self._names: dict[int, LogFileName] = {}
 
@@ -160,7 +160,7 @@ class ActiveFiles:
         """Use the manifest that is on disk now. Raises OSError."""
         listed = self._list()
         try:
-            manifest, problem = read_manifest(self._files, self._folder), None
+            manifest, problem = read_manifest(self._files, self.folder), None
         except ValueError as wrong:
             manifest, problem = None, str(wrong)
         if manifest is None and problem is None and any(name.generation for name in listed):
@@ -178,7 +178,7 @@ class ActiveFiles:
         return self._current.generation
 
     @property
-    def problem(self) -> str | None:
+    def manifest_problem(self) -> str | None:
         """What is wrong with the manifest, so that nothing may be written; None if it is good."""
         return self._current.problem
 
@@ -198,8 +198,8 @@ class ActiveFiles:
 
     def missing(self) -> list[Path]:
         """Return the files that the manifest names and that are not there."""
-        there = set(self._files.names(self._folder))
-        return [self._folder / name for name in sorted(self._current.files.names - there)]
+        there = set(self._files.names(self.folder))
+        return [self.folder / name for name in sorted(self._current.files.names - there)]
 
     @property
     def newest_generation(self) -> int:
@@ -239,7 +239,7 @@ class ActiveFiles:
         return self._view
 
     def _list(self, prefix: str = "") -> list[LogFileName]:
-        names = [name for name in map(parse_name, self._files.names(self._folder)) if name is not None]
+        names = [name for name in map(parse_name, self._files.names(self.folder)) if name is not None]
         return sorted(name for name in names if name.prefix.startswith(prefix))
 
 

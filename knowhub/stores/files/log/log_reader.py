@@ -104,8 +104,8 @@ class LogReader:
 
     def read(self, bounds: LogBounds) -> None:
         """Read the base and all segments. Raises OSError."""
-        if self._log.active.problem is not None:
-            self.report(self._log.folder / MANIFEST, 0, self._log.active.problem)
+        if self._log.manifest_problem is not None:
+            self.report(self._log.folder / MANIFEST, 0, self._log.manifest_problem)
         self._read_base(bounds.base)
         self._find_missing(bounds)
         for number in bounds.segments:
@@ -179,7 +179,7 @@ class LogReader:
     def _find_missing(self, bounds: LogBounds) -> None:
         behind = "later segments are there" if bounds.segments else "the log goes on with it behind its base"
         paths = [self._log.path(number) for number in bounds.missing]
-        for path in self._log.active.missing():
+        for path in self._log.missing():
             if path not in paths:
                 self.report(path, 0, "the manifest names it, and it is missing")
         for path in paths:

@@ -32,7 +32,7 @@ def rewrite_file(files: FileSystem, log: ChangeLog, number: int, transform: Tran
 
     About a megabyte is in memory, or one longer line. Raises OSError, and ValueError as `transform_lines`.
     """
-    name = replace(log.active.name(number), generation=log.active.generation + 1)
+    name = replace(log.name(number), generation=log.generation + 1)
     write_version(files, log, name, transform_lines(log, number, _end_of(log, number), transform))
     return name
 
@@ -58,7 +58,7 @@ def publish(
     `newest_replaced` is the number of the newest segment that a new file takes
     the place of. The caller holds the writers' lock and the lock on the folder. Raises OSError.
     """
-    now = log.active.files()
+    now = log.files()
     # Later segments are not named: a copy may have started before they existed.
     named = max([newest_replaced, *(name.number for name in now.segments if name.generation)])
     before = replace(now, segments=[name for name in now.segments if name.number <= named])
@@ -70,8 +70,8 @@ def write_first_manifest(files: FileSystem, log: ChangeLog, generation: int) -> 
 
     The caller holds the writers' lock. Raises OSError.
     """
-    if log.active.is_manifest_due:
-        manifest = LogManifest(max(generation, log.active.generation + 1), log.active.files())
+    if log.is_manifest_due:
+        manifest = LogManifest(max(generation, log.generation + 1), log.files())
         publish_manifest(files, log.folder, manifest)
         log.reload()
 
@@ -81,10 +81,10 @@ def remove_unused_files(files: FileSystem, log: ChangeLog) -> None:
 
     The caller holds the lock on the folder. Raises OSError.
     """
-    active = log.active.files()
+    active = log.files()
     first = min(name.number for name in active.segments)
     is_needed = False
-    for name in log.active.list_unused():
+    for name in log.list_unused():
         path = log.folder / str(name)
         is_read = not log.is_free(path)
         # A process that reads an old segment will also read the segments after it.
