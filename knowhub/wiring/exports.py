@@ -1,11 +1,17 @@
 """Everything that is derived from the log, and how the domains want it shown."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 from knowhub.context.directories import CONTEXT_DIRECTORIES
+from knowhub.core.projection import CheckResult, LogMark
 from knowhub.keywords.collections import RECORD_FORMATS
-from knowhub.search.index_check import IndexCheck, find_indexes
+from knowhub.search.full_text import FullText
+from knowhub.search.index_files import IndexFiles
+from knowhub.search.vector_files import VectorFiles
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor.log_contents import LogContents
@@ -49,6 +55,43 @@ def build_exports(
     return Exports(records or DisabledExport(files, directory.records), maps, directories)
 
 
+_KINDS: Final[Mapping[str, Callable[[Path], IndexFiles[Any]]]] = {"lexical": FullText, "vectors": VectorFiles}
+
+
+def _find_indexes(folder: Path) -> Iterator[Path]:
+    """Yield the folders of all indexes, one per account."""
+    for family in (folder, folder / "context", folder / "tree"):
+        for kind in _KINDS:
+            yield from sorted(path for path in (family / kind).glob("*") if path.is_dir())
+
+
+class IndexCheck:
+    """Checks the index of an account by the checksums of its files."""
+
+    def __init__(self, root: Path, folder: Path, log: LogMark) -> None:
+        self._root = root
+        self._folder = folder
+        self._log = log
+
+    def check(self) -> CheckResult:
+        """Check the checksums of the files, and compare the note with the log. Raises OSError."""
+        name = f"{self._root.name}/{self._folder.relative_to(self._root)}"
+        files = _KINDS[self._folder.parent.name](self._folder)
+        note = files.read_note()
+        if note is None:
+            return CheckResult(
+                None, differences=() if files.erase_seq is None else [name], is_empty=files.erase_seq is None
+            )
+        if not files.is_whole(note):
+            return CheckResult(note.seq, differences=[name])
+        fits = note.fits(self._log) and note.erases == self._log.erases
+        return CheckResult(note.seq, fits=fits, summary=f"{note.documents} records")
+
+    def discard(self) -> None:
+        """Remove the index. Raises OSError."""
+        shutil.rmtree(self._folder)
+
+
 def projections_of(
     files: FileSystem,
     directory: DataDirectory,
@@ -60,7 +103,7 @@ def projections_of(
     def list_projections(log: LogContents) -> Iterator[tuple[str, CheckedProjection]]:
         exports = build_exports(files, directory, log, run_subprocess, settings)
         yield "records", exports.records
-        for folder in find_indexes(directory.indexes):
+        for folder in _find_indexes(directory.indexes):
             yield str(folder.relative_to(directory.root)), IndexCheck(directory.indexes, folder, log)
         yield "maps", exports.maps
         yield "context", exports.directories
