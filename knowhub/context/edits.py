@@ -10,6 +10,7 @@ from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.operation import Row, View, Write, is_live, next_of
 from knowhub.core.request_context import RequestContext
+from knowhub.core.unicode_forms import shorten
 
 LAYERS = ("abstract", "overview", "content")
 EDITABLE = (*LAYERS, "tags")
@@ -119,7 +120,7 @@ def node_of(head: ContextSummary, row: Row) -> ContextNode:
     """Return a node as it is shown with all of its layers; of a message every layer is the message, a long one cut."""
     if head.is_part:
         said = {name: row[name] for name in ("number", "role", "name", "message_id", "timestamp")}
-        overview = texts.shorten_text(row["content"], texts.MAX_MESSAGE_CHARS)
+        overview = shorten(row["content"], texts.MAX_MESSAGE_CHARS)
         layers = {"abstract": head.abstract, "overview": overview, "content": row["content"]}
         kind, metadata, edges = ContextType.SESSION.value, said, []
     else:

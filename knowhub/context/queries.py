@@ -16,6 +16,7 @@ from knowhub.core.operation import Row, View, is_live
 from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema, Totals
+from knowhub.core.unicode_forms import shorten
 
 _KINDS_CACHED = 65_536
 _MOST_SOURCES = 32
@@ -32,7 +33,7 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | 
     said_at = texts.get_time(collection, row)
     name = texts.speaker(row) if is_part else _name(category, row)
     signature = hash((texts.get_indexed_text(collection, row), said_at))
-    abstract = texts.shorten_text(texts.format_message(row) if is_part else str(row["abstract"]))
+    abstract = shorten(texts.format_message(row) if is_part else str(row["abstract"]), texts.MAX_SHOWN_CHARS)
     # Old lines hold a stub of an erased row, not deleted yet and without content.
     live = is_live(row) and not is_erased(row)
     is_same = earlier is not None and earlier.live == live and earlier.signature == signature

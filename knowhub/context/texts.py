@@ -85,11 +85,6 @@ def speaker(row: Row) -> str:
     return name if is_name else str(row["role"])
 
 
-def shorten_text(text: str, most: int = MAX_SHOWN_CHARS) -> str:
-    """Shorten a text to what a list shows, or to so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _get_sent_time(collection: str, row: Row) -> object:
     return row["timestamp"] if collection == PARTS else row["metadata"].get("said_at")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from knowhub.conversations.random_words import find_random_words, looks_random
 from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_PATTERNS, SecretPattern
+from knowhub.core.unicode_forms import shorten
 
 PIECE_CHARS = 8_192
 # As long as the longest that is looked for: the private key of 4,096 bits.
@@ -152,7 +153,7 @@ def excerpt(text: str, chars: int = 120) -> str:
     """Return the beginning of a text on one line, without credentials."""
     # Far more is searched than is shown: a credential that is cut is none any more.
     shown = " ".join(redacted(text[:PIECE_CHARS]).split())
-    return shown if len(shown) <= chars else f"{shown[: chars - 1]}…"
+    return shorten(shown, chars)
 
 
 def _matches(pattern: SecretPattern, text: str, offset: int, *, is_sure: bool) -> Iterator[DetectedSecret]:

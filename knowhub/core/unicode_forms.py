@@ -1,4 +1,4 @@
-"""Unicode normal forms of callers' text, in linear time."""
+"""Unicode normal forms of callers' text, in linear time, and shortened text."""
 
 import re
 import unicodedata
@@ -11,6 +11,11 @@ _LONG_RUN: Final = re.compile(rf"[^\w\s\x00-\x7f]{{{MOST_MARKS + 1},}}")
 # These are no marks, but normalization turns them into marks.
 _BECOME_MARKS: Final = frozenset("\u0f73\u0f75\u0f81")
 _WIDE_SOUND_MARKS: Final = (("\uff9e", "\u3099"), ("\uff9f", "\u309a"))
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters; one that was longer ends with an ellipsis."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def normalize(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:

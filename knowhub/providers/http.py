@@ -17,6 +17,7 @@ import httpx
 
 from knowhub.core.clock import Clock
 from knowhub.core.ids import Ids
+from knowhub.core.unicode_forms import shorten
 from knowhub.providers.json_answers import load_json
 from knowhub.providers.redaction import Redaction
 
@@ -243,7 +244,7 @@ class Endpoint:
     def _clean(self, text: str) -> str:
         """Put `text` on one short line without the key, which some servers repeat."""
         line = " ".join("".join(sign if sign.isprintable() else " " for sign in self.redaction.error(text)).split())
-        return line if len(line) <= _DETAIL_CHARACTERS else line[: _DETAIL_CHARACTERS - 1] + "…"
+        return shorten(line, _DETAIL_CHARACTERS)
 
 
 def _check_base_url(base_url: str) -> str:

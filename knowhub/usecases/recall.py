@@ -15,6 +15,7 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.near_duplicates import words
 from knowhub.core.request_context import RequestContext
+from knowhub.core.unicode_forms import shorten
 from knowhub.keywords.model import INFOS, SearchStatus, TextRows
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
@@ -215,7 +216,7 @@ async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, quest
             "record",
             row["id"],
             row["task"],
-            _excerpt(row["content"]),
+            shorten(row["content"], TEXT_CHARS),
             f"/api/knowledge/{_quote_id(row['id'])}",
             row["relevance"],
             row["relevance"],
@@ -272,7 +273,7 @@ def _share_words(question: str, row: Mapping[str, Any]) -> float:
 
 
 def _keyword(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
-    title, text, read = row["name"], _excerpt(row["description"]), f"/api/keywords/{_quote_id(row['id'])}"
+    title, text, read = row["name"], shorten(row["description"], TEXT_CHARS), f"/api/keywords/{_quote_id(row['id'])}"
     return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], title, text, read, relevance, why=why)
 
 
@@ -282,7 +283,7 @@ def _make_linked_item(row: Mapping[str, Any]) -> RecallItem:
 
 
 def _info(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
-    title, text, read = row["source"], _excerpt(row["content"]), f"/api/infos/{_quote_id(row['id'])}"
+    title, text, read = row["source"], shorten(row["content"], TEXT_CHARS), f"/api/infos/{_quote_id(row['id'])}"
     return RecallItem(RecallSource.KEYWORDS, "info", row["id"], title, text, read, relevance, why=why)
 
 
@@ -308,7 +309,3 @@ def _quote_id(row_id: str) -> str:
 def _row(text: bytes) -> Mapping[str, Any]:
     row: Mapping[str, Any] = json.loads(text)
     return row
-
-
-def _excerpt(text: str) -> str:
-    return text if len(text) <= TEXT_CHARS else text[: TEXT_CHARS - 1] + "…"

@@ -7,6 +7,7 @@ from typing import Any
 
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import FENCE, NumberedChoices, fence, list_pointers, short_text
+from knowhub.core.unicode_forms import shorten
 from knowhub.keywords.model import NewKeyword, RelationType
 
 PICK_BRANCH = "pick_branch"
@@ -220,11 +221,11 @@ def pick_branch(
     has_more: bool,
 ) -> ChatRequest:
     """Ask for the next branch, or the matching keyword."""
-    data: dict[str, Any] = {"query": _truncate(goal.text)}
+    data: dict[str, Any] = {"query": shorten(goal.text, MAX_QUERY)}
     if goal.aliases:
-        data["aliases"] = [_truncate(alias) for alias in goal.aliases[:MAX_ALIASES]]
+        data["aliases"] = [shorten(alias, MAX_QUERY) for alias in goal.aliases[:MAX_ALIASES]]
     if goal.description:
-        data["description"] = _truncate(goal.description)
+        data["description"] = shorten(goal.description, MAX_QUERY)
     data["current_path"] = list(path)
     if current_idx is not None:
         data["current_idx"] = current_idx
@@ -241,7 +242,7 @@ def pick_branch(
 
 def disambiguate(query: str, candidates: Sequence[PromptCandidate]) -> ChatRequest:
     """Ask which of several keywords of the same name is meant."""
-    data = {"query": _truncate(query), "candidates": _list_candidates(candidates)}
+    data = {"query": shorten(query, MAX_QUERY), "candidates": _list_candidates(candidates)}
     return _make_request(DISAMBIGUATE, _DISAMBIGUATE + _CANDIDATES, data)
 
 
@@ -249,9 +250,9 @@ def dedup_check(new: NewKeyword, parent_path: str, candidates: Sequence[PromptCa
     """Ask whether a new keyword exists already."""
     data = {
         "new": {
-            "name": _truncate(new.name),
-            "aliases": [_truncate(alias) for alias in list(new.aliases)[:MAX_ALIASES]],
-            "description": _truncate(new.description),
+            "name": shorten(new.name, MAX_QUERY),
+            "aliases": [shorten(alias, MAX_QUERY) for alias in list(new.aliases)[:MAX_ALIASES]],
+            "description": shorten(new.description, MAX_QUERY),
             "parent_path": parent_path,
         },
         "candidates": _list_candidates(candidates),
@@ -306,10 +307,6 @@ def _make_request(function: str, task: str, data: Mapping[str, Any]) -> ChatRequ
         {"role": "user", "content": fence(data)},
     ]
     return ChatRequest(function, messages, SCHEMAS[function])
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= MAX_QUERY else text[: MAX_QUERY - 1] + "…"
 
 
 _MAX_DEPTH = 1_000
