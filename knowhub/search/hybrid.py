@@ -42,7 +42,7 @@ class QueryVectors:
     """Embeds queries, and remembers their vectors; `budget_s` limits the wait."""
 
     def __init__(self, embedder: Embedder, literacy: ScriptSkills, budget_s: float) -> None:
-        self._embedder = embedder
+        self.embedder = embedder
         self._budget_s = budget_s
         self.literacy = literacy
         self._cache: OrderedDict[str, QueryVector | None] = OrderedDict()
@@ -70,7 +70,7 @@ class QueryVectors:
         reading = await self.literacy.get_skill(text)
         if not reading.skill:
             return None
-        vectors = await self._embedder.embed([text], self._budget_s, query=True)
+        vectors = await self.embedder.embed([text], self._budget_s, query=True)
         if is_zero(vectors[0]):
             raise EmbeddingFailed(FailureReason.FAILURE, "it answered zeros")
         return QueryVector(np.array(vectors[0], dtype=np.float32), reading)

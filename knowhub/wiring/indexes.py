@@ -24,7 +24,6 @@ from knowhub.search.texts import ContextTexts, KnowledgeTexts, TreeTexts
 from knowhub.search.vector_files import RetryPolicy
 from knowhub.search.vector_index import UnusedVectors, VectorIndex
 from knowhub.settings import Settings
-from knowhub.stores.files.store import FileStore
 from knowhub.wiring.adapters import Adapters
 from knowhub.wiring.embedding_report import EmbeddingReport
 
@@ -36,16 +35,6 @@ MAX_EMBEDDED = 100_000
 """So many keywords and so many infos of an account have a vector, the oldest first; others are found by words."""
 MAX_MEMORY_ATTEMPTS = 5
 """A memory that the embedder rejected so often is a dead letter of the outbox."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryEmbedding:
-    """An embedder as searches use it: with its cache of query vectors, and the scripts that it reads."""
-
-    embedder: Embedder
-    literacy: ScriptSkills
-    queries: QueryVectors
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +72,19 @@ class Indexes:
 
     def __init__(self, adapters: Adapters, stack: AsyncExitStack) -> None:
         store, folder = adapters.store, adapters.directory.indexes
-        embedding = _query_embedding(adapters.embedding.embedder, adapters.settings, stack)
+        queries = _query_vectors(adapters.embedding.embedder, adapters.settings, stack)
         self.embedding = EmbeddingReport(
-            adapters.embedding, None if embedding is None else embedding.literacy, adapters.settings
+            adapters.embedding, None if queries is None else queries.literacy, adapters.settings
         )
         forever = RetryPolicy(adapters.clock)
         limited = RetryPolicy(adapters.clock, max_attempts=MAX_MEMORY_ATTEMPTS)
-        self.records: SearchIndex[KnowledgeSummary] = _search_index(store, folder, KnowledgeTexts(), embedding, forever)
-        self.memories: SearchIndex[ContextSummary] = _search_index(
-            store, folder / "context", ContextTexts(), embedding, limited
+        self.records: SearchIndex[KnowledgeSummary] = _search_index(
+            adapters, folder, KnowledgeTexts(), queries, forever
         )
-        self.tree: SearchIndex[Node | Info] = _search_index(store, folder / "tree", TreeTexts(), embedding, forever)
+        self.memories: SearchIndex[ContextSummary] = _search_index(
+            adapters, folder / "context", ContextTexts(), queries, limited
+        )
+        self.tree: SearchIndex[Node | Info] = _search_index(adapters, folder / "tree", TreeTexts(), queries, forever)
         self.outbox = Outbox(store, self.memories.vectors, adapters.clock)
 
     async def close(self) -> None:
@@ -125,7 +116,7 @@ def _add_progress(progress: Callable[[int, int], None], before: int, done: int, 
     progress(before + done, before + total)
 
 
-def _query_embedding(embedder: Embedder | None, settings: Settings, stack: AsyncExitStack) -> QueryEmbedding | None:
+def _query_vectors(embedder: Embedder | None, settings: Settings, stack: AsyncExitStack) -> QueryVectors | None:
     if embedder is None:
         return None
     try:
@@ -133,13 +124,13 @@ def _query_embedding(embedder: Embedder | None, settings: Settings, stack: Async
     except ValueError as error:
         raise InvalidInput.of("KNOWHUB_EMBEDDING_SCRIPTS", str(error)) from error
     stack.push_async_callback(literacy.close)
-    queries = QueryVectors(embedder, literacy, settings.embedding_search_budget_s)
-    return QueryEmbedding(embedder, literacy, queries, settings.vector_weight)
+    return QueryVectors(embedder, literacy, settings.embedding_search_budget_s)
 
 
 def _search_index(
-    store: FileStore, folder: Path, texts: Texts, embedding: QueryEmbedding | None, retry_policy: RetryPolicy
+    adapters: Adapters, folder: Path, texts: Texts, queries: QueryVectors | None, retry_policy: RetryPolicy
 ) -> SearchIndex[HeadT]:
+    store, weight = adapters.store, adapters.settings.vector_weight
     collections, is_tree = {index.collection for index in texts.indexes}, isinstance(texts, TreeTexts)
 
     def rows(account: str) -> SearchableRows[HeadT]:
@@ -152,16 +143,13 @@ def _search_index(
     for account in store.accounts:
         lexical.account(account)
     store.subscribe(lexical, collections)
-    if embedding is None:
+    if queries is None:
         return SearchIndex(lexical, lexical, None, UnusedVectors(folder / "vectors", store))
-    work = BatchEmbedder(embedding.embedder, embedding.literacy)
+    work = BatchEmbedder(queries.embedder, queries.literacy)
     vectors = VectorIndex(folder / "vectors", store, embedded_rows, texts, work, retry_policy)
     for account in store.accounts:
         vectors.account(account)
     store.subscribe(vectors, collections)
 
-    def weigh(row: HeadT) -> float:
-        return texts.weigh_vector(row, embedding.weight)
-
-    index = HybridIndex(lexical, vectors, embedding.queries, weigh)
+    index = HybridIndex(lexical, vectors, queries, lambda row: texts.weigh_vector(row, weight))
     return SearchIndex(index, lexical, vectors, vectors)
