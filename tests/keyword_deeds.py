@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 from hypothesis import strategies as st
 
 from knowhub.bootstrap import Hub
+from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.keywords.model import (
     ROOT_ID,
     InfoPolicy,
@@ -14,8 +15,6 @@ from knowhub.keywords.model import (
     NewInfo,
     NewKeyword,
     RelationType,
-    WrittenBatch,
-    WrittenRow,
 )
 from knowhub.keywords.service import DeleteOptions
 from tests.builders import local
@@ -120,7 +119,7 @@ class TreeChanges:
         parent_id = wanted.parent_id or ROOT_ID
 
         def expect(model: TreeModel, answer: object) -> None:
-            row_id = answer.row["id"] if isinstance(answer, WrittenRow) else "refused"
+            row_id = answer.record["id"] if isinstance(answer, SavedRow) else "refused"
             model.create(row_id, wanted, parent_id)
 
         return lambda hub: hub.keywords.tree.create(local(), wanted), expect
@@ -136,7 +135,7 @@ class TreeChanges:
 
         def expect(model: TreeModel, answer: object) -> None:
             refused = [f"refused-{index}" for index in range(len(items))]
-            row_ids = [row["id"] for row in answer.rows] if isinstance(answer, WrittenBatch) else refused
+            row_ids = [saved.record["id"] for saved in answer.records] if isinstance(answer, SavedBatch) else refused
             model.create_batch(row_ids, items)
 
         return lambda hub: hub.keywords.tree.create_batch(local(), items), expect
@@ -187,7 +186,7 @@ class TreeChanges:
         wanted = self._new_info(new)
 
         def expect(model: TreeModel, answer: object) -> None:
-            model.create_info(answer.row["id"] if isinstance(answer, WrittenRow) else "refused", wanted)
+            model.create_info(answer.record["id"] if isinstance(answer, SavedRow) else "refused", wanted)
 
         return lambda hub: hub.keywords.infos.create(local(), wanted), expect
 
@@ -195,7 +194,11 @@ class TreeChanges:
         items = [self._new_info(new) for new in drawn]
 
         def expect(model: TreeModel, answer: object) -> None:
-            rows = answer.rows if isinstance(answer, WrittenBatch) else [{"id": str(n)} for n in range(len(items))]
+            rows = (
+                [saved.record for saved in answer.records]
+                if isinstance(answer, SavedBatch)
+                else [{"id": str(n)} for n in range(len(items))]
+            )
             for row, new in zip(rows, items, strict=True):
                 model.create_info(row["id"], new)
 
@@ -204,7 +207,7 @@ class TreeChanges:
     def update_info(self, pick: int, patch: Mapping[str, Any]) -> Deed:
         info_id = self._info(pick)
         return (
-            lambda hub: hub.keywords.infos.update(local(), info_id, patch),
+            lambda hub: hub.keywords.infos.patch(local(), info_id, patch),
             lambda model, _: model.update_info(info_id, patch),
         )
 

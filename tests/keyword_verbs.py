@@ -37,7 +37,7 @@ def service_with(store: MemoryStore, agent: KeywordAgent, options: TreeOptions |
 async def create_keyword(service: KeywordService, name: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
     """Make a keyword and return its id."""
     created = await service.create(ctx, NewKeyword(name, allow_duplicate=True, **fields), auto_place=False)
-    return str(created.row["id"])
+    return str(created.record["id"])
 
 
 async def read_keyword(service: KeywordService, keyword_id: str, ctx: RequestContext = ANN) -> dict[str, Any]:

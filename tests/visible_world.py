@@ -120,11 +120,11 @@ class VisibleWorld:
             kept.above = self.dice.choice((ROOT_ID, ROOT_ID, *self.rows[KEYWORDS]))
             kept.name = self.dice.choice(NAMES)
             named = NewKeyword(kept.name, kept.above, scopes=scopes, owner=owner, allow_duplicate=True)
-            row_id = str((await self.hub.keywords.tree.create(root_caller(), named, auto_place=False)).row["id"])
+            row_id = str((await self.hub.keywords.tree.create(root_caller(), named, auto_place=False)).record["id"])
         elif kind == INFOS:
             kept.linked = tuple(self.dice.sample(tuple(self.rows[KEYWORDS]), 3))
             linked = NewInfo(f"info {number}", keyword_ids=kept.linked, scopes=scopes, owner=owner)
-            row_id = str((await self.hub.keywords.infos.create(root_caller(), linked)).row["id"])
+            row_id = str((await self.hub.keywords.infos.create(root_caller(), linked)).record["id"])
         else:
             row_id = f"of/{number:07}"
             await self.hub.resources.save(root_caller(), NewResource(row_id, body="text", scopes=scopes, owner=owner))
@@ -135,7 +135,7 @@ class VisibleWorld:
         services: dict[str, Callable[..., Awaitable[Any]]] = {
             KNOWLEDGE: self.hub.knowledge.records.patch,
             KEYWORDS: self.hub.keywords.tree.update,
-            INFOS: self.hub.keywords.infos.update,
+            INFOS: self.hub.keywords.infos.patch,
             RESOURCES: self.hub.resources.patch,
         }
         await services[kind](root_caller(), row_id, patch)

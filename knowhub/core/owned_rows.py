@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeGuard, TypeVar
 
@@ -164,13 +164,26 @@ class RowTextPage:
 class SavedRow:
     """A row after a write, as the caller may read it; `operation_id` is None if nothing changed.
 
-    `duplicate_of` names the row that says the same already, if there is one; then it is that row.
+    `duplicate_of` names the row that says the same already, if there is one; then it is that row, which `is_restored`
+    if evidence against it no longer counts. `decided` has the decisions of a model, such as `{"dedup": "alias_of"}`,
+    and `degraded` what failed on the way.
     """
 
     record: Mapping[str, Any]
     operation_id: str | None
     is_new: bool = False
     duplicate_of: str | None = None
+    is_restored: bool = False
+    degraded: Sequence[str] = ()
+    decided: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedBatch:
+    """Rows after one operation, in the order of the request."""
+
+    records: Sequence[SavedRow]
+    operation_id: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from knowhub.core.operation import (
     Write,
     get_operation,
 )
+from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, fields, keyword_rules, rendering, tree
 from knowhub.keywords.batches import (
@@ -33,7 +34,7 @@ from knowhub.keywords.batches import (
     merge_into_twin,
     prefix_item_errors,
 )
-from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword, TreeOptions, WrittenBatch, WrittenRow
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword, TreeOptions
 from knowhub.keywords.model_answers import ModelAnswers
 from knowhub.keywords.ports import KeywordStore
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
@@ -69,7 +70,7 @@ class KeywordCreation:
         *,
         auto_place: bool = True,
         dedup_check: bool = False,
-    ) -> WrittenRow:
+    ) -> SavedRow:
         """Create a keyword below `parent_id`; without one the model may choose the parent.
 
         With `dedup_check` the model may decide that the keyword exists already. Then the existing keyword is changed
@@ -105,7 +106,7 @@ class KeywordCreation:
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewKeyword], key: IdempotencyKey | None = None
-    ) -> WrittenBatch:
+    ) -> SavedBatch:
         """Create up to 1,000 keywords in one operation, all or none; `parent_ref` is the `ref` of an earlier item.
 
         An item whose parent has a keyword of its name is that keyword: it gets the aliases, the description and the
@@ -191,7 +192,7 @@ class KeywordCreation:
         ids: Sequence[str],
         written: Mapping[str, Row],
         operation_id: str | None,
-    ) -> WrittenBatch:
+    ) -> SavedBatch:
         levels: dict[str, int] = {}
         rows = []
         for keyword_id in ids:
@@ -199,8 +200,9 @@ class KeywordCreation:
             # Without this map a chain of a thousand keywords would take a thousand walks to the root.
             above = levels.get(row["parent_id"])
             levels[row["id"]] = rendering.get_level(view, ctx, row["id"]) if above is None else above + 1
-            rows.append(rendering.add_tree_fields(view, ctx, row, level=levels[row["id"]]))
-        return WrittenBatch(rows, operation_id)
+            shown = rendering.add_tree_fields(view, ctx, row, level=levels[row["id"]])
+            rows.append(SavedRow(shown, operation_id))
+        return SavedBatch(rows, operation_id)
 
     @contextmanager
     def _log_unused_calls(self, ctx: RequestContext, answers: ModelAnswers) -> Iterator[None]:
@@ -251,7 +253,7 @@ class KeywordCreation:
 
     async def _create_with_model(
         self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers, key: IdempotencyKey | None
-    ) -> WrittenRow:
+    ) -> SavedRow:
         is_unsorted = False
         for _ in range(_PLACINGS if self._agent.available else 0):
             goal = await self._make_goal(ctx, new_row)
@@ -294,7 +296,7 @@ class KeywordCreation:
         parent_id: str | None,
         answers: ModelAnswers,
         key: IdempotencyKey | None,
-    ) -> WrittenRow:
+    ) -> SavedRow:
         # `parent_id` is None if a model was asked and found no suitable parent.
         def decide(view: View) -> Draft:
             self._check(view, ctx, new_row, parent_id or ROOT_ID)
@@ -344,7 +346,7 @@ class KeywordCreation:
             raise _NoParent.of("parent_id", f"no keyword with id {parent_id!r}")
         edits.check_aliases_free(view, ctx, self._text, new_row.alias_tokens, own_id or new_row.id)
 
-    def _make_written(self, ctx: RequestContext, operation: Operation) -> WrittenRow:
+    def _make_written(self, ctx: RequestContext, operation: Operation) -> SavedRow:
         view = self._store.view(ctx.account)
         reply = operation.reply or {}
         row_id = reply.get("id") or operation.changes[-1].id
@@ -352,7 +354,7 @@ class KeywordCreation:
         shown = rendering.add_tree_fields(view, ctx, rows[0] if rows else rendering.get_keyword_row(view, row_id))
         # An operation without changes only records the calls of the model.
         operation_id = operation.operation_id if operation.changes else None
-        return WrittenRow(shown, operation_id, reply.get("degraded", ()), reply.get("decided", {}))
+        return SavedRow(shown, operation_id, degraded=reply.get("degraded", ()), decided=reply.get("decided", {}))
 
 
 # What an attempt answers that would write.

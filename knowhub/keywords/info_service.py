@@ -12,7 +12,6 @@ from knowhub.core.errors import Conflict, InvalidInput, NotFound, VersionConflic
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import (
     Committed,
-    Decide,
     Draft,
     HistoryStore,
     IdempotencyKey,
@@ -27,7 +26,7 @@ from knowhub.core.operation import (
     is_live,
     make_tombstone,
 )
-from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, list_visible, scan_newest
+from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch, SavedRow, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
@@ -43,8 +42,6 @@ from knowhub.keywords.model import (
     NewInfo,
     RelationType,
     TreeOptions,
-    WrittenBatch,
-    WrittenRow,
     make_link_id,
 )
 from knowhub.keywords.new_infos import InfoBatch, NewInfoRow, check_seen, find_duplicate, make_info_writes
@@ -96,7 +93,7 @@ class InfoService(OwnedRows):
         links = [link for link in (view.get(LINKS, link_id) for link_id in ids) if link is not None]
         return [info_rules.write_link(make_tombstone(link, view.now)) for link in links]
 
-    async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> WrittenRow:
+    async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> SavedRow:
         """Save an info and its links, or link its duplicate; with `auto_link` also to keywords that it is about.
 
         `decided` lists what `auto_link` linked and created. The answer is `degraded` if a model was needed and failed.
@@ -143,7 +140,7 @@ class InfoService(OwnedRows):
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewInfo], key: IdempotencyKey | None = None
-    ) -> WrittenBatch:
+    ) -> SavedBatch:
         """Save up to 1,000 infos with their links in one operation, all or none.
 
         A batch asks no model: `auto_link` links an item to every keyword that it names, as RELATED. With `dedup` an
@@ -167,9 +164,17 @@ class InfoService(OwnedRows):
         rows = {} if operation is None else {row["id"]: row for row in _list_info_rows(operation)}
         reply = (outcome.answer if isinstance(outcome, Unchanged) else outcome.operation.reply) or {"ids": list(rows)}
         view = self._store.view(ctx.account)
-        shown = [rows.get(info_id) or view.get(INFOS, info_id) or {} for info_id in reply["ids"]]
         operation_id = None if operation is None else operation.operation_id
-        return WrittenBatch(shown, operation_id, duplicates=frozenset(reply.get("duplicates", ())))
+        duplicates = frozenset(reply.get("duplicates", ()))
+        saved = [
+            SavedRow(
+                rows.get(info_id) or view.get(INFOS, info_id) or {},
+                operation_id,
+                duplicate_of=info_id if index in duplicates else None,
+            )
+            for index, info_id in enumerate(reply["ids"])
+        ]
+        return SavedBatch(saved, operation_id)
 
     async def get(self, ctx: RequestContext, info_id: str) -> RowText:
         """Return one info as it is stored. Raises NotFound."""
@@ -179,18 +184,6 @@ class InfoService(OwnedRows):
         raw = view.raw(INFOS, info_id) or b""
         return RowText(raw, json.loads(raw)["version"])
 
-    async def update(
-        self,
-        ctx: RequestContext,
-        info_id: str,
-        patch: Mapping[str, Any],
-        expected: int | None = None,
-        key: IdempotencyKey | None = None,
-    ) -> WrittenRow:
-        """Change content, source, metadata or scopes. Raises NotFound, Forbidden, VersionConflict, InvalidInput."""
-        saved = await self.patch(ctx, info_id, patch, expected, key)
-        return WrittenRow(saved.record, saved.operation_id)
-
     async def link(
         self,
         ctx: RequestContext,
@@ -198,7 +191,7 @@ class InfoService(OwnedRows):
         keyword_id: str,
         how: LinkRequest | None = None,
         key: IdempotencyKey | None = None,
-    ) -> WrittenRow:
+    ) -> SavedRow:
         """Link an info to a visible keyword, or change the relation and creator of an existing link.
 
         The answer has the row of the link. Raises NotFound, Forbidden, InvalidInput and VersionConflict.
@@ -217,7 +210,7 @@ class InfoService(OwnedRows):
                 return Unchanged(before)
             return Draft("link_info", [info_rules.write_link(row)])
 
-        return await self._change(ctx, decide, key)
+        return self.make_saved(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
 
     async def unlink(
         self,
@@ -335,20 +328,20 @@ class InfoService(OwnedRows):
             new, row, fields.parse_texts("keyword_ids", new.keyword_ids), fields.parse_links("links", new.links)
         )
 
-    def _make_written(self, ctx: RequestContext, outcome: Outcome) -> WrittenRow:
+    def _make_written(self, ctx: RequestContext, outcome: Outcome) -> SavedRow:
         operation = None if isinstance(outcome, Unchanged) else outcome.operation
         reply = (outcome.answer if isinstance(outcome, Unchanged) else outcome.operation.reply) or {}
         row_id = reply.get("duplicate_of")
         rows = [] if operation is None else _list_info_rows(operation)
         row = rows[0] if rows else self._store.view(ctx.account).get(INFOS, str(row_id)) or {}
         operation_id = None if operation is None else operation.operation_id
-        return WrittenRow(row, operation_id, reply.get("degraded", ()), reply.get("decided", {}), row_id)
-
-    async def _change(self, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None) -> WrittenRow:
-        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
-        if isinstance(outcome, Committed):
-            return WrittenRow(outcome.operation.changes[0].after, outcome.operation.operation_id)
-        return WrittenRow(outcome.answer, None)
+        return SavedRow(
+            row,
+            operation_id,
+            duplicate_of=row_id,
+            degraded=reply.get("degraded", ()),
+            decided=reply.get("decided", {}),
+        )
 
 
 def _check_version(row: Row | None, expected: int | None) -> None:

@@ -206,28 +206,3 @@ class TextRows:
     rows: Sequence[tuple[str, float, bytes]] = ()
     index_lag: int = 0
     degraded: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenRow:
-    """The answer of a write: the row, and the operation id, None if nothing changed.
-
-    `decided` has the decisions of a model, such as `{"dedup": "alias_of"}`. `duplicate_of` names the stored row that
-    was answered instead of a new one.
-    """
-
-    row: Mapping[str, Any]
-    operation_id: str | None
-    degraded: Sequence[str] = ()
-    decided: Mapping[str, Any] = field(default_factory=dict)
-    duplicate_of: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenBatch:
-    """The answer of a batch. `duplicates` are the positions of the rows that were stored already."""
-
-    rows: Sequence[Mapping[str, Any]]
-    operation_id: str | None
-    degraded: Sequence[str] = ()
-    duplicates: frozenset[int] = frozenset()

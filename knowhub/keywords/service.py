@@ -9,7 +9,7 @@ from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
-from knowhub.core.owned_rows import RowText, RowTextPage, list_visible, scan_newest
+from knowhub.core.owned_rows import RowText, RowTextPage, SavedRow, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
@@ -17,7 +17,6 @@ from knowhub.keywords.model import (
     ROOT_ID,
     InfoPolicy,
     Node,
-    WrittenRow,
 )
 from knowhub.keywords.paths import find_by_path
 from knowhub.keywords.tree import KEYWORD_TABLE
@@ -146,7 +145,7 @@ class KeywordService(KeywordCreation):
         key: IdempotencyKey | None = None,
         *,
         allow_duplicate: bool = False,
-    ) -> WrittenRow:
+    ) -> SavedRow:
         """Change name, aliases, description, metadata or scopes.
 
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Conflict for an alias that is the name of another
@@ -176,7 +175,7 @@ class KeywordService(KeywordCreation):
         key: IdempotencyKey | None = None,
         *,
         allow_duplicate: bool = False,
-    ) -> WrittenRow:
+    ) -> SavedRow:
         """Move a keyword with its descendants under another one.
 
         Raises the errors of `edits.move_keyword`, and Conflict if the parent has a keyword of this name, unless
@@ -201,7 +200,7 @@ class KeywordService(KeywordCreation):
         into_id: str,
         expected: int | None = None,
         key: IdempotencyKey | None = None,
-    ) -> WrittenRow:
+    ) -> SavedRow:
         """Merge a source into a target and return the target; `decided` says what was moved.
 
         `expected` is the version of the source. Raises the errors of `edits.merge_keywords`.
@@ -235,7 +234,7 @@ class KeywordService(KeywordCreation):
         alias: str,
         expected: int | None = None,
         key: IdempotencyKey | None = None,
-    ) -> WrittenRow:
+    ) -> SavedRow:
         """Add an alias; nothing changes if the keyword has this spelling already.
 
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Conflict for the root, for the name of another
@@ -261,7 +260,7 @@ class KeywordService(KeywordCreation):
         alias: str,
         expected: int | None = None,
         key: IdempotencyKey | None = None,
-    ) -> WrittenRow:
+    ) -> SavedRow:
         """Remove an alias. Raises NotFound, also for an unknown alias, Forbidden and VersionConflict."""
         permissions.check_can_write(ctx)
 
@@ -282,16 +281,16 @@ class KeywordService(KeywordCreation):
 
     async def _change(
         self, ctx: RequestContext, keyword_id: str, decide: Decide[View], key: IdempotencyKey | None
-    ) -> WrittenRow:
+    ) -> SavedRow:
         outcome = await commit_with_root(self._store, ctx, decide, key)
         view = self._store.view(ctx.account)
         if not isinstance(outcome, Committed):
-            return WrittenRow(rendering.add_tree_fields(view, ctx, outcome.answer), None)
+            return SavedRow(rendering.add_tree_fields(view, ctx, outcome.answer), None)
         operation = outcome.operation
         rows = [change.after for change in operation.changes if change.id == keyword_id]
         row = rows[0] if rows else rendering.get_keyword_row(view, keyword_id)
         shown = rendering.add_tree_fields(view, ctx, row)
-        return WrittenRow(shown, operation.operation_id, decided=operation.reply or {})
+        return SavedRow(shown, operation.operation_id, decided=operation.reply or {})
 
 
 def _render_keyword(view: View, ctx: RequestContext, keyword_id: str) -> dict[str, Any]:

@@ -3,11 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    # The command line reads the values of this module without loading asyncio.
-    from knowhub.core.owned_rows import SavedRow
+from typing import Any, NamedTuple
 
 KNOWLEDGE = "knowledge"
 DEFAULT_SCORE = 3
@@ -261,9 +257,3 @@ class KnowledgeSearchResult:
     degraded: Sequence[str] = ()
     tokens: int | None = None
     routed: Sequence[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SavedBatch:
-    records: "Sequence[SavedRow]"
-    operation_id: str | None

@@ -17,7 +17,7 @@ from knowhub.core.operation import (
     View,
     next_version,
 )
-from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedRow
+from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
@@ -28,7 +28,6 @@ from knowhub.knowledge.model import (
     Feedback,
     ListQuery,
     NewKnowledge,
-    SavedBatch,
     Vote,
 )
 from knowhub.knowledge.ports import KnowledgeStore
@@ -84,7 +83,9 @@ class KnowledgeService(OwnedRows):
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         saved = self.make_saved(ctx, outcome)
-        return saved if saved.is_new else replace(saved, duplicate_of=saved.record["id"])
+        if saved.is_new:
+            return saved
+        return replace(saved, duplicate_of=saved.record["id"], is_restored=saved.operation_id is not None)
 
     async def save_batch(
         self, ctx: RequestContext, items: Sequence[NewKnowledge], key: IdempotencyKey | None = None
@@ -197,7 +198,8 @@ class KnowledgeService(OwnedRows):
         restored = reply.get("restored", ())
         for row_id in reply["ids"]:
             if row_id in restored:
-                saved.append(SavedRow(redact_row(view, ctx, written[row_id]), operation_id, duplicate_of=row_id))
+                row = redact_row(view, ctx, written[row_id])
+                saved.append(SavedRow(row, operation_id, duplicate_of=row_id, is_restored=True))
             elif row_id in written and row_id not in seen:
                 saved.append(SavedRow(written[row_id], operation_id))
             else:

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import InvalidInput, NotFound
+from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, rendering
 from knowhub.keywords.model import (
@@ -17,8 +18,6 @@ from knowhub.keywords.model import (
     NewInfo,
     NewKeyword,
     RelationType,
-    WrittenBatch,
-    WrittenRow,
 )
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import Goal, Intent
@@ -50,7 +49,7 @@ from knowhub.sdk.values import (
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.wiring.adapters import Overrides
 
-WrittenT = TypeVar("WrittenT", WrittenRow, WrittenBatch)
+WrittenT = TypeVar("WrittenT", SavedRow, SavedBatch)
 
 _DESCENT_FIELDS = (
     "outcome",
@@ -198,13 +197,13 @@ class KeywordMethods:
         written = self._write(
             lambda hub, ctx: hub.keywords.tree.create(ctx, new, auto_place=auto_place, dedup_check=is_checked)
         )
-        return make_node(written.row)
+        return make_node(written.record)
 
     def update_keyword(self, id: str, patch: Mapping[str, Any], version: int) -> KeywordNode:
         """Change name, aliases, description or metadata. Raises VersionConflict if `version` is not the current one."""
         row_id, seen = check_id("id", id), check_version(version, is_required=True)
         done = self._write(lambda hub, ctx: hub.keywords.tree.update(ctx, row_id, patch, seen, allow_duplicate=True))
-        return make_node(done.row)
+        return make_node(done.record)
 
     def move_keyword(self, id: str, new_parent_id: str, version: int | None = None) -> str | None:
         """Move a keyword with everything below it; return the operation. Raises Conflict for a cycle."""
@@ -229,12 +228,12 @@ class KeywordMethods:
     def add_alias(self, id: str, alias: str) -> KeywordNode:
         """Add an alias to a keyword. Raises Conflict when another keyword has this name."""
         keyword_id = check_id("id", id)
-        return make_node(self._write(lambda hub, ctx: hub.keywords.tree.add_alias(ctx, keyword_id, alias)).row)
+        return make_node(self._write(lambda hub, ctx: hub.keywords.tree.add_alias(ctx, keyword_id, alias)).record)
 
     def remove_alias(self, id: str, alias: str) -> KeywordNode:
         """Remove an alias from a keyword. Raises NotFound."""
         keyword_id = check_id("id", id)
-        return make_node(self._write(lambda hub, ctx: hub.keywords.tree.remove_alias(ctx, keyword_id, alias)).row)
+        return make_node(self._write(lambda hub, ctx: hub.keywords.tree.remove_alias(ctx, keyword_id, alias)).record)
 
     def create_info(
         self, content: str, source: str = "", keyword_ids: list[str] | None = None, auto_link: bool = False
@@ -242,12 +241,12 @@ class KeywordMethods:
         """Save an info, linked to `keyword_ids` as PRIMARY. `auto_link` also links it to the keywords it names."""
         linked = () if keyword_ids is None else keyword_ids
         new = NewInfo(content, source, keyword_ids=linked, auto_link=check_flag("auto_link", auto_link))
-        return make_info(self._write(lambda hub, ctx: hub.keywords.infos.create(ctx, new)).row)
+        return make_info(self._write(lambda hub, ctx: hub.keywords.infos.create(ctx, new)).record)
 
     def update_info(self, info_id: str, patch: Mapping[str, Any], version: int | None = None) -> Info:
         """Change content, source or metadata. Raises VersionConflict if `version` is given and not the current one."""
         info_id, expected = check_id("info_id", info_id), check_version(version)
-        return make_info(self._write(lambda hub, ctx: hub.keywords.infos.update(ctx, info_id, patch, expected)).row)
+        return make_info(self._write(lambda hub, ctx: hub.keywords.infos.patch(ctx, info_id, patch, expected)).record)
 
     def delete_info(self, info_id: str, version: int | None = None) -> str:
         """Delete an info with its links; return the operation."""
@@ -260,7 +259,7 @@ class KeywordMethods:
         """Link an info to a keyword. If they are linked, the relation and the creator are replaced."""
         info_id, keyword_id = check_id("info_id", info_id), check_id("keyword_id", keyword_id)
         link = LinkRequest(fields.parse_relation("relation", relation), created_by)
-        return make_link(self._write(lambda hub, ctx: hub.keywords.infos.link(ctx, info_id, keyword_id, link)).row)
+        return make_link(self._write(lambda hub, ctx: hub.keywords.infos.link(ctx, info_id, keyword_id, link)).record)
 
     def unlink_info(self, info_id: str, keyword_id: str) -> str:
         """Unlink an info from a keyword; return the operation. Raises NotFound."""
@@ -270,12 +269,18 @@ class KeywordMethods:
     def batch_create_keywords(self, specs: Sequence[Mapping[str, Any]]) -> list[KeywordNode]:
         """Create all keywords in one operation, or none. A spec may name an earlier `ref` as its `parent_ref`."""
         news = parse_specs(NewKeyword, specs)
-        return [make_node(row) for row in self._write(lambda hub, ctx: hub.keywords.tree.create_batch(ctx, news)).rows]
+        return [
+            make_node(saved.record)
+            for saved in self._write(lambda hub, ctx: hub.keywords.tree.create_batch(ctx, news)).records
+        ]
 
     def batch_create_infos(self, specs: Sequence[Mapping[str, Any]]) -> list[Info]:
         """Save all infos in one operation, or none."""
         news = parse_specs(NewInfo, specs)
-        return [make_info(row) for row in self._write(lambda hub, ctx: hub.keywords.infos.create_batch(ctx, news)).rows]
+        return [
+            make_info(saved.record)
+            for saved in self._write(lambda hub, ctx: hub.keywords.infos.create_batch(ctx, news)).records
+        ]
 
     def reorganize(self, scope_id: str | None = None) -> dict[str, Any]:
         """Return a plan to tidy the tree, or the part below a keyword. Nothing is changed."""

@@ -13,14 +13,13 @@ from knowhub.context.queries import find_memory, list_memories_in
 from knowhub.core import permissions
 from knowhub.core.errors import NotFound
 from knowhub.core.operation import Committed, HistoryStore, IdempotencyKey, Row, View
-from knowhub.core.owned_rows import RowTextPage, SavedRow
+from knowhub.core.owned_rows import RowTextPage, SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import (
     KNOWLEDGE,
     KnowledgeType,
     ListQuery,
     NewKnowledge,
-    SavedBatch,
 )
 from knowhub.knowledge.table import facet
 

@@ -128,6 +128,9 @@ def install(app: FastAPI, groups: Sequence[Routes]) -> None:
 def list_errors(route: Route) -> set[int]:
     """Return the statuses of the errors that a route can answer."""
     statuses = {*_ERRORS, *route.declared.get("errors", ())}
+    if route.keywords_in_path:
+        # A name may be that of several keywords.
+        statuses.add(409)
     if route.method != "GET":
         statuses.update(_ERRORS_OF_WRITES)
     elif route.call is not None:

@@ -10,9 +10,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from knowhub.core.clock import CooperativePause, iso
-from knowhub.core.owned_rows import HistoryPage, RowText, SavedRow
-from knowhub.keywords.model import WrittenBatch, WrittenRow
-from knowhub.web.views import make_created_view, make_saved_view
+from knowhub.core.owned_rows import HistoryPage, RowText, SavedBatch, SavedRow
+from knowhub.web.views import make_saved_view
 
 _CHUNK_BYTES = 256 * 1024
 _PARTS_A_CHUNK = 200
@@ -145,15 +144,12 @@ def answer_history(page: HistoryPage) -> Response:
     return answer_list(results, None if page.next_before is None else str(page.next_before))
 
 
-def answer_row(written: WrittenRow) -> Response:
-    """Answer with a row that was changed."""
-    return answer_write(written.row, written.operation_id, headers=etag(written.row["version"]))
-
-
-def answer_created_row(written: WrittenRow, folder: str, status: int = 201) -> Response:
+def answer_created_row(written: SavedRow, folder: str, status: int = 201) -> Response:
     """Answer with a new row, its path, and what a model decided about it."""
-    headers = {**etag(written.row["version"]), "Location": f"{folder}/{written.row['id']}"}
-    return answer_write(make_created_view(written), written.operation_id, status, headers)
+    headers = {**etag(written.record["version"]), "Location": f"{folder}/{written.record['id']}"}
+    decided = {"decided": written.decided} if written.decided else {}
+    body = {"degraded": written.degraded, **decided, **make_saved_view(written)}
+    return answer_write(body, written.operation_id, status, headers)
 
 
 async def answer_rows(rows: Sequence[Mapping[str, Any]], rest: Mapping[str, Any], status: int) -> Response:
@@ -166,12 +162,13 @@ async def answer_rows(rows: Sequence[Mapping[str, Any]], rest: Mapping[str, Any]
     return _answer_rows(texts, orjson.dumps({"count": len(rows), **rest})[1:], status, headers)
 
 
-async def answer_created_rows(written: WrittenBatch) -> Response:
+async def answer_created_rows(written: SavedBatch) -> Response:
     """Answer with the rows that one operation made, in order."""
-    rest = {"degraded": list(written.degraded), "operation_id": written.operation_id}
+    # A batch asks no model.
+    rest: dict[str, Any] = {"degraded": [], "operation_id": written.operation_id}
     rows = [
-        {**row, "duplicate_of": row["id"]} if index in written.duplicates else row
-        for index, row in enumerate(written.rows)
+        saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
+        for saved in written.records
     ]
     return await answer_rows(rows, rest, 201)
 

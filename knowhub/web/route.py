@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, ClassVar, Final, NewType, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 from urllib.parse import unquote
 
 from pydantic import BaseModel
@@ -61,6 +61,10 @@ class Call:
         if self.request is None:
             raise Forbidden("this route answers requests over HTTP only")
         return self.request
+
+    async def find_keyword(self, given: str) -> str:
+        """Return the id of a keyword that is named by its id, its path or its name. Raises Conflict."""
+        return await self.hub.keywords.tree.find_id(self.ctx, given)
 
     def get_header(self, name: str) -> str | None:
         """Return a header of the request."""
@@ -137,6 +141,9 @@ class TextAnswer:
     is_file: bool = False
 
 
+KeywordId = NewType("KeywordId", str)
+"""The id of a keyword, which a path may also name by a path of the tree or by a name."""
+
 Given: TypeAlias = tuple[BaseModel | None, BaseModel | None, bytes]
 """What the body and the query hold, and the body as it was sent."""
 
@@ -177,7 +184,7 @@ class Route(StarletteRoute):
     - `sent`: the model of the JSON body; `Body | Params` takes either, as a DELETE does
     - `params`: the model of the query
     - `lines`: the body as it was sent, JSON lines
-    - every other parameter: an id of the path
+    - every other parameter: an id of the path, of which that of a keyword is looked up
 
     From this follow the parsing here and the OpenAPI document (`openapi.py`). FastAPI's own resolving of parameters
     costs as much as the rest of a request (measured, see docs/decisions.md). Errors are answered by `error_responses`.
@@ -191,6 +198,7 @@ class Route(StarletteRoute):
         taken = endpoint.__annotations__
         self.call: type[Call] | None = taken.get("call")
         self.takes_lines = "lines" in taken
+        self.keywords_in_path = [name for name, kind in taken.items() if kind is KeywordId]
         self.given = tuple(name for name in ("sent", "params", "lines") if name in taken)
         either = get_args(taken.get("sent"))
         if self.call is not None and not {"sent", "params"} & taken.keys():
@@ -229,10 +237,13 @@ class Route(StarletteRoute):
             response = await self.run(call, given, scope["path_params"])
         await response(scope, receive, send)
 
-    def run(self, call: Call, given: Given, in_path: Mapping[str, str]) -> Awaitable[Response]:
+    async def run(self, call: Call, given: Given, in_path: Mapping[str, str]) -> Response:
         """Do what the route is for, and return the answer. Raises KnowHubError."""
         values = {"sent": given[0], "params": given[1], "lines": given[2]}
-        answer: Awaitable[Response] = self.endpoint(call, **{name: values[name] for name in self.given}, **in_path)
+        named = {name: await call.find_keyword(in_path[name]) for name in self.keywords_in_path}
+        answer: Response = await self.endpoint(
+            call, **{name: values[name] for name in self.given}, **{**in_path, **named}
+        )
         return answer
 
     async def _parse(self, request: Request) -> Given:

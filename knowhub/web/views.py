@@ -22,7 +22,7 @@ from knowhub.core.store_results import SnapshotEntry
 from knowhub.identity.model import ApiKey, IssuedKey
 from knowhub.identity.service import IdentityService
 from knowhub.keywords.exchange import TreeImportResult
-from knowhub.keywords.model import KeywordSearchResult, WrittenRow
+from knowhub.keywords.model import KeywordSearchResult
 from knowhub.knowledge.evolve.slimming import SlimResult
 from knowhub.knowledge.exchange import ImportResult
 from knowhub.knowledge.extract.model import ExtractionResult
@@ -66,10 +66,9 @@ def make_search_view(found: KnowledgeSearchResult) -> dict[str, Any]:
 
 def make_saved_view(saved: SavedRow) -> dict[str, Any]:
     """Return a row after a write."""
-    duplicate: dict[str, Any] = {} if saved.duplicate_of is None else {"duplicate_of": saved.duplicate_of}
-    if saved.duplicate_of is not None and saved.operation_id is not None:
-        duplicate["restored"] = True
-    return {**saved.record, **duplicate, "operation_id": saved.operation_id}
+    optional = {"duplicate_of": saved.duplicate_of, "restored": saved.is_restored or None}
+    said = {name: value for name, value in optional.items() if value is not None}
+    return {**saved.record, **said, "operation_id": saved.operation_id}
 
 
 def make_extraction_view(extracted: ExtractionResult) -> dict[str, Any]:
@@ -113,13 +112,6 @@ def render_keyword_search(found: KeywordSearchResult) -> bytes:
         b",".join(found.candidates),
         orjson.dumps(rest)[1:],
     )
-
-
-def make_created_view(written: WrittenRow) -> dict[str, Any]:
-    """Return a new keyword or info, with what a model decided about it."""
-    decided = {"decided": written.decided} if written.decided else {}
-    duplicate = {} if written.duplicate_of is None else {"duplicate_of": written.duplicate_of}
-    return {**written.row, "degraded": written.degraded, **decided, **duplicate, "operation_id": written.operation_id}
 
 
 # Memories.

@@ -85,7 +85,7 @@ async def patch_record(hub: Hub) -> None:
 
 async def grow_a_tree(hub: Hub) -> None:
     made = await hub.keywords.tree.create_batch(local(), [NewKeyword("Python"), NewKeyword("Go"), NewKeyword("gone")])
-    ids = [str(row["id"]) for row in made.rows]
+    ids = [str(saved.record["id"]) for saved in made.records]
     await hub.keywords.infos.create(local(), NewInfo("both", keyword_ids=ids[:2]))
     await hub.keywords.tree.delete(local(), ids[2])
 

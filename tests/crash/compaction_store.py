@@ -62,7 +62,7 @@ async def fill(store: FileStore, count: int = 30) -> FilledFolder:
     await hub.knowledge.records.delete(ctx, saved[1].record["id"])
     await hub.operations.log.undo(ctx, saved[2].operation_id or "")
     made = await keywords.create_batch(ctx, [NewKeyword(f"keyword {number}") for number in range(5)])
-    keyword_ids = [str(row["id"]) for row in made.rows]
+    keyword_ids = [str(saved.record["id"]) for saved in made.records]
     for number in range(count):
         await infos.create(ctx, NewInfo(f"info {number}", keyword_ids=[keyword_ids[number % 5], keyword_ids[0]]))
     keys: dict[Key, None] = {}

@@ -49,7 +49,9 @@ async def fill(folder: Path) -> DirectoryAnswers:
         for number in range(3):
             await save_record(hub, new_knowledge(f"zebra {number} 登录"))
         made = await hub.keywords.tree.create_batch(local(), [NewKeyword("Python"), NewKeyword("asyncio")])
-        await hub.keywords.infos.create(local(), NewInfo("info", keyword_ids=[str(row["id"]) for row in made.rows]))
+        await hub.keywords.infos.create(
+            local(), NewInfo("info", keyword_ids=[str(saved.record["id"]) for saved in made.records])
+        )
         await hub.keywords.search.search(local(), "python")
         await hub.maintenance.tick()
         return await ask(hub)
@@ -64,7 +66,7 @@ async def ask(hub: Hub) -> DirectoryAnswers:
 
 async def write_more(hub: Hub, name: str) -> str:
     """Write a row of every collection, so that every derived file is to be brought up."""
-    keyword = (await hub.keywords.tree.create(local(), NewKeyword(name))).row
+    keyword = (await hub.keywords.tree.create(local(), NewKeyword(name))).record
     await hub.keywords.infos.create(local(), NewInfo(name, keyword_ids=[str(keyword["id"])]))
     return await save_record(hub, new_knowledge(f"lion {name}"))
 

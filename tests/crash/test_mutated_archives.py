@@ -107,7 +107,7 @@ MUTATIONS = (mutate_file, mutate_tar, mutate_header, mutate_member, mutate_manif
 async def fill(hub: Hub) -> None:
     await hub.knowledge.records.save(local(), new_knowledge("as it was"))
     made = await hub.keywords.tree.create(local(), NewKeyword("zebra"), auto_place=False)
-    await hub.keywords.infos.create(local(), NewInfo("striped", keyword_ids=[made.row["id"]]))
+    await hub.keywords.infos.create(local(), NewInfo("striped", keyword_ids=[made.record["id"]]))
 
 
 async def change_filled(hub: Hub) -> None:

@@ -78,10 +78,10 @@ async def prepare(folder: Path, undone: Verb | None) -> PreparedTree:
         names = [("编程", None), ("Python", "编程"), ("asyncio", "Python"), ("pytest", "Python"), ("蟒蛇", "编程")]
         items = [NewKeyword(name, ref=name, parent_ref=above) for name, above in names]
         made = await tree.keywords.create_batch(local(), items)
-        ids = {str(row["name"]): str(row["id"]) for row in made.rows}
+        ids = {str(saved.record["name"]): str(saved.record["id"]) for saved in made.records}
         for number, on in enumerate([("Python", "蟒蛇"), ("Python", "asyncio"), ("pytest", "编程")]):
             new = NewInfo(f"content {number}", keyword_ids=[ids[name] for name in on])
-            ids[f"info {number}"] = str((await tree.infos.create(local(), new)).row["id"])
+            ids[f"info {number}"] = str((await tree.infos.create(local(), new)).record["id"])
         if undone is None:
             return PreparedTree(ids)
         await undone(tree, PreparedTree(ids))

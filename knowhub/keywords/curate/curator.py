@@ -11,6 +11,7 @@ from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Draft, IdempotencyKey, Row, Unchanged, View
+from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.curate import plan, rules
 from knowhub.keywords.curate.apply import apply_steps
@@ -30,7 +31,7 @@ from knowhub.keywords.curate.proposals import propose, review
 from knowhub.keywords.curate.rules import TreeSurvey
 from knowhub.keywords.curate.selection import select_compatible
 from knowhub.keywords.decision_log import DecisionLog
-from knowhub.keywords.model import ROOT_ID, Node, TreeOptions, WrittenRow
+from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.ports import KeywordStore, KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
@@ -111,7 +112,7 @@ class Curator:
 
     async def apply(
         self, ctx: RequestContext, planned: Mapping[str, Any], key: IdempotencyKey | None = None
-    ) -> WrittenRow:
+    ) -> SavedRow:
         """Apply a plan in one operation, all or nothing. The row says what was done.
 
         Raises InvalidInput for an invalid plan, and the errors of `apply_steps`.
@@ -125,8 +126,8 @@ class Curator:
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
-            return WrittenRow(outcome.answer, None)
-        return WrittenRow(outcome.operation.reply or {}, outcome.operation.operation_id)
+            return SavedRow(outcome.answer, None)
+        return SavedRow(outcome.operation.reply or {}, outcome.operation.operation_id)
 
     async def _read_tree(self, ctx: RequestContext, top_id: str) -> TreeSurvey:
         view = self._store.view(ctx.account)

@@ -9,12 +9,12 @@ from knowhub.keywords.model import INFOS, LinkRequest, NewInfo
 from knowhub.web.responses import (
     answer_created_row,
     answer_created_rows,
-    answer_row,
+    answer_saved,
     answer_text_list,
     answer_text_row,
     answer_write,
 )
-from knowhub.web.route import Call, EditCall, Routes, WriteCall
+from knowhub.web.route import Call, EditCall, KeywordId, Routes, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID
@@ -65,7 +65,7 @@ async def list_infos(call: Call, params: schemas.InfoListParams) -> Response:
     """List the infos that the caller sees, of one keyword or of all."""
     hub = call.hub
     before = hub.cursors.decode(call.ctx.account, INFOS, params.cursor)
-    keyword_id = params.keyword_id and await hub.keywords.tree.find_id(call.ctx, params.keyword_id)
+    keyword_id = params.keyword_id and await call.find_keyword(params.keyword_id)
     page = await hub.keywords.infos.list_newest(call.ctx, keyword_id, params.limit, before)
     return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, INFOS, page.next_position))
 
@@ -85,7 +85,7 @@ async def get_info(call: Call, info_id: str) -> Response:
 )
 async def update_info(call: EditCall, info_id: str, sent: schemas.InfoPatchBody) -> Response:
     """Change an info's content or scopes. Its links are changed by PUT and DELETE."""
-    return answer_row(await call.hub.keywords.infos.update(call.ctx, info_id, sent.patch(), call.version, call.key))
+    return answer_saved(await call.hub.keywords.infos.patch(call.ctx, info_id, sent.patch(), call.version, call.key))
 
 
 @routes.add("DELETE", "/{info_id}", {200: DeletionAnswer}, summary="Delete an info")
@@ -111,26 +111,20 @@ async def get_keywords_of_info(call: Call, info_id: str) -> Response:
     examples={"an example of it": {"relation": "EXAMPLE", "created_by": "agent"}},
     is_body_optional=True,
 )
-async def link_info(call: EditCall, info_id: str, keyword_id: str, sent: schemas.LinkBody) -> Response:
+async def link_info(call: EditCall, info_id: str, keyword_id: KeywordId, sent: schemas.LinkBody) -> Response:
     """Link them, or change their link: two rows have at most one link. `ETag` is the version of the link."""
-    find_id = call.hub.keywords.tree.find_id
     how = LinkRequest(sent.relation, sent.created_by, call.version)
-    return answer_row(
-        await call.hub.keywords.infos.link(call.ctx, info_id, await find_id(call.ctx, keyword_id), how, call.key)
-    )
+    return answer_saved(await call.hub.keywords.infos.link(call.ctx, info_id, keyword_id, how, call.key))
 
 
 @routes.add(
     "DELETE", "/{info_id}/keywords/{keyword_id}", {200: OperationAnswer}, summary="Unlink an info from a keyword"
 )
-async def unlink_info(call: EditCall, info_id: str, keyword_id: str) -> Response:
+async def unlink_info(call: EditCall, info_id: str, keyword_id: KeywordId) -> Response:
     """Remove the link between them; both stay."""
-    find_id = call.hub.keywords.tree.find_id
     return answer_write(
         {},
-        await call.hub.keywords.infos.unlink(
-            call.ctx, info_id, await find_id(call.ctx, keyword_id), call.version, call.key
-        ),
+        await call.hub.keywords.infos.unlink(call.ctx, info_id, keyword_id, call.version, call.key),
     )
 
 
@@ -141,7 +135,6 @@ def _beside(row: bytes, relation: str, created_by: str) -> bytes:
 
 async def _find_keywords(call: Call, new: NewInfo) -> NewInfo:
     """Return an info with ids where it names its keywords by paths or names. Raises Conflict."""
-    find_id = call.hub.keywords.tree.find_id
-    keyword_ids = [await find_id(call.ctx, given) for given in new.keyword_ids]
-    links = [(await find_id(call.ctx, given), relation) for given, relation in new.links]
+    keyword_ids = [await call.find_keyword(given) for given in new.keyword_ids]
+    links = [(await call.find_keyword(given), relation) for given, relation in new.links]
     return replace(new, keyword_ids=keyword_ids, links=links)

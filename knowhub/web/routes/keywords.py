@@ -14,12 +14,12 @@ from knowhub.web.responses import (
     answer_created_row,
     answer_created_rows,
     answer_json,
-    answer_row,
+    answer_saved,
     answer_text_list,
     answer_text_row,
     answer_write,
 )
-from knowhub.web.route import STARTED, Call, EditCall, Routes, WriteCall, answer_job
+from knowhub.web.route import STARTED, Call, EditCall, KeywordId, Routes, WriteCall, answer_job
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
@@ -125,7 +125,7 @@ async def tree_metrics(call: Call) -> Response:
 )
 async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: WaitParams) -> Response:
     """Make a plan of moves, merges, descriptions and splits, and change nothing."""
-    scope_id = None if sent.scope_id is None else await _find_id(call, sent.scope_id)
+    scope_id = None if sent.scope_id is None else await call.find_keyword(sent.scope_id)
     if params.wait:
         return answer_json(await call.hub.keywords.curator.reorganize(call.ctx, scope_id))
     check_can_maintain(call.ctx)
@@ -167,13 +167,13 @@ async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: 
 async def apply_plan(call: WriteCall, sent: schemas.ApplyBody) -> Response:
     """Apply a plan as one operation. 409 if a keyword of the plan was changed after the plan was made."""
     done = await call.hub.keywords.curator.apply(call.ctx, sent.plan, call.key)
-    return answer_write(done.row, done.operation_id)
+    return answer_write(done.record, done.operation_id)
 
 
-@routes.add("GET", "/{keyword_id}", {200: shapes.KeywordRecord}, summary="Read a keyword", errors=(409,))
-async def get_keyword(call: Call, keyword_id: str) -> Response:
+@routes.add("GET", "/{keyword_id}", {200: shapes.KeywordRecord}, summary="Read a keyword")
+async def get_keyword(call: Call, keyword_id: KeywordId) -> Response:
     """Read one keyword, whole; `ETag` is its version."""
-    return answer_text_row(await call.hub.keywords.tree.get(call.ctx, await _find_id(call, keyword_id)))
+    return answer_text_row(await call.hub.keywords.tree.get(call.ctx, keyword_id))
 
 
 @routes.add(
@@ -183,12 +183,12 @@ async def get_keyword(call: Call, keyword_id: str) -> Response:
     summary="Change fields of a keyword",
     examples={"say what it is": {"description": "事件循环、协程、任务。", "metadata": {"icon": "loop"}}},
 )
-async def update_keyword(call: EditCall, keyword_id: str, sent: schemas.KeywordPatchBody) -> Response:
+async def update_keyword(call: EditCall, keyword_id: KeywordId, sent: schemas.KeywordPatchBody) -> Response:
     """Change its name, aliases, description, metadata or scopes. Other routes move and merge it."""
-    return answer_row(
+    return answer_saved(
         await call.hub.keywords.tree.update(
             call.ctx,
-            await _find_id(call, keyword_id),
+            keyword_id,
             sent.patch(),
             call.version,
             call.key,
@@ -209,46 +209,34 @@ async def delete_keyword(
         return await call.erase(KEYWORDS, keyword_id)
     how = DeleteOptions(cascade=sent.cascade, policy=sent.info_policy, expected=call.version)
     return answer_write(
-        {}, await call.hub.keywords.tree.delete(call.ctx, await _find_id(call, keyword_id), how, call.key)
+        {}, await call.hub.keywords.tree.delete(call.ctx, await call.find_keyword(keyword_id), how, call.key)
     )
 
 
-@routes.add(
-    "GET", "/{keyword_id}/children", {200: shapes.KeywordList}, summary="The children of a keyword", errors=(409,)
-)
-async def get_children(call: Call, keyword_id: str, params: schemas.ChildrenParams) -> Response:
+@routes.add("GET", "/{keyword_id}/children", {200: shapes.KeywordList}, summary="The children of a keyword")
+async def get_children(call: Call, keyword_id: KeywordId, params: schemas.ChildrenParams) -> Response:
     """List the children that the caller sees, oldest first."""
     tree, after = call.hub.keywords.tree, _decode(call, _CHILDREN, params.cursor)
-    page = await tree.list_children(call.ctx, await _find_id(call, keyword_id), params.limit, after)
+    page = await tree.list_children(call.ctx, keyword_id, params.limit, after)
     return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, _CHILDREN, page.next_position))
 
 
-@routes.add(
-    "GET", "/{keyword_id}/path", {200: shapes.KeywordPath}, summary="The path from the root to a keyword", errors=(409,)
-)
-async def get_path(call: Call, keyword_id: str) -> Response:
+@routes.add("GET", "/{keyword_id}/path", {200: shapes.KeywordPath}, summary="The path from the root to a keyword")
+async def get_path(call: Call, keyword_id: KeywordId) -> Response:
     """List the keywords from the root to this one, both included."""
-    return answer_text_list(await call.hub.keywords.tree.get_path(call.ctx, await _find_id(call, keyword_id)))
+    return answer_text_list(await call.hub.keywords.tree.get_path(call.ctx, keyword_id))
 
 
-@routes.add(
-    "GET", "/{keyword_id}/subtree", {200: shapes.Subtree}, summary="A keyword with everything below it", errors=(409,)
-)
-async def get_subtree(call: Call, keyword_id: str, params: schemas.SubtreeParams) -> Response:
+@routes.add("GET", "/{keyword_id}/subtree", {200: shapes.Subtree}, summary="A keyword with everything below it")
+async def get_subtree(call: Call, keyword_id: KeywordId, params: schemas.SubtreeParams) -> Response:
     """Read a keyword with nested `children_nodes`, `depth` levels deep. 422 if there are more than 10,000 keywords."""
-    return answer_json(
-        await call.hub.keywords.tree.get_subtree(call.ctx, await _find_id(call, keyword_id), params.depth)
-    )
+    return answer_json(await call.hub.keywords.tree.get_subtree(call.ctx, keyword_id, params.depth))
 
 
-@routes.add(
-    "GET", "/{keyword_id}/infos", {200: shapes.LinkedInfoList}, summary="The infos of a keyword", errors=(409, 413)
-)
-async def get_infos_of_keyword(call: Call, keyword_id: str, params: schemas.KeywordInfosParams) -> Response:
+@routes.add("GET", "/{keyword_id}/infos", {200: shapes.LinkedInfoList}, summary="The infos of a keyword", errors=(413,))
+async def get_infos_of_keyword(call: Call, keyword_id: KeywordId, params: schemas.KeywordInfosParams) -> Response:
     """List a page of the infos of a keyword, each with its `relation` and the maker of the link."""
-    return answer_text_list(
-        await call.hub.keywords.infos.list_for_keyword(call.ctx, await _find_id(call, keyword_id), params.query())
-    )
+    return answer_text_list(await call.hub.keywords.infos.list_for_keyword(call.ctx, keyword_id, params.query()))
 
 
 @routes.add(
@@ -258,16 +246,16 @@ async def get_infos_of_keyword(call: Call, keyword_id: str, params: schemas.Keyw
     summary="Move a keyword",
     examples={"to the top": {"new_parent_id": "root"}},
 )
-async def move_keyword(call: EditCall, keyword_id: str, sent: schemas.MoveBody) -> Response:
+async def move_keyword(call: EditCall, keyword_id: KeywordId, sent: schemas.MoveBody) -> Response:
     """Move a keyword, with everything below it, to another parent.
 
     409 if the new parent is below it, or has another keyword of its name, unless `allow_duplicate`.
     """
-    return answer_row(
+    return answer_saved(
         await call.hub.keywords.tree.move(
             call.ctx,
-            await _find_id(call, keyword_id),
-            await _find_id(call, sent.new_parent_id),
+            keyword_id,
+            await call.find_keyword(sent.new_parent_id),
             call.version,
             call.key,
             allow_duplicate=sent.allow_duplicate,
@@ -282,11 +270,11 @@ async def move_keyword(call: EditCall, keyword_id: str, sent: schemas.MoveBody) 
     summary="Merge a keyword into another",
     examples={"into another": {"into": OTHER_KEYWORD_ID}},
 )
-async def merge_keywords(call: EditCall, keyword_id: str, sent: schemas.MergeBody) -> Response:
+async def merge_keywords(call: EditCall, keyword_id: KeywordId, sent: schemas.MergeBody) -> Response:
     """Move this keyword's names, infos and children to `into` and delete it. Answers `into`."""
-    return answer_row(
+    return answer_saved(
         await call.hub.keywords.tree.merge(
-            call.ctx, await _find_id(call, keyword_id), await _find_id(call, sent.into), call.version, call.key
+            call.ctx, keyword_id, await call.find_keyword(sent.into), call.version, call.key
         )
     )
 
@@ -298,33 +286,22 @@ async def merge_keywords(call: EditCall, keyword_id: str, sent: schemas.MergeBod
     summary="Give a keyword another name",
     examples={"in another script": {"alias": "异步"}},
 )
-async def add_alias(call: EditCall, keyword_id: str, sent: schemas.AliasBody) -> Response:
+async def add_alias(call: EditCall, keyword_id: KeywordId, sent: schemas.AliasBody) -> Response:
     """Add an alias. 409 if another keyword has this name."""
-    return answer_row(
-        await call.hub.keywords.tree.add_alias(
-            call.ctx, await _find_id(call, keyword_id), sent.alias, call.version, call.key
-        )
+    return answer_saved(
+        await call.hub.keywords.tree.add_alias(call.ctx, keyword_id, sent.alias, call.version, call.key)
     )
 
 
 @routes.add("DELETE", "/{keyword_id}/aliases/{alias}", {200: shapes.SavedKeyword}, summary="Remove a name of a keyword")
-async def remove_alias(call: EditCall, keyword_id: str, alias: str) -> Response:
+async def remove_alias(call: EditCall, keyword_id: KeywordId, alias: str) -> Response:
     """Remove an alias; in the path it is percent-encoded."""
-    return answer_row(
-        await call.hub.keywords.tree.remove_alias(
-            call.ctx, await _find_id(call, keyword_id), alias, call.version, call.key
-        )
-    )
+    return answer_saved(await call.hub.keywords.tree.remove_alias(call.ctx, keyword_id, alias, call.version, call.key))
 
 
 def _decode(call: Call, collection: str, cursor: str | None) -> int | None:
     return call.hub.cursors.decode(call.ctx.account, collection, cursor)
 
 
-async def _find_id(call: Call, given: str) -> str:
-    """Return the id of a keyword that a request names by its id, its path or its name. Raises Conflict."""
-    return await call.hub.keywords.tree.find_id(call.ctx, given)
-
-
 async def _find_parent(call: Call, new: NewKeyword) -> NewKeyword:
-    return new if new.parent_id is None else replace(new, parent_id=await _find_id(call, new.parent_id))
+    return new if new.parent_id is None else replace(new, parent_id=await call.find_keyword(new.parent_id))

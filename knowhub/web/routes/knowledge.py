@@ -28,7 +28,7 @@ from knowhub.web.schemas.operations import HistoryParams
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
 from knowhub.web.schemas.upkeep import WaitParams
 from knowhub.web.secret_warnings import list_warnings
-from knowhub.web.views import make_extraction_view, make_search_view, make_slimming_view
+from knowhub.web.views import make_extraction_view, make_saved_view, make_search_view, make_slimming_view
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 
@@ -90,15 +90,7 @@ async def save_knowledge_batch(call: WriteCall, sent: schemas.BatchBody) -> Resp
     """Save up to 1,000 records, all or none. For a duplicate the answer has the stored record in its place."""
     items = [item.to_new() for item in sent.items]
     saved = await call.hub.knowledge.records.save_batch(call.ctx, items, call.key)
-    results = [
-        {
-            **entry.record,
-            "operation_id": entry.operation_id,
-            "duplicate_of": entry.duplicate_of,
-            **({"restored": True} if entry.duplicate_of and entry.operation_id else {}),
-        }
-        for entry in (_with_missing(call, result) for result in saved.records)
-    ]
+    results = [{"duplicate_of": None, **make_saved_view(_with_missing(call, result))} for result in saved.records]
     texts = {
         f"items.{place}.{name}": getattr(item, name)
         for place, item in enumerate(sent.items)

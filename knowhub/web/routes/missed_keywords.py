@@ -39,7 +39,7 @@ async def accept_missed(call: WriteCall, sent: schemas.MissedAcceptBody) -> Resp
     keywords = call.hub.keywords
     new = await keywords.missed.get_keyword(call.ctx, sent.id, sent.name, sent.parent_id)
     if new.parent_id is not None:
-        new = replace(new, parent_id=await keywords.tree.find_id(call.ctx, new.parent_id))
+        new = replace(new, parent_id=await call.find_keyword(new.parent_id))
     created = await keywords.tree.create(call.ctx, new, call.key, auto_place=False)
     return answer_created_row(created, "/api/keywords")
 

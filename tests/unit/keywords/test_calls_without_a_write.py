@@ -61,7 +61,7 @@ class TreeServices:
         self.curator = Curator(self.store, text, ids, agent, options, self.log)
 
     async def create_keyword(self, name: str, **fields: Any) -> str:  # noqa: ANN401 -- any field
-        return str((await self.keywords.create(ANN, NewKeyword(name, **fields), auto_place=False)).row["id"])
+        return str((await self.keywords.create(ANN, NewKeyword(name, **fields), auto_place=False)).record["id"])
 
     async def list_logged_calls(self) -> list[tuple[str, str, list[str]]]:
         """Return the operations with model calls: the kind, the actor, and the called functions."""
@@ -109,7 +109,7 @@ async def test_calls_of_a_concurrent_retry_are_logged() -> None:
 
     retried = await tree.keywords.create(ANN, NewKeyword("one"), KEY)
 
-    assert retried.row["parent_id"] == "root"
+    assert retried.record["parent_id"] == "root"
     assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 
 

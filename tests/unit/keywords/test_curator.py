@@ -54,7 +54,7 @@ class CuratedTree:
     async def plant(self, *names: str, below: str = ROOT_ID, ctx: RequestContext | None = None, **fields: Any) -> None:  # noqa: ANN401 -- any field
         for name in names:
             new = NewKeyword(name, self.ids.get(below, below), allow_duplicate=True, **fields)
-            self.ids[name] = (await self.keywords.create(ctx or local(), new, auto_place=False)).row["id"]
+            self.ids[name] = (await self.keywords.create(ctx or local(), new, auto_place=False)).record["id"]
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return every live row without the fields that count writes."""
@@ -149,7 +149,7 @@ async def test_model_steps_on_shown_keywords_follow_rule_steps() -> None:
     # A keyword that was not shown, a second move of a keyword, and a description of the root.
     assert plan["dropped"] == [{"what": "proposals", "why": "not_possible", "count": 3}]
     done = await garden.curator.apply(local(), plan)
-    assert garden.parent_of("Docker") == garden.parent_of("K8s") == done.row["created"][0]
+    assert garden.parent_of("Docker") == garden.parent_of("K8s") == done.record["created"][0]
     assert garden.parent_of("蟒蛇") is None
 
 

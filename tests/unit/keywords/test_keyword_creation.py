@@ -7,6 +7,7 @@ import pytest
 from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.language_models import ChatFailed, FailureReason
 from knowhub.core.operation import IdempotencyKey, View
+from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.model import (
@@ -14,7 +15,6 @@ from knowhub.keywords.model import (
     NewKeyword,
     Node,
     TreeOptions,
-    WrittenRow,
 )
 from knowhub.keywords.search.agent import DedupDecision, KeywordAgent, Placement
 from knowhub.keywords.search.descent import ViewOf
@@ -84,7 +84,7 @@ async def test_a_failing_model_places_the_keyword_at_its_last_position(
     suggested = await agent.suggest_parent(ANN, lambda: store.view("default"), Goal("Rust"), 5.0)
     created = await service_on(store, QueuedChat(way), options).create(ANN, NewKeyword("Rust"))
 
-    assert (created.row["parent_id"], suggested.parent_id) == (languages, languages)
+    assert (created.record["parent_id"], suggested.parent_id) == (languages, languages)
     assert created.degraded == ["llm"]
     assert created.decided == {"placed": "suggested", "parent_id": languages, "reason": reason}
     assert len((await get_last_operation(store)).agent_io or ()) == 3
@@ -100,7 +100,7 @@ async def test_a_failed_model_is_not_asked_again_if_its_parent_is_deleted(store:
     )
     created = await service_with(store, agent).create(ANN, NewKeyword("Rust"))
 
-    assert created.row["parent_id"] == ROOT_ID
+    assert created.record["parent_id"] == ROOT_ID
     assert created.decided == {"placed": "root", "parent_id": ROOT_ID, "reason": "the suggested parent is gone"}
     assert (created.degraded, len(agent.chat.questions)) == (["llm"], 2)
 
@@ -112,7 +112,7 @@ async def test_a_model_that_fails_at_the_root_places_below_the_root(store: Memor
     created = await service_on(store, QueuedChat([FAILED]), options).create(ANN, NewKeyword("x"))
 
     assert (created.decided["placed"], created.decided["reason"]) == ("root", "agent_timeout")
-    assert (created.row["level"], created.degraded) == (1, ["llm"])
+    assert (created.record["level"], created.degraded) == (1, ["llm"])
 
 
 async def test_invalid_keywords_are_refused_before_the_model_call(store: MemoryStore) -> None:
@@ -160,7 +160,7 @@ async def test_a_parent_deleted_during_the_call_is_asked_for_again(store: Memory
     agent = InterruptedAgent([point_to("first"), point_to("second")], drop_first)
     created = await service_with(store, agent).create(ANN, NewKeyword("x"))
 
-    assert (created.row["parent_id"], created.decided["placed"]) == (second, "suggested")
+    assert (created.record["parent_id"], created.decided["placed"]) == (second, "suggested")
     assert len((await get_last_operation(store)).agent_io or ()) == 2
 
 
@@ -174,7 +174,7 @@ async def test_a_keyword_with_repeatedly_deleted_parents_goes_below_the_root(sto
     agent = InterruptedAgent([point_to("first"), point_to("second")], drop_one)
     created = await service_with(store, agent).create(ANN, NewKeyword("x"))
 
-    assert created.row["parent_id"] == ROOT_ID
+    assert created.record["parent_id"] == ROOT_ID
     assert created.decided == {"placed": "root", "parent_id": ROOT_ID, "reason": "the suggested parent is gone"}
     assert created.degraded == []
     assert len(agent.chat.questions) == 2
@@ -187,7 +187,7 @@ async def test_a_namesake_deleted_during_the_call_is_no_merge_target(store: Memo
 
     created = await service_with(store, agent).create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
 
-    assert (created.row["name"], created.decided) == ("apple", {"dedup": "create_new"})
+    assert (created.record["name"], created.decided) == ("apple", {"dedup": "create_new"})
     assert len((await get_last_operation(store)).agent_io or ()) == 1
 
 
@@ -210,10 +210,10 @@ async def test_uncategorised_is_created_once_for_unplaced_keywords(store: Memory
     operation = await get_last_operation(store)
     second = await service.create(ANN, NewKeyword("y"))
 
-    home = first.row["parent_id"]
+    home = first.record["parent_id"]
     assert [change.after["name"] for change in operation.changes] == ["未分类", "x"]
     assert first.decided == {"placed": "uncategorized", "parent_id": home, "reason": "none"}
-    assert (first.row["name"], first.row["level"], second.row["parent_id"]) == ("x", 2, home)
+    assert (first.record["name"], first.record["level"], second.record["parent_id"]) == ("x", 2, home)
     assert await list_child_names(service) == ["top", "未分类"]
 
 
@@ -258,9 +258,7 @@ def dedup_answer(action: str, **fields: object) -> dict[str, object]:
     return {"action": action, "node_id": 1, "reason": "the same"} | fields
 
 
-async def create_with_dedup(
-    store: MemoryStore, answer: object, new: NewKeyword, ctx: RequestContext = ANN
-) -> WrittenRow:
+async def create_with_dedup(store: MemoryStore, answer: object, new: NewKeyword, ctx: RequestContext = ANN) -> SavedRow:
     return await service_on(store, QueuedChat([answer])).create(ctx, new, auto_place=False, dedup_check=True)
 
 
@@ -269,7 +267,7 @@ async def test_a_keyword_that_is_another_spelling_becomes_an_alias(store: Memory
 
     answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("NodeJS"))
 
-    assert (answered.row["id"], answered.row["aliases"]) == (there, ["NodeJS"])
+    assert (answered.record["id"], answered.record["aliases"]) == (there, ["NodeJS"])
     assert answered.decided == {"dedup": "alias_of", "into": there}
     assert await list_op_names(store) == ["create_root", "create_keyword", "update_keyword"]
     assert [call["function"] for call in (await get_last_operation(store)).agent_io or ()] == ["dedup_check"]
@@ -281,7 +279,7 @@ async def test_a_duplicate_adds_missing_fields_to_the_existing_keyword(store: Me
     new = NewKeyword("python", aliases=["PY", "Python 3"], description="a language", metadata={"a": 1})
     answered = await create_with_dedup(store, dedup_answer("merge"), new)
 
-    row = answered.row
+    row = answered.record
     assert (row["id"], row["aliases"], row["description"]) == (there, ["py", "Python 3"], "a language")
     assert (row["metadata"], answered.decided) == ({"a": 1}, {"dedup": "merge", "into": there})
 
@@ -291,7 +289,7 @@ async def test_a_duplicate_without_new_data_logs_only_the_decision(store: Memory
 
     answered = await create_with_dedup(store, dedup_answer("alias_of"), NewKeyword("Python"))
 
-    assert (answered.row["id"], answered.row["version"], answered.operation_id) == (there, 1, None)
+    assert (answered.record["id"], answered.record["version"], answered.operation_id) == (there, 1, None)
     operation = await get_last_operation(store)
     assert (operation.op, operation.changes, len(operation.agent_io or ())) == ("agent_decision", [], 1)
 
@@ -312,7 +310,7 @@ async def test_a_duplicate_is_not_merged_into_a_foreign_keyword(store: MemorySto
 
     answered = await create_with_dedup(store, dedup_answer("merge"), NewKeyword("apple", description="fruit"))
 
-    assert (answered.row["id"] != theirs, answered.decided) == (True, {"dedup": "create_new"})
+    assert (answered.record["id"] != theirs, answered.decided) == (True, {"dedup": "create_new"})
     assert (await read_keyword(service_on(store), theirs))["description"] == ""
 
 

@@ -20,8 +20,9 @@ from hypothesis.stateful import (
 from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
 from knowhub.core.errors import Conflict, KnowHubError
+from knowhub.core.owned_rows import SavedRow
 from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import KEYWORDS, ROOT_ID, InfoPolicy, InfoQuery, InfoSort, TreeOptions, WrittenRow
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, InfoPolicy, InfoQuery, InfoSort, TreeOptions
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords, TreeTextSearch
 from knowhub.operations.model import UndoResult
@@ -67,7 +68,7 @@ class KeywordMachine(TwoHubs):
             return
         if isinstance(answer, BaseException):
             raise answer
-        if isinstance(answer, WrittenRow):
+        if isinstance(answer, SavedRow):
             assert (answer.operation_id is None) == (model == self.model)
         self.model = model
 
@@ -129,7 +130,7 @@ class KeywordMachine(TwoHubs):
                 for item in list_step_keywords(step)
             )
             refuse(Conflict, when=stale)
-            model.apply(plan["steps"], answer.row["created"] if isinstance(answer, WrittenRow) else ())
+            model.apply(plan["steps"], answer.record["created"] if isinstance(answer, SavedRow) else ())
 
         async def applied() -> object:
             try:

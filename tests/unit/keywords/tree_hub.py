@@ -39,10 +39,10 @@ class TreeHub:
 
     async def keyword(self, name: str, parent_id: str = ROOT_ID, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
         new = NewKeyword(name, parent_id, allow_duplicate=True, **fields)
-        return str((await self.keywords.create(ctx, new)).row["id"])
+        return str((await self.keywords.create(ctx, new)).record["id"])
 
     async def info(self, content: str, *keyword_ids: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
-        return str((await self.infos.create(ctx, NewInfo(content, keyword_ids=keyword_ids, **fields))).row["id"])
+        return str((await self.infos.create(ctx, NewInfo(content, keyword_ids=keyword_ids, **fields))).record["id"])
 
     async def search(self, query: str, ctx: RequestContext = ANN, **how: bool) -> KeywordSearchResult:
         return await self.finding.search(ctx, query, **how)

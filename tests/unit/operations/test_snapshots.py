@@ -41,14 +41,14 @@ async def fill(hub: Hub) -> dict[str, str]:
     made = await hub.keywords.tree.create_batch(
         local(), [NewKeyword(name, ref=name, parent_ref=up) for name, up in names]
     )
-    ids = {str(row["name"]): str(row["id"]) for row in made.rows}
+    ids = {str(saved.record["name"]): str(saved.record["id"]) for saved in made.records}
     for number in range(3):
         saved = await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
         ids[f"zebra {number}"] = str(saved.record["id"])
         info = await hub.keywords.infos.create(
             local(), NewInfo(f"info {number}", keyword_ids=[ids["Python"], ids["pytest"]])
         )
-        ids[f"info {number}"] = str(info.row["id"])
+        ids[f"info {number}"] = str(info.record["id"])
     return ids
 
 
@@ -62,8 +62,8 @@ async def change_filled(hub: Hub, ids: dict[str, str]) -> None:
     await hub.keywords.tree.delete(local(), ids["Python"], DeleteOptions(cascade=True))
     new = await hub.keywords.tree.create(local(), NewKeyword("new"), auto_place=False)
     await hub.keywords.infos.delete(local(), ids["info 0"])
-    await hub.keywords.infos.update(local(), ids["info 1"], {"content": "changed"})
-    await hub.keywords.infos.link(local(), ids["info 2"], new.row["id"], LinkRequest(RelationType.SOURCE))
+    await hub.keywords.infos.patch(local(), ids["info 1"], {"content": "changed"})
+    await hub.keywords.infos.link(local(), ids["info 2"], new.record["id"], LinkRequest(RelationType.SOURCE))
     await hub.keywords.tree.update(local(), ROOT_ID, {"description": "of the root"})
 
 

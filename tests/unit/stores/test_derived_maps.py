@@ -37,11 +37,11 @@ async def hub_on(folder: Path, interval_s: float = 0, files: FaultyFileSystem | 
 
 async def create_keyword(hub: Hub, name: str, parent_id: str | None = None, ctx: RequestContext | None = None) -> str:
     new = NewKeyword(name, parent_id) if parent_id else NewKeyword(name)
-    return str((await hub.keywords.tree.create(ctx or local(), new, auto_place=False)).row["id"])
+    return str((await hub.keywords.tree.create(ctx or local(), new, auto_place=False)).record["id"])
 
 
 async def create_info(hub: Hub, content: str, *keyword_ids: str) -> str:
-    return str((await hub.keywords.infos.create(local(), NewInfo(content, keyword_ids=list(keyword_ids)))).row["id"])
+    return str((await hub.keywords.infos.create(local(), NewInfo(content, keyword_ids=list(keyword_ids)))).record["id"])
 
 
 def records_of(hub: Hub) -> RecordFiles:

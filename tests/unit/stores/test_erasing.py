@@ -156,7 +156,7 @@ async def test_visible_rows_with_the_same_text_are_named(tmp_path: Path) -> None
 
         done = await hub.operations.erasure.erase(li, KNOWLEDGE, secret)
 
-    assert set(done.other_rows) == {same, holds, info.row["id"]}
+    assert set(done.other_rows) == {same, holds, info.record["id"]}
 
 
 async def test_an_erasure_cannot_be_undone(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ async def test_only_model_calls_that_show_the_info_are_erased(tmp_path: Path) ->
     async with open_hub(settings, Overrides(llm=ScriptedChat([link, link])), maintain=False) as hub:
         await hub.keywords.tree.create(local(), NewKeyword("quagga"))
         content = f'A quagga said: "{SECRET}"\n\\o/ and <more> 斑驴'
-        secret = str((await hub.keywords.infos.create(local(), NewInfo(content, auto_link=True))).row["id"])
+        secret = str((await hub.keywords.infos.create(local(), NewInfo(content, auto_link=True))).record["id"])
         other = await hub.keywords.infos.create(local(), NewInfo("Another quagga", auto_link=True))
         assert len(find_files_with(tmp_path, SECRET)) == 1
 
@@ -378,7 +378,7 @@ async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None
         assert any("base-" in name for name in find_files_with(tmp_path, SECRET))
 
         done = await erase(hub, row_id)
-        await erase(hub, str(info.row["id"]), INFOS)
+        await erase(hub, str(info.record["id"]), INFOS)
 
         assert done.pending == []
         assert find_files_with(tmp_path, SECRET) == find_files_with(tmp_path, CHINESE) == []
@@ -386,7 +386,7 @@ async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None
             await hub.operations.log.undo(local(), info.operation_id or "")
     async with open_search_hub(tmp_path) as hub:
         assert hub.store.status().damage == []
-        assert (await hub.keywords.infos.get(local(), str(kept.row["id"]))).version == 1
+        assert (await hub.keywords.infos.get(local(), str(kept.record["id"]))).version == 1
         assert hub.store.erases == hub.store.last_seq
         assert [entry.op for entry in (await hub.knowledge.records.history(local(), row_id)).entries] == [
             "erase_knowledge"
@@ -447,23 +447,25 @@ async def test_pending_rebuilds_of_another_process_are_reported(tmp_path: Path) 
 async def test_erasing_an_info_erases_its_links_and_keeps_its_neighbours(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         keyword = await hub.keywords.tree.create(local(), NewKeyword("zoology"))
-        items = [NewInfo(f"info {number}", keyword_ids=[str(keyword.row["id"])]) for number in range(20)]
+        items = [NewInfo(f"info {number}", keyword_ids=[str(keyword.record["id"])]) for number in range(20)]
         batch = await hub.keywords.infos.create_batch(
-            local(), [*items, NewInfo(SECRET, source=CHINESE, metadata={"k": CASE}, keyword_ids=[keyword.row["id"]])]
+            local(), [*items, NewInfo(SECRET, source=CHINESE, metadata={"k": CASE}, keyword_ids=[keyword.record["id"]])]
         )
-        secret = str(batch.rows[20]["id"])
-        await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
+        secret = str(batch.records[20].record["id"])
+        await hub.keywords.infos.list_for_keyword(local(), str(keyword.record["id"]), InfoQuery())
         await hub.maintenance.tick()
 
         done = await erase(hub, secret, INFOS)
 
         assert done.pending == []
         assert [find_files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
-        texts = [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]]
-        shown = await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
+        texts = [(await hub.keywords.infos.get(local(), str(saved.record["id"]))).json for saved in batch.records[:20]]
+        shown = await hub.keywords.infos.list_for_keyword(local(), str(keyword.record["id"]), InfoQuery())
         with pytest.raises(NotFound):
             await hub.keywords.infos.get(local(), secret)
     assert len(shown) == 20
     async with open_search_hub(tmp_path) as hub:
-        assert [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]] == texts
+        assert [
+            (await hub.keywords.infos.get(local(), str(saved.record["id"]))).json for saved in batch.records[:20]
+        ] == texts
         assert hub.store.status().damage == []

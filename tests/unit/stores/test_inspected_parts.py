@@ -31,7 +31,7 @@ def run_in_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
         async with open_hub(make_settings(root), Overrides(text=PlainText()), maintain=False) as hub:
             python = (
                 await hub.keywords.tree.create(local(), NewKeyword("Python", allow_duplicate=True), auto_place=False)
-            ).row["id"]
+            ).record["id"]
             await hub.keywords.infos.create(local(), NewInfo("said", keyword_ids=[python]))
             await hub.knowledge.records.save(local(), new_knowledge())
             if work is not None:
@@ -275,7 +275,7 @@ def test_a_repair_of_a_newer_format_or_a_missing_log_is_refused(data: Path, tmp_
 
 def test_doctor_names_keywords_whose_parent_was_lost(data: Path) -> None:
     async def deeper(hub: Hub) -> None:
-        parent = (await hub.keywords.tree.create(local(), NewKeyword("lost"), auto_place=False)).row["id"]
+        parent = (await hub.keywords.tree.create(local(), NewKeyword("lost"), auto_place=False)).record["id"]
         await hub.keywords.tree.create(local(), NewKeyword("orphan", parent), auto_place=False)
 
     run_in_hub(data, deeper)

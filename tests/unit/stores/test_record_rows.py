@@ -61,14 +61,14 @@ async def write_everything(hub: Hub) -> None:
     """Do something of everything, so that the files hold fresh, changed and deleted rows."""
     python = (
         await hub.keywords.tree.create(local(), NewKeyword("Python", allow_duplicate=True), auto_place=False)
-    ).row["id"]
-    go = (await hub.keywords.tree.create(local(), NewKeyword("Go", python), auto_place=False)).row["id"]
+    ).record["id"]
+    go = (await hub.keywords.tree.create(local(), NewKeyword("Go", python), auto_place=False)).record["id"]
     info = await hub.keywords.infos.create(local(), NewInfo('中文 "quoted"', keyword_ids=[python, go]))
-    await hub.keywords.infos.unlink(local(), info.row["id"], python)
+    await hub.keywords.infos.unlink(local(), info.record["id"], python)
     merged = await hub.keywords.tree.merge(local(), go, python)
     await hub.operations.log.undo(local(), str(merged.operation_id))
     await hub.keywords.tree.delete(local(), go)
-    await hub.keywords.infos.delete(local(), info.row["id"])
+    await hub.keywords.infos.delete(local(), info.record["id"])
     await hub.keywords.tree.create(
         local_context(OWNER, "other"), NewKeyword("elsewhere", allow_duplicate=True), auto_place=False
     )

@@ -173,7 +173,7 @@ class StorageMachine(TwoHubs):
     @precondition(lambda self: self.ids_of(INFOS))
     @rule(who=WHO, pick=PICK)
     def change_info(self, who: int, pick: int) -> None:
-        updated = self.hub(who).keywords.infos.update(local(), self.pick(INFOS, pick), {"content": self.text()})
+        updated = self.hub(who).keywords.infos.patch(local(), self.pick(INFOS, pick), {"content": self.text()})
         self.note_write(who, self.run(updated).operation_id)
 
     @precondition(lambda self: self.ids_of(INFOS))

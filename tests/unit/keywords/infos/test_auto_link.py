@@ -44,7 +44,7 @@ async def test_auto_link_asks_the_model_about_mentioned_keywords() -> None:
         "装饰器",
         "缓存",
     ]
-    assert await hub.names_of(created.row["id"]) == {"Python": ("PRIMARY", "agent"), "装饰器": ("EXAMPLE", "agent")}
+    assert await hub.names_of(created.record["id"]) == {"Python": ("PRIMARY", "agent"), "装饰器": ("EXAMPLE", "agent")}
     assert created.degraded == []
     assert [(link["relation"], link["created_by"]) for link in created.decided["linked"]] == [
         ("PRIMARY", "agent"),
@@ -103,7 +103,7 @@ async def test_suggested_keywords_are_created_in_the_same_operation() -> None:
 
     operations = [operation.op async for operation in hub.store.operations("default")]
     assert operations == ["create_info", "create_root"]
-    assert await hub.names_of(created.row["id"]) == {"Rust": ("PRIMARY", "agent"), "内存安全": ("PRIMARY", "agent")}
+    assert await hub.names_of(created.record["id"]) == {"Rust": ("PRIMARY", "agent"), "内存安全": ("PRIMARY", "agent")}
     assert len(created.decided["created"]) == 2
     shown = orjson.loads((await hub.keywords.get(ANN, created.decided["created"][0])).json)
     assert (shown["name"], shown["parent_id"], shown["level"]) == ("Rust", ROOT_ID, 1)
@@ -116,7 +116,7 @@ async def test_an_existing_suggested_keyword_is_linked_and_not_created() -> None
     created = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
 
     assert created.decided["created"] == []
-    assert await hub.names_of(created.row["id"]) == {"rust": ("PRIMARY", "agent")}
+    assert await hub.names_of(created.record["id"]) == {"rust": ("PRIMARY", "agent")}
 
 
 async def test_nothing_is_created_if_a_keyword_fits() -> None:
@@ -126,7 +126,7 @@ async def test_nothing_is_created_if_a_keyword_fits() -> None:
     created = await hub.infos.create(ANN, NewInfo("Python", auto_link=True))
 
     assert created.decided["created"] == []
-    assert await hub.names_of(created.row["id"]) == {"Python": ("PRIMARY", "agent")}
+    assert await hub.names_of(created.record["id"]) == {"Python": ("PRIMARY", "agent")}
 
 
 async def test_a_hidden_longer_name_does_not_hide_a_shorter_one(hub: TreeHub) -> None:
@@ -148,7 +148,7 @@ async def test_a_retry_of_an_automatic_link_gets_the_first_answer_in_full() -> N
     first = await hub.infos.create(ANN, new, retry_key())
     again = await hub.infos.create(ANN, new, retry_key())
 
-    assert (again.row, again.degraded, again.decided) == (first.row, ["llm"], first.decided)
+    assert (again.record, again.degraded, again.decided) == (first.record, ["llm"], first.decided)
     assert len(again.decided["linked"]) == 1
     assert len(hub.chat.questions) == 1
 
@@ -160,8 +160,8 @@ async def test_a_batch_links_mentions_without_a_model_call() -> None:
     batch = await hub.infos.create_batch(ANN, [NewInfo("Python", auto_link=True), NewInfo("Python")])
 
     assert hub.chat.questions == []
-    assert await hub.names_of(batch.rows[0]["id"]) == {"Python": ("RELATED", "auto_link")}
-    assert await hub.names_of(batch.rows[1]["id"]) == {}
+    assert await hub.names_of(batch.records[0].record["id"]) == {"Python": ("RELATED", "auto_link")}
+    assert await hub.names_of(batch.records[1].record["id"]) == {}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ async def test_an_ambiguous_name_is_linked_only_with_support_of_neighbours(text:
 
     created = await hub.infos.create(ANN, NewInfo(text, auto_link=True))
 
-    rows = [orjson.loads(row) for row, _, _ in await hub.infos.list_keywords(ANN, created.row["id"])]
+    rows = [orjson.loads(row) for row, _, _ in await hub.infos.list_keywords(ANN, created.record["id"])]
     assert [row["parent_id"] for row in rows] == [branches[name] for name in linked]
 
 

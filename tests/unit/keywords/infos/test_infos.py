@@ -40,7 +40,7 @@ async def test_a_retry_gets_the_first_answer(hub: TreeHub) -> None:
     first = await hub.infos.create(ANN, NewInfo("x"), retry_key())
     again = await hub.infos.create(ANN, NewInfo("x"), retry_key())
 
-    assert (again.row, again.operation_id) == (first.row, first.operation_id)
+    assert (again.record, again.operation_id) == (first.record, first.operation_id)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_patches_and_undos_are_validated_like_new_infos(hub: TreeHub) -> N
 
     for patch in ({"owner": "user:bob"}, {"content": " "}, {"source": "s" * 2_049}):
         with pytest.raises(InvalidInput):
-            await hub.infos.update(ANN, info, patch)
+            await hub.infos.patch(ANN, info, patch)
     with pytest.raises(InvalidInput):
         info_rules.validate(lambda _collection, _row_id: None, [{"content": " "}])
 
@@ -126,9 +126,9 @@ async def test_a_cached_page_is_fresh_after_every_change() -> None:
     first, hidden = await hub.info("first", keyword), await hub.info("hidden", keyword, scopes=["user:owner"])
     assert await hub.contents_of(keyword, BOB) == ["first"]
 
-    await hub.infos.update(ANN, first, {"content": "changed"})
+    await hub.infos.patch(ANN, first, {"content": "changed"})
     assert await hub.contents_of(keyword, BOB) == ["changed"]
-    await hub.infos.update(ANN, hidden, {"scopes": ["public"]})
+    await hub.infos.patch(ANN, hidden, {"scopes": ["public"]})
     assert await hub.contents_of(keyword, BOB) == ["hidden", "changed"]
     await hub.infos.link(ANN, await hub.info("late"), keyword)
     assert await hub.contents_of(keyword, BOB) == ["late", "hidden", "changed"]

@@ -66,7 +66,7 @@ async def test_a_cached_descent_survives_changes_of_infos() -> None:
     info = await hub.info("x", python)
     await hub.search("the snake language")
 
-    await hub.infos.update(ANN, info, {"content": "y"})
+    await hub.infos.patch(ANN, info, {"content": "y"})
     found = await hub.search("the snake language")
 
     assert [orjson.loads(row)["content"] for row in found.infos] == ["y"]
@@ -194,7 +194,7 @@ class RandomCallers:
             lambda: keywords.delete(ctx, first, deletion),
             lambda: infos.create(ctx, NewInfo(name, keyword_ids=[first], scopes=scopes)),
             lambda: infos.create(ctx, NewInfo(name, keyword_ids=[first, other], scopes=scopes)),
-            lambda: infos.update(ctx, info, {"scopes": scopes, "content": name}),
+            lambda: infos.patch(ctx, info, {"scopes": scopes, "content": name}),
             lambda: infos.link(ctx, info, first, LinkRequest(relation)),
             lambda: infos.unlink(ctx, info, first),
             lambda: infos.delete(ctx, info),
