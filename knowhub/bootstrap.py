@@ -19,6 +19,7 @@ from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
 from knowhub.context.service import ContextParts, ContextService
 from knowhub.core.allowances import TokenBuckets
+from knowhub.core.background_writes import DecisionLog
 from knowhub.core.cursors import CursorCodec
 from knowhub.core.ids import RandomIds
 from knowhub.core.store_results import CompactionResult
@@ -27,7 +28,6 @@ from knowhub.identity.model import API_KEYS, KEY_USES
 from knowhub.identity.service import IdentityService
 from knowhub.keywords.cache import Invalidation, RecentMatchesByReader, ResultCache
 from knowhub.keywords.curate.curator import Curator
-from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.exchange import KeywordExchange
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.missed import MissedQueries
@@ -139,9 +139,8 @@ class Keywords:
             uncategorized_name=settings.uncategorized_name,
             auto_link_creates=settings.auto_link_creates,
         )
-        cache = None
-        if settings.result_cache:
-            cache = ResultCache(adapters.clock, settings.result_cache_entries, settings.result_cache_bytes)
+        capacity = settings.result_cache_entries if settings.result_cache else 0
+        cache = ResultCache(adapters.clock, capacity, settings.result_cache_bytes)
         recent_matches = RecentMatchesByReader(settings.recent_keywords)
         store.subscribe(Invalidation(cache, recent_matches), [KEYWORDS, INFOS, LINKS])
         self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note, cache)
@@ -151,7 +150,7 @@ class Keywords:
         self.search = KeywordSearch(store, near, self.agent, options, cache, decisions)
         self.missed = MissedQueries(store, text)
         self.exchange = KeywordExchange(store, ids, self.tree, self.infos)
-        self.curator = Curator(store, text, ids, self.agent, options, decisions)
+        self.curator = Curator(store, text, ids, self.agent, options)
 
 
 class Memories:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from knowhub.cli.exchange import STDOUT, write_parts
 from knowhub.cli.hub_access import load_settings, run_on_hub
 from knowhub.cli.inputs import read_bytes
 from knowhub.cli.options import CallerOptions, expand_options
+from knowhub.keywords.model import TreeFormat
 
 if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
@@ -21,23 +21,14 @@ if TYPE_CHECKING:
 _SUFFIXES = {".jsonl": "jsonl", ".rdf": "skos", ".xml": "skos", ".txt": "outline", ".md": "outline", ".csv": "csv"}
 
 
-class Format(StrEnum):
-    """The forms of a file with a keyword tree."""
-
-    JSONL = "jsonl"
-    SKOS = "skos"
-    OUTLINE = "outline"
-    CSV = "csv"
-
-
 FormatOption = Annotated[
-    Format | None,
+    TreeFormat | None,
     typer.Option("--format", help="jsonl has everything; skos (RDF/XML), outline and csv have keywords alone."),
 ]
 
 
-def _get_format(chosen: Format | None, file: str) -> Format:
-    return chosen or Format(_SUFFIXES.get(Path(file).suffix.lower(), "jsonl"))
+def _get_format(chosen: TreeFormat | None, file: str) -> TreeFormat:
+    return chosen or TreeFormat(_SUFFIXES.get(Path(file).suffix.lower(), "jsonl"))
 
 
 @expand_options
@@ -51,11 +42,10 @@ def load(
     Without --format the suffix says what the file is: .jsonl, .rdf, .xml, .txt, .md or .csv.
     """
     from knowhub.web.json_text import json_limits
-    from knowhub.web.schemas.keywords import TreeFormat
     from knowhub.web.tree_files.formats import import_tree_file, parse_tree_file
     from knowhub.web.views import make_tree_import_view
 
-    wanted = TreeFormat(_get_format(form, file))
+    wanted = _get_format(form, file)
     parsed = parse_tree_file(read_bytes(file), wanted, json_limits(load_settings(options)))
 
     done = run_on_hub(options, lambda hub, ctx: import_tree_file(hub, ctx, parsed), create=True)
@@ -74,10 +64,9 @@ def export(
     form: FormatOption = None,
 ) -> None:
     """Export the keywords that the caller sees; `knowhub tree load` reads the file."""
-    from knowhub.web.schemas.keywords import TreeFormat
     from knowhub.web.tree_files.formats import render_tree
 
-    wanted = TreeFormat(_get_format(form, file))
+    wanted = _get_format(form, file)
 
     async def work(hub: Hub, ctx: RequestContext) -> list[str]:
         exchange = hub.keywords.exchange

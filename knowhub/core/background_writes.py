@@ -1,14 +1,15 @@
-"""Writes behind an answer: the request does not wait for them, and none of them fails it."""
+"""Writes behind an answer, such as the log of what models decided: no request waits for them or fails by them."""
 
 import asyncio
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, TypeAlias
 
 from knowhub.core.errors import KnowHubError
-from knowhub.core.operation import Commits, Decide, View
+from knowhub.core.operation import Commits, Decide, Draft, Row, View
 from knowhub.core.request_context import RequestContext
 
 CLOSE_S: Final = 5.0
+MAX_PENDING: Final = 256
 
 
 class BackgroundWrites:
@@ -46,6 +47,30 @@ class BackgroundWrites:
             await self._store.commit(ctx.account, ctx.actor, decide)
         except KnowHubError:
             self.failed += 1
+
+
+NoteCalls: TypeAlias = Callable[[RequestContext, Sequence[Row]], None]
+"""Records model calls that belong to no operation. It neither waits nor fails."""
+
+
+def discard_calls(_ctx: RequestContext, _calls: Sequence[Row]) -> None:
+    """Record nothing."""
+
+
+class DecisionLog(BackgroundWrites):
+    """Writes the calls of a model during reads as operations that change no row; none if not `enabled`."""
+
+    def __init__(
+        self, store: Commits[View], *, enabled: bool = True, limit: int = MAX_PENDING, close_s: float = CLOSE_S
+    ) -> None:
+        super().__init__(store, limit, close_s)
+        self._enabled = enabled
+
+    def note(self, ctx: RequestContext, calls: Sequence[Row]) -> None:
+        """Record the calls of a decision in the background. Needs a running event loop."""
+        noted = tuple(calls)
+        if self._enabled and noted:
+            self.start(ctx, lambda _: Draft("agent_decision", [], agent_io=noted))
 
 
 async def finish_tasks(tasks: Collection["asyncio.Task[None]"], timeout_s: float) -> int:

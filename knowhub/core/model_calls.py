@@ -23,6 +23,12 @@ def fence(data: Mapping[str, Any]) -> str:
     return f"{FENCE[0]}\n{text.translate(_FENCED)}\n{FENCE[1]}"
 
 
+def make_question(function: str, task: str, data: Mapping[str, Any], schema: Mapping[str, Any]) -> ChatRequest:
+    """Return a question: the task as the system's message, the data fenced as the user's."""
+    messages = [{"role": "system", "content": task.strip()}, {"role": "user", "content": fence(data)}]
+    return ChatRequest(function, messages, schema)
+
+
 MAX_RECORDED_TEXT = 4_000
 MAX_RECORDED_CHARS = 65_536
 _MAX_RECORDED_DEPTH = 64

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids, uuid4_id
-from knowhub.core.operation import Row, View, Write
+from knowhub.core.operation import Row, Store, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering
 from knowhub.keywords.mentions import Mention, find_mentions
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
-from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.tree import find_by_token, list_children
 
@@ -41,9 +41,7 @@ class AutoLinks:
 class KeywordMatcher:
     """Chooses the keywords of an info, and makes the writes of their links."""
 
-    def __init__(
-        self, store: KeywordStore, text: KeywordText, ids: Ids, agent: KeywordAgent, options: TreeOptions
-    ) -> None:
+    def __init__(self, store: Store, text: KeywordText, ids: Ids, agent: KeywordAgent, options: TreeOptions) -> None:
         self._store = store
         self._text = text
         self._ids = ids

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
-from knowhub.core.clock import Clock
+from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Change, Row, is_live
 from knowhub.core.request_context import RequestContext
@@ -84,7 +84,7 @@ class ResultCache:
         """Cache a value for `ttl_s` seconds, or until one of `uses` is invalidated."""
         now, size = self._clock.now(), _size_of(value)
         self._drop(key)
-        if len(uses) > self._capacity * _USES_PER_ENTRY or size > self._capacity_bytes // _SHARE:
+        if not self._capacity or len(uses) > self._capacity * _USES_PER_ENTRY or size > self._capacity_bytes // _SHARE:
             return
         self._entries[key] = _Entry(value, now, now + ttl_s, uses, size, self._moment)
         self._uses += len(uses)
@@ -130,6 +130,10 @@ class ResultCache:
         if entry is not None:
             self._uses -= len(entry.uses)
             self._bytes -= entry.size
+
+
+NO_CACHE: Final = ResultCache(SystemClock(), capacity=0)
+"""Keeps nothing."""
 
 
 def _size_of(value: object) -> int:
@@ -242,7 +246,7 @@ class RecentMatchesByReader:
 class Invalidation:
     """Follows the log: invalidates cached answers, and removes deleted keywords from the recent matches."""
 
-    cache: ResultCache | None
+    cache: ResultCache
     recents: RecentMatchesByReader
 
     def follow(self, account: str, _seq: int, changes: Sequence[Change]) -> None:
@@ -250,8 +254,6 @@ class Invalidation:
         for change in changes:
             if change.collection == KEYWORDS and _is_removed(change.before, change.after):
                 self.recents.remove(account, change.id)
-        if self.cache is None:
-            return
         self.cache.invalidate(account, _iter_changed_keys(changes))
         if any(is_erased(change.after) for change in changes):
             # A cached answer of a model may contain the text of a row without its id.

@@ -19,6 +19,7 @@ from knowhub.core.operation import (
     Operation,
     Outcome,
     Row,
+    Store,
     Unchanged,
     View,
     Write,
@@ -36,7 +37,6 @@ from knowhub.keywords.batches import (
 )
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword, TreeOptions
 from knowhub.keywords.model_answers import ModelAnswers
-from knowhub.keywords.ports import KeywordStore
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.search.text_search import NearKeywords
@@ -52,9 +52,7 @@ class KeywordCreation:
     The calls of the model are recorded with the operation, or by the agent if there is none.
     """
 
-    def __init__(
-        self, store: KeywordStore, near: NearKeywords, ids: Ids, agent: KeywordAgent, options: TreeOptions
-    ) -> None:
+    def __init__(self, store: Store, near: NearKeywords, ids: Ids, agent: KeywordAgent, options: TreeOptions) -> None:
         self._store = store
         self._near = near
         self._text = near.rules
@@ -362,7 +360,7 @@ _WRITES = Unchanged()
 
 
 async def commit_with_root(
-    store: KeywordStore, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None = None
+    store: Store, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None = None
 ) -> Outcome:
     """Commit a decision; the first operation of an account creates the root before it.
 
@@ -384,7 +382,7 @@ async def commit_with_root(
     return await store.commit(ctx.account, ctx.actor, decide, key)
 
 
-async def make_root(store: KeywordStore, ctx: RequestContext) -> None:
+async def make_root(store: Store, ctx: RequestContext) -> None:
     """Create the root of the caller's account if there is none."""
     if find_keyword(store.view(ctx.account), ROOT_ID) is None:
         await store.commit(ctx.account, ctx.actor, _root_once)

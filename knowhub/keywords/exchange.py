@@ -17,6 +17,7 @@ from knowhub.core.operation import (
     LongDecision,
     Outcome,
     Row,
+    Store,
     Unchanged,
     View,
     is_live,
@@ -28,7 +29,6 @@ from knowhub.keywords.creation import KeywordCreation, make_root
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, NewKeyword, Node, RelationType
 from knowhub.keywords.new_infos import NewInfoRow
-from knowhub.keywords.ports import KeywordStore
 
 ROWS_PER_OPERATION = 1_000
 MAX_ROWS = 100_000
@@ -78,7 +78,7 @@ class ExportedInfo:
 class KeywordExchange:
     """Imports and exports the keyword tree as a caller sees it."""
 
-    def __init__(self, store: KeywordStore, ids: Ids, creation: KeywordCreation, infos: InfoService) -> None:
+    def __init__(self, store: Store, ids: Ids, creation: KeywordCreation, infos: InfoService) -> None:
         self._store = store
         self._ids = ids
         self._creation = creation

@@ -31,7 +31,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
 from knowhub.keywords.batches import prefix_item_errors
-from knowhub.keywords.cache import INFOS_TTL_S, ResultCache
+from knowhub.keywords.cache import INFOS_TTL_S, NO_CACHE, ResultCache
 from knowhub.keywords.collections import INFO
 from knowhub.keywords.creation import commit_with_root
 from knowhub.keywords.model import (
@@ -69,13 +69,13 @@ class InfoService(OwnedRows):
         ids: Ids,
         agent: KeywordAgent,
         options: TreeOptions,
-        caches: ResultCache | None = None,
+        cache: ResultCache = NO_CACHE,
     ) -> None:
         super().__init__(store, INFO)
         self._ids = ids
         self._agent = agent
         self._linker = KeywordMatcher(store, text, ids, agent, options)
-        self._caches = caches
+        self._cache = cache
 
     def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
         """Return an info that the caller sees. Raises NotFound."""
@@ -240,16 +240,16 @@ class InfoService(OwnedRows):
         view = self._store.view(ctx.account)
         rendering.require_node(view, ctx, keyword_id)
         # With descendants it would depend on too many rows to be cached.
-        caches = None if query.descendants else self._caches
+        cache = NO_CACHE if query.descendants else self._cache
         key = rendering.make_page_key(ctx, keyword_id, query)
-        kept: Sequence[bytes] | None = caches.get(key) if caches is not None else None
+        kept: Sequence[bytes] | None = cache.get(key)
         if kept is not None:
             return kept
         page = rendering.get_info_page(view, ctx, keyword_id, query)
         rows = rendering.render_linked_infos(view, ctx, keyword_id, query, page.shown)
-        if caches is not None and len(page.examined) <= rendering.MAX_USES:
+        if len(page.examined) <= rendering.MAX_USES:
             uses = [(ctx.account, used) for used in (keyword_id, *page.examined)]
-            caches.put(key, rows, INFOS_TTL_S, uses)
+            cache.put(key, rows, INFOS_TTL_S, uses)
         return rows
 
     async def list_keywords(self, ctx: RequestContext, info_id: str) -> list[tuple[bytes, RelationType, str]]:

@@ -9,6 +9,7 @@ from knowhub.core.errors import NotFound
 from knowhub.core.operation import (
     Draft,
     Row,
+    Store,
     Unchanged,
     View,
     Write,
@@ -28,7 +29,7 @@ from knowhub.core.owned_rows import (
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import TableSchema
 from knowhub.keywords.model import MISSED, ROOT_ID, NewKeyword
-from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.tree import find_by_token
 
 OP: Final = "note_missed_keyword"
@@ -76,7 +77,7 @@ def make_note(ctx: RequestContext, missed: MissedQuery, token: str, view: View) 
 class MissedQueries:
     """The missed queries that a caller sees. One whose name is that of a keyword since is no longer listed."""
 
-    def __init__(self, store: KeywordStore, text: KeywordText) -> None:
+    def __init__(self, store: Store, text: KeywordText) -> None:
         self._store = store
         self._text = text
 

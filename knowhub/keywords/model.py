@@ -48,6 +48,15 @@ class InfoSort(StrEnum):
     RELEVANCE = "relevance"
 
 
+class TreeFormat(StrEnum):
+    """The form of a file with a keyword tree. Only JSON lines hold infos, scopes and owners."""
+
+    JSONL = "jsonl"
+    SKOS = "skos"
+    OUTLINE = "outline"
+    CSV = "csv"
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """The summary of a keyword in memory, without description and metadata; a deleted one is not `live`.

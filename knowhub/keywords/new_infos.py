@@ -8,9 +8,8 @@ from knowhub.core.operation import Row, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks
-from knowhub.keywords.info_summary import Info
 from knowhub.keywords.model import NewInfo, RelationType
-from knowhub.keywords.tree import find_equal_info
+from knowhub.keywords.tree import Info, find_equal_info
 
 MAX_KEYWORD_IDS = 1_000
 

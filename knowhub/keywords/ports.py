@@ -1,28 +1,6 @@
 """What the keyword tree needs from outside."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
-
-from knowhub.core.operation import Store
-from knowhub.core.recall import SearchHits
-from knowhub.keywords.info_summary import Info
-from knowhub.keywords.model import Node
-
-KeywordStore: TypeAlias = Store
-
-
-class TreeIndex(Protocol):
-    """Finds keywords and infos by their texts."""
-
-    async def search(
-        self,
-        account: str,
-        text: str,
-        groups: Sequence[frozenset[str]],
-        accept: Callable[[Node | Info], bool],
-        limit: int,
-    ) -> SearchHits[Node | Info]:
-        """Return the best accepted rows that have one facet of each group."""
+from typing import Protocol
 
 
 class KeywordText(Protocol):

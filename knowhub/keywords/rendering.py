@@ -14,7 +14,6 @@ from knowhub.core.operation import Row, View
 from knowhub.core.owned_rows import RowTextPage
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, tree
-from knowhub.keywords.info_summary import Info
 from knowhub.keywords.model import (
     INFOS,
     KEYWORDS,
@@ -29,6 +28,7 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.paths import join_names
 from knowhub.keywords.tree import (
+    Info,
     count_children,
     count_links,
     find_info,

@@ -1,15 +1,44 @@
 """The keyword tree in memory: tables and indexes, look-ups, and walks."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any, Final
 
 from knowhub.core import clock, scopes
 from knowhub.core.near_duplicates import digest, make_text_key
 from knowhub.core.operation import Row, View, is_live
+from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema
-from knowhub.keywords.info_summary import Info
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, Link, Node, RelationType
+from knowhub.keywords.model import (
+    INFOS,
+    KEYWORDS,
+    LINKS,
+    ROOT_ID,
+    InfoQuery,
+    InfoSort,
+    Link,
+    Node,
+    RelationType,
+    make_facets,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Info(OwnedSummary):
+    """The summary of an info; its text is on disk.
+
+    `text_key` is that of `near_duplicates.make_text_key`, `text_num` the number of the change that wrote the row last.
+    """
+
+    text_key: int
+    text_num: int
+    is_rewritten: bool
+
+    @property
+    def facets(self) -> frozenset[str]:
+        """What a search filters by."""
+        return make_facets(INFOS, self.audience)
 
 
 def get_searched_keyword(row: Row) -> int:

@@ -19,7 +19,7 @@ from knowhub.core.errors import Forbidden, InvalidInput, Unavailable
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
-from knowhub.operations.jobs import Job, JobStatus
+from knowhub.operations.jobs import JobStatus, Work
 from knowhub.web.auth import context_of, make_local_context
 from knowhub.web.parsing import parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH
@@ -287,15 +287,24 @@ class Routes(list[Route]):
 
 
 async def answer_job(
-    call: Call, job: Job, answer: Callable[[dict[str, Any]], Response] = answer_json, *, wait: bool
+    call: Call,
+    kind: str,
+    work: Work,
+    key: IdempotencyKey | None = None,
+    *,
+    wait: bool,
+    answer: Callable[[dict[str, Any]], Response] = answer_json,
 ) -> Response:
-    """Answer with what a job did if the caller waits for it, else with its id.
+    """Start a job; answer with what it did if the caller waits for it, else with its id.
 
-    Raises what the job failed with, and Unavailable if that was no error of KnowHub.
+    Raises Conflict while one of its kind is running, what it failed with, and Unavailable if that was no error of
+    KnowHub.
     """
+    jobs = call.hub.operations.jobs
+    job = await jobs.start(kind, call.ctx.account, work, key)
     if not wait:
         return answer_json({"job_id": job.job_id}, 202)
-    done = await call.hub.operations.jobs.finish(job)
+    done = await jobs.finish(job)
     if done.status is JobStatus.DONE and done.result is not None:
         return answer(done.result)
     if done.problem is not None:

@@ -12,8 +12,8 @@ from knowhub.context.outbox import Outbox
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Embedder
 from knowhub.engine.searchable import SearchableRows
-from knowhub.keywords.info_summary import Info
 from knowhub.keywords.model import Node
+from knowhub.keywords.tree import Info
 from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.search.batch_embedder import BatchEmbedder
 from knowhub.search.hybrid import HybridIndex, QueryVectors

@@ -5,9 +5,8 @@ from typing import Any, TypeAlias
 
 from knowhub.core import scopes
 from knowhub.engine.view import AccountView
-from knowhub.keywords.info_summary import Info
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, Link, Node
-from knowhub.keywords.tree import find_info, find_keyword, list_keywords
+from knowhub.keywords.tree import Info, find_info, find_keyword, list_keywords
 from tests.fakes.account_rows import AccountRows
 
 OWNER = "user:local"

@@ -7,7 +7,7 @@ import pytest
 import respx
 
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.keywords.decision_log import MAX_PENDING
+from knowhub.core.background_writes import MAX_PENDING
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides

@@ -10,7 +10,7 @@ from knowhub.core import clock, permissions
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
-from knowhub.core.operation import Draft, IdempotencyKey, Row, Unchanged, View
+from knowhub.core.operation import Draft, IdempotencyKey, Row, Store, Unchanged, View
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.curate import plan, rules
@@ -30,9 +30,8 @@ from knowhub.keywords.curate.plan import (
 from knowhub.keywords.curate.proposals import propose, review
 from knowhub.keywords.curate.rules import TreeSurvey
 from knowhub.keywords.curate.selection import select_compatible
-from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
-from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.tree import find_by_token
@@ -53,19 +52,17 @@ class Curator:
 
     def __init__(
         self,
-        store: KeywordStore,
+        store: Store,
         text: KeywordText,
         ids: Ids,
         agent: KeywordAgent,
         options: TreeOptions,
-        decision_log: DecisionLog | None = None,
     ) -> None:
         self._store = store
         self._text = text
         self._ids = ids
         self._agent = agent
         self._options = options
-        self._decision_log = decision_log
 
     async def metrics(self, ctx: RequestContext) -> dict[str, Any]:
         """Return figures of the tree as the caller sees it."""
@@ -99,8 +96,7 @@ class Curator:
                 asked.degraded |= not is_reviewed
         finally:
             # Also if the request is cancelled.
-            if self._decision_log is not None:
-                self._decision_log.note(ctx, calls)
+            self._agent.note(ctx, calls)
         # The tree may have changed meanwhile: select the steps on the current tree.
         view = self._store.view(ctx.account)
         now = TreeSurvey(VisibleTree(view, ctx), ctx, self._text, self._get_top(view, ctx, top_id), survey.nodes)

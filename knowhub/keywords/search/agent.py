@@ -7,12 +7,12 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, TypeVar
 
+from knowhub.core.background_writes import NoteCalls, discard_calls
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
 from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers, short_text
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.cache import EXACT_TTL_S, RecentMatchesByReader, ResultCache
-from knowhub.keywords.decision_log import Note, discard_calls
+from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import VisibleTree
@@ -82,8 +82,8 @@ class KeywordAgent:
 
     Nothing here writes, and nothing raises for a model's answer: a failed question has a default answer with `failure`.
     An answer that names keywords, but only ones that were not shown, has failed.
-    Every answer carries its calls; `note` records the calls of a cancelled descent. With a cache, the same question
-    about the same keywords is asked once.
+    Every answer carries its calls; `note` records the calls of a cancelled descent. The same question about
+    the same keywords is asked once while its answer is in the cache.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class KeywordAgent:
         chat: ChatModel | None,
         recents: RecentMatchesByReader,
         options: TreeOptions,
-        note: Note = discard_calls,
-        cache: ResultCache | None = None,
+        note: NoteCalls = discard_calls,
+        cache: ResultCache = NO_CACHE,
     ) -> None:
         self._chat = chat
         self._recents = recents
@@ -132,7 +132,7 @@ class KeywordAgent:
         choices = _number_choices(shown)
         question = prompts.disambiguate(query, shown)
         key = f"choose:{ctx.account}:{blake2b(repr((query, shown)).encode('utf-8', 'replace')).hexdigest()}"
-        cached: HomonymChoice | None = self._cache.get(key) if self._cache is not None else None
+        cached: HomonymChoice | None = self._cache.get(key)
         if cached is not None:
             return cached
         chosen = await self.ask(
@@ -142,7 +142,7 @@ class KeywordAgent:
             lambda answer: _parse_choice(answer, choices),
             HomonymChoice(),
         )
-        if self._cache is not None and chosen.failure is None and chosen.node_id is not None:
+        if chosen.failure is None and chosen.node_id is not None:
             self._cache.put(key, replace(chosen, calls=()), EXACT_TTL_S, ())
         return chosen
 

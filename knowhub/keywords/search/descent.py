@@ -10,7 +10,7 @@ from knowhub.core.model_calls import ModelConversation, NumberedChoices
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
-from knowhub.keywords.cache import EXACT_TTL_S, RecentMatches, ResultCache
+from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatches, ResultCache
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import TreePage, VisibleTree
@@ -81,7 +81,7 @@ class _PromptState:
 class Descent:
     """One descent of one caller. All rounds share the deadline of the conversation.
 
-    With a cache, a decision is reused while the query and what it depends on are the same: the words' candidates, and
+    A cached decision is reused while the query and what it depends on are the same: the words' candidates, and
     the two levels below the current keyword. A new keyword deeper down is noticed when the entry expires.
     """
 
@@ -91,7 +91,7 @@ class Descent:
         asking: ModelConversation,
         recent: RecentMatches,
         options: TreeOptions,
-        cache: ResultCache | None = None,
+        cache: ResultCache = NO_CACHE,
     ) -> None:
         self._ctx = ctx
         self._asking = asking
@@ -176,14 +176,14 @@ class Descent:
         return f"decide:{self._ctx.account}:{reader}:{blake2b(repr(parts).encode('utf-8', 'replace')).hexdigest()}"
 
     async def _decide(self, visible_tree: VisibleTree, shown: _PromptState, goal: Goal) -> AgentDecision:
-        cached: _CachedDecision | None = self._cache.get(shown.key) if self._cache is not None else None
+        cached: _CachedDecision | None = self._cache.get(shown.key)
         if cached is not None and cached[1] == _list_versions(visible_tree, cached[0].named_ids):
             return cached[0]
         choices = NumberedChoices(shown.choice_ids, also=[node.id for node in shown.path])
         names = [node.name for node in shown.path if node.id != ROOT_ID][-_MAX_PATH_NAMES:]
         question = prompts.pick_branch(goal, names, shown.candidates, shown.current_idx, has_more=shown.page.has_more)
         decision = await self._asking.ask(question, choices.by_idx, lambda data: prompts.parse_decision(data, choices))
-        if self._cache is not None and not decision.strays:
+        if not decision.strays:
             self._cache.put(shown.key, (decision, _list_versions(visible_tree, decision.named_ids)), EXACT_TTL_S, ())
         return decision
 

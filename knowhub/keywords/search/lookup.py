@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from knowhub.core.operation import Row, View
+from knowhub.core.background_writes import DecisionLog
+from knowhub.core.operation import Store, View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
-from knowhub.keywords.cache import EXACT_TTL_S, ResultCache
-from knowhub.keywords.decision_log import DecisionLog
-from knowhub.keywords.info_summary import Info
+from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, ResultCache
 from knowhub.keywords.missed import MissedQuery, make_note
 from knowhub.keywords.model import (
     INFOS,
@@ -23,11 +22,10 @@ from knowhub.keywords.model import (
     TreeOptions,
 )
 from knowhub.keywords.paths import SEPARATOR, find_by_path
-from knowhub.keywords.ports import KeywordStore
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.prompts import Goal
 from knowhub.keywords.search.text_search import Nearest, NearKeywords
-from knowhub.keywords.tree import find_by_pinyin, find_by_token, list_links_of_keyword
+from knowhub.keywords.tree import Info, find_by_pinyin, find_by_token, list_links_of_keyword
 
 EMPTY_QUERY = "empty_query"
 EXACT = "exact"
@@ -49,17 +47,17 @@ _Path: TypeAlias = tuple[list[str], tuple[bytes, ...]]
 class KeywordSearch:
     """Search over the keywords that the caller sees; hidden keywords count as missing.
 
-    Without `caches` no answer is cached; without `log` no decision of a model is recorded. A cached answer always
-    equals a fresh one: `Invalidation` must receive every operation.
+    Without `log` no missed query is noted. A cached answer always equals a fresh one: `Invalidation` must receive
+    every operation.
     """
 
     def __init__(
         self,
-        store: KeywordStore,
+        store: Store,
         near: NearKeywords,
         agent: KeywordAgent,
         options: TreeOptions,
-        caches: ResultCache | None = None,
+        cache: ResultCache = NO_CACHE,
         log: DecisionLog | None = None,
     ) -> None:
         self._store = store
@@ -67,7 +65,7 @@ class KeywordSearch:
         self._text = near.rules
         self._agent = agent
         self._options = options
-        self._caches = caches
+        self._cache = cache
         self._log = log
 
     async def search(
@@ -115,7 +113,7 @@ class KeywordSearch:
         if not request.tokens:
             return KeywordSearchResult(SearchStatus.NOT_FOUND, reason=EMPTY_QUERY)
         chooses = disambiguate and self._agent.available
-        cached: KeywordSearchResult | None = self._get_cached(request.key("exact"))
+        cached: KeywordSearchResult | None = self._cache.get(request.key("exact"))
         if cached is not None and not (chooses and cached.status is SearchStatus.AMBIGUOUS):
             return cached
         view = self._store.view(ctx.account)
@@ -150,7 +148,7 @@ class KeywordSearch:
         self, view: View, request: "_SearchRequest", nodes: Sequence[Node], reason: str
     ) -> KeywordSearchResult:
         found, uses = self._make_answer(view, request.ctx, nodes, reason)
-        self._cache(request.key("exact"), request, found, uses)
+        self._keep(request.key("exact"), request, found, uses)
         return found
 
     async def _expand(self, request: "_SearchRequest", *, expand: bool) -> KeywordSearchResult:
@@ -163,7 +161,7 @@ class KeywordSearch:
         ctx = request.ctx
         view = self._store.view(ctx.account)
         chosen = await self._agent.disambiguate(ctx, view, request.query, nodes, self._options.descent_budget_s)
-        self._log_calls(ctx, chosen.calls)
+        self._agent.note(ctx, chosen.calls)
         view = self._store.view(ctx.account)
         left = _list_visible_nodes(view, ctx, _ids(nodes))
         node = next((item for item in left if item.id == chosen.node_id), None)
@@ -188,7 +186,7 @@ class KeywordSearch:
             Goal(request.query, near=near.by_name, meant=near.by_text, form=" ".join(request.tokens)),
             self._options.descent_budget_s,
         )
-        self._log_calls(ctx, descended.calls)
+        self._agent.note(ctx, descended.calls)
         view = self._store.view(ctx.account)
         nodes = _list_visible_nodes(view, ctx, descended.candidates)
         if descended.outcome == "missing":
@@ -281,14 +279,14 @@ class KeywordSearch:
         """Return the path down to the parent of a node."""
         if node.parent_id is None:
             return [], ()
-        cached: _Path | None = self._get_cached(_path_key(ctx, node.parent_id))
+        cached: _Path | None = self._cache.get(_path_key(ctx, node.parent_id))
         if cached is not None:
             return cached
         path = tree.get_path(view, node.parent_id)
         # The path of the parent's parent is shared by more keywords, so it is often cached.
         upper: _Path = [], ()
         if len(path) > 1:
-            upper = self._get_cached(_path_key(ctx, path[-2].id)) or self._extend_path(view, ctx, upper, path[:-1])
+            upper = self._cache.get(_path_key(ctx, path[-2].id)) or self._extend_path(view, ctx, upper, path[:-1])
         return self._extend_path(view, ctx, upper, path[-1:])
 
     def _extend_path(self, view: View, ctx: RequestContext, upper: _Path, nodes: Sequence[Node]) -> _Path:
@@ -299,27 +297,17 @@ class KeywordSearch:
             for level, node in enumerate(seen, len(upper[1]))
         ]
         path = [*upper[0], *_ids(nodes)], (*upper[1], *rows)
-        if self._caches is not None:
-            uses = [(ctx.account, item) for item in path[0]]
-            self._caches.put(_path_key(ctx, nodes[-1].id), path, EXACT_TTL_S, uses)
+        uses = [(ctx.account, item) for item in path[0]]
+        self._cache.put(_path_key(ctx, nodes[-1].id), path, EXACT_TTL_S, uses)
         return path
 
-    def _log_calls(self, ctx: RequestContext, calls: Sequence[Row]) -> None:
-        if self._log is not None and calls:
-            self._log.note(ctx, calls)
-
-    def _get_cached(self, key: str) -> Any:  # noqa: ANN401 -- each key has its own kind of value
-        return self._caches.get(key) if self._caches is not None else None
-
-    def _cache(self, key: str, request: "_SearchRequest", value: object, uses: Iterable[str]) -> None:
+    def _keep(self, key: str, request: "_SearchRequest", value: object, uses: Iterable[str]) -> None:
         # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
-        if self._caches is None:
-            return
         account = request.ctx.account
         used = [(account, use) for use in dict.fromkeys(uses)]
         used += [(account, f"token:{token}") for token in request.tokens]
         if len(used) <= rendering.MAX_USES:
-            self._caches.put(key, value, EXACT_TTL_S, used)
+            self._cache.put(key, value, EXACT_TTL_S, used)
 
 
 def _path_key(ctx: RequestContext, keyword_id: str) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from knowhub.core.language_models import ChatRequest
-from knowhub.core.model_calls import FENCE, NumberedChoices, fence, list_pointers, short_text
+from knowhub.core.model_calls import FENCE, NumberedChoices, list_pointers, make_question, short_text
 from knowhub.core.unicode_forms import shorten
 from knowhub.keywords.model import NewKeyword, RelationType
 
@@ -302,11 +302,7 @@ def format_candidate(candidate: PromptCandidate) -> dict[str, Any]:
 
 
 def _make_request(function: str, task: str, data: Mapping[str, Any]) -> ChatRequest:
-    messages = [
-        {"role": "system", "content": (task + "\n" + _RULES).strip()},
-        {"role": "user", "content": fence(data)},
-    ]
-    return ChatRequest(function, messages, SCHEMAS[function])
+    return make_question(function, f"{task}\n{_RULES}", data, SCHEMAS[function])
 
 
 _MAX_DEPTH = 1_000

@@ -1,23 +1,38 @@
 """Search over the texts of the tree: names and descriptions of keywords, and infos, by words and by meaning."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from knowhub.core.operation import View
-from knowhub.core.recall import MAX_QUERY_CHARS, get_visible_lag
+from knowhub.core.recall import MAX_QUERY_CHARS, SearchHits, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import visibility_facets
 from knowhub.keywords import rendering
-from knowhub.keywords.cache import ANY_KEYWORD, ResultCache
-from knowhub.keywords.info_summary import Info
+from knowhub.keywords.cache import ANY_KEYWORD, NO_CACHE, ResultCache
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, Node
-from knowhub.keywords.ports import KeywordText, TreeIndex
+from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.candidates import OFFERED, find_word_candidates
+from knowhub.keywords.tree import Info
 
 MEANT = 5
 NEAR_TTL_S = 10.0
 EVERYTHING = frozenset({KEYWORDS, INFOS})
 ONLY_KEYWORDS = frozenset({KEYWORDS})
+
+
+class TreeIndex(Protocol):
+    """Finds keywords and infos by their texts."""
+
+    async def search(
+        self,
+        account: str,
+        text: str,
+        groups: Sequence[frozenset[str]],
+        accept: Callable[[Node | Info], bool],
+        limit: int,
+    ) -> SearchHits[Node | Info]:
+        """Return the best accepted rows that have one facet of each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +94,7 @@ class Nearest:
 class NearKeywords:
     """Finds the keywords that come near a query. Without `texts` these are those that share words with it."""
 
-    def __init__(
-        self, rules: KeywordText, texts: TreeTextSearch | None = None, cache: ResultCache | None = None
-    ) -> None:
+    def __init__(self, rules: KeywordText, texts: TreeTextSearch | None = None, cache: ResultCache = NO_CACHE) -> None:
         self.rules = rules
         self.texts = texts
         self._cache = cache
@@ -93,12 +106,12 @@ class NearKeywords:
             return Nearest(by_name)
         # Vectors come in the background: a query that is repeated while nothing changes has the same candidates.
         key = f"near:{ctx.account}:{rendering.make_reader_key(ctx)}:{query[:MAX_QUERY_CHARS]}"
-        ids: tuple[str, ...] | None = self._cache.get(key) if self._cache is not None else None
+        ids: tuple[str, ...] | None = self._cache.get(key)
         degraded: Sequence[str] = ()
         if ids is None:
             found = await self.texts.find(ctx, query, OFFERED + MEANT, ONLY_KEYWORDS)
             ids, degraded = tuple(hit.head.id for hit in found.hits), found.degraded
-            if self._cache is not None and not degraded:
+            if not degraded:
                 self._cache.put(key, ids, NEAR_TTL_S, [(ctx.account, ANY_KEYWORD)])
         by_text = tuple(keyword_id for keyword_id in ids if keyword_id not in by_name)
         return Nearest(by_name, by_text[:MEANT], degraded)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core.language_models import ChatRequest
-from knowhub.core.model_calls import FENCE, fence
+from knowhub.core.model_calls import FENCE, make_question
 
 EVOLVE = "evolve_knowledge"
 MERGE = "merge_knowledge"
@@ -68,5 +68,4 @@ def merge(texts: Sequence[tuple[str, str]]) -> ChatRequest:
 
 
 def _question(function: str, task: str, data: Mapping[str, Any]) -> ChatRequest:
-    messages = [{"role": "system", "content": (task + "\n" + _DATA).strip()}, {"role": "user", "content": fence(data)}]
-    return ChatRequest(function, messages, SCHEMAS[function])
+    return make_question(function, f"{task}\n{_DATA}", data, SCHEMAS[function])

@@ -6,7 +6,7 @@ from typing import Any, Final
 from knowhub.conversations.messages import Message
 from knowhub.core import model_calls
 from knowhub.core.language_models import ChatRequest
-from knowhub.core.model_calls import FENCE, NumberedChoices, fence, short_text
+from knowhub.core.model_calls import FENCE, NumberedChoices, make_question, short_text
 from knowhub.knowledge.extract.model import (
     PROFILE_CATEGORIES,
     CandidateCategory,
@@ -62,11 +62,7 @@ def extract(messages: Sequence[tuple[int, Message]], known: Sequence[str]) -> Ch
         ],
         "known": [{"idx": idx, "content": content[:SHOWN_CHARS]} for idx, content in enumerate(known, 1)],
     }
-    return ChatRequest(
-        EXTRACT_KNOWLEDGE,
-        [{"role": "system", "content": _TASK.strip()}, {"role": "user", "content": fence(data)}],
-        SCHEMA,
-    )
+    return make_question(EXTRACT_KNOWLEDGE, _TASK, data, SCHEMA)
 
 
 MAX_ITEMS: Final = 100

@@ -1,11 +1,12 @@
 """The optional models of a search: a router that picks records by their tasks, and a reranker that orders them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
+from knowhub.core.background_writes import NoteCalls
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest, Reranker, rank_texts
-from knowhub.core.model_calls import FENCE, ModelConversation, NumberedChoices, fence, list_pointers
+from knowhub.core.model_calls import FENCE, ModelConversation, NumberedChoices, list_pointers, make_question
 from knowhub.core.operation import Row, View
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
@@ -24,9 +25,6 @@ RERANKER = "reranker"
 _RERANKED_CHARS = 2_000
 TASK_CHARS = 100
 _QUERY_CHARS = 1_000
-
-NoteCalls: TypeAlias = Callable[[RequestContext, Sequence[Row]], None]
-"""Records the calls of a model for the audit; must not raise."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -53,23 +51,6 @@ Texts may be Chinese, English or mixed. Give ids exactly as they are listed, and
 one JSON object."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoutingCandidate:
-    """A record as the router sees it: without its content."""
-
-    id: str
-    types: Sequence[str]
-    task: str
-
-
-@dataclass(frozen=True, slots=True)
-class RoutingResult:
-    """The ids that the model picked, the most related first. With `has_failed` there are none."""
-
-    ids: Sequence[str] = ()
-    has_failed: bool = False
-
-
 class Router:
     """Asks a model which candidates are about a question. A failing model never raises here.
 
@@ -88,37 +69,33 @@ class Router:
         self._budget_s = budget_s
         self.most_candidates = most_candidates
 
-    async def route(
-        self, ctx: RequestContext, query: str, candidates: Sequence[RoutingCandidate], most: int
-    ) -> RoutingResult:
-        """Return up to `most` candidates that the model picks; it may pick none.
+    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], most: int) -> list[str] | None:
+        """Return the ids of up to `most` records that the model picks; it may pick none. None if it fails.
 
         Unknown ids are dropped. An answer with unknown ids only is a failure.
         """
-        choices = NumberedChoices([candidate.id for candidate in candidates])
+        choices = NumberedChoices([candidate["id"] for candidate in candidates])
         asking = ModelConversation(self._chat, self._budget_s)
         try:
             asked = question(query, candidates, most)
             picked = await asking.ask(asked, choices.by_idx, lambda answer: parse_picks(answer, choices))
         except ChatFailed:
-            return RoutingResult(has_failed=True)
+            return None
         finally:
             self._note(ctx, asking.calls)
-        return RoutingResult(picked[:most])
+        return picked[:most]
 
 
-def question(query: str, candidates: Sequence[RoutingCandidate], most: int) -> ChatRequest:
+def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
     """Ask which of the candidates are about the query."""
     data = {
         "query": query[:_QUERY_CHARS],
         "most": most,
         "candidates": [
-            {"id": candidate.id, "types": list(candidate.types), "task": candidate.task[:TASK_CHARS]}
-            for candidate in candidates
+            {"id": row["id"], "types": row["types"], "task": row["task"][:TASK_CHARS]} for row in candidates
         ],
     }
-    messages = [{"role": "system", "content": _TASK.strip()}, {"role": "user", "content": fence(data)}]
-    return ChatRequest(ROUTE, messages, SCHEMA)
+    return make_question(ROUTE, _TASK, data, SCHEMA)
 
 
 def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices) -> list[str] | None:
@@ -201,20 +178,20 @@ class _HitPool:
         if len(summaries) <= min(len(self.hits), self.query.top_k):
             # Every candidate was recalled and will be returned: there is nothing to choose.
             return None
-        candidates = [RoutingCandidate(item.id, item.types, self._get_row(item)["task"]) for item in summaries.values()]
+        candidates = [self._get_row(item) for item in summaries.values()]
         routed = await router.route(self.ctx, self.query.text, candidates, 2 * self.query.top_k)
-        if routed.has_failed:
+        if routed is None:
             self.degraded.append(LLM)
             self._filter_again()
             return None
         recalled = {hit.head.id: hit for hit in self.hits}
         picked = []
-        for rank, knowledge_id in enumerate(routed.ids, 1):
+        for rank, knowledge_id in enumerate(routed, 1):
             hit = recalled.get(knowledge_id) or SearchHit(summaries[knowledge_id], 0.0)
             picked.append(replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))))
         self.hits = picked
         self._filter_again()
-        return list(routed.ids)
+        return routed
 
     def drop_below(self, floor: float) -> None:
         """Leave out the hits whose relevance is below the floor."""

@@ -5,12 +5,12 @@ import asyncio
 import orjson
 from starlette.responses import Response
 
+from knowhub.keywords.model import TreeFormat
 from knowhub.web.json_text import json_limits
 from knowhub.web.responses import answer_stream, answer_write
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
-from knowhub.web.schemas.keywords import TreeFormat
 from knowhub.web.tree_files.formats import (
     MEDIA_TYPES,
     get_media_type,

@@ -140,8 +140,7 @@ async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: 
         del progress
         return await call.hub.keywords.curator.reorganize(call.ctx, scope_id)
 
-    job = await call.hub.operations.jobs.start("reorganize", call.ctx.account, work)
-    return await answer_job(call, job, wait=False)
+    return await answer_job(call, "reorganize", work, wait=False)
 
 
 @routes.add(

@@ -341,8 +341,7 @@ async def slim_knowledge(call: WriteCall, sent: schemas.SlimBody, params: WaitPa
             await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, progress=progress, key=key)
         )
 
-    job = await call.hub.operations.jobs.start("slim", call.ctx.account, work, key)
-    return await answer_job(call, job, _make_slimming_response, wait=params.wait)
+    return await answer_job(call, "slim", work, key, wait=params.wait, answer=_make_slimming_response)
 
 
 def _make_slimming_response(answer: dict[str, Any]) -> Response:

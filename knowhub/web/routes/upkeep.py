@@ -102,8 +102,7 @@ async def reindex(call: Upkeep, params: shapes.LongWorkParams) -> Response:
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return {"records": await hub.reindex(progress, call.ctx.account)}
 
-    job = await hub.operations.jobs.start("reindex", call.ctx.account, work)
-    return await answer_job(call, job, wait=params.wait)
+    return await answer_job(call, "reindex", work, wait=params.wait)
 
 
 @routes.add("GET", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Read the state of a job")
@@ -153,8 +152,7 @@ async def compact(call: Upkeep, params: shapes.CompactParams) -> Response:
     async def work(_progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return asdict(await hub.compact(params.undo_retention_days))
 
-    job = await hub.operations.jobs.start("compact", call.ctx.account, work)
-    return await answer_job(call, job, wait=params.wait)
+    return await answer_job(call, "compact", work, wait=params.wait)
 
 
 @routes.add("POST", "/api/maintenance/snapshots", {201: shapes.SnapshotAnswer} | STARTED, summary="Create a snapshot")
@@ -165,8 +163,7 @@ async def create_snapshot(call: Upkeep, params: shapes.LongWorkParams) -> Respon
     async def work(_progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_snapshot_view(await hub.operations.snapshots.create())
 
-    job = await hub.operations.jobs.start("snapshot", call.ctx.account, work)
-    return await answer_job(call, job, partial(answer_json, status=201), wait=params.wait)
+    return await answer_job(call, "snapshot", work, wait=params.wait, answer=partial(answer_json, status=201))
 
 
 @routes.add(
@@ -206,8 +203,7 @@ async def restore_snapshot(call: WriteCall, ts: str, params: shapes.LongWorkPara
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_restore_view(await hub.operations.snapshots.restore(call.ctx, ts, key, progress))
 
-    job = await hub.operations.jobs.start("restore", call.ctx.account, work, key)
-    return await answer_job(call, job, _make_restore_response, wait=params.wait)
+    return await answer_job(call, "restore", work, key, wait=params.wait, answer=_make_restore_response)
 
 
 def _make_restore_response(result: dict[str, Any]) -> Response:

@@ -1,13 +1,9 @@
 """Requests on keywords and infos."""
 
-import math
-from enum import StrEnum
 from typing import Annotated, Any
 
-import orjson
 from pydantic import AfterValidator, Field, StringConstraints
 
-from knowhub.keywords.fields import MAX_METADATA_BYTES
 from knowhub.keywords.info_rules import MAX_CREATOR_CHARS, MAX_SOURCE_CHARS
 from knowhub.keywords.keyword_rules import MAX_ALIASES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from knowhub.keywords.model import (
@@ -18,6 +14,7 @@ from knowhub.keywords.model import (
     NewInfo,
     NewKeyword,
     RelationType,
+    TreeFormat,
 )
 from knowhub.keywords.new_infos import MAX_KEYWORD_IDS
 from knowhub.keywords.service import MAX_DEPTH
@@ -28,6 +25,7 @@ from knowhub.web.schemas.parts import (
     CallerIds,
     Changes,
     Cursor,
+    DeleteBody,
     Label,
     Owner,
     Part,
@@ -40,7 +38,6 @@ from knowhub.web.schemas.parts import (
 
 MAX_LINKS = MAX_KEYWORD_IDS
 MAX_PAGE = 1_000_000_000
-_INT64 = range(-(2**63), 2**63)
 
 
 def _not_blank(text: str) -> str:
@@ -49,51 +46,16 @@ def _not_blank(text: str) -> str:
     return clean(text)
 
 
-def _storable(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return metadata that a log line can hold as it is. Raises ValueError."""
-    if metadata:
-        _check_json(metadata)
-        if len(orjson.dumps(metadata)) > MAX_METADATA_BYTES:
-            raise ValueError(f"must have at most {MAX_METADATA_BYTES} bytes as JSON")
-    return metadata
-
-
-def _plan(plan: dict[str, Any]) -> dict[str, Any]:
-    # `keywords/curate/plan.py` checks the plan itself; here it only has to be storable.
-    _check_json(plan)
-    return plan
-
-
-def _check_json(value: Any) -> None:  # noqa: ANN401 -- any JSON value
-    match value:
-        case str():
-            clean(value)
-        case bool() | None:
-            return
-        case int() if value not in _INT64:
-            raise ValueError("must not hold an integer of more than 64 bits")
-        case float() if not math.isfinite(value):
-            raise ValueError("must not hold NaN or an infinity")
-        case list():
-            for inner in value:
-                _check_json(inner)
-        case dict():
-            for name, inner in value.items():
-                clean(name)
-                _check_json(inner)
-
-
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(clean)]
 Aliases = Annotated[list[Name], Field(max_length=MAX_ALIASES)]
 Description = Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION_CHARS), AfterValidator(clean)]
-Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
+Metadata = dict[str, Any]
 Content = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
 InfoSource = Annotated[str, StringConstraints(max_length=MAX_SOURCE_CHARS), AfterValidator(clean)]
 RowId = Annotated[Label, StringConstraints(min_length=1)]
 Maker = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CREATOR_CHARS), AfterValidator(clean)]
 # Strict models take no text for an enumeration, and JSON has nothing else.
 Relation = Annotated[RelationType, Field(strict=False)]
-Policy = Annotated[InfoPolicy, Field(strict=False)]
 
 
 DEFAULT_SCOPES = (
@@ -186,18 +148,14 @@ class KeywordDeleteParams(CallerIds):
     cascade: bool = Field(default=False, description="Delete everything below it too; otherwise children are 409.")
     info_policy: InfoPolicy = Field(
         default=InfoPolicy.REATTACH,
+        strict=False,
         description="Its infos: give them to the nearest ancestor, refuse the deletion, or only unlink them.",
     )
     erase: bool = Field(default=False, description="Remove the content of a deleted keyword for good.")
 
 
-class KeywordDeleteBody(Body):
+class KeywordDeleteBody(KeywordDeleteParams, DeleteBody):
     """The same, for who sends a body with a DELETE."""
-
-    cascade: bool = False
-    info_policy: Policy = InfoPolicy.REATTACH
-    erase: bool = False
-    version: Version | None = None
 
 
 class KeywordSearchParams(CallerIds):
@@ -223,15 +181,6 @@ class KeywordListParams(CallerIds):
     )
     limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
     cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
-
-
-class TreeFormat(StrEnum):
-    """The form of a file with a keyword tree. Only JSON lines hold infos, scopes and owners."""
-
-    JSONL = "jsonl"
-    SKOS = "skos"
-    OUTLINE = "outline"
-    CSV = "csv"
 
 
 class TreeExportParams(CallerIds):
@@ -311,7 +260,7 @@ class ReorganizeBody(Body):
 class ApplyBody(Body):
     """A plan to apply: all of its steps, or some of them."""
 
-    plan: Annotated[dict[str, Any], AfterValidator(_plan)]
+    plan: dict[str, Any]
 
 
 class NewLink(Part):

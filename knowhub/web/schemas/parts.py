@@ -208,19 +208,19 @@ class DeleteBody(Body):
 
 
 _NO_CHANGES = {*CallerIds.model_fields, "version", "uri", "allow_duplicate"}
-_ERASE = "Remove the content for good, everywhere. This cannot be undone. A deleted row can be erased too."
-
-
-class EraseBody(DeleteBody):
-    """A deletion that may be an erasing."""
-
-    erase: bool = Field(default=False, description=_ERASE)
 
 
 class DeleteParams(CallerIds):
     """Who deletes, and whether to erase the content."""
 
-    erase: bool = Field(default=False, description=_ERASE)
+    erase: bool = Field(
+        default=False,
+        description="Remove the content for good, everywhere. This cannot be undone. A deleted row can be erased too.",
+    )
+
+
+class EraseBody(DeleteParams, DeleteBody):
+    """A deletion that may be an erasing."""
 
 
 def fill(kind: type[FilledT], model: BaseModel, **others: Any) -> FilledT:  # noqa: ANN401 -- fields of any type

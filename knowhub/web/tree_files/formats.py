@@ -14,9 +14,8 @@ from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.exchange import ExportedInfo, ExportedKeyword, ImportedTree, TreeImportResult
-from knowhub.keywords.model import ROOT_ID
+from knowhub.keywords.model import ROOT_ID, TreeFormat
 from knowhub.web.json_text import JsonLimits
-from knowhub.web.schemas.keywords import TreeFormat
 from knowhub.web.tree_files.lines import TreeFile, parse_tree_lines
 from knowhub.web.tree_files.skos import parse_skos, render_skos
 from knowhub.web.tree_files.tables import parse_csv, parse_outline, render_csv, render_outline

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.keywords.model import RelationType
+from knowhub.keywords.model import RelationType, TreeFormat
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.web.json_text import JsonLimits
-from knowhub.web.schemas.keywords import TreeFormat
 from knowhub.web.tree_files.formats import parse_tree_file
 from knowhub.web.tree_files.lines import KeywordLine, TreeFile
 

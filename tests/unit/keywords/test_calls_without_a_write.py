@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from knowhub.core.background_writes import DecisionLog
 from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.language_models import ChatReply, ChatRequest
 from knowhub.core.operation import IdempotencyKey
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.curate.curator import SHOWN_A_CALL, Curator
-from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import NewInfo, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
@@ -58,7 +58,7 @@ class TreeServices:
         self.keywords = KeywordService(self.store, NearKeywords(text), ids, agent, options)
         self.infos = InfoService(self.store, text, ids, agent, options)
         self.search = KeywordSearch(self.store, NearKeywords(text), agent, options, log=self.log)
-        self.curator = Curator(self.store, text, ids, agent, options, self.log)
+        self.curator = Curator(self.store, text, ids, agent, options)
 
     async def create_keyword(self, name: str, **fields: Any) -> str:  # noqa: ANN401 -- any field
         return str((await self.keywords.create(ANN, NewKeyword(name, **fields), auto_place=False)).record["id"])

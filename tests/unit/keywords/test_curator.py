@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from knowhub.core.background_writes import DecisionLog
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.curate.curator import MAX_CALLS, SHOWN_A_CALL, Curator
 from knowhub.keywords.curate.plan import MAX_STEPS, MAX_UNDESCRIBED
-from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, NewKeyword, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
@@ -43,11 +43,11 @@ class CuratedTree:
         self.chat = QueuedChat(answers) if answers else None
         self.decision_log = DecisionLog(self.store)
         nobody = KeywordAgent(None, RecentMatchesByReader(), options)
-        agent = KeywordAgent(self.chat, RecentMatchesByReader(), options)
+        agent = KeywordAgent(self.chat, RecentMatchesByReader(), options, note=self.decision_log.note)
         text = PlainText()
         self.keywords = KeywordService(self.store, NearKeywords(text), ids, nobody, options)
         self.infos = InfoService(self.store, text, ids, nobody, options)
-        self.curator = Curator(self.store, text, ids, agent, options, self.decision_log)
+        self.curator = Curator(self.store, text, ids, agent, options)
         self.operations = OperationsService(self.store, ids, COLLECTIONS)
         self.ids: dict[str, str] = {}
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from knowhub.core.background_writes import DecisionLog
 from knowhub.core.errors import ReadOnly, StorageFull
 from knowhub.core.operation import Commits, Decide, IdempotencyKey, Operation, Outcome, Row, Unchanged, View
-from knowhub.keywords.decision_log import DecisionLog
 from tests.builders import CountedIds, FakeClock, caller, local
 from tests.fakes.memory_store import MemoryStore
 
