@@ -1,7 +1,7 @@
 """The goals of a run as a tree, with the knowledge that was shown for each goal."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from types import NoneType
 from typing import Any
@@ -80,19 +80,7 @@ class Goal:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the goal as JSON values."""
-        return {
-            "id": self.id,
-            "description": self.description,
-            "parent_id": self.parent_id,
-            "status": self.status.value,
-            "knowledge": [dict(item) for item in self.knowledge],
-            "outcome": self.outcome,
-            "evidence_due": self.evidence_due,
-            "was_shown": self.was_shown,
-            "was_helpful": self.was_helpful,
-            "was_external": self.was_external,
-            "tags": self.tags,
-        }
+        return asdict(self) | {"status": self.status.value}
 
 
 class GoalTree:

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from knowhub.core import clock, permissions, scopes
+from knowhub.core import clock, scopes
 from knowhub.core.collection import Lookup
 from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Row, Write, next_of, next_version
+from knowhub.core.owned_rows import make_owned_fields
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table, votes
 from knowhub.knowledge.model import (
@@ -28,26 +29,16 @@ _get_sent_values = attrgetter(*_SENT_FIELDS)
 
 def new_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
     """Return the row of a new record."""
-    moment = clock.iso(now)
-    return _row(new, row_id, moment, ctx) | {
-        "eval": {"score": new.score, **_FRESH_EVALUATION},
-        "version": 1,
-        "created_at": moment,
-        "updated_at": moment,
-    }
+    return _row(new, row_id, now, ctx) | {"eval": {"score": new.score, **_FRESH_EVALUATION}}
 
 
 def make_imported_row(line: ImportedKnowledge, row_id: str, before: Row | None, now: float, ctx: RequestContext) -> Row:
     """Return the row of an imported line. Evidence and creation time are kept; the version rises."""
-    moment = clock.iso(now)
     evaluation = {"score": line.record.score or DEFAULT_SCORE, **_FRESH_EVALUATION, **line.evaluation}
     evaluation["confidence"] = line.evaluation.get("confidence", votes.confidence(evaluation, now))
-    return _row(line.record, row_id, moment, ctx) | {
-        "eval": evaluation,
-        "version": next_version(before),
-        "created_at": line.created_at or moment,
-        "updated_at": moment,
-    }
+    row = _row(line.record, row_id, now, ctx)
+    created_at = line.created_at or row["created_at"]
+    return row | {"eval": evaluation, "version": next_version(before), "created_at": created_at}
 
 
 def apply_patch(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
@@ -100,11 +91,10 @@ def validate(_lookup: Lookup, rows: Sequence[Row]) -> None:
         check_valid_range(row["valid_from"], row["valid_to"])
 
 
-def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> dict[str, Any]:
+def _row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
     check_content(new.task, new.content)
     check_valid_range(new.valid_from, new.valid_to)
-    own_scopes = list(dict.fromkeys(new.scopes or ctx.default_record_scopes))
-    permissions.check_scopes(ctx, own_scopes)
+    owned = make_owned_fields(ctx, new.scopes or None, new.owner, "a record", now)
     message_id = new.message_id or new.source.get("message_id") or None
     source = {name: new.source.get(name) for name in SOURCE_FIELDS} | {"message_id": message_id}
     return {
@@ -114,11 +104,10 @@ def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> di
         "types": list(dict.fromkeys(new.types)),
         "type": new.types[0],
         "tags": dict(new.tags),
-        "scopes": own_scopes,
-        "owner": permissions.owner_for(ctx, new.owner, "a record"),
-        "visibility": new.visibility or scopes.derive_visibility(own_scopes),
+        **owned,
+        "visibility": new.visibility or scopes.derive_visibility(owned["scopes"]),
         "resource_ids": list(dict.fromkeys(new.resource_ids)),
-        "source": _with_defaults(source, moment),
+        "source": _with_defaults(source, owned["created_at"]),
     }
 
 

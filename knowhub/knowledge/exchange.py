@@ -9,11 +9,21 @@ from knowhub.core import permissions
 from knowhub.core.erasing import ERASED, is_erased
 from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.ids import Ids, knowledge_id
-from knowhub.core.operation import Decide, Draft, Group, IdempotencyKey, LongDecision, Row, Unchanged, View, is_live
+from knowhub.core.operation import (
+    Decide,
+    Draft,
+    Group,
+    HistoryStore,
+    IdempotencyKey,
+    LongDecision,
+    Row,
+    Unchanged,
+    View,
+    is_live,
+)
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions
 from knowhub.knowledge.model import KNOWLEDGE, ImportedKnowledge, KnowledgeType, OnConflict
-from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.table import find_record, list_live_records
 from knowhub.knowledge.visibility import render_record_json
 
@@ -58,7 +68,7 @@ class ImportRun:
 class KnowledgeExchange:
     """Import and export of records."""
 
-    def __init__(self, store: KnowledgeStore, ids: Ids) -> None:
+    def __init__(self, store: HistoryStore, ids: Ids) -> None:
         self._store = store
         self._ids = ids
 

@@ -3,12 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
-from knowhub.core.operation import HistoryStore
 from knowhub.core.recall import SearchHits
 from knowhub.knowledge.model import KnowledgeSummary
-
-KnowledgeStore: TypeAlias = HistoryStore
-
 
 FindLike: TypeAlias = Callable[
     [str, KnowledgeSummary, str, Sequence[frozenset[str]], Callable[[KnowledgeSummary], bool], int],

@@ -10,6 +10,7 @@ from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import (
     Change,
     Draft,
+    HistoryStore,
     IdempotencyKey,
     LongDecision,
     Row,
@@ -30,7 +31,6 @@ from knowhub.knowledge.model import (
     NewKnowledge,
     Vote,
 )
-from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.table import find_by_dedup_key, find_record, list_records
 from knowhub.knowledge.visibility import (
     check_not_merged,
@@ -50,7 +50,7 @@ REVIVE_OP = "restore_knowledge"
 class KnowledgeService(OwnedRows):
     """The operations on knowledge records."""
 
-    def __init__(self, store: KnowledgeStore, ids: Ids) -> None:
+    def __init__(self, store: HistoryStore, ids: Ids) -> None:
         super().__init__(store, KNOWLEDGE_COLLECTION)
         self._ids = ids
 

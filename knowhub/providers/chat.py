@@ -29,11 +29,11 @@ from knowhub.providers.http import (
     InvalidResponse,
     RequestRejected,
     RequestTiming,
+    estimate_request_tokens,
 )
 from knowhub.providers.json_answers import InvalidAnswer, parse_answer
 from knowhub.providers.json_schema import list_unsupported_words
 from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
-from knowhub.providers.token_estimates import estimate_request_tokens
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
 _PATH = "/chat/completions"

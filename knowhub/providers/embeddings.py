@@ -15,8 +15,13 @@ import orjson
 
 from knowhub.core.language_models import EmbeddingFailed, TextRefused, Vector
 from knowhub.providers.breaker import GuardedClient
-from knowhub.providers.http import EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
-from knowhub.providers.token_estimates import estimate_request_tokens
+from knowhub.providers.http import (
+    EndpointOptions,
+    InvalidResponse,
+    RequestRejected,
+    RequestTiming,
+    estimate_request_tokens,
+)
 
 
 def vectors_in(answer: Mapping[str, object], count: int) -> list[Vector]:

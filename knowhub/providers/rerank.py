@@ -12,8 +12,13 @@ import orjson
 from knowhub.core.language_models import RerankFailed
 from knowhub.providers.breaker import GuardedClient
 from knowhub.providers.embeddings import in_order
-from knowhub.providers.http import EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
-from knowhub.providers.token_estimates import estimate_request_tokens
+from knowhub.providers.http import (
+    EndpointOptions,
+    InvalidResponse,
+    RequestRejected,
+    RequestTiming,
+    estimate_request_tokens,
+)
 
 DEFAULT_MODEL = "rerank-v3.5"
 _PATH = "/rerank"

@@ -13,8 +13,7 @@ from knowhub.providers import http
 from knowhub.providers.chat import ChatClient, ChatOptions
 from knowhub.providers.embeddings import EmbeddingClient, EmbeddingOptions
 from knowhub.providers.http import RequestTiming
-from knowhub.providers.local_embedder import LocalEmbedder, find_model
-from knowhub.providers.packaged_model import find_packaged_model
+from knowhub.providers.local_embedder import LocalEmbedder, find_model, find_packaged_model
 from knowhub.providers.rerank import RerankClient, RerankOptions, RerankStyle
 from knowhub.settings import DEFAULT_MODEL, Settings
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from knowhub.sdk import KeywordTree, LongTermMemory, RelationType
-from knowhub.sdk.camel_case import CamelCaseMethods
 from knowhub.sdk.keyword_methods import KeywordMethods
+from knowhub.sdk.keyword_tree import CamelCaseMethods
 
 
 def test_every_method_has_a_camel_case_name() -> None:

@@ -12,14 +12,13 @@ from knowhub.core import permissions
 from knowhub.core.errors import Conflict, Forbidden, KnowHubError
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, short_text
-from knowhub.core.operation import Draft, IdempotencyKey, Operation, Row, Unchanged, View
+from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge import decisions
 from knowhub.knowledge.evolve import prompts
 from knowhub.knowledge.feedback.evidence import Voter, list_kept_words, with_feedback, with_kept_words
 from knowhub.knowledge.model import Feedback
-from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.table import list_with_kept_words
 from knowhub.knowledge.visibility import get_current_row, redact_row
 
@@ -104,7 +103,7 @@ class Evolution:
 
     def __init__(
         self,
-        store: KnowledgeStore,
+        store: HistoryStore,
         chat: ChatModel | None,
         budget_s: float,
         note: Callable[[RequestContext, Sequence[Row]], None] | None = None,

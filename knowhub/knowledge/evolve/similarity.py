@@ -13,9 +13,10 @@ from knowhub.core.near_duplicates import (
     make_similarity_query,
     shingles,
 )
+from knowhub.core.operation import HistoryStore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary
-from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
+from knowhub.knowledge.ports import KnowledgeIndex
 from knowhub.knowledge.table import find_record
 
 MAX_SHOWN = 10
@@ -40,7 +41,7 @@ class Similarity:
     a record of the account changes.
     """
 
-    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex) -> None:
+    def __init__(self, store: HistoryStore, index: KnowledgeIndex) -> None:
         self._store = store
         self._index = index
         self._caches: dict[str, dict[_Request, list[tuple[str, float]]]] = {}

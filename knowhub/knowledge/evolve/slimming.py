@@ -18,6 +18,7 @@ from knowhub.core.operation import (
     Decide,
     Draft,
     Group,
+    HistoryStore,
     IdempotencyKey,
     Operation,
     Outcome,
@@ -41,7 +42,7 @@ from knowhub.knowledge.evolve.slim_plan import (
     is_current,
 )
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.knowledge.ports import FindLike, KnowledgeIndex, KnowledgeStore
+from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record
 
 OP = "slim_knowledge"
@@ -170,7 +171,7 @@ class RecordsChanged(KnowHubError):
 class Slimming:
     """Merges copies and near copies by rule, and records that say the same in other words if a model finds them."""
 
-    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex, options: SlimOptions) -> None:
+    def __init__(self, store: HistoryStore, index: KnowledgeIndex, options: SlimOptions) -> None:
         self._store = store
         self._index = index
         self._options = options

@@ -14,7 +14,7 @@ from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, NumberedChoices
 from knowhub.core.near_duplicates import has_weight
-from knowhub.core.operation import Committed, Draft, IdempotencyKey, Operation, Row, Unchanged, View
+from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions
 from knowhub.knowledge.extract import llm_extraction
@@ -33,7 +33,7 @@ from knowhub.knowledge.extract.model import (
 from knowhub.knowledge.extract.statement_candidates import find_candidates
 from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_candidate, redact_message, suggest_resources
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
+from knowhub.knowledge.ports import KnowledgeIndex
 
 MAX_CANDIDATES = 200
 _PART_CHARS = 24_000
@@ -79,7 +79,7 @@ class KnowledgeExtraction:
 
     def __init__(
         self,
-        store: KnowledgeStore,
+        store: HistoryStore,
         index: KnowledgeIndex,
         ids: Ids,
         chat: ChatModel | None,

@@ -14,11 +14,10 @@ from knowhub.core import clock
 from knowhub.core.background_writes import CLOSE_S, finish_tasks
 from knowhub.core.clock import Clock
 from knowhub.core.errors import KnowHubError
-from knowhub.core.operation import Draft, Row, Unchanged, View, Write, next_version
+from knowhub.core.operation import Draft, HistoryStore, Row, Unchanged, View, Write, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import OWNER
 from knowhub.knowledge.feedback.evidence import hash_id
-from knowhub.knowledge.ports import KnowledgeStore
 
 IMPRESSIONS = "showings"
 OP = "note_showing"
@@ -76,7 +75,7 @@ class ImpressionLog:
     `dropped` counts rows that were given up because too many waited, `failed` the refusals of the store.
     """
 
-    def __init__(self, store: KnowledgeStore, clock: Clock, close_s: float = CLOSE_S) -> None:
+    def __init__(self, store: HistoryStore, clock: Clock, close_s: float = CLOSE_S) -> None:
         self._store = store
         self._clock = clock
         self._close_s = close_s

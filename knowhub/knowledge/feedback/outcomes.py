@@ -17,7 +17,17 @@ from enum import StrEnum
 from typing import Any, Final
 
 from knowhub.core import clock
-from knowhub.core.operation import Draft, IdempotencyKey, Row, Unchanged, View, Write, is_live, next_version
+from knowhub.core.operation import (
+    Draft,
+    HistoryStore,
+    IdempotencyKey,
+    Row,
+    Unchanged,
+    View,
+    Write,
+    is_live,
+    next_version,
+)
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import OWNER
 from knowhub.knowledge import decisions
@@ -36,7 +46,6 @@ from knowhub.knowledge.feedback.impressions import (
     make_tags,
 )
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
-from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.visibility import follow_merges
 from knowhub.knowledge.votes import VoteKind
 
@@ -95,7 +104,7 @@ class _Finding:
 class OutcomeService:
     """Turns an outcome into evidence. Each finding counts once per goal and record, however often it is reported."""
 
-    def __init__(self, store: KnowledgeStore, impressions: ImpressionLog) -> None:
+    def __init__(self, store: HistoryStore, impressions: ImpressionLog) -> None:
         self._store = store
         self._impressions = impressions
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from knowhub.core import scopes
 from knowhub.core.clock import Clock
-from knowhub.core.operation import Row, View
+from knowhub.core.operation import HistoryStore, Row, View
 from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
@@ -23,7 +23,7 @@ from knowhub.knowledge.model import (
     ListQuery,
     SearchQuery,
 )
-from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
+from knowhub.knowledge.ports import KnowledgeIndex
 from knowhub.knowledge.search import ranking
 from knowhub.knowledge.search.filters import OVER_BUDGET, SearchFilter
 from knowhub.knowledge.search.ranking import RankedHit, RankingInputs
@@ -65,7 +65,7 @@ class KnowledgeRetrieval:
     """Searches the records that the caller sees. Without any model the result is exact arithmetic."""
 
     def __init__(
-        self, store: KnowledgeStore, index: KnowledgeIndex, clock: Clock, models: SearchOptions | None = None
+        self, store: HistoryStore, index: KnowledgeIndex, clock: Clock, models: SearchOptions | None = None
     ) -> None:
         self._store = store
         self._index = index
@@ -153,7 +153,7 @@ class KnowledgeRetrieval:
 class OwnProfile:
     """The profile of the caller, which an agent loads when it starts."""
 
-    def __init__(self, store: KnowledgeStore, clock: Clock) -> None:
+    def __init__(self, store: HistoryStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

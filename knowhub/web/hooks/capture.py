@@ -36,13 +36,6 @@ class CaptureState:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureResult:
-    """The last operation that was written, None if nothing was new."""
-
-    operation_id: str | None = None
-
-
 class Capturer:
     """Commits transcripts. It reads files below `folders` only."""
 
@@ -52,8 +45,11 @@ class Capturer:
 
     async def capture(
         self, ctx: RequestContext, host: Host, session_id: str, sent: SentTranscript, state: CaptureState
-    ) -> CaptureResult:
-        """Commit the new messages of a session. Raises as `read_file` and a commit of a session."""
+    ) -> str | None:
+        """Commit the new messages of a session; return the last operation, None if nothing was new.
+
+        Raises as `read_file` and a commit of a session.
+        """
         async with state.lock:
             excerpt = await self._read(sent, state)
             read = await asyncio.to_thread(parse_excerpt, host, excerpt, state.tools)
@@ -72,7 +68,7 @@ class Capturer:
                 operation_id = done.operation_id or operation_id
             if sent.lines is None:
                 state.path, state.end = sent.path, read.end
-            return CaptureResult(operation_id)
+            return operation_id
 
     async def _read(self, sent: SentTranscript, state: CaptureState) -> Excerpt:
         if sent.lines is None:

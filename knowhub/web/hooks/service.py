@@ -13,7 +13,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.request_context import RequestContext
 from knowhub.web.hooks import claude, codex, cursor
-from knowhub.web.hooks.capture import Capturer, CaptureResult, CaptureState, SentTranscript
+from knowhub.web.hooks.capture import Capturer, CaptureState, SentTranscript
 from knowhub.web.hooks.host import Action, Host
 from knowhub.web.hooks.injection import Injection, Injector
 from knowhub.web.metrics import Metrics
@@ -73,7 +73,7 @@ class HookService:
         self._capturer = Capturer(hub, folders)
         self._metrics = metrics
         self._sessions: OrderedDict[tuple[str, str, str], _Session] = OrderedDict()
-        self._captures: set[asyncio.Task[CaptureResult]] = set()
+        self._captures: set[asyncio.Task[str | None]] = set()
 
     async def run(self, ctx: RequestContext, call: HookCall) -> HookAnswer:
         """Do what a hook asks for, and answer in the form of its host, after `hook_budget_s` at the latest.
@@ -121,7 +121,7 @@ class HookService:
         if not done:
             task.add_done_callback(_log_failure)
             return HookAnswer(call.host.make_answer(call.event, ""))
-        return HookAnswer(call.host.make_answer(call.event, ""), task.result().operation_id)
+        return HookAnswer(call.host.make_answer(call.event, ""), task.result())
 
     def _get_session(self, ctx: RequestContext, call: HookCall) -> _Session:
         key = (ctx.account, ctx.quota_key, f"{call.host.name} {call.session_id}")
@@ -132,7 +132,7 @@ class HookService:
         return session
 
 
-def _log_failure(task: asyncio.Task[CaptureResult]) -> None:
+def _log_failure(task: asyncio.Task[str | None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         detail = error.detail if isinstance(error, KnowHubError) else repr(error)

@@ -9,8 +9,8 @@ import respx
 from knowhub.core.allowances import HourlyTokens
 from knowhub.core.language_models import ChatFailed, FailureReason, ModelUnavailable
 from knowhub.providers.chat import DEFAULT_MODEL
+from knowhub.providers.http import estimate_request_tokens
 from knowhub.providers.output_modes import OutputMode, add_schema, make_request_body
-from knowhub.providers.token_estimates import estimate_request_tokens
 from tests.builders import FakeClock
 from tests.fakes.model_server import (
     MATCH,
