@@ -54,7 +54,8 @@ async def request(
         async with asyncio.timeout(timeout_s):
             response, content = await _exchange(message, call)
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise failures.make_unreachable(_format_origin(message.url), str(error) or type(error).__name__) from error
+        origin = f"{message.url.scheme}://{message.url.netloc.decode('ascii')}"
+        raise failures.make_unreachable(origin, str(error) or type(error).__name__) from error
     except (TimeoutError, httpx.TimeoutException) as error:
         raise failures.make_timeout(call, timeout_s) from error
     except httpx.HTTPError as error:
@@ -190,10 +191,6 @@ def _parse_server_url(configured: str) -> str:
         # Do not repeat the value: an address may contain a password.
         raise ToolFailure(f"KNOWHUB_API_URL is not an http address. Set it to an address such as {DEFAULT_URL}.")
     return str(url.copy_with(query=None, fragment=None)).rstrip("/")
-
-
-def _format_origin(url: httpx.URL) -> str:
-    return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
 
 def _read_api_key() -> str:

@@ -77,7 +77,8 @@ async def resource_get(resource_id: str, reveal: bool = False) -> ToolResult:
         record = _drop_secret(record)
     expired = " It has expired. Renew it before you use it." if record.get("expired") else ""
     formatted = records.fence_rows([record], _format_resource)
-    output = f"{_format_type(record)} {failures.shorten(record['id'])}.{expired}\n\n{formatted}"
+    kind = failures.shorten(record.get("content_type") or "text")
+    output = f"A resource of type {kind}: {failures.shorten(record['id'])}.{expired}\n\n{formatted}"
     return ToolResult("Resource", output, {"items": [record], "id": record["id"]})
 
 
@@ -113,10 +114,6 @@ async def resource_list(
 def _drop_secret(record: Mapping[str, Any]) -> dict[str, Any]:
     # Whatever the server sends: a model sees a secret only on request.
     return {name: value for name, value in record.items() if name != "secure_body"}
-
-
-def _format_type(record: Mapping[str, Any]) -> str:
-    return f"A resource of type {failures.shorten(record.get('content_type') or 'text')}:"
 
 
 def _format_resource(record: Mapping[str, Any], limit_chars: int) -> Iterator[str]:

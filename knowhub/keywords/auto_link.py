@@ -122,7 +122,8 @@ class KeywordMatcher:
 
     def _select_supported(self, view: View, ctx: RequestContext, nodes: Sequence[Node], words: set[str]) -> list[Node]:
         """Return the one keyword whose neighbours share the most words with a text; none if no one does."""
-        scores = sorted(((len(words & self._list_near_words(view, ctx, node)), node) for node in nodes), key=_by_score)
+        scores = [(len(words & self._list_near_words(view, ctx, node)), node) for node in nodes]
+        scores.sort(key=lambda scored: (-scored[0], scored[1].ordinal))
         best = scores[0]
         is_only = len(scores) == 1 or scores[1][0] < best[0]
         return [best[1]] if best[0] and is_only else []
@@ -168,7 +169,3 @@ def _is_doubtful(mention: Mention, *, is_exact: bool, is_english: bool) -> bool:
     if len(mention.token) == 1 or mention.is_part:
         return True
     return is_english and mention.word.isascii() and mention.word.isalpha() and not is_exact
-
-
-def _by_score(scored: tuple[int, Node]) -> tuple[int, int]:
-    return -scored[0], scored[1].ordinal

@@ -1,7 +1,7 @@
 """Cached search results and recent matches, and what an operation invalidates of them."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -254,7 +254,9 @@ class Invalidation:
         for change in changes:
             if change.collection == KEYWORDS and _is_removed(change.before, change.after):
                 self.recents.remove(account, change.id)
-        self.cache.invalidate(account, _iter_changed_keys(changes))
+        # The keys are computed as they are needed: an empty cache needs none of them.
+        keys = (key for change in changes for key in list_changed_keys(change.collection, change.before, change.after))
+        self.cache.invalidate(account, keys)
         if any(is_erased(change.after) for change in changes):
             # A cached answer of a model may contain the text of a row without its id.
             self.cache.clear()
@@ -262,8 +264,3 @@ class Invalidation:
 
 def _is_removed(before: Row | None, after: Row) -> bool:
     return before is not None and bool(after.get("deleted") or after["parent_id"] != before["parent_id"])
-
-
-def _iter_changed_keys(changes: Sequence[Change]) -> Iterator[str]:
-    # As they are needed: an empty cache needs none of them.
-    return (name for change in changes for name in list_changed_keys(change.collection, change.before, change.after))

@@ -70,7 +70,9 @@ class RerankClient(GuardedClient):
         """
         if not texts:
             return []
-        encoded = [_encode_text(text[: self._options.text_characters]) for text in (query, *texts)]
+        cut = (text[: self._options.text_characters] for text in (query, *texts))
+        # Half of a surrogate pair: no JSON text can hold it, and it means nothing to a model.
+        encoded = [text.encode("utf-8", "replace").decode() for text in cut]
         async with self._call(timeout_s) as deadline:
             asked, *sent = await self._redact(encoded)
             return await self._request_scores(asked, sent, deadline)
@@ -117,8 +119,3 @@ def _parse_scores(answer: dict[str, Any] | list[Any], count: int) -> list[float]
     if len(numbers) != count or not all(map(math.isfinite, numbers)):
         raise InvalidResponse("a score in the server's answer is no number")
     return numbers
-
-
-def _encode_text(text: str) -> str:
-    # Half of a surrogate pair: no JSON text can hold it, and it means nothing to a model.
-    return text.encode("utf-8", "replace").decode()

@@ -127,6 +127,11 @@ def answer_write(
     return JsonText(orjson.dumps({**body, "operation_id": operation_id}), status, extra)
 
 
+def answer_report(report: Mapping[str, Any]) -> Response:
+    """Answer with what long work did, which names its operation."""
+    return answer_write(report, report["operation_id"])
+
+
 def answer_saved(
     saved: SavedRow,
     status: int = 200,

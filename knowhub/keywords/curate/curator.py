@@ -207,7 +207,7 @@ def _name_step(step: Step) -> tuple[str, ...]:
 
 def _make_plan(survey: TreeSurvey, steps: Sequence[Step], asked: _ModelProposals, unused: int) -> CurationPlan:
     planned = {step.node.id for step in steps if isinstance(step, DescribeStep)}
-    missing = [node for node in rules.list_without_description(survey) if node.id not in planned]
+    missing = [node for node in survey.nodes if not node.is_described and node.id not in planned]
     listed = [
         NodeRef(
             node.id, node.version, node.name, " / ".join(above.name for above in survey.visible_tree.list_path(node.id))

@@ -147,11 +147,6 @@ def find_splits(survey: TreeSurvey) -> Iterator[Step | None]:
             yield from _split(survey, node, children[node.id])
 
 
-def list_without_description(survey: TreeSurvey) -> list[Node]:
-    """Return the keywords without a description."""
-    return [node for node in survey.nodes if not node.is_described]
-
-
 def make_ref(node: Node) -> NodeRef:
     """Return the reference of a keyword without its path."""
     return NodeRef(node.id, node.version, node.name)

@@ -21,7 +21,8 @@ from knowhub.knowledge.extract.model import (
     ExtractionRequest,
     KnowledgeCandidate,
 )
-from knowhub.knowledge.model import KNOWLEDGE, NewKnowledge
+from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge.model import KNOWLEDGE, Feedback, NewKnowledge
 from knowhub.knowledge.table import find_by_dedup_key, find_replacements
 
 _MAX_MESSAGE_IDS = 50
@@ -121,7 +122,8 @@ class CandidateMerge:
             candidate = _apply_correction(candidate, conflict.row, with_text=audience <= conflict.audience)
         row = self._make_row(candidate, conflict.row["id"])
         if conflict.audience <= audience:
-            after = profile.add_conflict(conflict.row, self._case(candidate, "contradicted"), self._view.now)
+            case = Feedback(harmful_case=self._case(candidate, "contradicted"))
+            after = evidence.with_feedback(conflict.row, case, self._view.now)
             self._put(after)
         self._put(row)
         return CandidateResult(candidate, CandidateStatus.CHANGED, row["id"])

@@ -35,11 +35,6 @@ def add_support(row: Row, said: str, case: Mapping[str, Any], now: float) -> Row
     return after if content == row["content"] else {**after, "content": content}
 
 
-def add_conflict(row: Row, case: Mapping[str, Any], now: float) -> Row:
-    """Return a record with evidence against it, which lowers its confidence."""
-    return evidence.with_feedback(row, Feedback(harmful_case=case), now)
-
-
 def merge_content(stored: str, said: str) -> str:
     """Return the longer text if it contains the words of the other, else both."""
     said = _SAID_TWICE.sub(r"\1", said)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from knowhub.core.clock import CooperativePause
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.web.json_text import json_limits
-from knowhub.web.responses import answer_stream, answer_write
+from knowhub.web.responses import answer_report, answer_stream
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.exchange import ExportParams, ImportParams, parse_import
@@ -76,7 +76,7 @@ async def import_knowledge(call: WriteCall, lines: bytes, params: ImportParams) 
     records = await asyncio.to_thread(parse_import, lines, json_limits(call.hub.settings))
     done = await call.hub.knowledge.exchange.import_lines(call.ctx, records, params.on_conflict, call.key)
     answer = make_import_view(done)
-    return answer_write(answer, answer["operation_id"])
+    return answer_report(answer)
 
 
 def _workspace_archive(records: Sequence[bytes]) -> bytes:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from knowhub.keywords.model import TreeFormat
 from knowhub.web.json_text import json_limits
-from knowhub.web.responses import answer_stream, answer_write
+from knowhub.web.responses import answer_report, answer_stream
 from knowhub.web.route import Call, Routes, TextAnswer, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
@@ -61,4 +61,4 @@ async def import_keywords(call: WriteCall, lines: bytes, params: schemas.TreeImp
     form = params.format or MEDIA_TYPES.get(media_type, TreeFormat.JSONL)
     file = await asyncio.to_thread(parse_tree_file, lines, form, json_limits(call.hub.settings))
     answer = make_tree_import_view(await import_tree_file(call.hub, call.ctx, file, call.key), file.dropped)
-    return answer_write(answer, answer["operation_id"])
+    return answer_report(answer)

@@ -14,6 +14,7 @@ from knowhub.web.responses import (
     JsonText,
     answer_history,
     answer_json,
+    answer_report,
     answer_rows,
     answer_saved,
     answer_text_list,
@@ -334,15 +335,11 @@ async def slim_knowledge(call: WriteCall, sent: schemas.SlimBody, params: WaitPa
         check_can_maintain(call.ctx)
     if not call.ctx.is_root:
         slimmed = await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, key=key)
-        return _make_slimming_response(make_slimming_view(slimmed))
+        return answer_report(make_slimming_view(slimmed))
 
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_slimming_view(
             await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, progress=progress, key=key)
         )
 
-    return await answer_job(call, "slim", work, key, wait=params.wait, answer=_make_slimming_response)
-
-
-def _make_slimming_response(answer: dict[str, Any]) -> Response:
-    return answer_write(answer, answer["operation_id"])
+    return await answer_job(call, "slim", work, key, wait=params.wait, answer=answer_report)

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from knowhub.core.clock import iso
 from knowhub.operations.model import OperationEntry
-from knowhub.web.responses import answer_json, answer_list, answer_write
+from knowhub.web.responses import answer_json, answer_list, answer_report
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
@@ -63,7 +63,7 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
         call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
     )
     answer = await asyncio.to_thread(make_undo_view, done)
-    return answer_write(answer, answer["operation_id"])
+    return answer_report(answer)
 
 
 def _summary(entry: OperationEntry) -> dict[str, Any]:

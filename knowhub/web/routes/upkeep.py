@@ -15,7 +15,7 @@ from knowhub.core.language_models import get_counted
 from knowhub.core.permissions import check_can_maintain
 from knowhub.operations.jobs import Job
 from knowhub.web.auth import context_of, is_maintainer
-from knowhub.web.responses import answer_json, answer_write
+from knowhub.web.responses import answer_json, answer_report
 from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, WriteCall, answer_job
 from knowhub.web.schemas import upkeep as shapes
 from knowhub.web.schemas.parts import CallerIds
@@ -203,11 +203,7 @@ async def restore_snapshot(call: WriteCall, ts: str, params: shapes.LongWorkPara
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return make_restore_view(await hub.operations.snapshots.restore(call.ctx, ts, key, progress))
 
-    return await answer_job(call, "restore", work, key, wait=params.wait, answer=_make_restore_response)
-
-
-def _make_restore_response(result: dict[str, Any]) -> Response:
-    return answer_write(result, result["operation_id"])
+    return await answer_job(call, "restore", work, key, wait=params.wait, answer=answer_report)
 
 
 @routes.add(

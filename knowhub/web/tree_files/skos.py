@@ -50,7 +50,7 @@ def render_skos(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
             yield ""
             continue
         row = keyword.row
-        yield f"<skos:Concept rdf:about={quoteattr(_make_uri(row))}>\n"
+        yield f"<skos:Concept rdf:about={quoteattr(_URN + row['id'])}>\n"
         yield _render_text("prefLabel", row["name"])
         yield from (_render_text("altLabel", alias) for alias in row["aliases"])
         if row["description"]:
@@ -97,7 +97,8 @@ def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Mappi
         raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_NAMED])
     if not rows:
         raise InvalidInput.of("body", "holds no skos:Concept")
-    dropped = {_name_property(name): count for name, count in (+graph.dropped).most_common(_MAX_PROPERTIES)}
+    counts = (+graph.dropped).most_common(_MAX_PROPERTIES)
+    dropped = {name.replace(_SKOS, "skos:").replace("{", "").replace("}", ""): count for name, count in counts}
     return sort_by_parent(rows, "concepts", "broader"), dropped
 
 
@@ -214,17 +215,9 @@ def _make_row(
     }
 
 
-def _name_property(name: str) -> str:
-    return name.replace(_SKOS, "skos:").replace("{", "").replace("}", "")
-
-
 def _rank_language(labelled: tuple[str, str]) -> int:
     language = labelled[0].split("-")[0]
     return _LANGUAGES.index(language) if language in _LANGUAGES else len(_LANGUAGES)
-
-
-def _make_uri(row: Mapping[str, Any]) -> str:
-    return _URN + str(row["id"])
 
 
 def _render_text(name: str, text: str) -> str:
