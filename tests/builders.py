@@ -9,7 +9,7 @@ from typing import Any
 from knowhub.core.ids import Ids, RandomIds
 from knowhub.core.operation import Change, IdempotencyKey, Operation
 from knowhub.core.request_context import RequestContext, caller_context, local_context
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.model import KNOWLEDGE, ImportedKnowledge, NewKnowledge
 from knowhub.knowledge.service import KnowledgeService
@@ -65,7 +65,7 @@ def new_knowledge(content: str = "Wait for the element before clicking it.", **f
 
 def knowledge_row(row_id: str = "knowledge-1", now: float = START, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     """Return the row of a fresh record."""
-    return decisions.new_row(new_knowledge(**fields), row_id, now, local())
+    return record_rules.new_row(new_knowledge(**fields), row_id, now, local())
 
 
 def import_line(row_id: str | None, content: str = "imported", **evaluation: object) -> ImportedKnowledge:

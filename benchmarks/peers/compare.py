@@ -33,8 +33,7 @@ import httpx
 from benchmarks.bench_retrieval import lines, relevance, scores
 from benchmarks.peers.measure import TOP_K, Document
 from benchmarks.servers import PACKAGED, knowhub, running
-from knowhub.providers.local_embedder import LocalEmbedder
-from knowhub.providers.local_embedder import find_packaged_model
+from knowhub.providers.local_embedder import LocalEmbedder, find_packaged_model
 
 PEERS = {
     "mem0": ("run_mem0", "python3", ["mem0ai==2.2.1"]),

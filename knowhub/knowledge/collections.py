@@ -3,7 +3,7 @@
 from typing import Final
 
 from knowhub.core.collection import Collection, Computed, OnDelete, Reference
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.feedback.impressions import IMPRESSIONS
 from knowhub.knowledge.feedback.outcomes import OUTCOMES
@@ -25,8 +25,8 @@ KNOWLEDGE_COLLECTION: Final = Collection(
         Computed(frozenset({("eval", "confidence")}), evidence.rebuild_confidence),
         Computed(frozenset({("eval", "kept_words")}), evidence.rebuild_kept_words),
     ),
-    validate=decisions.validate,
-    erase=decisions.ERASE_RULES,
+    validate=record_rules.validate,
+    erase=record_rules.ERASE_RULES,
     table=KNOWLEDGE_TABLE,
 )
 # Rows that earlier versions wrote: the votes of a record are in the record now.

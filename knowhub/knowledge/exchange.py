@@ -22,7 +22,7 @@ from knowhub.core.operation import (
     is_live,
 )
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.model import KNOWLEDGE, ImportedKnowledge, KnowledgeType, OnConflict
 from knowhub.knowledge.table import find_record, list_live_records
 from knowhub.knowledge.visibility import render_record_json
@@ -145,7 +145,7 @@ class KnowledgeExchange:
                 before = view.get(KNOWLEDGE, row_id)
                 if not counts.add(ctx, row_id, before, on_conflict):
                     continue
-                row = decisions.make_imported_row(line, row_id, before, view.now, ctx)
+                row = record_rules.make_imported_row(line, row_id, before, view.now, ctx)
                 _check_superseded(view, ctx, row)
                 rows[row_id] = row
             run.report(group.index * ROWS_PER_OPERATION + len(lines))
@@ -155,7 +155,7 @@ class KnowledgeExchange:
             if not rows and not (is_last and counts.has_written):
                 return Unchanged(counts)
             counts.has_written = True
-            writes = [decisions.write(row) for row in rows.values()]
+            writes = [record_rules.write(row) for row in rows.values()]
             reply = {name: getattr(counts, name) for name in ("imported", "replaced", "skipped")} if is_last else None
             return Draft("import_knowledge", writes, reply=reply, group=group, note=counts)
 

@@ -20,7 +20,7 @@ from knowhub.core.operation import (
 )
 from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import decisions, table
+from knowhub.knowledge import record_rules, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.feedback.evidence import Voter
@@ -65,7 +65,7 @@ class KnowledgeService(OwnedRows):
     def edit(self, view: View, row: Row, patch: Mapping[str, Any]) -> Row | None:
         """Return the next version of a record. Raises InvalidInput, and Conflict for a merged one."""
         check_not_merged(row)
-        return decisions.apply_patch(row, patch, view.now)
+        return record_rules.apply_patch(row, patch, view.now)
 
     async def save(self, ctx: RequestContext, new: NewKnowledge, key: IdempotencyKey | None = None) -> SavedRow:
         """Save a record, or return its duplicate (`dedup`), restored in an operation if the evidence spoke against it.
@@ -79,7 +79,7 @@ class KnowledgeService(OwnedRows):
             batch = _NewRecords(view, ctx, self._ids)
             row = batch.add(new)
             op = REVIVE_OP if batch.restored else "save_knowledge"
-            return Draft(op, [decisions.write(row)]) if batch.rows else Unchanged(row)
+            return Draft(op, [record_rules.write(row)]) if batch.rows else Unchanged(row)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         saved = self.make_saved(ctx, outcome)
@@ -112,7 +112,7 @@ class KnowledgeService(OwnedRows):
             reply = {"ids": order, "duplicates": duplicates, "restored": sorted(batch.restored)}
             if not batch.rows:
                 return Unchanged(reply)
-            return Draft("save_knowledge_batch", [decisions.write(row) for row in batch.rows.values()], reply=reply)
+            return Draft("save_knowledge_batch", [record_rules.write(row) for row in batch.rows.values()], reply=reply)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key)
         if isinstance(outcome, Unchanged):
@@ -167,7 +167,7 @@ class KnowledgeService(OwnedRows):
             if feedback.score is not None and not ctx.can_edit(row["owner"]):
                 raise Forbidden("only the owner of a record sets its score; add a helpful or harmful case instead")
             after = evidence.with_feedback(row, feedback, view.now, Voter(ctx.actor))
-            return Unchanged(row) if after is row else Draft("update_knowledge", [decisions.write(after)])
+            return Unchanged(row) if after is row else Draft("update_knowledge", [record_rules.write(after)])
 
         return self.make_saved(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
 
@@ -179,7 +179,7 @@ class KnowledgeService(OwnedRows):
         def decide(view: View) -> Draft | Unchanged:
             rows: dict[str, Row] = {}
             statuses = [_apply_vote(view, ctx, vote, rows) for vote in votes]
-            writes = [decisions.write(row) for row in rows.values()]
+            writes = [record_rules.write(row) for row in rows.values()]
             reply = {"statuses": statuses}
             return Draft("batch_update_knowledge", writes, reply=reply) if writes else Unchanged(reply)
 
@@ -227,7 +227,7 @@ class _NewRecords:
         def is_used(candidate: str) -> bool:
             return candidate in self.rows or view.raw(KNOWLEDGE, candidate) is not None
 
-        row = decisions.new_row(new, knowledge_id(view.now, self._ids, is_used), view.now, ctx)
+        row = record_rules.new_row(new, knowledge_id(view.now, self._ids, is_used), view.now, ctx)
         if new.supersedes is not None:
             row["supersedes"] = resolve_superseded_id(view, ctx, new.supersedes)
         key = table.dedup_key(row)

@@ -15,7 +15,7 @@ from knowhub.core.model_calls import ModelConversation, short_text
 from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext, local_context
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.evolve import prompts
 from knowhub.knowledge.feedback.evidence import Voter, list_kept_words, with_feedback, with_kept_words
 from knowhub.knowledge.model import Feedback
@@ -185,11 +185,11 @@ class Evolution:
             after = with_feedback(row, feedback, view.now, Voter(ctx.actor))
             after = with_kept_words(after, rewrite.select_kept(row, feedback.words), row, view.now)
             if rewrite.has_changed:
-                after = decisions.with_content(after, rewrite.content or "", row, view.now)
+                after = record_rules.with_content(after, rewrite.content or "", row, view.now)
             if after is row:
                 return Unchanged(row)
             op = OP if rewrite.has_changed else "update_knowledge"
-            return Draft(op, [decisions.write(after)], reply=rewrite.as_answer(), agent_io=rewrite.calls or None)
+            return Draft(op, [record_rules.write(after)], reply=rewrite.as_answer(), agent_io=rewrite.calls or None)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):

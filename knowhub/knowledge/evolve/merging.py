@@ -8,7 +8,7 @@ from knowhub.core import clock
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_width, words
 from knowhub.core.operation import Row, next_version
-from knowhub.knowledge import decisions, votes
+from knowhub.knowledge import record_rules, votes
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import HISTORY_SHOWN
 
@@ -45,7 +45,7 @@ def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | No
         "version": next_version(survivor),
         "updated_at": moment,
     }
-    decisions.check_content(task, content)
+    record_rules.check_content(task, content)
     if content != survivor["content"] and len(task) + len(content) > MAX_MERGED_CHARS:
         raise InvalidInput.of("content", f"would be more than {MAX_MERGED_CHARS} characters")
     merged_sources = [

@@ -28,7 +28,7 @@ from knowhub.core.operation import (
     next_version,
 )
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.evolve.merge_advisor import MergeAdvisor, make_skipped
 from knowhub.knowledge.evolve.merging import merge_rows
 from knowhub.knowledge.evolve.slim_plan import (
@@ -317,7 +317,7 @@ def _decide_batch(batch: Sequence[Merge], group: Group, start: MergeReport) -> D
             return Unchanged(report)
         # Several merges into one record are one change of its row, so its version rises once.
         versions = {row_id: next_version(view.get(KNOWLEDGE, row_id)) for row_id in rows}
-        writes = [decisions.write({**row, "version": versions[row_id]}) for row_id, row in rows.items()]
+        writes = [record_rules.write({**row, "version": versions[row_id]}) for row_id, row in rows.items()]
         reply = report.as_answer(dry_run=False) if is_last else None
         return Draft(OP, writes, reply, group=group, agent_io=calls or None, note=report)
 

@@ -11,7 +11,7 @@ from knowhub.core.errors import KnowHubError
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import Row, View, next_version
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import decisions, table
+from knowhub.knowledge import record_rules, table
 from knowhub.knowledge.extract import profile
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
 from knowhub.knowledge.extract.model import (
@@ -149,7 +149,7 @@ class CandidateMerge:
         def is_used(row_id: str) -> bool:
             return row_id in self.rows or self._view.raw(KNOWLEDGE, row_id) is not None
 
-        return decisions.new_row(new, knowledge_id(self._view.now, self._ids, is_used), self._view.now, self._ctx)
+        return record_rules.new_row(new, knowledge_id(self._view.now, self._ids, is_used), self._view.now, self._ctx)
 
     def _source(self, candidate: KnowledgeCandidate) -> dict[str, Any]:
         last = self._request.messages[candidate.cited[-1]]

@@ -16,7 +16,7 @@ from knowhub.core.model_calls import ModelConversation, NumberedChoices
 from knowhub.core.near_duplicates import has_weight
 from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.extract import llm_extraction
 from knowhub.knowledge.extract.candidate_merge import CandidateMerge, resolve_owner
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
@@ -266,7 +266,7 @@ class KnowledgeExtraction:
                 "dropped": [asdict(part) for part in found.dropped],
                 "messages_read": len(request.messages),
             }
-            writes = [decisions.write(row) for row in rows]
+            writes = [record_rules.write(row) for row in rows]
             return Draft("extract_knowledge", writes, reply=reply, agent_io=found.calls or None)
 
         operation_id = None

@@ -30,7 +30,7 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import OWNER
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.feedback.evidence import (
     Voter,
     hash_id,
@@ -148,7 +148,7 @@ class OutcomeService:
                 return Unchanged(reply)
             return Draft(
                 OP,
-                [*map(decisions.write, rows.values()), _make_write(view, ctx, outcome, before, counted)],
+                [*map(record_rules.write, rows.values()), _make_write(view, ctx, outcome, before, counted)],
                 reply=reply,
             )
 

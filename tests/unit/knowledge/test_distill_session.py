@@ -12,7 +12,7 @@ from knowhub.core.errors import NotFound
 from knowhub.core.operation import Committed, Draft, IdempotencyKey
 from knowhub.core.request_context import caller_context
 from knowhub.engine.view import AccountView
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.evolve.merging import merge_rows
 from knowhub.knowledge.model import KNOWLEDGE, ListQuery
 from knowhub.knowledge.service import KnowledgeService
@@ -193,7 +193,7 @@ async def merge_records(account: DistillationAccount, survivor: str, *sources: s
 
     def decide(view: AccountView) -> Draft:
         first, *others = (view.get(KNOWLEDGE, item) or {} for item in (survivor, *sources))
-        return Draft("slim_knowledge", list(map(decisions.write, merge_rows(first, others, None, view.now))))
+        return Draft("slim_knowledge", list(map(record_rules.write, merge_rows(first, others, None, view.now))))
 
     await account.store.commit("default", "user:li", decide)
 

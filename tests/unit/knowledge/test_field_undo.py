@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from knowhub.core.collection import BOOKKEEPING, UndoneRow, flatten
 from knowhub.core.operation import Change, Row, make_tombstone
-from knowhub.knowledge import decisions, votes
+from knowhub.knowledge import record_rules, votes
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
@@ -39,7 +39,7 @@ def blocking_fields(before: Row | None, after: Row, current: Row) -> list[str]:
 
 
 def edit(row: Row, **fields: object) -> Row:
-    after = decisions.apply_patch(row, fields, START)
+    after = record_rules.apply_patch(row, fields, START)
     assert after is not None
     return after
 

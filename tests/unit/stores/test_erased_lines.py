@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from knowhub.core.erasing import EraseRules, is_erased
 from knowhub.keywords import info_rules, keyword_rules
 from knowhub.keywords.model import INFOS, KEYWORDS
-from knowhub.knowledge import decisions
+from knowhub.knowledge import record_rules
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.erasing.line_eraser import Fingerprints, Target, erase_from_line, find_versions
 from knowhub.stores.files.log.log_line import end_line, parse_line, seal
@@ -20,7 +20,7 @@ from tests.builders import knowledge_row
 SECRET = "The quagga of platform nine sings at midnight."
 CHINESE = "第九站台的斑驴在午夜歌唱，没有人听见。"
 RULES = {
-    KNOWLEDGE: decisions.ERASE_RULES,
+    KNOWLEDGE: record_rules.ERASE_RULES,
     INFOS: info_rules.ERASE_RULES,
     KEYWORDS: keyword_rules.ERASE_RULES,
 }
