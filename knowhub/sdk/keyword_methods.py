@@ -11,14 +11,7 @@ from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, rendering
-from knowhub.keywords.model import (
-    InfoPolicy,
-    InfoQuery,
-    LinkRequest,
-    NewInfo,
-    NewKeyword,
-    RelationType,
-)
+from knowhub.keywords.model import InfoPolicy, InfoQuery, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.service import DeleteOptions
@@ -269,18 +262,14 @@ class KeywordMethods:
     def batch_create_keywords(self, specs: Sequence[Mapping[str, Any]]) -> list[KeywordNode]:
         """Create all keywords in one operation, or none. A spec may name an earlier `ref` as its `parent_ref`."""
         news = parse_specs(NewKeyword, specs)
-        return [
-            make_node(saved.record)
-            for saved in self._write(lambda hub, ctx: hub.keywords.tree.create_batch(ctx, news)).records
-        ]
+        batch = self._write(lambda hub, ctx: hub.keywords.tree.create_batch(ctx, news))
+        return [make_node(saved.record) for saved in batch.records]
 
     def batch_create_infos(self, specs: Sequence[Mapping[str, Any]]) -> list[Info]:
         """Save all infos in one operation, or none."""
         news = parse_specs(NewInfo, specs)
-        return [
-            make_info(saved.record)
-            for saved in self._write(lambda hub, ctx: hub.keywords.infos.create_batch(ctx, news)).records
-        ]
+        batch = self._write(lambda hub, ctx: hub.keywords.infos.create_batch(ctx, news))
+        return [make_info(saved.record) for saved in batch.records]
 
     def reorganize(self, scope_id: str | None = None) -> dict[str, Any]:
         """Return a plan to tidy the tree, or the part below a keyword. Nothing is changed."""

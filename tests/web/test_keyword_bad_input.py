@@ -182,7 +182,7 @@ async def test_an_integer_of_more_than_64_bits_is_refused_and_not_rounded(
         "info batch": ("POST", "/api/infos/batch", '{"items":[{"content":"x","metadata":%s}]}', "items.0.metadata"),
         "keyword patch": ("PATCH", f"/api/keywords/{made['top']['id']}", '{"metadata":%s}', "metadata"),
         "info patch": ("PATCH", f"/api/infos/{made['info']['id']}", '{"metadata":%s}', "metadata"),
-        "plan": ("POST", "/api/keywords/reorganize/apply", '{"plan":%s}', "plan"),
+        "plan": ("POST", "/api/keywords/reorganize/apply", '{"plan":%s}', "plan.a"),
     }[kind]
 
     response = await api.request(method, path, content=sent % deep, headers=JSON)
