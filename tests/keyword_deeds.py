@@ -143,14 +143,14 @@ class TreeChanges:
     def update(self, pick: int, patch: Mapping[str, Any]) -> Deed:
         keyword_id = self._keyword(pick)
         return (
-            lambda hub: hub.keywords.tree.update(local(), keyword_id, patch),
+            lambda hub: hub.keywords.tree.update(local(), keyword_id, patch, allow_duplicate=True),
             lambda model, _: model.update(keyword_id, patch),
         )
 
     def move(self, pick: int, above: int) -> Deed:
         keyword_id, parent_id = self._two_keywords(pick, above)
         return (
-            lambda hub: hub.keywords.tree.move(local(), keyword_id, parent_id),
+            lambda hub: hub.keywords.tree.move(local(), keyword_id, parent_id, allow_duplicate=True),
             lambda model, _: model.move(keyword_id, parent_id),
         )
 
