@@ -82,13 +82,18 @@ def search(
 @app.command("read")
 @expand_options
 def read(
-    uri: Annotated[str, typer.Argument(metavar="URI", show_default=False)],
+    uris: Annotated[list[str], typer.Argument(metavar="URI...", show_default=False)],
     options: CallerOptions,
     level: Annotated[str, typer.Option(help="L0: the abstract, L1: the overview, L2: the whole text.")] = "L1",
     relations: Annotated[bool, typer.Option("--relations", help="Show its relations too.")] = False,
 ) -> None:
-    """Print one level of a memory, a session or a message."""
-    values = {"uri": uri, "level": level, "expand_relations": relations}
+    """Print one level of memories, sessions or messages, at most 100."""
+    if len(uris) > 1:
+        if relations:
+            raise typer.BadParameter("--relations shows those of one URI")
+        _read_several(uris, level, options)
+        return
+    values = {"uri": uris[0], "level": level, "expand_relations": relations}
     block = run_route(options, "context.read_memory", values, option_names={"uri": "URI"})
     edges = [f"{edge['relation_type']}  {edge['to_uri']}  {edge['reason']}" for edge in block["relations"]]
     output.print_answer(block, _level_text(block), *edges, as_json=options.as_json)
@@ -182,6 +187,13 @@ def _print_found(found: Mapping[str, Any]) -> None:
         for stage in block.get("why", {}).get("stages", ()):
             output.say(f"          {stage['stage']}: {stage['rank']} with {stage['score']:.3f}")
     output.say_degraded(found["degraded"])
+
+
+def _read_several(uris: list[str], level: str, options: CallerOptions) -> None:
+    found = run_route(options, "context_edits.read_memories", {"uris": uris, "level": level})
+    lines = [line for block in found["results"] for line in (block["uri"], _level_text(block), "")]
+    missing = [f"missing  {uri}" for uri in found["missing"]]
+    output.print_answer(found, *lines, *missing, as_json=options.as_json)
 
 
 def _level_text(block: Mapping[str, Any]) -> str:

@@ -54,6 +54,8 @@ def load(
         line += f"; added to {done.changed} that were there"
     if parsed.dropped:
         line += f"; left out {', '.join(f'{count} {what}' for what, count in parsed.dropped.items())}"
+    if done.not_own:
+        line += f"; added nothing to {done.not_own} of others"
     output.print_answer(make_tree_import_view(done, parsed.dropped), line, as_json=options.as_json, undo=done.import_id)
 
 

@@ -73,6 +73,7 @@ ERASE_PART = EraseRules(
     reply_fields=frozenset({"summary", "reason", "edges"}),
     quoted_by=lambda part_uri: (NODES, parent_of(part_uri)),
     quoting=frozenset({"abstract", "overview"}),
+    counted_as="message_count",
     is_paraphrase=lambda row: (row.get("metadata") or {}).get(BY) not in (None, "rules"),
     find_derived=_find_extracted_nodes,
 )

@@ -1,10 +1,11 @@
 """What a model is asked about a conversation: which memories to add, correct, replace or forget.
 
-The prompt numbers what it shows for itself: a message is a line `[m1] role: …`, a stored memory a line `[k1] …`.
+The prompt numbers what it shows for itself: a message is a line `[m1] role: …`, a stored memory a line `[k1] …`. A day
+on which they were said is a line before them.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
@@ -107,15 +108,16 @@ class ChangePrompt:
 
     def make_request(self) -> ChatRequest:
         """Return the question to the model."""
-        lines = ["Memories:", *(self._format_memory(at) for at in range(len(self.memories)))] if self.memories else []
-        lines.append("Conversation:")
-        day = None
-        for number, message in enumerate(self.messages, start=1):
-            said = day_of(message.timestamp)
-            if said is not None and said != day:
-                day = said
-                lines.append(f"On {_WEEKDAYS[day.weekday()]}, {day.isoformat()}:")
-            lines.append(f"[m{number}] {_escape(message.role)}: {_format_content(message)}")
+        known = [
+            (day_of(memory.said_on), f"[k{number}] ({memory.category}) {_escape(memory.text)}")
+            for number, memory in enumerate(self.memories, start=1)
+        ]
+        said = [
+            (day_of(message.timestamp), f"[m{number}] {_escape(message.role)}: {_format_content(message)}")
+            for number, message in enumerate(self.messages, start=1)
+        ]
+        lines = ["Memories:", *_with_days(known)] if known else []
+        lines += ["Conversation:", *_with_days(said)]
         data = "\n".join([FENCE[0], *lines, FENCE[1]])
         said_to_model = [{"role": "system", "content": TASK.strip()}, {"role": "user", "content": data}]
         return ChatRequest(MEMORY_CHANGES, said_to_model, SCHEMA)
@@ -127,11 +129,6 @@ class ChangePrompt:
             return None
         read = [self._read_change(item) for item in items[:MAX_CHANGES]]
         return [*read, *("too_many" for _ in items[MAX_CHANGES:])]
-
-    def _format_memory(self, at: int) -> str:
-        memory = self.memories[at]
-        when = f", {memory.said_on}" if memory.said_on else ""
-        return f"[k{at + 1}] ({memory.category}{when}) {_escape(memory.text)}"
 
     def _read_change(self, item: object) -> MemoryChange | str:
         fields = item if isinstance(item, Mapping) else {}
@@ -158,6 +155,16 @@ _BREAKS: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # The end of the data, as it is written or in the other widths that a tokenizer makes one with it.
 _FENCE_MARK: Final = re.compile(r"[<\uff1c\ufe64]\s{0,9}/?\s{0,9}data\s{0,9}[>\uff1e\ufe65]", re.IGNORECASE)
 _TAG: Final = re.compile(r"\[?([mk])(\d{1,6})\]?")
+
+
+def _with_days(lines: Iterable[tuple[date | None, str]]) -> Iterator[str]:
+    """Yield lines with a heading before the first of each day."""
+    day = None
+    for said_on, line in lines:
+        if said_on is not None and said_on != day:
+            day = said_on
+            yield f"On {_WEEKDAYS[day.weekday()]}, {day.isoformat()}:"
+        yield line
 
 
 def _format_content(message: Message) -> str:

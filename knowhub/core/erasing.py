@@ -27,7 +27,8 @@ class EraseRules:
 
     Rows of the collection `below` whose ids begin with this one's and a slash are part of it and erased with it.
     `quoted_by(id)` names the row that may quote this one. Its fields `quoting` are cleared where they mention this row,
-    and always if `is_paraphrase(row)`: it then says the same in words that no search finds.
+    and always if `is_paraphrase(row)`: it then says the same in words that no search finds. Its field `metadata` may
+    count the live rows, under `counted_as`.
     `find_derived(view, row)` names live rows that were made from this one, perhaps in other words.
     """
 
@@ -42,6 +43,7 @@ class EraseRules:
     below: str | None = None
     quoted_by: Callable[[str], tuple[str, str] | None] = lambda _row_id: None
     quoting: frozenset[str] = frozenset()
+    counted_as: str | None = None
     is_paraphrase: Callable[[Mapping[str, Any]], bool] = lambda _row: False
     find_derived: Callable[[Any, Mapping[str, Any]], Sequence[tuple[str, str]]] = lambda _view, _row: ()
     find_equal: Callable[[Any, Mapping[str, Any]], Sequence[str]] = lambda _view, _row: ()

@@ -73,8 +73,12 @@ def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str = "items"
 
 def merge_into_twin(
     view: View, ctx: RequestContext, text: KeywordText, new_row: NewKeywordRow, twin: Node
-) -> Mapping[str, Any] | None:
-    """Return the row of a keyword with what a new one of its path adds; None if nothing, or it is not the caller's."""
+) -> tuple[Mapping[str, Any] | None, bool]:
+    """Return the row of a keyword with what a new one of its path adds, and whether that is refused.
+
+    The row is None if nothing is added. To a keyword of somebody else nothing is.
+    """
+    row = rendering.get_keyword_row(view, twin.id)
     if not ctx.can_edit(twin.owner):
-        return None
-    return keyword_rules.merge_rows(rendering.get_keyword_row(view, twin.id), new_row.row, text, view.now)
+        return None, keyword_rules.add_fields(row, new_row.row, text) != row
+    return keyword_rules.merge_rows(row, new_row.row, text, view.now), False

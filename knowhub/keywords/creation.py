@@ -119,7 +119,7 @@ class KeywordCreation:
 
         def decide(view: View) -> Draft | Unchanged:
             ids: dict[str, str] = {}
-            writes = self.make_batch_writes(view, ctx, new_rows, ids)
+            writes, _ = self.make_batch_writes(view, ctx, new_rows, ids)
             found = list(ids.values())
             if not writes:
                 return Unchanged({"ids": found})
@@ -156,32 +156,32 @@ class KeywordCreation:
         new_rows: Sequence[tuple[NewKeywordRow, str]],
         ids: MutableMapping[str, str],
         position: tuple[str, int] = ("items", 0),
-    ) -> list[Write]:
-        """Return the writes of prepared keywords, and note in `ids` under which id each of them is there.
+    ) -> tuple[list[Write], int]:
+        """Return the writes of prepared keywords, and how many keywords of others would have got something.
 
-        A parent may be in `ids` already. `position` is the group of the items in errors, and the index of the first.
+        `ids` notes under which id each is there; a parent may be in it already. `position` is for errors: the group of
+        the items, and the index of the first.
         """
-        group, start = position
-        plan = view.plan()
-        writes: dict[str, Row] = {}
+        (group, start), plan = position, view.plan()
+        writes, refused = dict[str, Row](), 0
         for index, (new_row, given) in enumerate(new_rows, start):
             with prefix_item_errors(index, group):
                 parent_id = ids.get(given, given)
-                twin = None
-                if not new_row.new.allow_duplicate:
-                    twin = edits.find_twin(plan, ctx, self._text, new_row.name_tokens, parent_id)
+                is_free = new_row.new.allow_duplicate
+                twin = None if is_free else edits.find_twin(plan, ctx, self._text, new_row.name_tokens, parent_id)
                 ids[new_row.id] = new_row.id if twin is None else twin.id
                 self._check(plan, ctx, new_row, parent_id, own_id=ids[new_row.id])
                 row: Row | None = keyword_rules.set_parent(new_row.row, parent_id, view.now)
                 if twin is not None:
-                    row = merge_into_twin(plan, ctx, self._text, new_row, twin)
+                    row, is_refused = merge_into_twin(plan, ctx, self._text, new_row, twin)
+                    refused += is_refused
                 if row is not None and row["id"] in writes:
                     # Each row is written once, so its version rises once.
                     row = {**row, "version": writes[row["id"]]["version"]}
                 if row is not None:
                     writes[str(row["id"])] = row
                     plan.put(KEYWORDS, str(row["id"]), row)
-        return list(map(keyword_rules.write_keyword, writes.values()))
+        return list(map(keyword_rules.write_keyword, writes.values())), refused
 
     def _make_batch(
         self,

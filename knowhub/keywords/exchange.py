@@ -32,6 +32,7 @@ from knowhub.keywords.new_infos import NewInfoRow
 
 ROWS_PER_OPERATION = 1_000
 MAX_ROWS = 100_000
+_NOT_OWN = "not_own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +48,25 @@ class ImportedTree:
 class TreeImportResult:
     """How many rows an import created, and how many keywords it added something to.
 
-    `import_id` names its operations, which are undone together; None if it changed nothing.
+    `not_own` are keywords of others, to which it would have added something. `import_id` names its operations, which
+    are undone together; None if it changed nothing.
     """
 
     keywords: int
     changed: int
     infos: int
     links: int
+    not_own: int
     import_id: str | None
     operation_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _ImportedKeywords:
+    """What one operation did: under which id each keyword is there, and how many are others' and stay as they are."""
+
+    ids: Mapping[str, str]
+    not_own: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +156,11 @@ class KeywordExchange:
         def decide(view: View) -> Draft | Unchanged:
             # The later decisions look up in it which keywords are there already.
             ids: dict[str, str] = {}
-            known = ChainMap(ids, *view.earlier_notes)
-            writes = self._creation.make_batch_writes(view, ctx, chunk, known, ("keywords", start))
-            return Draft("import_keywords", writes, group=group, note=ids) if writes else Unchanged(ids)
+            known = ChainMap(ids, *(note.ids for note in view.earlier_notes))
+            writes, not_own = self._creation.make_batch_writes(view, ctx, chunk, known, ("keywords", start))
+            done = _ImportedKeywords(ids, not_own)
+            reply = {_NOT_OWN: not_own} if not_own else None
+            return Draft("import_keywords", writes, group=group, reply=reply, note=done) if writes else Unchanged(done)
 
         return LongDecision(decide)
 
@@ -155,13 +168,14 @@ class KeywordExchange:
         chunk = infos[start : start + ROWS_PER_OPERATION]
 
         def decide(view: View) -> Draft | Unchanged:
-            ids: Mapping[str, str] = ChainMap({}, *view.earlier_notes)
+            ids: Mapping[str, str] = ChainMap({}, *(note.ids for note in view.earlier_notes))
             linked = [
                 replace(row, links=[(ids.get(keyword_id, keyword_id), relation) for keyword_id, relation in row.links])
                 for row in chunk
             ]
             batch = self._infos.make_batch_writes(view, ctx, linked, ("infos", start))
-            return Draft("import_infos", batch.writes, group=group, note={}) if batch.writes else Unchanged({})
+            done = _ImportedKeywords({})
+            return Draft("import_infos", batch.writes, group=group, note=done) if batch.writes else Unchanged(done)
 
         return LongDecision(decide)
 
@@ -223,6 +237,13 @@ def _summarize(outcomes: Sequence[Outcome]) -> TreeImportResult:
         changed,
         counts[INFOS],
         counts[LINKS],
+        sum(map(_count_not_own, outcomes)),
         group.id if group is not None else None,
         [operation.operation_id for operation in operations],
     )
+
+
+def _count_not_own(outcome: Outcome) -> int:
+    if isinstance(outcome, Unchanged):
+        return outcome.answer.not_own if isinstance(outcome.answer, _ImportedKeywords) else 0
+    return int((outcome.operation.reply or {}).get(_NOT_OWN, 0))

@@ -106,23 +106,29 @@ def remove_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row:
 def merge_rows(row: Row, other: Mapping[str, Any], text: KeywordText, now: float) -> Row | None:
     """Return `row` with the names, description and metadata of `other`, or None if nothing changes.
 
-    Fields of `row` win: names become aliases, a description fills an empty one, only missing metadata keys are
-    added. Raises Conflict if the aliases or the metadata exceed their limit.
+    Raises Conflict if the aliases or the metadata exceed their limit.
     """
-    spellings = [*row["aliases"], other["name"], *other["aliases"]]
-    aliases = _drop_duplicates(row["name"], spellings, text, row["aliases"])
-    changed = {
-        **row,
-        "aliases": aliases,
-        "description": row["description"] or other["description"],
-        "metadata": {**other["metadata"], **row["metadata"]},
-    }
+    changed = add_fields(row, other, text)
     if changed == row:
         return None
     _check_alias_count(changed)
     if changed["metadata"] != row["metadata"]:
         _check_metadata_size(changed)
     return next_of(_update_keys(changed, row, text), row, now)
+
+
+def add_fields(row: Row, other: Mapping[str, Any], text: KeywordText) -> dict[str, Any]:
+    """Return `row` with what it lacks of `other`.
+
+    Names become aliases, a description fills an empty one, only missing metadata keys are added.
+    """
+    spellings = [*row["aliases"], other["name"], *other["aliases"]]
+    return {
+        **row,
+        "aliases": _drop_duplicates(row["name"], spellings, text, row["aliases"]),
+        "description": row["description"] or other["description"],
+        "metadata": {**other["metadata"], **row["metadata"]},
+    }
 
 
 def write_keyword(row: Row) -> Write:

@@ -99,7 +99,7 @@ class ErasureService:
             named = [*((collection, related_id) for related_id in related), *rules.find_derived(view, row)]
             others = _find_similar(view, ctx, named, (collection, row_id), found)
             bound = self._delete_referrers(view, (collection, row_id), found)
-            writes = [*gone, *bound, *_clear_quotes(view, rules, row_id, found)]
+            writes = [*gone, *bound, *_clear_quotes(view, rules, row, found)]
             return Draft(rules.op, writes, reply={"other_rows": others})
 
         outcome: Outcome | None = await self._store.find_replay(ctx.account, key)
@@ -158,14 +158,24 @@ def _iter_rows(view: View, places: Sequence[tuple[str, str]]) -> Iterator[tuple[
             yield place, row
 
 
-def _clear_quotes(view: View, rules: EraseRules, row_id: str, found: RowTraces) -> Iterator[Write]:
-    """Yield the row that quotes the erased row, without the quotes."""
-    place = rules.quoted_by(row_id)
+def _clear_quotes(view: View, rules: EraseRules, erased: Row, found: RowTraces) -> Iterator[Write]:
+    """Yield the row that quotes or counts the erased row, without it."""
+    place = rules.quoted_by(erased["id"])
     for _, row in _iter_rows(view, [place] if place else []):
         fields, is_paraphrased = [name for name in sorted(rules.quoting) if row.get(name)], rules.is_paraphrase(row)
-        quotes = [name for name in fields if is_paraphrased or found.mentions(str(row[name]))]
-        if place and quotes:
-            yield Write(*place, next_of({**row, **dict.fromkeys(quotes, "")}, row, view.now))
+        changed: dict[str, Any] = {
+            name: "" for name in fields if is_paraphrased or found.mentions(str(row[name]))
+        } | _count_without(rules, row, erased)
+        if place and changed:
+            yield Write(*place, next_of({**row, **changed}, row, view.now))
+
+
+def _count_without(rules: EraseRules, row: Row, erased: Row) -> dict[str, Any]:
+    """Return the metadata of a row with one live row less; nothing where it did not count that."""
+    metadata = row.get("metadata") or {}
+    if rules.counted_as is None or not metadata.get(rules.counted_as) or not is_live(erased):
+        return {}
+    return {"metadata": {**metadata, rules.counted_as: metadata[rules.counted_as] - 1}}
 
 
 def _find_merged(view: View, place: tuple[str, str], rules: EraseRules, found: RowTraces) -> list[str]:

@@ -69,6 +69,8 @@ def simplify(text: str) -> str:
     return found if len(found) == len(whole) else "".join(_convert(char)[:1] or char for char in whole)
 
 
+# A character inside a longer word says less than one that is a word: 目 of 目前 is also in 项目.
+PART_OF_WORD_WEIGHT: Final = 0.5
 # The written form of a word only breaks ties between words of one stem.
 WRITTEN_FORM_WEIGHT: Final = 0.2
 
@@ -214,8 +216,10 @@ def _drop_function_words(runs: Iterable[tuple[str, str]]) -> Iterator[tuple[str,
 def _weigh(runs: Iterable[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
     weights: dict[str, float] = {}
     for unspaced, word in runs:
-        for term in (*unspaced, *map(add, unspaced, unspaced[1:])):
-            weights[term] = 1.0
+        words = frozenset(rjieba.cut(unspaced)) if unspaced else frozenset()
+        for char in unspaced:
+            weights[char] = 1.0 if char in words else max(PART_OF_WORD_WEIGHT, weights.get(char, 0.0))
+        weights |= dict.fromkeys(map(add, unspaced, unspaced[1:]), 1.0)
         for term, weight in _weigh_word_terms(word).items() if word else ():
             weights[term] = max(weight, weights.get(term, 0.0))
     return tuple(weights.items())

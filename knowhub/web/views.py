@@ -90,6 +90,8 @@ def make_import_view(done: ImportResult | TreeImportResult) -> dict[str, Any]:
 def make_tree_import_view(done: TreeImportResult, dropped: Mapping[str, int]) -> dict[str, Any]:
     """Return what an import of keywords did, and what of the file it left out."""
     left_out = [{"what": what, "why": "no_place", "count": count} for what, count in dropped.items()]
+    if done.not_own:
+        left_out.append({"what": "keywords", "why": "not_yours", "count": done.not_own})
     return make_import_view(done) | {"dropped": left_out}
 
 

@@ -19,6 +19,8 @@ def test_memories_are_added_changed_linked_and_forgotten(cli: Cli) -> None:
     assert [edge["relation_type"] for edge in linked["relations"]] == ["because_of"]
     assert (moved["uri"], edited["content"], edited["tags"]) == (LANGUAGE, "报告用英文", {"topic": "mail"})
     assert cli("context", "grep", "英文").out == f"{LANGUAGE}:1: 报告用英文\n"
+    several = cli("context", "read", LANGUAGE, f"{LANGUAGE}x", FINANCE).out
+    assert several == f"{LANGUAGE}\n报告用英文\n\n{FINANCE}\nFinance\n\nmissing  {LANGUAGE}x\n"
     assert cli.json("context", "unlink", FINANCE, LANGUAGE)["relations"] == []
 
     forgotten = cli("context", "forget", LANGUAGE)
@@ -42,7 +44,7 @@ def test_sessions_and_what_is_current_are_listed_and_an_erased_message_is_nowher
     assert erased.out == f"erased  {session}/m2\n"
     assert cli("context", "grep", "4471").out == ""
     assert cli("context", "profile").out == "- I live in Porto.\n"
-    assert cli("context", "sessions").out == f"{session}  2 messages: 0 read by a model, 2 by rules, 0 wait\n"
+    assert cli("context", "sessions").out == f"{session}  1 messages: 0 read by a model, 2 by rules, 0 wait\n"
 
 
 def test_a_change_of_nothing_is_refused(cli: Cli) -> None:

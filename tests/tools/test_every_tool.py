@@ -10,7 +10,7 @@ import pytest
 import respx
 
 import agent_tools.goal  # noqa: F401 -- registers its tool
-from agent_tools import compaction, keywords, knowledge, memory, resources
+from agent_tools import compaction, keywords, knowledge, memory, memory_edits, resources
 from agent_tools.arguments import CONTEXT_IDS
 from agent_tools.client import get_client
 from agent_tools.registry import call_tool, registered_tools
@@ -21,7 +21,7 @@ from tests.tools.routes import query_of
 pytestmark = pytest.mark.anyio
 
 REQUIRED = inspect.Parameter.empty
-MODULES = (compaction, keywords, knowledge, memory, resources)
+MODULES = (compaction, keywords, knowledge, memory, memory_edits, resources)
 MESSAGES = [{"role": "user", "content": "Hi"}]
 
 CALLS: dict[str, dict[str, Any]] = {
@@ -42,6 +42,15 @@ CALLS: dict[str, dict[str, Any]] = {
     "commit_session": {"session_id": "s-1", "messages": MESSAGES},
     "search_memory": {"query": "Java"},
     "read_memory": {"uri": "ctx://default/users/li/sessions/s-1"},
+    "memory_create": {"category": "entities", "content": "c"},
+    "memory_edit": {"uri": "ctx://a"},
+    "memory_move": {"uri": "ctx://a", "to": "ctx://b"},
+    "memory_forget": {"uri": "ctx://a"},
+    "memory_link": {"from_uri": "ctx://a", "to_uri": "ctx://b"},
+    "memory_unlink": {"from_uri": "ctx://a", "to_uri": "ctx://b"},
+    "memory_grep": {"text": "Java"},
+    "memory_read_many": {"uris": ["ctx://a"]},
+    "memory_sessions": {},
     "resource_save": {"resource_id": "a"},
     "resource_get": {"resource_id": "a"},
     "resource_list": {},

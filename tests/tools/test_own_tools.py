@@ -2,11 +2,11 @@
 
 import pytest
 
-from agent_tools import compaction, goal, keywords, knowledge, memory, resources
+from agent_tools import compaction, goal, keywords, knowledge, memory, memory_edits, resources
 from agent_tools.registry import registered_tools
 from knowhub.conversations.messages import is_own_tool
 
-MODULES = (compaction, goal, keywords, knowledge, memory, resources)
+MODULES = (compaction, goal, keywords, knowledge, memory, memory_edits, resources)
 
 
 def test_every_tool_of_knowhub_is_recognized() -> None:

@@ -230,6 +230,21 @@ async def test_short_sentences_of_an_erased_message_leave_the_session_summary(
     assert find_files_with(tmp_path / "data", word) == []
 
 
+@pytest.mark.parametrize("is_deleted_before", [False, True])
+async def test_an_erased_message_is_counted_no_more(api: httpx.AsyncClient, *, is_deleted_before: bool) -> None:
+    await commit_session(api, "s-1", "The garden is green.", "The pond is frozen.", **LI)
+    message = {"uri": f"{SESSION}/m-1", **LI}
+    if is_deleted_before:
+        await api.delete(NODES, params=message)
+
+    erased = await api.delete(NODES, params={**message, "erase": "true"})
+
+    assert erased.status_code == 200, erased.text
+    assert (await get_node(api, SESSION, **LI))["metadata"]["message_count"] == 1
+    (listed,) = (await api.get("/api/context/sessions", params=LI)).json()["results"]
+    assert listed["message_count"] == 1
+
+
 @pytest.mark.parametrize("what", ["message", "session", "memory", "all"])
 async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_and_repaired(
     tmp_path: Path, what: str

@@ -159,6 +159,19 @@ async def test_an_import_is_one_undoable_group_and_merges_by_path(api: httpx.Asy
     assert (after["tree"]["children"], after["infos"]) == (before["tree"]["children"], before["infos"])
 
 
+async def test_keywords_of_others_that_would_get_something_are_counted_as_dropped(api: httpx.AsyncClient) -> None:
+    await create_keyword(api, "Go", user_id="li")
+    await create_keyword(api, "Rust", user_id="li")
+
+    added = (await import_file(api, "Go | golang\n\tchannels\nRust\n", OUTLINE, user_id="chen")).json()
+    again = (await import_file(api, "Go | golang\n", OUTLINE, user_id="chen")).json()
+
+    dropped = [{"what": "keywords", "why": "not_yours", "count": 1}]
+    assert (added["keywords"], added["changed"], added["dropped"]) == (1, 0, dropped)
+    assert (again["operation_ids"], again["dropped"]) == ([], dropped)
+    assert await list_paths(api) == {" > Go": [], " > Go > channels": [], " > Rust": []}
+
+
 async def test_a_large_import_is_several_operations_of_one_group(api: httpx.AsyncClient) -> None:
     lines = ["top", *(f"  keyword {number}" for number in range(2_500))]
 

@@ -163,7 +163,7 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> Sho
     best.pop(_profile_uri(segment.whose), None)
     nearest = sorted(best, key=lambda address: (-best[address], address))[:_MOST_SIMILAR]
     nearest += _list_newest(view, below, set(nearest), _MOST_SIMILAR - len(nearest))
-    known, places = [], []
+    shown: list[tuple[KnownMemory, tuple[str, str]]] = []
     for address in (_profile_uri(segment.whose), *nearest):
         head = find_memory(view, address)
         if head is None or not head.live or head.category.value not in CATEGORIES:
@@ -171,10 +171,11 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> Sho
         for item in read_page(view.get(NODES, address)).current[-_MOST_PROFILE:]:
             if _is_of_rules(item, segment):
                 continue
-            shown = cover_secrets(item["text"])
-            known.append(KnownMemory(head.category.value, shown, str(item["said_at"] or "")[:10]))
-            places.append((address, item["text"]))
-    return ShownMemories(known, places)
+            memory = KnownMemory(head.category.value, cover_secrets(item["text"]), str(item["said_at"] or "")[:10])
+            shown.append((memory, (address, item["text"])))
+    # Oldest first, as the conversation goes on with them.
+    shown.sort(key=lambda pair: pair[0].said_on)
+    return ShownMemories([memory for memory, _ in shown], [place for _, place in shown])
 
 
 def _list_newest(view: View, below: str, known: set[str], limit: int) -> list[str]:

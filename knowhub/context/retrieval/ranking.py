@@ -29,7 +29,7 @@ _BOTH: Final = 2
 _LIFT: Final = 1.001
 _DAY_S: Final = 86_400
 # Between unrelated texts and the same text: questions that share no word with their answers are seldom farther.
-_NEAR: Final = 0.25
+_NEAR: Final = 0.29
 _BETWEEN_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？\n])")
 _STATISTICS: Final = frozenset({MemoryCategory.TOOLS, MemoryCategory.SKILLS})
 

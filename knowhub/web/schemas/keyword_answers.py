@@ -185,10 +185,13 @@ class MissedList(Page[MissedRow]):
 
 
 class TreeImportDropped(Answer):
-    """What a file has and a tree of keywords does not."""
+    """What a file has and was not imported."""
 
-    what: str = Field(description="The property of a SKOS file.", examples=["skos:related"])
-    why: str = Field(examples=["no_place"])
+    what: str = Field(description="The property of a SKOS file, or `keywords`.", examples=["skos:related"])
+    why: str = Field(
+        description="`no_place`: a keyword has nothing like it. `not_yours`: keywords of others, left as they are.",
+        examples=["no_place"],
+    )
     count: int
 
 
@@ -201,7 +204,9 @@ class TreeImportAnswer(OperationAnswer):
     links: int
     import_id: str | None = Field(description="Undo this to undo the whole import.")
     operation_ids: list[str]
-    dropped: list[TreeImportDropped] = Field(description="At most 20 kinds, the most frequent first.")
+    dropped: list[TreeImportDropped] = Field(
+        description="At most 20 properties, the most frequent first; then `keywords`."
+    )
 
 
 class PlanRef(Answer):

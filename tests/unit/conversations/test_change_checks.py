@@ -107,3 +107,21 @@ def test_long_digit_runs_are_checked_in_linear_time(unit: str) -> None:
     }
 
     assert check_changes(prompt, prompt.read_answer({"changes": [change]}) or []) == ([], ["number_not_said"])
+
+
+def test_the_prompt_names_each_day_once_before_what_was_said_on_it() -> None:
+    known = [KnownMemory("profile", text, day) for text, day in (("a", ""), ("b", "2026-03-02"), ("c", "2026-03-02"))]
+
+    (_, question) = (
+        ChangePrompt((Message("user", "hi", "", "m-1", "2026-03-03T09:00:00Z"),), known).make_request().messages
+    )
+
+    shown = [line for line in question["content"].splitlines() if line[:1] in {"[", "O"}]
+    assert shown == [
+        "[k1] (profile) a",
+        "On Monday, 2026-03-02:",
+        "[k2] (profile) b",
+        "[k3] (profile) c",
+        "On Tuesday, 2026-03-03:",
+        "[m1] user: hi",
+    ]

@@ -4,6 +4,7 @@ import pytest
 import tantivy
 
 from knowhub.search.analysis import (
+    PART_OF_WORD_WEIGHT,
     WRITTEN_FORM_WEIGHT,
     index_terms,
     query_terms,
@@ -240,3 +241,14 @@ def test_a_very_long_word_is_cut_into_pieces() -> None:
 def test_camel_case_has_few_words_and_a_random_text_has_none() -> None:
     assert "retry" in index_terms("getRetryPolicyForHttpClient")
     assert index_terms("aGk3xYz9Qw2ErTyUiOpAsDfGhJkLzXcVbNm12") == ["agk3xyz9qw2ertyuiopasdfghjklzxcvbnm12"] * 1
+
+
+def test_a_query_weighs_a_character_inside_a_longer_word_half() -> None:
+    weights = dict(weigh_query("猫的项目"))
+
+    assert weights == {
+        "猫": 1.0,
+        "项": PART_OF_WORD_WEIGHT,
+        "目": PART_OF_WORD_WEIGHT,
+        "项目": 1.0,
+    }
