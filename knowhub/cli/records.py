@@ -59,7 +59,7 @@ class SaveOptions:
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
-    """Which records. Each option can be repeated; a record needs one of its values."""
+    """Which records. An option that is repeated lists values; a record needs one of them."""
 
     types: Annotated[
         list[KnowledgeType], typer.Option("--type", help="Only records of this type.", rich_help_panel=_FILTERS)
@@ -71,11 +71,22 @@ class FilterOptions:
         list[str],
         typer.Option("--tag", metavar="NAME=VALUE", help="Only records with this tag.", rich_help_panel=_FILTERS),
     ] = field(default_factory=list)
+    owner: Annotated[str | None, typer.Option(help="Only records of this owner.", rich_help_panel=_FILTERS)] = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Only records that were created at this time or later.", rich_help_panel=_FILTERS
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only records that were created before this time.", rich_help_panel=_FILTERS),
+    ] = None
 
-    def values(self) -> dict[str, str | list[str]]:
+    def values(self) -> dict[str, Any]:
         """Return the parameters of the HTTP API."""
-        tags = {f"tag.{name}": value for name, value in parse_tags(self.tags).items()}
-        return {"types": [kind.value for kind in self.types], "scopes": self.scopes} | tags
+        values = asdict(self) | {"types": [kind.value for kind in self.types]}
+        return values | {f"tag.{name}": value for name, value in parse_tags(values.pop("tags")).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +96,6 @@ class SearchOptions:
     top_k: Annotated[int, typer.Option(min=1, max=100, help="How many results.")] = 5
     min_score: Annotated[int, typer.Option(min=1, max=5, help="Leave out records with a lower score.")] = 3
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Only records that were valid at this time.")] = None
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only records that were created at this time or later.")
-    ] = None
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only records that were created before this time.")
-    ] = None
     min_relevance: Annotated[
         float | None, typer.Option(min=0, max=1, help="The least relevance of a result. 0: none.")
     ] = None
@@ -110,9 +115,8 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """The page of `list`, and one more filter."""
+    """The page of `list`."""
 
-    owner: Annotated[str | None, typer.Option(help="Only records of this owner.")] = None
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many records.")] = 10
     cursor: Annotated[str | None, typer.Option(help="The next_cursor of the page before.")] = None
 

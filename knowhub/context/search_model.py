@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.context.model import ContextSummary, RelationEdge
+from knowhub.core.time_range import ALL_TIME, TimeRange
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
     """What a result must have beside the words of the query, and whether to `explain` each.
 
-    `since` and `until` are seconds since the epoch: when it was said, or took place, else when it was last written.
+    `time` is when it was said, or took place, else when it was last written.
     `tags` has, for each tag that is asked for, its facets. `min_relevance` is from 0 to 1.
     """
 
-    since: float | None = None
-    until: float | None = None
+    time: TimeRange = ALL_TIME
     tags: Sequence[frozenset[str]] = ()
     min_relevance: float = 0.0
     explain: bool = False
@@ -24,16 +24,12 @@ class MemoryLimits:
     @property
     def is_limiting(self) -> bool:
         """Whether anything is asked for."""
-        return bool(self.tags or self.min_relevance or self.since is not None or self.until is not None)
+        return bool(self.tags or self.min_relevance or self.time.is_limiting)
 
     def accept(self, head: ContextSummary) -> bool:
         """Return whether a memory has the tags and is of the time that is asked for."""
         moment = head.updated_at if head.said_at is None else head.said_at
-        if self.since is not None and moment < self.since:
-            return False
-        if self.until is not None and moment >= self.until:
-            return False
-        return not any(tag.isdisjoint(head.facets) for tag in self.tags)
+        return self.time.contains(moment) and not any(tag.isdisjoint(head.facets) for tag in self.tags)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from knowhub.core.time_range import ALL_TIME, TimeRange
+
 KNOWLEDGE = "knowledge"
 DEFAULT_SCORE = 3
 HISTORY_SHOWN = 50
@@ -153,9 +155,8 @@ class SearchQuery:
     """A search. `as_of` is in seconds since the epoch. A record must have at least one facet of each set in `filters`.
 
     `budget_tokens` limits the returned text. The results are logged for `session_id` and `goal_id`; `unseen` leaves out
-    the results that were logged there before. `min_relevance` replaces the floor of the ranking. `since` and `until`
-    limit the time of creation, in seconds since the epoch; `until` itself is left out. Without `asks_models` no
-    language model and no reranker is asked. `floor` replaces KNOWHUB_RELEVANCE_FLOOR.
+    the results that were logged there before. `min_relevance` replaces the floor of the ranking. Without `asks_models`
+    no language model and no reranker is asked. `floor` replaces KNOWHUB_RELEVANCE_FLOOR.
     """
 
     text: str
@@ -170,8 +171,7 @@ class SearchQuery:
     goal_id: str | None = None
     unseen: bool = False
     min_relevance: float | None = None
-    since: float | None = None
-    until: float | None = None
+    created: TimeRange = ALL_TIME
     asks_models: bool = True
     floor: float | None = None
 
@@ -188,6 +188,7 @@ class ListQuery:
     before: int | None = None
     is_deleted: bool = False
     is_merged: bool = False
+    created: TimeRange = ALL_TIME
 
 
 class WeighedVote(NamedTuple):
@@ -224,6 +225,7 @@ class KnowledgeSummary:
     score: int
     helpful: int
     harmful: int
+    created_at: float
     valid_from: float | None
     valid_to: float | None
     supersedes: str | None

@@ -1,8 +1,9 @@
 """Save, read, list, change and delete knowledge records, and add evidence to them."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from knowhub.core import permissions
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound
@@ -27,11 +28,12 @@ from knowhub.knowledge.feedback.evidence import Voter
 from knowhub.knowledge.model import (
     KNOWLEDGE,
     Feedback,
+    KnowledgeSummary,
     ListQuery,
     NewKnowledge,
     Vote,
 )
-from knowhub.knowledge.table import find_by_dedup_key, find_record, list_records
+from knowhub.knowledge.table import find_by_dedup_key, find_record, list_next_records
 from knowhub.knowledge.visibility import (
     check_not_merged,
     describe_access,
@@ -45,6 +47,7 @@ from knowhub.knowledge.visibility import (
 from knowhub.knowledge.votes import VoteKind, is_sunk, sum_votes, weigh_votes
 
 REVIVE_OP = "restore_knowledge"
+_SUMMARIES_PER_TURN: Final = 10_000
 
 
 class KnowledgeService(OwnedRows):
@@ -139,8 +142,15 @@ class KnowledgeService(OwnedRows):
         """Return the newest records that the caller sees and that pass every filter."""
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
-        filters = table.limit_to_visible(query.filters, ctx)
-        found = list_records(view, replace(query, filters=filters, limit=query.limit + 1))
+        found: list[KnowledgeSummary] = []
+        rest = replace(query, filters=table.limit_to_visible(query.filters, ctx), limit=query.limit + 1)
+        while True:
+            some, before = list_next_records(view, rest, _SUMMARIES_PER_TURN)
+            found += some
+            if before is None:
+                break
+            rest = replace(rest, before=before, limit=query.limit + 1 - len(found))
+            await asyncio.sleep(0)
         page = found[: query.limit]
         more = len(found) > query.limit
         return RowTextPage(

@@ -54,6 +54,7 @@ def summarize(
         score=evaluation["score"],
         helpful=evaluation["helpful"],
         harmful=evaluation["harmful"],
+        created_at=parse_iso(row["created_at"]),
         valid_from=_seconds(row["valid_from"]),
         valid_to=_seconds(row["valid_to"]),
         supersedes=row["supersedes"],
@@ -193,18 +194,36 @@ def find_replacements(view: View, knowledge_id: str) -> Sequence[KnowledgeSummar
 
 def list_records(view: View, query: ListQuery) -> list[KnowledgeSummary]:
     """Return up to `limit` summaries below the ordinal `before` that pass every filter, newest first."""
-    if query.filters:
-        # Only the records of the rarest filter are read.
-        rarest = min(query.filters, key=lambda group: sum(view.count(BY_FACET, name) for name in group))
-        summaries = view.scan_desc(BY_FACET, rarest, query.before)
-    else:
-        summaries = view.newest(KNOWLEDGE_TABLE, query.before, of_deleted=True)
-    passing = (
-        summary
-        for summary in summaries
-        if _matches_state(summary, query) and all(not group.isdisjoint(summary.facets) for group in query.filters)
+    return list(islice((summary for summary in _iter_newest(view, query) if _matches(summary, query)), query.limit))
+
+
+def list_next_records(view: View, query: ListQuery, most_read: int) -> tuple[list[KnowledgeSummary], int | None]:
+    """Return the same among the first `most_read` summaries, and the ordinal below which there may be more."""
+    found: list[KnowledgeSummary] = []
+    for count, summary in enumerate(_iter_newest(view, query), start=1):
+        if _matches(summary, query):
+            found.append(summary)
+            if len(found) == query.limit:
+                break
+        if count == most_read:
+            return found, summary.ordinal
+    return found, None
+
+
+def _iter_newest(view: View, query: ListQuery) -> Iterator[KnowledgeSummary]:
+    if not query.filters:
+        return view.newest(KNOWLEDGE_TABLE, query.before, of_deleted=True)
+    # Only the records of the rarest filter are read.
+    rarest = min(query.filters, key=lambda group: sum(view.count(BY_FACET, name) for name in group))
+    return view.scan_desc(BY_FACET, rarest, query.before)
+
+
+def _matches(summary: KnowledgeSummary, query: ListQuery) -> bool:
+    return (
+        _matches_state(summary, query)
+        and query.created.contains(summary.created_at)
+        and all(not group.isdisjoint(summary.facets) for group in query.filters)
     )
-    return list(islice(passing, query.limit))
 
 
 def _matches_state(summary: KnowledgeSummary, query: ListQuery) -> bool:

@@ -15,6 +15,7 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.near_duplicates import words
 from knowhub.core.request_context import RequestContext
+from knowhub.core.time_range import ALL_TIME, TimeRange
 from knowhub.core.unicode_forms import shorten
 from knowhub.keywords.model import INFOS, SearchStatus, TextRows
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound
@@ -84,9 +85,8 @@ class MemorySource(Protocol):
 class RecallQuery:
     """A question to several sources. `types` filter knowledge, `categories` memories; `top_k` limits the total.
 
-    `since` and `until`, in seconds since the epoch, limit when a row was created, and when a memory was said. `tags`
-    has, for each tag that is asked for, its facets; keywords have none. `min_relevance` is from 0 to 1; None is the
-    floor of each source.
+    `time` is when a row was created, and a memory was said. `tags` has, for each tag that is asked for, its facets;
+    keywords have none. `min_relevance` is from 0 to 1; None is the floor of each source.
     """
 
     text: str
@@ -95,15 +95,9 @@ class RecallQuery:
     types: frozenset[str] = frozenset()
     categories: Sequence[str] = ()
     expand: bool = False
-    since: float | None = None
-    until: float | None = None
+    time: TimeRange = ALL_TIME
     tags: Sequence[frozenset[str]] = ()
     min_relevance: float | None = None
-
-    def covers(self, created_at: str) -> bool:
-        """Return whether a time, as ISO 8601, is within `since` and `until`."""
-        moment = parse_iso(created_at)
-        return (self.since is None or moment >= self.since) and (self.until is None or moment < self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +199,7 @@ async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, quest
             question.text,
             top_k=question.top_k,
             filters=[*make_filters({"types": question.types}), *question.tags],
-            since=question.since,
-            until=question.until,
+            created=question.time,
             min_relevance=question.min_relevance,
         ),
     )
@@ -231,7 +224,7 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
     if question.tags:
         return RecallResult([])
     found = await keywords.search(ctx, question.text, expand=question.expand)
-    limit = question.top_k if question.since is None and question.until is None else _LIMITED_ROWS
+    limit = _LIMITED_ROWS if question.time.is_limiting else question.top_k
     texts = await keywords.search_texts(ctx, question.text, limit, question.min_relevance)
     hits = [(kind, relevance, _row(row)) for kind, relevance, row in texts.rows]
     if found.status is SearchStatus.MATCHED and found.node is not None:
@@ -251,7 +244,7 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
     ]
     least, items = question.min_relevance or 0.0, dict[str, RecallItem]()
     for row, item in (*named, *fitting):
-        if item.relevance >= least and question.covers(row["created_at"]):
+        if item.relevance >= least and question.time.contains(parse_iso(row["created_at"])):
             items.setdefault(item.id, item)
     best = sorted(items.values(), key=lambda item: -item.relevance)
     without = list(dict.fromkeys([*found.degraded, *texts.degraded]))
@@ -260,7 +253,7 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
 
 async def _from_memory(memory: MemorySource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     categories = list(question.categories) or None
-    limits = MemoryLimits(question.since, question.until, question.tags, question.min_relevance or 0.0)
+    limits = MemoryLimits(question.time, question.tags, question.min_relevance or 0.0)
     found = await memory.search_memory(ctx, question.text, categories=categories, top_k=question.top_k, limits=limits)
     return RecallResult([_block(block) for block in found.blocks], found.index_lag, found.degraded)
 

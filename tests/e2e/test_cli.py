@@ -32,7 +32,8 @@ def test_a_chinese_record_is_saved_found_listed_and_read(cli: Cli) -> None:
     assert found["results"][0]["why"]["recall"]["matched"]
     assert {"count", "degraded", "index_lag", "explanation"} <= found.keys()
 
-    listed = cli.json("list", "--tag", "domain=爬虫")
+    listed = cli.json("list", "--tag", "domain=爬虫", "--since", "2020-01-01")
+    assert cli.json("list", "--until", "2020-01-01")["results"] == []
     assert listed["count"] == 1
     record = cli.json("get", saved["id"])
     assert record.pop("similar") == []

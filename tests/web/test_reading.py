@@ -104,6 +104,25 @@ async def test_a_list_is_filtered_by_type_scope_owner_and_tag(
     assert "".join(sorted(record["content"] for record in listed["results"])) == found
 
 
+async def test_a_list_is_limited_by_the_time_of_creation_in_pages(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    times = [
+        (await save_record(content, tags={"odd": str(number % 2)}))["created_at"]
+        for number, content in enumerate("abcd")
+    ]
+
+    async def list_contents(**params: str) -> str:
+        page = (await api.get("/api/knowledge", params=params)).json()
+        rest = "" if page["next_cursor"] is None else await list_contents(**params | {"cursor": page["next_cursor"]})
+        return "".join(record["content"] for record in page["results"]) + rest
+
+    assert await list_contents(since=times[1]) == "dcb"
+    assert await list_contents(until=times[3], limit="1") == "cba"
+    assert await list_contents(since=times[1], until=times[3], **{"tag.odd": "0"}) == "c"
+    assert await list_contents(since="2100-01-01") == ""
+
+
 async def test_a_filtered_list_follows_changes_of_the_filtered_field(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
@@ -128,6 +147,7 @@ async def test_a_filtered_list_follows_changes_of_the_filtered_field(
         ({"types": "recipe"}, "types.0"),
         ({"scopes": "user:"}, "scopes.0"),
         ({"owner": "team:web"}, "owner"),
+        ({"since": "yesterday"}, "since"),
         ({"cursor": "nonsense"}, "cursor"),
         ({"cursor": "٣"}, "cursor"),
         ({"account": "a\nb"}, "account"),

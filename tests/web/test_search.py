@@ -271,5 +271,6 @@ async def test_tags_and_times_of_creation_limit_a_search(api: httpx.AsyncClient,
     assert sorted(await search_contents(api, since=first["created_at"], until=later)) == ["a", "b"]
     assert await search_contents(api, since=later) == ["c"]
     assert await search_contents(api, since=later, **{"tag.domain": "api"}) == []
+    assert await search_contents(api, owner="agent:nobody") == []
     for wrong in ({"since": "yesterday"}, {"tags": "web"}):
         assert (await api.get("/api/knowledge/search", params={"q": "wait", **wrong})).status_code == 422

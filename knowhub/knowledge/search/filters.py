@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from knowhub.core.clock import parse_iso
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary, SearchQuery
+from knowhub.knowledge.model import KnowledgeSummary, SearchQuery
 from knowhub.knowledge.table import find_replacements
 
 ALREADY_SHOWN = "already_shown"
@@ -75,7 +74,7 @@ class SearchFilter:
             or ("not_yet_valid" if self._is_future(summary) else None)
             or ("superseded" if self._is_superseded(summary) else None)
             or ("score_below_min_score" if summary.score < self._query.min_score else None)
-            or ("created_out_of_range" if self._is_out_of_range(summary) else None)
+            or (None if self._query.created.contains(summary.created_at) else "created_out_of_range")
             or (ALREADY_SHOWN if summary.id in self._shown_ids else None)
         )
 
@@ -83,29 +82,14 @@ class SearchFilter:
         # Today's records are stored already. A record that supersedes another may take effect later.
         if self._query.as_of is None and summary.supersedes is None:
             return False
-        return self._as_of < self._effective_from(summary)
-
-    def _is_out_of_range(self, summary: KnowledgeSummary) -> bool:
-        since, until = self._query.since, self._query.until
-        if since is None and until is None:
-            return False
-        created = self._created_at(summary)
-        return (since is not None and created < since) or (until is not None and created >= until)
+        return self._as_of < _effective_from(summary)
 
     def _is_superseded(self, summary: KnowledgeSummary) -> bool:
         # A record that the caller cannot see must not hide another record.
         for newer in find_replacements(self._view, summary.id):
-            if newer.id != summary.id and self._ctx.sees(newer.audience) and self._effective_from(newer) <= self._as_of:
+            if newer.id != summary.id and self._ctx.sees(newer.audience) and _effective_from(newer) <= self._as_of:
                 return True
         return False
-
-    def _effective_from(self, newer: KnowledgeSummary) -> float:
-        """Return when a record begins to count: its `valid_from`, else its creation."""
-        return self._created_at(newer) if newer.valid_from is None else newer.valid_from
-
-    def _created_at(self, summary: KnowledgeSummary) -> float:
-        row = self._view.get(KNOWLEDGE, summary.id) or {}
-        return parse_iso(row["created_at"])
 
 
 def find_time_rule(summary: KnowledgeSummary, as_of: float) -> str | None:
@@ -113,3 +97,8 @@ def find_time_rule(summary: KnowledgeSummary, as_of: float) -> str | None:
     if summary.valid_from is not None and as_of < summary.valid_from:
         return "not_yet_valid"
     return "no_longer_valid" if summary.valid_to is not None and as_of >= summary.valid_to else None
+
+
+def _effective_from(newer: KnowledgeSummary) -> float:
+    """Return when a record begins to count: its `valid_from`, else its creation."""
+    return newer.created_at if newer.valid_from is None else newer.valid_from

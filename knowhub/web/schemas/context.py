@@ -26,10 +26,9 @@ from knowhub.web.schemas.parts import (
     EntityId,
     EraseBody,
     Label,
-    Moment,
     Part,
-    TagFilters,
     Text,
+    TimeAndTagFilters,
     clean,
 )
 
@@ -182,8 +181,8 @@ class CommitBody(Body):
         )
 
 
-class MemorySearchParams(TagFilters):
-    """The query of a search among memories, and any `tag.<name>=value`."""
+class MemorySearchParams(TimeAndTagFilters):
+    """The query of a search among memories."""
 
     q: Question
     target_uri: Uri | None = Field(default=None, description="Only at and below this URI.")
@@ -191,18 +190,13 @@ class MemorySearchParams(TagFilters):
         default_factory=list, description="Only of these; default all, `sessions` (parts of transcripts) included."
     )
     top_k: int = Field(default=10, ge=1, le=100)
-    since: Moment | None = Field(
-        default=None, description="Only what was said, or took place, at this time or later; else last changed then."
-    )
-    until: Moment | None = Field(default=None, description="The same, before this time.")
     min_relevance: float = Field(default=0.0, ge=0, le=1, description="The least relevance of a result.")
     explain: bool = Field(default=False, description="Say of each block why it is there.")
 
     def limits(self) -> MemoryLimits:
         """Return what a result must have beside the words. Raises InvalidInput for an unknown parameter."""
         return MemoryLimits(
-            None if self.since is None else clock.parse_iso(self.since),
-            None if self.until is None else clock.parse_iso(self.until),
+            self.time_range(),
             self.tag_filters(),
             self.min_relevance,
             self.explain,
@@ -289,8 +283,8 @@ class DistillBody(Body):
     dry_run: bool = Field(default=False, description="Return what would be saved, and write nothing.")
 
 
-class RecallParams(TagFilters):
-    """One question to everything, and any `tag.<name>=value`, which keywords do not have."""
+class RecallParams(TimeAndTagFilters):
+    """One question to everything, within a time and with tags, which keywords do not have."""
 
     q: Question
     top_k: int = Field(
@@ -302,10 +296,6 @@ class RecallParams(TagFilters):
     llm_expand_query: bool = Field(
         default=False, description="If the question names no keyword, a model searches the tree. This is slow."
     )
-    since: Moment | None = Field(
-        default=None, description="Only what was created, and memories that were said, at this time or later."
-    )
-    until: Moment | None = Field(default=None, description="The same, before this time.")
     min_relevance: float | None = Field(
         default=None, ge=0, le=1, description="The least relevance of an item, in place of each source's own floor."
     )
@@ -319,8 +309,7 @@ class RecallParams(TagFilters):
             frozenset(self.types),
             [category.value for category in self.categories],
             self.llm_expand_query,
-            None if self.since is None else clock.parse_iso(self.since),
-            None if self.until is None else clock.parse_iso(self.until),
+            self.time_range(),
             self.tag_filters(),
             self.min_relevance,
         )

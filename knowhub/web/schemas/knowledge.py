@@ -41,8 +41,8 @@ from knowhub.web.schemas.parts import (
     Part,
     ResourceId,
     Scope,
-    TagFilters,
     Text,
+    TimeAndTagFilters,
     VersionedBody,
     clean,
     fill,
@@ -296,11 +296,12 @@ class ProfileParams(CallerIds):
     limit: int = Field(default=20, ge=1, le=1000)
 
 
-class RecordFilters(TagFilters):
-    """The filters of search and lists, and any `tag.<name>=value`. A record needs one of the values of each."""
+class RecordFilters(TimeAndTagFilters):
+    """The filters of search and lists. A record needs one of the values of each."""
 
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
     scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
+    owner: Owner | None = None
 
     def filters(self) -> list[frozenset[str]]:
         """Return the parsed filters. Raises InvalidInput for an unknown parameter."""
@@ -319,8 +320,6 @@ class KnowledgeSearchParams(RecordFilters):
     top_k: int = Field(default=5, ge=1, le=100)
     min_score: int = Field(default=3, ge=1, le=5)
     as_of: Moment | None = Field(default=None, description="Search the records that were valid at this time.")
-    since: Moment | None = Field(default=None, description="Only records that were created at this time or later.")
-    until: Moment | None = Field(default=None, description="Only records that were created before this time.")
     order: Order = Order.AUTO
     min_relevance: float | None = Field(
         default=None,
@@ -353,8 +352,7 @@ class KnowledgeSearchParams(RecordFilters):
             text=self.q,
             filters=self.filters(),
             as_of=None if self.as_of is None else clock.parse_iso(self.as_of),
-            since=None if self.since is None else clock.parse_iso(self.since),
-            until=None if self.until is None else clock.parse_iso(self.until),
+            created=self.time_range(),
         )
 
 
@@ -362,7 +360,6 @@ class ListParams(RecordFilters):
     """A page of a list."""
 
     limit: int = Field(default=10, ge=1, le=1000)
-    owner: Owner | None = None
     cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
 

@@ -19,6 +19,7 @@ from knowhub.core.cursors import CURSOR_PATTERN
 from knowhub.core.errors import InvalidInput
 from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
+from knowhub.core.time_range import TimeRange
 from knowhub.resources.decisions import MAX_ID_CHARS, resource_id_problem
 
 MAX_LIST = 50
@@ -158,10 +159,22 @@ class CallerIds(BaseModel):
         return {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
 
 
-class TagFilters(CallerIds):
-    """The caller, and any `tag.<name>=value`."""
+class TimeAndTagFilters(CallerIds):
+    """The caller, a range of time, and any `tag.<name>=value`."""
 
     model_config = ConfigDict(extra="allow")
+
+    since: Moment | None = Field(
+        default=None,
+        description="Only what was created at this time or later. Of memories: what was said or took place then, else "
+        "what was last changed then.",
+    )
+    until: Moment | None = Field(default=None, description="The same, before this time.")
+
+    def time_range(self) -> TimeRange:
+        """Return the parsed range of time."""
+        since, until = (None if moment is None else clock.parse_iso(moment) for moment in (self.since, self.until))
+        return TimeRange(since, until)
 
     def tag_filters(self) -> list[frozenset[str]]:
         """Return the facets of each tag that is asked for. Raises InvalidInput for an unknown parameter."""
