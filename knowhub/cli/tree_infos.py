@@ -55,6 +55,8 @@ def add(draft: InfoOptions, options: CallerOptions) -> None:
     lines = [f"{status}  {saved['id']}  (version {saved['version']})"]
     if "llm" in saved["degraded"]:
         lines.append("the model failed: the info is linked to every keyword that it names")
+    if unread := saved.get("decided", {}).get("unread_characters"):
+        lines.append(f"keywords that only its last {unread:,} characters name are not linked")
     output.print_answer(saved, *lines, as_json=options.as_json, undo=saved["operation_id"])
 
 

@@ -1,14 +1,14 @@
 """Automatic links of an info: the keywords that its text names, and the choice of a model among them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import Row, Store, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering
-from knowhub.keywords.mentions import Mention, find_mentions
+from knowhub.keywords.mentions import Mention, count_unread, find_mentions
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
@@ -28,7 +28,7 @@ _LAST_LATIN = "\u024f"
 class AutoLinks:
     """The links of an info, chosen before the decision that writes it; deleted keywords are then left out.
 
-    `names` are keywords to create, `calls` the calls of the model.
+    `names` are keywords to create, `calls` the calls of the model. `unread_characters` are at the end of the text.
     """
 
     links: Sequence[tuple[str, RelationType]] = ()
@@ -36,6 +36,7 @@ class AutoLinks:
     names: Sequence[str] = ()
     calls: Sequence[Row] = ()
     degraded: Sequence[str] = ()
+    unread_characters: int = 0
 
 
 class KeywordMatcher:
@@ -61,9 +62,9 @@ class KeywordMatcher:
         chosen = await self._agent.link_info(ctx, view, content, nodes, self._options.write_budget_s)
         if chosen.failure is not None:
             fallback = self.match_text(ctx, content)
-            return AutoLinks(fallback.links, fallback.created_by, (), chosen.calls, ("llm",))
+            return replace(fallback, calls=chosen.calls, degraded=("llm",))
         names = chosen.suggested_names if can_create and not chosen.links else ()
-        return AutoLinks(chosen.links, BY_AGENT, names, chosen.calls)
+        return AutoLinks(chosen.links, BY_AGENT, names, chosen.calls, unread_characters=count_unread(content))
 
     def match_text(self, ctx: RequestContext, content: str) -> AutoLinks:
         """Link the keywords that a text surely names, as RELATED, without a model.
@@ -83,7 +84,8 @@ class KeywordMatcher:
                 words = self._read_words(content) if words is None else words
                 chosen = self._select_supported(view, ctx, chosen, words)
             found |= {node.id: node for node in chosen}
-        return AutoLinks([(keyword_id, RelationType.RELATED) for keyword_id in list(found)[:MAX_MENTIONED]])
+        links = [(keyword_id, RelationType.RELATED) for keyword_id in list(found)[:MAX_MENTIONED]]
+        return AutoLinks(links, unread_characters=count_unread(content))
 
     def make_writes(
         self, view: View, ctx: RequestContext, info_id: str, auto: AutoLinks, *, explicit: frozenset[str]

@@ -96,7 +96,8 @@ class InfoService(OwnedRows):
     async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> SavedRow:
         """Save an info and its links, or link its duplicate; with `auto_link` also to keywords that it is about.
 
-        `decided` lists what `auto_link` linked and created. The answer is `degraded` if a model was needed and failed.
+        `decided` lists what `auto_link` linked and created, and how much of the text it left unread. The answer is
+        `degraded` if a model was needed and failed.
         Raises InvalidInput, and Forbidden for an owner that the caller may not set.
         """
         permissions.check_can_write(ctx)
@@ -120,7 +121,7 @@ class InfoService(OwnedRows):
             if new.auto_link:
                 linked = self._linker.make_writes(view, ctx, info_id, auto, explicit=frozenset(new_row.get_links))
                 writes = [*writes, *linked]
-                reply |= {"degraded": list(auto.degraded), "decided": _read_writes(linked)}
+                reply |= {"degraded": list(auto.degraded), "decided": _describe_links(linked, auto)}
             if not writes:
                 return Unchanged(reply)
             op = "create_info" if stored is None else "link_info"
@@ -171,8 +172,9 @@ class InfoService(OwnedRows):
                 rows.get(info_id) or view.get(INFOS, info_id) or {},
                 operation_id,
                 duplicate_of=info_id if index in duplicates else None,
+                decided=_describe_unread(new.auto),
             )
-            for index, info_id in enumerate(reply["ids"])
+            for index, (info_id, new) in enumerate(zip(reply["ids"], new_rows, strict=True))
         ]
         return SavedBatch(saved, operation_id)
 
@@ -357,9 +359,14 @@ def _list_info_rows(operation: Operation) -> list[Row]:
     return [change.after for change in operation.changes if change.collection == INFOS]
 
 
-def _read_writes(writes: Sequence[Write]) -> dict[str, Any]:
+def _describe_links(writes: Sequence[Write], auto: AutoLinks) -> dict[str, Any]:
     links = [write.after for write in writes if write.collection == LINKS]
     return {
         "linked": [{name: link[name] for name in ("keyword_id", "relation", "created_by")} for link in links],
         "created": [write.id for write in writes if write.collection != LINKS],
+        **_describe_unread(auto),
     }
+
+
+def _describe_unread(auto: AutoLinks) -> dict[str, int]:
+    return {"unread_characters": auto.unread_characters} if auto.unread_characters else {}

@@ -76,6 +76,11 @@ class _Segment(NamedTuple):
     text: str = ""
 
 
+def count_unread(content: str) -> int:
+    """Return how many characters at the end of a text are not searched for names."""
+    return max(0, len(content) - _READ_CHARS)
+
+
 def find_names(content: str, tokens_of: TokensOf, known: Known, limit: int = LIMIT) -> list[str]:
     """List the normal forms of `find_mentions`."""
     return [mention.token for mention in find_mentions(content, tokens_of, known, limit)]

@@ -172,7 +172,11 @@ async def answer_created_rows(written: SavedBatch) -> Response:
     # A batch asks no model.
     rest: dict[str, Any] = {"degraded": [], "operation_id": written.operation_id}
     rows = [
-        saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
+        {
+            **saved.record,
+            **({} if saved.duplicate_of is None else {"duplicate_of": saved.duplicate_of}),
+            **({"decided": saved.decided} if saved.decided else {}),
+        }
         for saved in written.records
     ]
     return await answer_rows(rows, rest, 201)

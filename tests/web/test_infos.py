@@ -60,6 +60,19 @@ async def test_an_info_finds_the_keywords_that_it_names(api: httpx.AsyncClient) 
     assert (linked["keyword_id"], linked["relation"], made["decided"]["created"]) == (python["id"], "RELATED", [])
 
 
+async def test_an_answer_says_how_much_of_a_text_was_not_read_for_keywords(api: httpx.AsyncClient) -> None:
+    await create_keyword(api, "Python")
+    long = {"content": "x " * 4_096 + "Python", "auto_link": True}
+
+    alone = (await api.post("/api/infos", json=long)).json()
+    batch = (
+        await api.post("/api/infos/batch", json={"items": [{"content": "Python", "auto_link": True}, long]})
+    ).json()
+
+    assert alone["decided"] == {"linked": [], "created": [], "unread_characters": 6}
+    assert [info.get("decided") for info in batch["results"]] == [None, {"unread_characters": 6}]
+
+
 async def test_the_keywords_of_an_info_have_their_relation(api: httpx.AsyncClient) -> None:
     python, rust = await create_keyword(api, "Python"), await create_keyword(api, "Rust")
     made = await create_info(api, "both", python["id"])

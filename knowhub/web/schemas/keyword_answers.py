@@ -103,6 +103,11 @@ class BatchedInfo(InfoRecord):
     """An info of a batch; `duplicate_of` if an equal info is stored."""
 
     duplicate_of: str | None = None
+    decided: dict[str, int] | None = Field(
+        default=None,
+        examples=[{"unread_characters": 1808}],
+        description="So many characters at the end of its text `auto_link` did not read.",
+    )
 
 
 class CreatedInfos(OperationAnswer):
