@@ -108,9 +108,8 @@ def _print_embedder(embedder: Mapping[str, Any]) -> None:
     if embedder["model"] is None:
         output.say("embedder: none, searches use words only")
     else:
-        output.say(
-            f"embedder: {embedder['model']} ({embedder['source']}), reads {', '.join(embedder['reads']) or 'none'}"
-        )
+        reads = ", ".join(embedder["reads"]) or "none"
+        output.say(f"embedder: {embedder['model']} ({embedder['source']}), reads {reads} by {embedder['decided_by']}")
     for script, reason in embedder["left_to_words"].items():
         output.say(f"  {script}: words only, {reason}")
     for problem in embedder["problems"]:

@@ -69,9 +69,9 @@ class ScriptSkills:
         self._probing: dict[str, asyncio.Task[ScriptSkill]] = {}
 
     @property
-    def is_overruled(self) -> bool:
-        """Whether it is set which scripts are read, whatever was measured."""
-        return self._read is not None
+    def overruling(self) -> Collection[str] | None:
+        """The scripts that a setting says are read, whatever is measured; None if it says nothing."""
+        return self._read
 
     @property
     def measured(self) -> Mapping[str, ScriptSkill]:

@@ -63,7 +63,7 @@ class EmbeddingReport:
     def find_problems(self) -> Sequence[str]:
         """Return what is wrong: the packaged model cannot be used, no script is read, a prefix is missing."""
         problems = [] if self.choice.problem is None else [self.choice.problem]
-        measured = {} if self.skills is None else self.skills.measured
+        measured = {} if self.skills is None or self.skills.overruling is not None else self.skills.measured
         if measured and not any(skill.skill for skill in measured.values()):
             problems.append(
                 f"the embedder reads none of the scripts tried ({', '.join(measured)}), so searches use words only. "
@@ -75,22 +75,33 @@ class EmbeddingReport:
         return problems
 
     def describe(self) -> dict[str, Any]:
-        """Return source, model, the scripts that are read and those that are not with the reason, and problems."""
+        """Return source, model, the scripts that are read and those that are not, what decided that, and problems."""
         embedder, skills = self.choice.embedder, self.skills
-        measured = {} if skills is None else skills.measured
-        return {
+        answer: dict[str, Any] = {
             "source": self.choice.source,
             "model": None if embedder is None else embedder.model,
+            "problems": list(self.find_problems()),
+        }
+        if skills is None or skills.overruling is not None:
+            # Nothing is measured, or the measurement decides nothing.
+            read = () if skills is None else skills.overruling or ()
+            left = () if skills is None else [name for name in PROBES if name not in read]
+            return answer | {
+                "reads": [name for name in PROBES if name in read],
+                "left_to_words": dict.fromkeys(left, "KNOWHUB_EMBEDDING_SCRIPTS leaves it out"),
+                "not_measured": [],
+                "decided_by": None if skills is None else "KNOWHUB_EMBEDDING_SCRIPTS",
+            }
+        measured = skills.measured
+        return answer | {
             "reads": [name for name, skill in measured.items() if skill.skill],
             "left_to_words": {
-                name: "KNOWHUB_EMBEDDING_SCRIPTS leaves it out"
-                if skills is not None and skills.is_overruled
-                else f"too few answers lay closer to their questions than unrelated texts: {skill.closer:.0%}, not 90%"
+                name: f"too few answers lay closer to their questions than unrelated texts: {skill.closer:.0%}, not 90%"
                 for name, skill in measured.items()
                 if not skill.skill
             },
-            "not_measured": [] if skills is None else [name for name in PROBES if name not in measured],
-            "problems": list(self.find_problems()),
+            "not_measured": [name for name in PROBES if name not in measured],
+            "decided_by": "measurement",
         }
 
     def _find_missing_prefixes(self) -> Sequence[str]:

@@ -72,6 +72,9 @@ class EmbedderReport(Answer):
     reads: list[str] = Field(examples=[["latin"]], description="The scripts in which searches use meaning.")
     left_to_words: dict[str, str] = Field(description="The scripts in which searches use words only, and why.")
     not_measured: list[str] = Field(description="The scripts that no text was written in yet.")
+    decided_by: str | None = Field(
+        examples=["measurement", "KNOWHUB_EMBEDDING_SCRIPTS"], description="What decided which scripts are read."
+    )
     problems: list[str]
 
 

@@ -37,7 +37,7 @@ async def test_the_packaged_model_reads_english_only() -> None:
     assert (described["source"], described["problems"], described["not_measured"]) == ("packaged", [], [])
     assert described["model"].startswith("all-MiniLM-L6-v2-int8-")
     assert "latin" in described["reads"]
-    assert "not 90%" in described["left_to_words"]["han"]
+    assert (described["decided_by"], "not 90%" in described["left_to_words"]["han"]) == ("measurement", True)
 
 
 async def test_a_missing_embedder_is_reported() -> None:
@@ -63,11 +63,14 @@ async def test_a_setting_overrules_the_measurement() -> None:
     subject = make_report(_Constant(), read=["latin"])
     assert subject.skills is not None
 
+    at_start = subject.describe()
     await subject.skills.measure(["latin", "han"])
     described = subject.describe()
 
-    assert (described["reads"], described["problems"]) == (["latin"], [])
-    assert described["left_to_words"] == {"han": "KNOWHUB_EMBEDDING_SCRIPTS leaves it out"}
+    assert described == at_start
+    assert (described["reads"], described["problems"], described["not_measured"]) == (["latin"], [], [])
+    assert described["decided_by"] == "KNOWHUB_EMBEDDING_SCRIPTS"
+    assert described["left_to_words"]["han"] == "KNOWHUB_EMBEDDING_SCRIPTS leaves it out"
 
 
 async def test_an_unknown_script_is_refused_at_start(tmp_path: Path) -> None:
