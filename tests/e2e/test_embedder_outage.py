@@ -1,10 +1,10 @@
-"""A real server whose embedder hangs and fails: no save waits for it or is lost, and all get their vectors."""
+"""Real servers and their embedder: no save waits for it or is lost, and each text is embedded once."""
 
 import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 
 WRITERS = 16
 SLOWER = 8
+PROCESSES = 3
 HANGS = {"late": 600, "stays": True}
 FAILS = {"status": 503, "stays": True}
 MANY = [100, pytest.param(1_000, marks=[pytest.mark.nightly, pytest.mark.timeout(600)])]
@@ -137,3 +138,23 @@ async def test_records_saved_in_an_embedder_outage_are_found_and_embedded_later(
     assert (up["degraded"], up["index_lag"], up["results"][0]["content"]) == ([], 0, wanted)
     assert list_stages(up) == ["lexical", "vector"]
     assert vectors_on_disk(folder) == vectors_of(contents)
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(1_500, marks=[pytest.mark.nightly, pytest.mark.timeout(600)])])
+async def test_several_processes_embed_each_text_once(tmp_path: Path, llm: ScriptedLLM, count: int) -> None:
+    contents = texts(count)
+    async with AsyncExitStack() as stack:
+        clients = []
+        for _ in range(PROCESSES):
+            server = stack.enter_context(run_server(tmp_path, **make_embedder_settings(llm)))
+            clients.append(await stack.enter_async_context(client_of(server)))
+        await asyncio.gather(*(save_each(http, contents[at::PROCESSES]) for at, http in enumerate(clients)))
+        for http in clients:
+            await wait_until_indexed(http)
+        # Before the searches, whose queries are embedded too.
+        embedded = Counter(text for asked in await llm.requests("embeddings") for text in asked["body"]["input"])
+        found = [await search(http, contents[at]) for at, http in enumerate(clients)]
+
+    assert {text: embedded[text] for text in contents} == dict.fromkeys(contents, 1)
+    assert [item["results"][0]["content"] for item in found] == contents[:PROCESSES]
+    assert [list_stages(item) for item in found] == [["lexical", "vector"]] * PROCESSES
