@@ -16,7 +16,7 @@ def print_memory():
 _BARE: Final = """
 import ctypes, numpy, onnxruntime
 from tokenizers import Tokenizer
-from knowhub.providers.packaged_model import find_packaged_model
+from knowhub.providers.local_embedder import find_packaged_model
 files = find_packaged_model()
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -31,10 +31,9 @@ print_memory()
 """
 _PRODUCT: Final = """
 import asyncio
-from knowhub.providers import local_embedder
-from knowhub.providers.packaged_model import find_packaged_model
+from knowhub.providers.local_embedder import LocalEmbedder, find_packaged_model
 async def embed():
-    embedder = local_embedder.LocalEmbedder(find_packaged_model(), trim_pause_s=0.1)
+    embedder = LocalEmbedder(find_packaged_model(), trim_pause_s=0.1)
     print_memory()
     await embedder.embed(TEXTS, 300)
     await embedder.embed(TEXTS[:1], 300, query=True)
