@@ -1,5 +1,6 @@
 """SIGTERM ends a server in time, whatever it is doing; a real process is stuck in each way."""
 
+import json
 import signal
 import socket
 import sys
@@ -108,3 +109,48 @@ def test_a_second_interrupt_waits_for_no_request(tmp_path: Path) -> None:
         server.wait()
 
     assert time.monotonic() - began < 10
+
+
+def test_a_long_capture_ends_after_its_commit_and_the_rest_is_stored_the_next_time(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    transcript = tmp_path / "transcripts" / "s.jsonl"
+    transcript.parent.mkdir()
+    said = (
+        {"type": "user", "uuid": f"m{i}", "message": {"role": "user", "content": f"Step {i}"}} for i in range(11_000)
+    )
+    transcript.write_text("".join(f"{json.dumps(line)}\n" for line in said))
+    commits = 6
+
+    def start() -> Server:
+        return start_server(tmp_path / "data", KNOWHUB_HOOK_TRANSCRIPTS=str(transcript.parent))
+
+    def send(server: Server) -> None:
+        payload = {"session_id": "s", "transcript_path": str(transcript)}
+        httpx.post(f"{server.url}/api/hooks/claude/Stop", json=payload, timeout=WAIT_S, trust_env=False)
+
+    def count_operations(server: Server, at_least: int = 0) -> int:
+        deadline = time.monotonic() + 120
+        while True:
+            answer = httpx.get(f"{server.url}/api/operations", timeout=WAIT_S, trust_env=False).json()
+            count = len(answer["results"])
+            if count >= at_least or time.monotonic() > deadline:
+                return count
+            time.sleep(0.02)
+
+    first = start()
+    send(first)
+    assert count_operations(first, 1) < commits
+    assert first.stop() == 0
+    assert "capture_stopped" in capfd.readouterr().err
+
+    second = start()
+    assert 1 <= count_operations(second) < commits
+    send(second)
+    assert count_operations(second, commits) == commits
+    # It is complete: once more changes nothing.
+    send(second)
+    assert second.stop() == 0
+    third = start()
+    assert count_operations(third) == commits
+    assert third.stop() == 0

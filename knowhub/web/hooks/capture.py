@@ -42,6 +42,11 @@ class Capturer:
     def __init__(self, hub: Hub, folders: Sequence[Path]) -> None:
         self._hub = hub
         self._folders = folders
+        self._is_ending = False
+
+    def end(self) -> None:
+        """Let each capture finish its present commit only: all of them may take longer than a shutdown."""
+        self._is_ending = True
 
     async def capture(
         self, ctx: RequestContext, host: Host, session_id: str, sent: SentTranscript, state: CaptureState
@@ -63,6 +68,11 @@ class Capturer:
                 )
             operation_id = None
             for start in range(0, len(read.messages), MAX_MESSAGES):
+                if self._is_ending and start:
+                    # The messages have ids: whoever sends them again stores what is missing.
+                    left = len(read.messages) - start
+                    _log.warning("capture_stopped", host=host.name, session_id=session_id, messages_left=left)
+                    return CaptureResult(operation_id)
                 commit = SessionCommit(session_id, read.messages[start : start + MAX_MESSAGES])
                 done = await self._hub.memories.nodes.commit_session(ctx, commit)
                 operation_id = done.operation_id or operation_id

@@ -97,7 +97,8 @@ class HookService:
         return HookAnswer(call.host.make_answer(call.event, shown.text))
 
     async def close(self) -> None:
-        """Wait for the captures that are running."""
+        """End the captures that are running after their present commit, and wait for that."""
+        self._capturer.end()
         await asyncio.gather(*self._captures, return_exceptions=True)
 
     def _choose(self, ctx: RequestContext, call: HookCall, shown: set[str]) -> Coroutine[Any, Any, Injection]:
