@@ -106,9 +106,10 @@ def _find_place(host: HostName, options: ConnectOptions) -> Connection:
 
 
 def _apply(changes: list[FileChange], *, dry_run: bool, nothing: str) -> None:
+    # Before anything is printed: whoever reads the differences may stop reading.
+    for change in changes if not dry_run else ():
+        change.write()
     for change in changes:
         output.say(change.make_diff())
     if not changes:
         output.say(nothing)
-    for change in changes if not dry_run else ():
-        change.write()

@@ -1,6 +1,7 @@
 """`knowhub connect` in an empty home directory: the hooks that it wrote are run as the host runs them."""
 
 import json
+import os
 import re
 import shlex
 import socket
@@ -195,3 +196,20 @@ def test_the_page_of_a_host_is_followed_in_an_empty_home(host: str, tmp_path: Pa
     assert len(blocks) >= 2
     assert ("user=li" in written, "hub.example" in written) == (True, host == "claude-code")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_reader_that_stops_reading_stops_no_change(tmp_path: Path) -> None:
+    for command, is_there in (("connect", True), ("disconnect", False)):
+        reader, writer = os.pipe()
+        os.close(reader)
+        words = (sys.executable, "-m", "knowhub", command, "cursor")
+        subprocess.run(
+            words,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env=environment(tmp_path / "data", HOME=str(tmp_path)),
+            timeout=60,
+            check=False,
+        )
+        os.close(writer)
+        assert (tmp_path / FILES["cursor"]).exists() is is_there
