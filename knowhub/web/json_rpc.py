@@ -16,10 +16,18 @@ INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 _SERVER_ERRORS: Final = 500
+_SHOWN_NAME_CHARS: Final = 80
 _TEXT: Final = (str, "a string")
 _OBJECT: Final = (dict | None, "an object")
+_REQUIRED_OBJECT: Final = (dict, "an object")
+_PAGE: Final = {"cursor": (str | None, "a string")}
 # The library says of wrong parameters only that they are wrong.
 _PARAMETERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
+    "initialize": {"protocolVersion": _TEXT, "capabilities": _REQUIRED_OBJECT, "clientInfo": _REQUIRED_OBJECT},
+    "tools/list": _PAGE,
+    "resources/list": _PAGE,
+    "resources/templates/list": _PAGE,
+    "prompts/list": _PAGE,
     "tools/call": {"name": _TEXT, "arguments": _OBJECT},
     "resources/read": {"uri": _TEXT},
     "prompts/get": {"name": _TEXT, "arguments": _OBJECT},
@@ -84,6 +92,10 @@ def _find_wrong_parameter(message: dict[str, Any]) -> str | None:
     for name, (wanted, words) in _PARAMETERS.get(message.get("method", ""), {}).items():
         if not isinstance(given.get(name), wanted):
             return f"params.{name}: must be {words}"
+    if message.get("method") == "prompts/get":
+        for name, value in (given.get("arguments") or {}).items():
+            if not isinstance(value, str):
+                return f"params.arguments.{name[:_SHOWN_NAME_CHARS]}: must be a string"
     return None
 
 

@@ -66,6 +66,10 @@ async def test_a_second_initialize_is_answered_as_the_first(mcp: McpApi) -> None
 
 ONE_OBJECT = "MCP takes one JSON object at a time; this is {}; send one JSON-RPC request"
 CALL = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": %s}'
+CALL_PROMPT = (
+    '{"jsonrpc": "2.0", "id": 1, "method": "prompts/get", '
+    '"params": {"name": "recall_before_task", "arguments": {"task": 7}}}'
+)
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
@@ -89,6 +93,14 @@ CALL = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": %s}'
         ('{"jsonrpc": "2.0", "id": 1, "method": "x", "params": false}', -32600, 1, "params: must be an object"),
         (CALL % '{"arguments": {}}', -32602, 1, "params.name: must be a string"),
         (CALL % '{"name": "save", "arguments": [1]}', -32602, 1, "params.arguments: must be an object"),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "initialize"}', -32602, 1, "params.protocolVersion: must be a string"),
+        (
+            '{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": 7}}',
+            -32602,
+            1,
+            "params.cursor: must",
+        ),
+        (CALL_PROMPT, -32602, 1, "params.arguments.task: must be a string"),
     ],
 )
 async def test_what_is_no_request_is_an_error_of_json_rpc_that_says_why(
@@ -101,6 +113,15 @@ async def test_what_is_no_request_is_an_error_of_json_rpc_that_says_why(
     error = answered.json()["error"]
     assert answered.json() == {"jsonrpc": "2.0", "id": named_id, "error": {"code": code, "message": error["message"]}}
     assert error["message"].startswith(message)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_a_client_that_accepts_no_json_is_told_so(mcp: McpApi, version: str) -> None:
+    headers = {**HEADERS, "accept": "text/plain", "mcp-protocol-version": version}
+    answered = await mcp.http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+
+    assert answered.status_code == 406
+    assert answered.json()["error"]["message"].startswith("the header Accept must allow application/json")
 
 
 async def test_json_that_is_too_deep_is_an_error_of_json_rpc(mcp: McpApi) -> None:

@@ -17,7 +17,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.request_context import CONTEXT_IDS, RequestContext
 from knowhub.web.auth import context_of
-from knowhub.web.json_rpc import PATH, find_fault
+from knowhub.web.json_rpc import PATH, find_fault, make_refusal
 from knowhub.web.mcp.tools import ToolSet, choose_tools
 from knowhub.web.request_guard import BODY
 from knowhub.web.schemas.parts import CallerIds
@@ -25,6 +25,7 @@ from knowhub.web.schemas.parts import CallerIds
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
+_NOT_ACCEPTABLE: Final = 406
 # In the address, `?user=li` is shorter than `?user_id=li`.
 _NAMES: Final = {name.removesuffix("_id"): name for name in CONTEXT_IDS} | {"account": "account"}
 
@@ -55,7 +56,8 @@ class McpEndpoint:
         size = max(1, len(body))
         manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=size)
         async with manager.run():
-            await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), send)
+            explain = _explain_not_acceptable(scope, receive, send)
+            await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), explain)
 
 
 def make_route(tools: str) -> Route:
@@ -122,3 +124,21 @@ def _replay(scope: Scope, receive: Receive) -> Receive:
         return {"type": "http.request", "body": whole, "more_body": False}
 
     return replay
+
+
+def _explain_not_acceptable(scope: Scope, receive: Receive, send: Send) -> Send:
+    """Return a `send` that gives answers 406 our body: in the newest protocol the library's is empty."""
+    is_refused = False
+
+    async def explain(message: Message) -> None:
+        nonlocal is_refused
+        if message["type"] == "http.response.start" and message["status"] == _NOT_ACCEPTABLE:
+            is_refused = True
+        elif not is_refused:
+            await send(message)
+        elif not message.get("more_body"):
+            detail = "the header Accept must allow application/json, and text/event-stream too for subscriptions/listen"
+            answer = orjson.dumps(make_refusal(_NOT_ACCEPTABLE, detail))
+            await Response(answer, _NOT_ACCEPTABLE, media_type="application/json")(scope, receive, send)
+
+    return explain
