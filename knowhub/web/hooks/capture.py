@@ -72,7 +72,7 @@ class Capturer:
                     # The messages have ids: whoever sends them again stores what is missing.
                     left = len(read.messages) - start
                     _log.warning("capture_stopped", host=host.name, session_id=session_id, messages_left=left)
-                    return CaptureResult(operation_id)
+                    return operation_id
                 commit = SessionCommit(session_id, read.messages[start : start + MAX_MESSAGES])
                 done = await self._hub.memories.nodes.commit_session(ctx, commit)
                 operation_id = done.operation_id or operation_id
