@@ -115,9 +115,12 @@ def test_an_array_is_read_in_pieces_in_linear_time(tmp_path: Path, monkeypatch: 
     for count in (500, 2_000):
         path = tmp_path / f"{count}.json"
         path.write_text(json.dumps([item | {"id": str(n), "conversation_id": str(n)} for n in range(count)]))
-        started = time.process_time()
-        assert len(read_source("chatgpt", path)[0]) == count
-        took.append(time.process_time() - started)
+        rounds = []
+        for _ in range(3):
+            started = time.process_time()
+            assert len(read_source("chatgpt", path)[0]) == count
+            rounds.append(time.process_time() - started)
+        took.append(min(rounds))
     assert took[1] < 8 * took[0]
 
     # Values larger than a piece, and pieces that end anywhere in a value.
