@@ -2,15 +2,16 @@
 
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from tests.e2e import server_process
+from tests.e2e.forking import fork_command
 from tests.e2e.server_process import WAIT_S
 
 COMMAND = (sys.executable, "-m", "knowhub")
@@ -37,11 +38,19 @@ class Cli:
     wait_s: float = WAIT_S
 
     def __call__(self, *words: str, stdin: bytes = b"", **variables: str) -> CommandResult:
-        done = subprocess.run(
-            [*COMMAND, *words], input=stdin, capture_output=True, timeout=self.wait_s, check=False,
-            env=environment(self.data, **variables), cwd=self.data.parent,
-        )  # fmt: skip
-        ended = CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            process = fork_command(
+                words, environment(self.data, **variables), self.data.parent, stdin=given, stdout=out, stderr=err
+            )
+            try:
+                code = process.wait(self.wait_s)
+            finally:
+                process.kill()
+            out.seek(0)
+            err.seek(0)
+            ended = CommandResult(code, out.read().decode(), err.read().decode())
         assert "Traceback" not in ended.err
         return ended
 
@@ -59,13 +68,13 @@ def environment(data: Path, **variables: str) -> dict[str, str]:
 @contextmanager
 def run_server_command(data: Path, *words: str) -> Iterator[str]:
     """Run a server with the command (`serve` unless `words` name another), and yield its URL."""
-    command = [*COMMAND, *(words or ("serve",)), "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data)) as process:
+    process = fork_command([*(words or ("serve",)), "--port", "0", "--json"], environment(data))
+    assert process.stdout is not None
+    with process.stdout as output:
         try:
-            assert process.stdout is not None
-            said = [json.loads(process.stdout.readline())]
+            said = [json.loads(output.readline())]
             if words:
-                said.append(json.loads(process.stdout.readline()))
+                said.append(json.loads(output.readline()))
             yield said[-1]["url"]
         finally:
             process.send_signal(signal.SIGTERM)

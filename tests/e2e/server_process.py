@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+
+from tests.e2e.forking import ForkedProcess, fork_command
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "knowhub", "serve", "--port", "0", "--json")
@@ -22,7 +24,7 @@ class Server:
     """A running server with a known URL."""
 
     url: str
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | ForkedProcess"
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -68,7 +70,7 @@ def environment(data: Path, **variables: str) -> dict[str, str]:
     dropped = ("KNOWHUB_", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     # Servers of one run share their compiled modules, outside the tree: most of a start would go into those.
-    compiled = {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "knowhub-compiled")}
+    compiled = {"PYTHONPYCACHEPREFIX": str(Path(gettempdir()) / "knowhub-compiled")}
     ours = {"KNOWHUB_DATA_DIR": str(data), "KNOWHUB_OWNER": "user:local", "PYTHONPATH": str(ROOT)}
     if not any(name.startswith("KNOWHUB_EMBEDDING") for name in variables):
         ours["KNOWHUB_EMBEDDING"] = "off"
@@ -77,12 +79,29 @@ def environment(data: Path, **variables: str) -> dict[str, str]:
 
 def start_server(data: Path, command: Sequence[str] = COMMAND, **variables: str) -> Server:
     """Start a server and wait until it takes requests; whoever calls ends it."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data, **variables))
+    process: subprocess.Popen[bytes] | ForkedProcess
+    if command == COMMAND:
+        process = fork_command(COMMAND[3:], environment(data, **variables))
+    else:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data, **variables))
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
         raise AssertionError(f"the server ended with {process.wait(WAIT_S)}")
     return Server(json.loads(line)["url"], process)
+
+
+def read_start_messages(data: Path, **variables: str) -> str:
+    """Start a server, stop it, and return its stderr."""
+    with TemporaryFile() as err:
+        process = fork_command(COMMAND[3:], environment(data, **variables), stderr=err)
+        assert process.stdout is not None
+        with process.stdout as output:
+            assert output.readline()
+        process.send_signal(signal.SIGTERM)
+        process.wait(WAIT_S)
+        err.seek(0)
+        return err.read().decode()
 
 
 @contextmanager

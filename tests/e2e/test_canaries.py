@@ -4,7 +4,7 @@ import asyncio
 import base64
 import gzip
 import json
-import subprocess
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.e2e.forking import fork_command
 from tests.e2e.scripted_llm import ScriptedLLM, running_llm
 from tests.e2e.server_process import COMMAND, WAIT_S, environment
 
@@ -63,12 +64,12 @@ def run_logged_server(data: Path, log: Path, **variables: str) -> Iterator[str]:
     """Run a server that logs at debug level into a file."""
     options = {"KNOWHUB_LOG_LEVEL": "debug", "KNOWHUB_REVEALS_PER_HOUR": "0", **variables}
     with log.open("wb") as err:
-        process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=err, env=environment(data, **options))
+        process = fork_command(COMMAND[3:], environment(data, **options), stderr=err)
         assert process.stdout is not None
         try:
             yield json.loads(process.stdout.readline())["url"]
         finally:
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
             process.stdout.close()
             assert process.wait(WAIT_S) == 0
 

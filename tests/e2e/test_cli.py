@@ -2,13 +2,14 @@
 
 import json
 import socket
+import subprocess
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.e2e.command_line import Cli, run_server_command
-from tests.e2e.server_process import ROOT
+from tests.e2e.command_line import COMMAND, Cli, environment, run_server_command
+from tests.e2e.server_process import ROOT, WAIT_S
 
 EXAMPLES = ROOT / "examples/knowledge.jsonl"
 SEGMENT = "change_log/segment-00000001.jsonl"
@@ -40,8 +41,9 @@ def test_a_chinese_record_is_saved_found_listed_and_read(cli: Cli) -> None:
     assert record == listed["results"][0]
     assert saved == {**record, "operation_id": saved["operation_id"]}
     # Text for a person is Chinese too, whatever the locale says.
-    shown = cli("list", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="utf-8")
-    assert "用 Selenium 登录网站" in shown.out
+    variables = environment(cli.data, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="utf-8")
+    shown = subprocess.run([*COMMAND, "list"], capture_output=True, env=variables, timeout=WAIT_S, check=True).stdout
+    assert "用 Selenium 登录网站" in shown.decode()
 
 
 def test_a_search_is_narrowed_by_tag_time_and_relevance(cli: Cli) -> None:

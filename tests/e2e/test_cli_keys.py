@@ -1,14 +1,13 @@
 """`knowhub keys` beside a server that requires keys, and requests without a key."""
 
 import socket
-import subprocess
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.e2e.command_line import Cli
-from tests.e2e.server_process import COMMAND, WAIT_S, environment, run_server
+from tests.e2e.server_process import WAIT_S, read_start_messages, run_server
 from tests.keys import ROOT_KEY
 
 ASKING = {"KNOWHUB_AUTH": "api-key"}
@@ -70,12 +69,12 @@ def test_wrong_arguments_of_keys_are_refused_by_name(cli: Cli, words: tuple[str,
 
 
 def test_a_server_without_any_key_says_how_to_create_one(cli: Cli) -> None:
-    result = read_start_messages(cli, **ASKING)
+    result = read_start_messages(cli.data, **ASKING)
     cli.json("keys", "create", "--user-id", "li")
 
     assert "knowhub keys create" in result
-    assert "no_key_yet" not in read_start_messages(cli, **ASKING)
-    assert "no_key_yet" not in read_start_messages(Cli(cli.data.parent / "other"), **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY)
+    assert "no_key_yet" not in read_start_messages(cli.data, **ASKING)
+    assert "no_key_yet" not in read_start_messages(cli.data.parent / "other", **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY)
 
 
 def test_a_server_that_asks_for_keys_listens_beyond_loopback(cli: Cli) -> None:
@@ -106,15 +105,3 @@ def test_a_request_without_a_key_is_refused_before_its_body_arrives(cli: Cli) ->
 
     assert answer.startswith(b"HTTP/1.1 401 ")
     assert b"\r\nwww-authenticate: Bearer\r\n" in answer.lower().replace(b"bearer", b"Bearer")
-
-
-def read_start_messages(cli: Cli, **variables: str) -> str:
-    """Start a server, stop it, and return its stderr."""
-    process = subprocess.Popen(
-        COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(cli.data, **variables)
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    process.terminate()
-    _, result = process.communicate(timeout=WAIT_S)
-    return result.decode()

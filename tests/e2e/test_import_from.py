@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import httpx
 import pytest
 
-from tests.e2e.command_line import COMMAND, Cli, environment, run_server_command
+from tests.e2e.command_line import Cli, environment, run_server_command
+from tests.e2e.forking import fork_command
 from tests.e2e.server_process import ROOT
 from tests.e2e.test_tutorials import END_OF_BLOCK, is_as_shown, steps
 
@@ -150,14 +152,14 @@ def test_an_interrupted_import_resumes_and_each_part_can_be_undone(cli: Cli, tmp
     words = ("import", "--from", "claude-code", str(folder))
     log = cli.data / "change_log/segment-00000001.jsonl"
 
-    # A shell starts what runs in the background with SIGINT ignored, and processes inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    with subprocess.Popen([*COMMAND, *words], env=environment(cli.data), stderr=subprocess.PIPE) as process:
+    with TemporaryFile() as out, TemporaryFile() as err:
+        process = fork_command(words, environment(cli.data), stdout=out, stderr=err)
         while process.poll() is None and (not log.exists() or log.stat().st_size < 50_000):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        said = process.stderr.read().decode()
+        process.wait(WAIT_S)
+        err.seek(0)
+        said = err.read().decode()
     broken = re.search(r"knowhub undo (import-[0-9a-f]{32})", said)
     rest = cli.json(*words)
 

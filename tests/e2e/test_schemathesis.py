@@ -82,22 +82,26 @@ def assert_sound(told: dict[str, Any], phases: Sequence[str] = PHASES) -> None:
     assert told["operations"]["tested"] == told["operations"]["total"] > 20
 
 
-def test_two_thousand_generated_requests_find_no_failure(tmp_path: Path) -> None:
-    result = run_schemathesis(tmp_path, 1, "--max-examples=12")
-
-    assert_sound(result)
-    assert result["test_cases"]["generated"] >= 2000
+# The borders of each schema, most of all cases, are the same for every caller.
+WITHOUT_BORDERS = tuple(name for name in PHASES if name != "coverage")
 
 
-@pytest.mark.parametrize("role", ["root", "writer"])
-def test_a_thousand_generated_requests_with_a_key_find_no_failure(tmp_path: Path, role: str) -> None:
-    # The borders of each schema are the same for every caller; the first test meets them.
-    phases = [name for name in PHASES if name != "coverage"]
-
-    result = run_schemathesis(tmp_path, 1, "--max-examples=16", role=role, phases=phases)
+@pytest.mark.parametrize(
+    ("role", "examples", "cases", "phases"),
+    [
+        ("writer", 4, 250, WITHOUT_BORDERS),
+        pytest.param(None, 12, 2000, PHASES, marks=pytest.mark.nightly),
+        pytest.param("root", 16, 1000, WITHOUT_BORDERS, marks=pytest.mark.nightly),
+        pytest.param("writer", 16, 1000, WITHOUT_BORDERS, marks=pytest.mark.nightly),
+    ],
+)
+def test_generated_requests_find_no_failure(
+    tmp_path: Path, role: str | None, examples: int, cases: int, phases: Sequence[str]
+) -> None:
+    result = run_schemathesis(tmp_path, 1, f"--max-examples={examples}", role=role, phases=phases)
 
     assert_sound(result, phases)
-    assert result["test_cases"]["generated"] >= 1000
+    assert result["test_cases"]["generated"] >= cases
 
 
 @pytest.mark.nightly

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.e2e.server_process import COMMAND, WAIT_S, environment, run_server
+from tests.e2e.server_process import WAIT_S, read_start_messages, run_server
 
 MIB = 1024 * 1024
 TMPFS_BYTES = 2 * MIB
@@ -31,15 +31,10 @@ def connection(url: str) -> "closing[http.client.HTTPConnection]":
 
 
 def test_an_unknown_setting_is_named_at_the_start_with_the_most_similar_one(tmp_path: Path) -> None:
-    variables = environment(tmp_path, KNOWHUB_EMBEDING="off", KNOWHUB_API_URL="http://127.0.0.1:1")
-    process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.terminate()
-    _, warned = process.communicate(timeout=30)
+    warned = read_start_messages(tmp_path, KNOWHUB_EMBEDING="off", KNOWHUB_API_URL="http://127.0.0.1:1")
 
-    assert "KNOWHUB_EMBEDING is no setting and is ignored; did you mean KNOWHUB_EMBEDDING?" in warned.decode()
-    assert "KNOWHUB_API_URL" not in warned.decode()
+    assert "KNOWHUB_EMBEDING is no setting and is ignored; did you mean KNOWHUB_EMBEDDING?" in warned
+    assert "KNOWHUB_API_URL" not in warned
 
 
 @pytest.mark.parametrize("mebibytes", [2, 17, 40])

@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server_process import ROOT, environment, run_server
+from tests.e2e.command_line import Cli
+from tests.e2e.server_process import ROOT, run_server
 
 PAGE = ROOT / "docs/how-to/set-up-a-team.md"
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -44,18 +43,13 @@ class Follower:
         self.followed.append(section)
         return self.sections[section]
 
-    def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        """Run a `knowhub` command as a process of its own."""
-        words = shlex.split(command)
-        assert words[0] == "knowhub"
-        return subprocess.run(
-            [sys.executable, "-m", *words],
-            env=environment(self.data, **VARIABLES),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=True,
-        )
+    def run(self, command: str) -> str:
+        """Run a `knowhub` command as a process of its own, and return what it prints."""
+        program, *words = shlex.split(command)
+        assert program == "knowhub"
+        done = Cli(self.data, TIMEOUT_S)(*words, stdin=b"", **VARIABLES)
+        assert done.code == 0, done.err
+        return done.out
 
     def make_keys(self) -> None:
         """Run each command that makes a key, and keep what it prints under the name that the page gives it."""
@@ -63,7 +57,7 @@ class Follower:
         assert (len(making), serve) == (4, "knowhub serve")
         for command in making:
             name, text = get_assigned_name(command)
-            self.variables[name] = self.run(text.removeprefix("$(").removesuffix(")")).stdout.strip()
+            self.variables[name] = self.run(text.removeprefix("$(").removesuffix(")")).strip()
 
     def send(self, section: str) -> list[httpx.Response]:
         """Send each request of a section, taking up what it sets on the way, and return the answers."""
@@ -203,8 +197,8 @@ def check_revoking(team: Follower) -> None:
 
     after = httpx.get(f"{team.variables['HUB']}/api/knowledge", headers=key, trust_env=False)
     assert (before.status_code, after.status_code) == (200, 401)
-    assert key["X-API-Key"] not in listed.stdout
-    assert key_id in listed.stdout
+    assert key["X-API-Key"] not in listed
+    assert key_id in listed
 
 
 def test_a_command_of_several_lines_is_read_as_one() -> None:
