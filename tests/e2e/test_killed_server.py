@@ -154,8 +154,8 @@ def client_of(server: Server) -> httpx.AsyncClient:
 @pytest.mark.parametrize(
     ("points", "seed"),
     [
-        (10, 1),
-        (10, 2),
+        (5, 1),
+        pytest.param(10, 2, marks=pytest.mark.nightly),
         *(pytest.param(10, seed, marks=pytest.mark.nightly) for seed in range(3, 23)),
     ],
 )

@@ -281,7 +281,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 @pytest.mark.timeout(900)
 def test_any_order_of_verbs_agrees_with_plain_dicts() -> None:
     fast = settings(
-        max_examples=12, stateful_step_count=50, deadline=None, suppress_health_check=QUIET, derandomize=True
+        max_examples=6, stateful_step_count=50, deadline=None, suppress_health_check=QUIET, derandomize=True
     )
 
     run_state_machine_as_test(KeywordMachine, settings=fast)

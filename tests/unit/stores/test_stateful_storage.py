@@ -286,7 +286,7 @@ class StorageMachine(TwoHubs):
 @pytest.mark.timeout(900)
 def test_any_order_of_operations_and_upkeep_keeps_all_rows() -> None:
     fast = settings(
-        max_examples=16, stateful_step_count=40, deadline=None, suppress_health_check=QUIET, derandomize=True
+        max_examples=8, stateful_step_count=40, deadline=None, suppress_health_check=QUIET, derandomize=True
     )
 
     run_machine(StorageMachine, settings=fast)
