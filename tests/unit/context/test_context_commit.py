@@ -9,7 +9,7 @@ import pytest
 from knowhub.context.commit_model import WriteAction
 from knowhub.context.model import NODES, MemoryCategory
 from knowhub.core.operation import Draft, Write
-from tests.builders import open_files, retry_key
+from tests.builders import open_files
 from tests.context_commits import SESSION, CommitBench, agent_message, delete_rows, user_message
 
 pytestmark = pytest.mark.anyio
@@ -145,27 +145,6 @@ async def test_a_dry_run_of_known_messages_is_empty() -> None:
     assert (shown.status, shown.plans) == ("dry_run", ())
 
 
-async def test_concurrent_commits_of_a_session_store_each_message_once() -> None:
-    desk = CommitBench()
-    first, other = (
-        (*TALK, user_message("I prefer tabs over spaces in Python files.", "x1")),
-        (*TALK, user_message("I live in Lisbon near the old harbour.", "y1")),
-    )
-
-    results = await asyncio.gather(desk.commit(*first), desk.commit(*other))
-
-    assert sorted(result.status for result in results) == ["committed", "committed"]
-    assert sorted(str(row["message_id"]) for row in desk.parts()) == ["m1", "m2", "m3", "x1", "y1"]
-    assert sorted(row["number"] for row in desk.parts()) == [0, 1, 2, 3, 4]
-    node = desk.node(SESSION)
-    assert node is not None
-    assert node["metadata"]["message_count"] == 5
-    assert "tabs" in node["overview"]
-    assert "Lisbon" in node["overview"]
-    assert len(desk.of(MemoryCategory.EVENTS)) == 1
-    assert len(desk.of(MemoryCategory.PREFERENCES)[0]["metadata"]["source_refs"]) == 1
-
-
 async def test_concurrent_commits_of_eight_sessions_all_reach_the_profile(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     desk = CommitBench(store=store)
@@ -273,13 +252,3 @@ async def test_an_answer_quotes_long_messages_in_part() -> None:
 
     assert len(result.archive.recent_messages[0].content) <= 1_000
     assert len(desk.parts()[0]["content"]) == 250_000
-
-
-async def test_a_retry_with_its_key_returns_the_first_answer() -> None:
-    desk = CommitBench()
-    first = await desk.commit(*TALK, key=retry_key())
-
-    again = await desk.commit(*TALK, key=retry_key())
-
-    assert again == replace(first, replayed=True)
-    assert desk.store.last_seq == 1

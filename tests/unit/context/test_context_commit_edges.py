@@ -1,7 +1,6 @@
 """The errors and limits of a commit, the order of its steps, and the calls of tools that it counts."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ from knowhub.context.commit.session_node import ArchiveBuilder
 from knowhub.context.commit_model import SessionArchive, SessionCommit, WritePlan, WriteResult
 from knowhub.context.model import MemoryContext, RelationEdge
 from knowhub.conversations.messages import Message
-from knowhub.core.errors import Forbidden, InvalidInput
+from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Operation
-from knowhub.core.request_context import Role
 from tests.context_commits import LI, CommitBench, agent_message, tool_message, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
@@ -25,13 +23,6 @@ TALK = (
     agent_message("How nice!", "m2"),
     user_message("Yesterday I went to the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
 )
-
-
-async def test_a_reader_may_not_commit() -> None:
-    desk = CommitBench()
-
-    with pytest.raises(Forbidden):
-        await desk.commit(*TALK, ctx=replace(LI, role=Role.READER))
 
 
 @pytest.mark.parametrize(

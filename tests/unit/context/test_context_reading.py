@@ -91,15 +91,6 @@ async def test_reading_a_folder_fails_alike_whether_it_is_empty_or_not(tmp_path:
         assert len(told) == 1
 
 
-@pytest.mark.parametrize("level", ["L3", "", "3", -1, "all", "x" * 500, True])
-async def test_an_unknown_level_is_refused_with_the_known_levels(tmp_path: Path, level: str | int) -> None:
-    async with memories_in(tmp_path) as memories:
-        await memories.put(node_row(CASE))
-
-        with pytest.raises(InvalidInput, match="none of L0, L1, L2"):
-            await memories.reading.read(CASE, level, ctx=LI)
-
-
 async def test_a_batch_read_keeps_its_order_and_has_a_limit(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, [{"content": "first"}, {"content": "second"}])

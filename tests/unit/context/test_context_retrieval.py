@@ -326,13 +326,6 @@ async def test_a_reranker_orders_results_and_its_failure_is_reported(tmp_path: P
         assert len(ordered.blocks) == len(failed.blocks) == 2
 
 
-async def test_a_search_of_an_empty_account_finds_nothing(tmp_path: Path) -> None:
-    async with memories_in(tmp_path) as memories:
-        found = await memories.searching.search(LI, "anything at all, yesterday, by Nate?")
-
-        assert (list(found.blocks), list(found.seed_hits), found.total) == ([], [], 0)
-
-
 @pytest.mark.parametrize(
     ("query", "named", "field"),
     [

@@ -1,7 +1,6 @@
 """The outbox of a hub: what waits is what the vectors lack, seen by whom it concerns, the same after every restart."""
 
 import asyncio
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,11 +9,9 @@ import pytest
 from knowhub.context.events import MOVED_FROM, events_of
 from knowhub.context.index_model import EventStatus
 from knowhub.context.model import PARTS, MemoryCategory
-from knowhub.core.errors import Forbidden, NotFound
-from knowhub.core.request_context import Role, local_context
 from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
-from tests.builders import FakeClock, caller, local
-from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, part_rows, session_at
+from tests.builders import FakeClock, local
+from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, part_rows, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.memory_index import (
     POISON,
@@ -50,43 +47,6 @@ async def test_a_dead_letter_blocks_no_other_and_stays_findable_by_words(tmp_pat
         assert f"found by their words alone: {dead.uri}" in named["memory_vectors"]
         assert POISON not in str(named)
         assert await search_uris(hub, "poisoned") == [dead.uri]
-
-
-async def test_only_the_owner_sees_and_retries_a_dead_letter(tmp_path: Path) -> None:
-    clock = FakeClock()
-    async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        dead = await make_dead_letter(hub, clock)
-        owner, stranger = caller(user_id="li"), caller(user_id="wu")
-        outbox = hub.memories.outbox
-
-        seen = [
-            len((await outbox.status(ctx)).dead_letters) for ctx in (owner, stranger, local_context(OWNER, "other"))
-        ]
-
-        assert seen == [1, 0, 0]
-        for ctx in (stranger, local_context(OWNER, "other")):
-            with pytest.raises(NotFound):
-                await outbox.retry(ctx, dead.event_id)
-        with pytest.raises(Forbidden):
-            await outbox.retry(replace(owner, role=Role.READER), dead.event_id)
-        with pytest.raises(NotFound):
-            await outbox.retry(owner, "no such event")
-
-
-async def test_retrying_a_dead_letter_succeeds_once_the_embedder_works(tmp_path: Path) -> None:
-    clock, embedder = FakeClock(), PickyEmbedder()
-    async with memory_hub(tmp_path, embedder, clock) as hub:
-        dead = await make_dead_letter(hub, clock)
-        embedder.is_mended = True
-
-        again = await hub.memories.outbox.retry(caller(user_id="li"), dead.event_id)
-        lag = hub.indexes.memories.lag
-        await drain_outbox(hub, clock)
-
-        assert (again.status, again.retry_count, lag) == (EventStatus.PENDING, 0, 1)
-        assert (await status_of(hub)).dead == 0
-        assert hub.maintenance.failures == {}
-        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 
 async def test_a_failed_text_is_retried_with_doubling_pauses(tmp_path: Path) -> None:

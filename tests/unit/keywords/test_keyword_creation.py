@@ -331,15 +331,3 @@ async def test_children_beyond_one_batch_are_all_shown(service: KeywordService) 
 
     assert await list_child_names(service, top) == names
     assert len((await service.get_subtree(ANN, top))["children_nodes"]) == 1_000
-
-
-@pytest.mark.parametrize("count", [0, 1_001])
-async def test_a_batch_has_between_one_and_a_thousand_keywords(service: KeywordService, count: int) -> None:
-    with pytest.raises(InvalidInput, match="items"):
-        await service.create_batch(ANN, [NewKeyword("a")] * count)
-
-
-@pytest.mark.parametrize("depth", [-1, 51])
-async def test_a_subtree_is_at_most_fifty_levels_deep(service: KeywordService, depth: int) -> None:
-    with pytest.raises(InvalidInput, match="depth"):
-        await service.get_subtree(ANN, ROOT_ID, depth)

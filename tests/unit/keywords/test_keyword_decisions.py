@@ -67,29 +67,6 @@ def test_aliases_equal_to_the_name_or_each_other_are_dropped() -> None:
     assert row["normalized"] == ["python", "py", "python3"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"name": ""}, "name"),
-        ({"name": " \u3000"}, "name"),
-        ({"name": "!!!"}, "name"),
-        ({"name": "n" * 201}, "name"),
-        ({"aliases": ["py", "..."]}, "aliases.1"),
-        ({"aliases": [""]}, "aliases.0"),
-        ({"aliases": ["a" * 201]}, "aliases.0"),
-        ({"aliases": [f"a{number}" for number in range(201)]}, "aliases"),
-        ({"description": "d" * 4_097}, "description"),
-    ],
-)
-def test_unsearchable_names_and_values_over_limits_are_refused(fields: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        row_of(**fields)
-    assert [error.field for error in refused.value.errors] == [field]
-    with pytest.raises(InvalidInput) as refused:
-        apply_patch(row_of("Go"), **fields)
-    assert [error.field for error in refused.value.errors] == [field]
-
-
 def test_renaming_replaces_only_the_keys_of_the_name() -> None:
     after = patch_row(row_of("Pyton", aliases=["py"]), name="算法", scopes=["team:web", "team:web"])
 

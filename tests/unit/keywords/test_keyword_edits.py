@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import Conflict
-from knowhub.core.operation import Row, Write, make_tombstone
+from knowhub.core.operation import Write, make_tombstone
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, info_rules
 from knowhub.keywords.edits import Edit
@@ -35,12 +35,6 @@ def link(view: FakeKeywordView, info_id: str, name: str, relation: RelationType 
     return make_link_id(info_id, keyword_id)
 
 
-def move_keyword(view: FakeKeywordView, name: str, parent: str, ctx: RequestContext | None = None) -> Row | None:
-    return edits.move_keyword(
-        view, ctx or local(), view.id_of(name), parent if parent == ROOT_ID else view.id_of(parent)
-    )
-
-
 def merge_keywords(view: FakeKeywordView, source: str, into: str, ctx: RequestContext | None = None) -> Edit:
     return edits.merge_keywords(view, ctx or local(), view.id_of(source), view.id_of(into), TEXT)
 
@@ -60,9 +54,6 @@ def rows_by_id(writes: Sequence[Write], collection: str) -> dict[str, Mapping[st
     found = {write.id: write.after for write in writes if write.collection == collection}
     assert len(found) == sum(write.collection == collection for write in writes), "no row is written twice"
     return found
-
-
-# move
 
 
 # merge
@@ -131,6 +122,3 @@ def test_forbid_names_up_to_twenty_infos_and_allows_empty_keywords(view: FakeKey
 
     assert refused.value.extra == {"ids": [f"i-{number}" for number in range(20)]}
     assert len(delete_subtree(view, "Go", InfoPolicy.FORBID).writes) == 1
-
-
-# aliases

@@ -2,21 +2,15 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
-from knowhub.knowledge import table
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, ListQuery, OnConflict
 from knowhub.knowledge.table import find_replacements
-from tests.builders import Domain, knowledge_row, local, new_knowledge, open_domain
+from tests.builders import Domain, local, new_knowledge, open_domain
 
 pytestmark = pytest.mark.anyio
-
-
-def dedup_key(fields: dict[str, Any]) -> bytes:
-    return table.dedup_key(knowledge_row("a", **fields))
 
 
 async def list_pages(hub: Domain, limit: int) -> list[str]:

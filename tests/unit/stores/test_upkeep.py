@@ -23,25 +23,6 @@ async def list_logged_rows(hub: Hub) -> list[bytes]:
     return [orjson.dumps(change.after) for operation in reversed(operations) for change in operation.changes]
 
 
-def shorten(folder: Path) -> None:
-    path = folder / "knowledge.jsonl"
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip_a_bit(folder: Path) -> None:
-    path = folder / "checkpoint.json"
-    data = bytearray(path.read_bytes())
-    # The length of a file: a smaller one would cut rows that are there.
-    place = data.index(b'"knowledge.jsonl":') + len(b'"knowledge.jsonl":')
-    data[place] ^= 1
-    path.write_bytes(data)
-
-
-def change_log_id(folder: Path) -> None:
-    path = folder / "checkpoint.json"
-    path.write_bytes(path.read_bytes().replace(b'"log_id":"', b'"log_id":"0'))
-
-
 async def test_record_files_of_a_damaged_log_equal_the_served_rows(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         for number in range(5):

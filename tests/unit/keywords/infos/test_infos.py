@@ -15,7 +15,6 @@ from knowhub.keywords.model import (
     NewInfo,
     RelationType,
 )
-from tests.builders import retry_key
 from tests.unit.keywords.tree_hub import ANN, BOB, TreeHub, hub_with
 
 pytestmark = pytest.mark.anyio
@@ -34,13 +33,6 @@ async def test_infos_are_linked_to_the_root_before_it_is_stored(hub: TreeHub) ->
     assert hub.store.view("default").raw(KEYWORDS, ROOT_ID) is None
     assert await hub.contents_of(ROOT_ID) == ["x"]
     assert await hub.names_of(info) == {"root": ("PRIMARY", "user")}
-
-
-async def test_a_retry_gets_the_first_answer(hub: TreeHub) -> None:
-    first = await hub.infos.create(ANN, NewInfo("x"), retry_key())
-    again = await hub.infos.create(ANN, NewInfo("x"), retry_key())
-
-    assert (again.record, again.operation_id) == (first.record, first.operation_id)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +146,3 @@ async def test_a_page_is_cached_per_set_of_visible_rows() -> None:
     )
     assert await hub.contents_of(keyword, ANN, relation=RelationType.EXAMPLE) == []
     assert await hub.contents_of(keyword, ANN, page=1) == []
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [(InfoQuery(page=-1), "page"), (InfoQuery(size=0), "size"), (InfoQuery(size=1_001), "size")],
-)
-async def test_an_invalid_page_is_refused(hub: TreeHub, query: InfoQuery, field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        await hub.infos.list_for_keyword(ANN, ROOT_ID, query)
-
-    assert [error.field for error in refused.value.errors] == [field]
