@@ -2,26 +2,27 @@
 
 import atexit
 import functools
-import json
 import os
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
+from tests.e2e.forked_knowhub import SOCKET, request_fork
+
 _ROOT = Path(__file__).resolve().parents[2]
-_MODULE = "tests.e2e.forking_parent"
 
 
 class ForkedProcess:
     """A running command, used as `subprocess.Popen` is; `stdout` is readable if the command writes into a pipe."""
 
-    def __init__(self, pid: int, status: IO[bytes], stdout: IO[bytes] | None) -> None:
+    def __init__(self, pid: int, status: socket.socket, stdout: IO[bytes] | None) -> None:
         self.pid = pid
         self.stdout = stdout
         self.returncode: int | None = None
@@ -47,7 +48,7 @@ class ForkedProcess:
 
     def _read_status(self, timeout: float | None) -> int | None:
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-            self.returncode = int(self._status.readline())
+            self.returncode = int(self._status.recv(16))
             self._status.close()
         return self.returncode
 
@@ -63,34 +64,43 @@ def fork_command(
 ) -> ForkedProcess:
     """Start `knowhub` with these words. Without `stdout` its output is read from the process that is returned."""
     pipe: IO[bytes] | None = None
-    status_end, told_end = os.pipe()
     with ExitStack() as passed:
-        passed.callback(os.close, told_end)
         if stdin is None:
             stdin = passed.enter_context(Path(os.devnull).open("rb"))
         if stdout is None:
             read_end, write_end = os.pipe()
             pipe, stdout = os.fdopen(read_end, "rb"), passed.enter_context(os.fdopen(write_end, "wb"))
-        request = json.dumps({"words": list(words), "variables": dict(variables), "folder": str(folder)}).encode()
         streams = [stdin.fileno(), stdout.fileno(), 2 if stderr is None else stderr.fileno()]
-        socket.send_fds(_forking_parent(), [request], [*streams, told_end])
-    status = os.fdopen(status_end, "rb", buffering=0)
-    return ForkedProcess(int(status.readline()), status, pipe)
+        pid, status = request_fork(_address(), words, variables, folder, streams)
+    return ForkedProcess(pid, status, pipe)
+
+
+def variables_for_scripts(folder: Path) -> dict[str, str]:
+    """Return variables with which a script's `knowhub` is a fork too; `folder` gets a program of this name."""
+    program = folder / "knowhub"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{_ROOT}/tests/e2e/forked_knowhub.py" "$@"\n')
+    program.chmod(0o755)
+    return {SOCKET: _address(), "PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 @functools.cache
-def _forking_parent() -> socket.socket:
-    """Start the process that forks; it ends with this one, whose end of the socket it reads."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(_ROOT)}
-        process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE, str(theirs.fileno())], pass_fds=[theirs.fileno()], env=variables, cwd=_ROOT
-        )
+def _address() -> str:
+    """Start the process that forks, and return the address of its socket. It ends with this process."""
+    folder = tempfile.mkdtemp(prefix="knowhub-forking-")
+    address = f"{folder}/socket"
+    command = [sys.executable, "-m", "tests.e2e.forking_parent", address]
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(_ROOT)}
+    process = subprocess.Popen(command, env=variables, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdout as output:
+        assert output.readline() == b"listening\n"
 
     def end() -> None:
-        ours.close()
+        process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
         process.wait()
+        Path(address).unlink()
+        Path(folder).rmdir()
 
     atexit.register(end)
-    return ours
+    return address

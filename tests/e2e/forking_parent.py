@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import sys
+from contextlib import suppress
 from importlib import import_module
 from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from typing import Any
@@ -23,36 +24,38 @@ MODULES = (
 MOST_BYTES = 1 << 20
 
 
-def serve_requests(requests: socket.socket) -> dict[str, Any]:
-    """Fork for each request until the tests end. Returns in the child only: the request, its streams in place."""
-    running: dict[int, tuple[int, int]] = {}
+def serve_requests(listener: socket.socket) -> dict[str, Any]:
+    """Fork for each request until stdin ends. Returns in the child only: the request, its streams in place."""
+    running: dict[int, tuple[int, socket.socket]] = {}
     while True:
-        ready = set(select.select([requests.fileno(), *running], [], [])[0])
+        ready = set(select.select([0, listener.fileno(), *running], [], [])[0])
         for watch in ready & set(running):
-            pid, told = running.pop(watch)
-            _, status = os.waitpid(pid, 0)
-            os.write(told, b"%d\n" % os.waitstatus_to_exitcode(status))
-            os.close(told)
+            pid, status = running.pop(watch)
+            # Who asked may have ended.
+            with suppress(BrokenPipeError), status:
+                status.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             os.close(watch)
-        if requests.fileno() not in ready:
-            continue
-        message, passed, _, _ = socket.recv_fds(requests, MOST_BYTES, 4)
-        if not message:
+        if 0 in ready:
             os._exit(0)
-        *streams, told = passed
+        if listener.fileno() not in ready:
+            continue
+        status, _ = listener.accept()
+        message, streams, _, _ = socket.recv_fds(status, MOST_BYTES, 3)
         pid = os.fork()
         if pid == 0:
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
             open_streams()
-            for descriptor in (*streams, told, requests.detach(), *running, *(end for _, end in running.values())):
+            for opened in (listener, status, *(other for _, other in running.values())):
+                opened.close()
+            for descriptor in (*streams, *running):
                 os.close(descriptor)
             request: dict[str, Any] = json.loads(message)
             return request
-        os.write(told, b"%d\n" % pid)
+        status.send(b"%d" % pid)
         for stream in streams:
             os.close(stream)
-        running[os.pidfd_open(pid)] = (pid, told)
+        running[os.pidfd_open(pid)] = (pid, status)
 
 
 def open_streams() -> None:
@@ -70,7 +73,12 @@ def main() -> None:
     gc.freeze()
     # Control-C is for the tests. A command handles it, also where a shell started the tests in the background.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    request = serve_requests(socket.socket(fileno=int(sys.argv[1])))
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(sys.argv[1])
+    listener.listen()
+    sys.stdout.write("listening\n")
+    sys.stdout.flush()
+    request = serve_requests(listener)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(request["variables"])

@@ -70,8 +70,8 @@ def test_a_turn_on_a_thousand_messages_costs_about_what_a_first_turn_does(tmp_pa
     data = tmp_path / "data"
     with run_server(data) as server:
         talker = Talker(server, data, language)
-        for _ in range(LONG // 2):
-            talker.commit("long", 2)
+        for _ in range(LONG // 50):
+            talker.commit("long", 50)
         first_s = long_s = 0.0
         beyond = []
         for number in range(ROUNDS):

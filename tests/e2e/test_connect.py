@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from tests.e2e.command_line import Cli, environment
+from tests.e2e.forking import variables_for_scripts
 from tests.e2e.server_process import Server, start_server
 
 DATA = Path(__file__).parents[1] / "data" / "hosts"
@@ -181,15 +182,16 @@ def test_a_wrong_option_ends_with_2_and_says_what_is_wrong(words: tuple[str, ...
 
 
 @pytest.mark.parametrize("host", ["claude-code", "codex", "cursor", "vscode"])
-def test_the_page_of_a_host_is_followed_in_an_empty_home(host: str, tmp_path: Path) -> None:
+def test_the_page_of_a_host_is_followed_in_an_empty_home(
+    host: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     page = (DATA.parents[2] / "docs" / "how-to" / f"connect-{host}.md").read_text("utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     folder = tmp_path / "project"
     folder.mkdir()
-    script = 'knowhub() { "$PYTHON" -m knowhub "$@"; }\n' + "".join(blocks)
     done = subprocess.run(
-        ["sh", "-eu", "-c", script], capture_output=True, check=True, cwd=folder, timeout=120,
-        env=environment(tmp_path / "data", HOME=str(tmp_path), PYTHON=sys.executable),
+        ["sh", "-eu", "-c", "".join(blocks)], capture_output=True, check=True, cwd=folder, timeout=120,
+        env=environment(tmp_path / "data", HOME=str(tmp_path)) | variables_for_scripts(tmp_path_factory.mktemp("bin")),
     )  # fmt: skip
 
     written = done.stdout.decode()

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,7 +14,7 @@ import httpx
 import pytest
 
 from tests.e2e.command_line import Cli, environment, run_server_command
-from tests.e2e.forking import fork_command
+from tests.e2e.forking import fork_command, variables_for_scripts
 from tests.e2e.server_process import ROOT
 from tests.e2e.test_tutorials import END_OF_BLOCK, is_as_shown, steps
 
@@ -34,11 +33,11 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def test_the_how_to_runs_as_it_is_written(home: Path, tmp_path: Path) -> None:
+def test_the_how_to_runs_as_it_is_written(home: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     known = steps((ROOT / "docs/how-to/import.md").read_text("utf-8"))
     script = "".join(f"{typed}\necho '{END_OF_BLOCK}'\n" for typed, _ in known)
     variables = environment(tmp_path / "data", HOME=str(home))
-    variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
+    variables |= variables_for_scripts(tmp_path_factory.mktemp("bin"))
 
     done = subprocess.run(
         ["bash", "-eu"],

@@ -4,15 +4,15 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.forking import variables_for_scripts
 from tests.e2e.server_process import ROOT, environment
 
-# A dozen commands on a tree of 493 keywords take most of a minute.
+# Two dozen commands on a tree of 493 keywords.
 SLOW = {"keyword-tree"}
 TUTORIALS = [
     pytest.param(page, id=page.stem, marks=[pytest.mark.nightly] if page.stem in SLOW else [])
@@ -81,7 +81,7 @@ def wait_until_none_is_left(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", TUTORIALS)
-def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path) -> None:
+def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
     if missing:
         pytest.skip(f"the tutorials need {', '.join(missing)}")
@@ -89,9 +89,11 @@ def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path) -> None:
     page_port = {used: port for port, used in ports.items()}
     known = steps(page.read_text(encoding="utf-8"))
     script = "".join(f"{typed}\necho '{END_OF_BLOCK}'\n" for typed, _ in known)
+    # The programs of the environment are found already, `knowhub` among them.
+    script = script.replace('PATH="$PWD/.venv/bin:$PATH"', 'PATH="$PATH"')
     variables = environment(tmp_path, KNOWHUB_PORT=ports["8000"], TMPDIR=str(tmp_path))
     del variables["KNOWHUB_DATA_DIR"], variables["KNOWHUB_OWNER"]
-    variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
+    variables |= variables_for_scripts(tmp_path_factory.mktemp("bin"))
     before = set(ROOT.iterdir())
 
     done = subprocess.run(

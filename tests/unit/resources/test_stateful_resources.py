@@ -332,7 +332,7 @@ class ResourceMachine(TwoHubs):
 
 def test_any_order_of_verbs_on_resources_agrees_with_the_model() -> None:
     fast = settings(
-        max_examples=12, stateful_step_count=40, deadline=None, suppress_health_check=QUIET, derandomize=True
+        max_examples=6, stateful_step_count=40, deadline=None, suppress_health_check=QUIET, derandomize=True
     )
 
     run_machine(ResourceMachine, settings=fast)
