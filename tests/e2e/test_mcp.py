@@ -101,6 +101,8 @@ def test_a_client_over_stdio_is_greeted_once(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_server_on_stdio_ends_at_once(tmp_path: Path) -> None:
+    # A shell starts what runs in the background with SIGINT ignored, and processes inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         [sys.executable, "-m", "knowhub", "mcp", "--data-dir", str(tmp_path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path),
