@@ -52,27 +52,6 @@ def drop_bookkeeping(row: Row) -> dict[str, Any]:
     return {name: value for name, value in row.items() if (name,) not in BOOKKEEPING}
 
 
-def test_the_newest_edit_is_undone_exactly_with_a_higher_version() -> None:
-    before = knowledge_row("a", tags={"site": "x"})
-    after = edit(before, content="new", tags={"tool": "y"})
-
-    result = undo(before, after, after)
-
-    assert drop_bookkeeping(result) == drop_bookkeeping(before)
-    assert result["version"] == 3
-    assert result["updated_at"] == "2026-03-05T12:01:00.000Z"
-
-
-def test_an_undo_keeps_fields_changed_later() -> None:
-    before = knowledge_row("a", content="one", task="t")
-    after = edit(before, content="two")
-    current = edit(after, task="u")
-
-    result = undo(before, after, current)
-
-    assert (result["content"], result["task"]) == ("one", "u")
-
-
 def test_a_creation_that_was_edited_since_is_not_undone() -> None:
     row = knowledge_row("a", tags={"a": "b"})
 

@@ -35,7 +35,7 @@ def overrides(clock: FakeClock) -> Overrides:
 
 
 async def test_answers_equal_an_oracle_while_scopes_change(hub: Hub) -> None:
-    await _ask_at_random(hub, rounds=20, questions=500)
+    await _ask_at_random(hub, rounds=10, questions=300)
 
 
 @pytest.mark.nightly

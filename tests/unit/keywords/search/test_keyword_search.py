@@ -8,7 +8,7 @@ import pytest
 
 from knowhub.core.language_models import ChatRequest
 from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.model import PAGE_SIZE, ROOT_ID, SearchStatus, TreeOptions
+from knowhub.keywords.model import ROOT_ID, SearchStatus, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords
@@ -17,28 +17,6 @@ from tests.fakes.scripted_chat import Answer, DelayedChat, jump_to, match, missi
 from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with, list_names
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_name_or_an_alias_in_any_spelling_is_found_with_path_and_newest_infos(hub: TreeHub) -> None:
-    language = await hub.keyword("编程语言")
-    python = await hub.keyword("Python", language, aliases=["蟒蛇"])
-    child = await hub.keyword("装饰器", python)
-    for number in range(PAGE_SIZE + 1):
-        await hub.info(f"{number}", python)
-
-    for query in ("python", "ＰＹＴＨＯＮ", " p-y-thon! ", "蟒蛇"):
-        found = await hub.search(query)
-
-        assert found.node is not None
-        node = orjson.loads(found.node)
-        assert (found.status, found.reason, found.degraded) == (SearchStatus.MATCHED, "exact", ())
-        assert (node["id"], node["level"], node["children"], node["child_count"]) == (python, 2, [child], 1)
-        assert list_names(found.path) == ["root", "编程语言", "Python"]
-        assert [orjson.loads(row)["level"] for row in found.path] == [0, 1, 2]
-        assert "children" not in orjson.loads(found.path[1])
-        contents = [orjson.loads(row)["content"] for row in found.infos]
-        assert contents == [f"{number}" for number in range(PAGE_SIZE, 0, -1)]
-        assert (list(found.candidates), found.suggested_parent_id, found.suggested_name) == ([], None, None)
 
 
 async def test_candidates_with_one_name_are_limited(hub: TreeHub) -> None:
