@@ -306,7 +306,8 @@ class OperationsService:
             operation = replace(operation, agent_io=None)
         # A link that went along with the operation may be one to something that the caller never saw.
         changes = [change for change in operation.changes if ctx.sees_everything or policy.can_see_current(change)]
-        operation = replace(operation, changes=[policy.redact(change) for change in changes])
+        # The reply answers retries of the actor, and may name rows that this caller does not see.
+        operation = replace(operation, changes=[policy.redact(change) for change in changes], reply=None)
         return OperationEntry(operation, undone_by, undoable)
 
     def _is_internal(self, operation: Operation) -> bool:
