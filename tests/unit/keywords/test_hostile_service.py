@@ -116,11 +116,11 @@ async def plant_tree(service: Service) -> None:
 
 
 async def test_hostile_replies_do_no_harm(tmp_path: Path) -> None:
-    await send_hostile_replies(tmp_path, seed=7, replies=100)
+    await send_hostile_replies(tmp_path, seed=7, replies=300)
 
 
 async def test_suggested_names_of_hostile_replies_do_no_harm(tmp_path: Path) -> None:
-    await send_hostile_replies(tmp_path, seed=8, replies=50, auto_link_creates=True)
+    await send_hostile_replies(tmp_path, seed=8, replies=100, auto_link_creates=True)
 
 
 @pytest.mark.nightly
