@@ -38,7 +38,7 @@ fix: env ## Format, and mend what ruff can mend
 # test_planted_faults.py runs copies of the code, which say nothing of this one.
 coverage: env ## Run the tests of core and of the file store; fail where one of their branches is not taken
 	rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest -n 2 tests/unit tests/contract tests/crash --ignore=tests/crash/test_planted_faults.py $(ARGS)
+	$(BIN)/coverage run -m pytest -n 2 tests/unit tests/contract tests/web tests/crash --ignore=tests/crash/test_planted_faults.py $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

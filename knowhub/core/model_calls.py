@@ -47,11 +47,6 @@ class ModelConversation:
         self._deadline = asyncio.get_running_loop().time() + budget_s
         self.calls: list[Row] = []
 
-    @property
-    def model(self) -> str:
-        """The name of the model that is asked."""
-        return self._chat.model
-
     async def ask(
         self, question: ChatRequest, choices: Mapping[str, str], read: Callable[[Mapping[str, Any]], AnswerT | None]
     ) -> AnswerT:

@@ -90,11 +90,6 @@ class EdgeBodies(Generic[SummaryT]):
     by_target: Index[SummaryT]
     by_label: Index[SummaryT]
 
-    @property
-    def indexes(self) -> tuple[Index[SummaryT], ...]:
-        """The three indexes that such a table has."""
-        return self.by_source, self.by_target, self.by_label
-
 
 @dataclass(frozen=True, eq=False)
 class TableSchema(Generic[SummaryT]):

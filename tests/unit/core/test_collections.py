@@ -3,6 +3,8 @@
 import pytest
 
 from knowhub.core.collection import Collection, OnDelete, Path
+from knowhub.core.operation import Unchanged, get_operation
+from knowhub.core.table_schema import Summary, TableSchema
 from knowhub.wiring.collections import COLLECTIONS
 
 EVERY = [pytest.param(collection, id=collection.name) for collection in COLLECTIONS.values()]
@@ -22,3 +24,12 @@ def test_no_field_is_merged_in_two_ways(collection: Collection) -> None:
     merged += [computed.fields for computed in collection.computed]
 
     assert sum(map(len, merged)) == len(frozenset().union(*merged))
+
+
+def test_a_mistake_of_a_caller_is_named() -> None:
+    with pytest.raises(TypeError, match="rows of votes cannot be erased"):
+        _ = COLLECTIONS["votes"].erase_rules
+    with pytest.raises(KeyError, match="by_colour"):
+        TableSchema[Summary]("rows").index("by_colour")
+    with pytest.raises(TypeError, match="nothing written"):
+        get_operation(Unchanged())

@@ -113,3 +113,7 @@ def measure_longest_wait(text: bytes) -> float:
     watcher.join()
     assert parsed == orjson.loads(text)
     return longest
+
+
+def test_a_string_without_an_end_goes_to_the_end_of_the_text() -> None:
+    assert list(find_strings(b'{"a":"bc')) == [StringSpan(1, 4), StringSpan(5, 8)]
