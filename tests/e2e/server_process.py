@@ -77,10 +77,13 @@ def environment(data: Path, **variables: str) -> dict[str, str]:
     return kept | compiled | ours | variables
 
 
-def start_server(data: Path, command: Sequence[str] = COMMAND, **variables: str) -> Server:
-    """Start a server and wait until it takes requests; whoever calls ends it."""
+def start_server(data: Path, command: Sequence[str] | None = None, **variables: str) -> Server:
+    """Start a server and wait until it takes requests; whoever calls ends it.
+
+    Name `COMMAND` where memory is measured: that of a fork grows by what it shares with its parent.
+    """
     process: subprocess.Popen[bytes] | ForkedProcess
-    if command == COMMAND:
+    if command is None:
         process = fork_command(COMMAND[3:], environment(data, **variables))
     else:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data, **variables))
@@ -105,9 +108,9 @@ def read_start_messages(data: Path, **variables: str) -> str:
 
 
 @contextmanager
-def run_server(data: Path, **variables: str) -> Iterator[Server]:
+def run_server(data: Path, command: Sequence[str] | None = None, **variables: str) -> Iterator[Server]:
     """Run a server; it has to end well, unless it was killed meanwhile."""
-    server = start_server(data, **variables)
+    server = start_server(data, command, **variables)
     try:
         yield server
     finally:

@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.server_process import ROOT, Server, environment, run_server
+from tests.e2e.server_process import COMMAND, ROOT, Server, environment, run_server
 
 ROOT_KEY = "root-key-of-a-test-which-is-long-enough"
 QUIET_S = 2.0
@@ -66,7 +66,7 @@ class AttackResult:
 def target(tmp_path: Path) -> Iterator[AttackedServer]:
     variables = {"KNOWHUB_AUTH": "api-key", "KNOWHUB_ROOT_KEY": ROOT_KEY, "KNOWHUB_SHUTDOWN_TIMEOUT_S": "5"}
     with (
-        run_server(tmp_path / "data", **variables) as server,
+        run_server(tmp_path / "data", COMMAND, **variables) as server,
         httpx.Client(base_url=server.url, headers={"X-API-Key": ROOT_KEY}, trust_env=False, timeout=60) as root,
     ):
         keys = []

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from mcp.client.client import Client
 
-from tests.e2e.server_process import ROOT, Server, Stopwatch, environment, run_server
+from tests.e2e.server_process import COMMAND, ROOT, Server, Stopwatch, environment, run_server
 from tests.e2e.test_mcp import http_session, stdio_session
 
 pytestmark = pytest.mark.anyio
@@ -125,7 +125,7 @@ async def test_many_calls_leave_memory_flat(tmp_path: Path, calls: int) -> None:
 
 async def test_fifty_clients_at_once_lose_nothing(tmp_path: Path) -> None:
     clients, lessons = 50, 4
-    with run_server(tmp_path) as server:
+    with run_server(tmp_path, COMMAND) as server:
         async with AsyncExitStack() as stack:
             # Two have the directory open in processes of their own.
             sessions = [await stack.enter_async_context(stdio_session(tmp_path, "--user-id", "li")) for _ in range(2)]

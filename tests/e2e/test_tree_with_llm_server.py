@@ -18,7 +18,7 @@ import pytest
 
 from tests.e2e.command_line import Cli
 from tests.e2e.scripted_llm import ScriptedLLM, Step
-from tests.e2e.server_process import WAIT_S, Server, run_server
+from tests.e2e.server_process import COMMAND, WAIT_S, Server, run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -93,7 +93,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(llm: ScriptedLLM, data: Path) -> Iterator[Server]:
-    with run_server(data, **variables(llm)) as running:
+    with run_server(data, COMMAND, **variables(llm)) as running:
         yield running
 
 
