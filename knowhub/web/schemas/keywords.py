@@ -26,6 +26,7 @@ from knowhub.web.schemas.parts import (
     Changes,
     Cursor,
     DeleteBody,
+    DeleteParams,
     Label,
     Owner,
     Part,
@@ -142,7 +143,7 @@ class AliasBody(VersionedBody):
     alias: Name
 
 
-class KeywordDeleteParams(CallerIds):
+class KeywordDeleteParams(DeleteParams):
     """How a keyword is deleted."""
 
     cascade: bool = Field(default=False, description="Delete everything below it too; otherwise children are 409.")
