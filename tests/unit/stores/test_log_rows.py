@@ -135,23 +135,6 @@ async def test_a_log_that_is_not_whole_is_named_with_file_and_offset(
     assert 0 <= found.value.offset <= segment.stat().st_size
 
 
-async def test_a_missing_segment_and_a_shorter_one_are_named(tmp_path: Path) -> None:
-    async with open_domain(tmp_path, None, MANY_SEGMENTS) as hub:
-        await write_rows(hub)
-    first, second = (tmp_path / "change_log" / f"segment-{number:08d}.jsonl" for number in (2, 3))
-    whole = first.read_bytes()
-
-    first.write_bytes(whole[:-1])
-    with pytest.raises(DamagedLog, match="a line without an end"):
-        read_rows(tmp_path)
-    first.write_bytes(whole)
-    second.unlink()
-    with pytest.raises(DamagedLog, match="is missing; later segments are there") as found:
-        read_rows(tmp_path)
-
-    assert found.value.path == second
-
-
 async def make_compacted(folder: Path) -> Path:
     """Make a folder whose log begins with a base; return the base's file."""
     clock = FakeClock()
@@ -172,66 +155,3 @@ async def test_rows_after_a_base_are_read(tmp_path: Path) -> None:
 
         assert {row_id: text for (_, row_id), text in found.rows.items()} == rows
         assert found.told.last_seq == hub.store.last_seq
-
-
-def without_its_end(data: bytes) -> bytes:
-    return b"".join(data.splitlines(keepends=True)[:-1])
-
-
-def with_another_count(data: bytes) -> bytes:
-    return without_its_end(data) + seal(b'{"knowhub_base_end":1,"rows":99')
-
-
-def with_a_line_of_its_own_kind(data: bytes) -> bytes:
-    return without_its_end(data) + seal(b'{"account":"default"') + data.splitlines(keepends=True)[-1]
-
-
-def with_a_bad_line(data: bytes) -> bytes:
-    return without_its_end(data) + b"garbage\n" + data.splitlines(keepends=True)[-1]
-
-
-@pytest.mark.parametrize(
-    ("spoil", "named"),
-    [
-        (without_its_end, "its header or its end"),
-        (with_another_count, "holds 4 rows, and by its end it held 99"),
-        (with_a_line_of_its_own_kind, "neither rows nor the end of a base"),
-        (with_a_bad_line, "its checksum or its JSON"),
-    ],
-)
-async def test_a_base_that_is_not_whole_is_named(tmp_path: Path, spoil: Callable[[bytes], bytes], named: str) -> None:
-    base = await make_compacted(tmp_path)
-    base.write_bytes(spoil(base.read_bytes()))
-
-    with pytest.raises(DamagedLog, match=named) as found:
-        read_rows(tmp_path)
-
-    assert found.value.path == base
-
-
-async def test_a_segment_with_the_header_of_another_is_named(tmp_path: Path) -> None:
-    async with open_domain(tmp_path, None, MANY_SEGMENTS) as hub:
-        await write_rows(hub)
-    folder = tmp_path / "change_log"
-    third = folder / "segment-00000003.jsonl"
-    header, rest = third.read_bytes().split(b"\n", 1)
-    said = header.rpartition(b',"crc"')[0]
-
-    third.write_bytes(seal(said.replace(b'"segment":3', b'"segment":9')) + rest)
-    with pytest.raises(DamagedLog, match="by its header this is segment 9"):
-        read_rows(tmp_path)
-    third.write_bytes(seal(said.replace(b'"first_seq":2', b'"first_seq":7')) + rest)
-    with pytest.raises(DamagedLog, match="begins with operation 7, and 2 was to follow"):
-        read_rows(tmp_path)
-    third.write_bytes(seal(said.replace(b'"first_seq"', b'"other"')) + rest)
-    with pytest.raises(DamagedLog, match="the segment's header is damaged"):
-        read_rows(tmp_path)
-
-
-async def test_an_end_within_a_line_is_named(tmp_path: Path) -> None:
-    async with open_domain(tmp_path) as hub:
-        await write_rows(hub)
-    size = (tmp_path / "change_log" / "segment-00000001.jsonl").stat().st_size
-
-    with pytest.raises(DamagedLog, match="a line without an end"):
-        read_rows(tmp_path, end=(1, size - 5))
