@@ -5,9 +5,9 @@ from pathlib import PurePath
 from starlette.responses import Response
 
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.web.hooks.capture import SentTranscript
-from knowhub.web.hooks.host import Action, Host
-from knowhub.web.hooks.service import HOSTS, HookCall, HookService
+from knowhub.web.hooks.hosts import HOSTS, Action, Host
+from knowhub.web.hooks.service import HookCall, HookService
+from knowhub.web.hooks.transcripts import SentTranscript
 from knowhub.web.middleware import is_loopback
 from knowhub.web.responses import answer_json
 from knowhub.web.route import Call, Routes
