@@ -8,7 +8,7 @@ from knowhub.web.responses import answer_created_row, answer_text_list, answer_w
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
-from knowhub.web.schemas.parts import OperationAnswer
+from knowhub.web.schemas.parts import OperationAnswer, PageParams
 
 routes = Routes("/api/keywords", "keywords")
 
@@ -17,7 +17,7 @@ _MISSED = "missed"
 
 
 @routes.add("GET", "/missed", {200: shapes.MissedList}, summary="List missed queries, newest first")
-async def list_missed(call: Call, params: schemas.MissedListParams) -> Response:
+async def list_missed(call: Call, params: PageParams) -> Response:
     """List the queries for which a model found no keyword, each with the place that it suggested."""
     cursors, account = call.hub.cursors, call.ctx.account
     page = await call.hub.keywords.missed.list_newest(

@@ -159,6 +159,13 @@ class CallerIds(BaseModel):
         return {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
 
 
+class PageParams(CallerIds):
+    """A page of a list."""
+
+    limit: int = Field(default=50, ge=1, le=1000)
+    cursor: Cursor | None = None
+
+
 class TimeAndTagFilters(CallerIds):
     """The caller, a range of time, and any `tag.<name>=value`."""
 
@@ -280,6 +287,33 @@ class Page(Answer, Generic[RowT]):
     results: list[RowT]
     count: int
     next_cursor: str | None
+
+
+class OwnedRowAnswer(Answer):
+    """What every row with an owner has."""
+
+    id: str
+    scopes: list[str]
+    owner: str
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class DroppedAnswer(Answer):
+    """What was left out, and why."""
+
+    what: str = Field(examples=["messages"])
+    why: str = Field(
+        description="Messages are `not_read` whole (they are longer, or more, than is read), `cut` (their beginning "
+        "was read), or in a part with an `unusable_answer`. Candidates are `empty`, `secret`, `recalled` into the "
+        "session, `duplicate`, or `too_many`. Changes that a model asked for are refused by a check, such as "
+        "`name_not_said`, or change nothing. Proposals of a plan are `not_possible`: they name what was not shown, "
+        "change nothing, contradict another one, or are beyond 200 steps. Of a file, a property has `no_place` in a "
+        "keyword, and keywords of others are `not_yours`.",
+        examples=["not_read", "secret", "too_many"],
+    )
+    count: int
 
 
 class SecretWarning(Answer):
