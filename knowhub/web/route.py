@@ -249,7 +249,7 @@ class Route(StarletteRoute):
     async def _parse(self, request: Request) -> Given:
         """Return what the body and the query hold, and the body as it was sent.
 
-        Raises InvalidRequest and InvalidInput.
+        Raises MalformedJson and InvalidInput.
         """
         raw, query = request.scope.get(BODY, b""), request.scope["query_string"]
         if self.body is None:

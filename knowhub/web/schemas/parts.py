@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     StringConstraints,
     WithJsonSchema,
+    model_validator,
 )
 
 from knowhub.core import clock, scopes
@@ -128,6 +129,8 @@ Owner = Annotated[str, AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)]
 Moment = Annotated[str, AfterValidator(_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 Version = Annotated[int, Field(ge=1)]
 _TAG = "tag."
+# In an address, `?user=li` is shorter than `?user_id=li`.
+_SHORT_NAMES = {name.removesuffix("_id"): name for name in CONTEXT_IDS}
 CommaSeparated = BeforeValidator(_comma_separated)
 
 
@@ -157,6 +160,18 @@ class CallerIds(BaseModel):
         if self.model_fields_set.isdisjoint(CONTEXT_IDS):
             return {}
         return {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
+
+
+class AddressedCallerIds(CallerIds):
+    """Who calls: `user`, `agent`, `project`, `team` and `org` are short for the names with `_id`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lengthen(cls, given: dict[str, Any]) -> dict[str, Any]:
+        both = sorted(name for name in _SHORT_NAMES if name in given and _SHORT_NAMES[name] in given)
+        if both:
+            raise ValueError(f"{both[0]} and {_SHORT_NAMES[both[0]]} mean the same; send one of them")
+        return {_SHORT_NAMES.get(name, name): value for name, value in given.items()}
 
 
 class PageParams(CallerIds):
