@@ -25,7 +25,7 @@ from knowhub.web.schemas.parts import AddressedCallerIds
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
-_NOT_ACCEPTABLE: Final = 406
+_ACCEPTED: Final = ("*/*", "application/*", "application/json")
 
 
 class McpEndpoint:
@@ -43,6 +43,11 @@ class McpEndpoint:
         if fault is not None:
             await Response(orjson.dumps(fault), 400, media_type="application/json")(scope, receive, send)
             return
+        accepted = Request(scope).headers.get("accept", "").lower()
+        if not any(kind in accepted for kind in _ACCEPTED):
+            refusal = make_refusal(406, "the header Accept must allow application/json")
+            await Response(orjson.dumps(refusal), 406, media_type="application/json")(scope, receive, send)
+            return
         if self._server is None:
             self._server = asyncio.create_task(asyncio.to_thread(_make_server, self._tools), name="loading MCP")
         server = await asyncio.shield(self._server)
@@ -54,8 +59,7 @@ class McpEndpoint:
         size = max(1, len(body))
         manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=size)
         async with manager.run():
-            explain = _explain_not_acceptable(scope, receive, send)
-            await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), explain)
+            await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), send)
 
 
 def make_route(tools: str) -> Route:
@@ -110,21 +114,3 @@ def _replay(scope: Scope, receive: Receive) -> Receive:
         return {"type": "http.request", "body": whole, "more_body": False}
 
     return replay
-
-
-def _explain_not_acceptable(scope: Scope, receive: Receive, send: Send) -> Send:
-    """Return a `send` that gives answers 406 our body: in the newest protocol the library's is empty."""
-    is_refused = False
-
-    async def explain(message: Message) -> None:
-        nonlocal is_refused
-        if message["type"] == "http.response.start" and message["status"] == _NOT_ACCEPTABLE:
-            is_refused = True
-        elif not is_refused:
-            await send(message)
-        elif not message.get("more_body"):
-            detail = "the header Accept must allow application/json, and text/event-stream too for subscriptions/listen"
-            answer = orjson.dumps(make_refusal(_NOT_ACCEPTABLE, detail))
-            await Response(answer, _NOT_ACCEPTABLE, media_type="application/json")(scope, receive, send)
-
-    return explain

@@ -115,12 +115,11 @@ async def knowledge_search(call: Call, params: schemas.KnowledgeSearchParams) ->
 @routes.add("GET", "", {200: shapes.KnowledgeList}, summary="List records, newest first")
 async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
     """List records by type, scope, owner, time of creation and any `tag.<name>=value`."""
-    hub = call.hub
-    before = hub.cursors.decode(call.ctx.account, KNOWLEDGE, params.cursor)
-    page = await hub.knowledge.records.page(
+    before = call.read_cursor(KNOWLEDGE, params.cursor)
+    page = await call.hub.knowledge.records.page(
         call.ctx, ListQuery(params.filters(), params.limit, before, created=params.time_range())
     )
-    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, KNOWLEDGE, page.next_position))
+    return call.answer_page(KNOWLEDGE, page)
 
 
 @routes.add(
