@@ -1,7 +1,8 @@
 """The routes of layered memories: commit a session, search, read, write by hand, forget; and recall."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import Response
@@ -17,8 +18,8 @@ from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
 from knowhub.web.schemas import context_edits as edits
 from knowhub.web.schemas.parts import Body, DeletionAnswer
-from knowhub.web.secret_warnings import list_warnings
-from knowhub.web.views import make_commit_view, make_memory_search_view, make_outbox_view, view_of
+from knowhub.web.secret_warnings import find_warnings
+from knowhub.web.views import make_commit_view, make_event_view, view_of
 
 routes = Routes("/api", "memories", "Sessions word for word, and the memories taken from them, in three layers.")
 
@@ -66,8 +67,7 @@ async def commit_session(call: WriteCall, sent: schemas.CommitBody) -> Response:
     done = await call.hub.memories.nodes.commit_session(call.ctx, sent.to_commit(), call.key)
     if done.operation_id is None:
         return answer_write(make_commit_view(done), None)
-    location = {"Location": f"/api/context/nodes?uri={quote(done.archive.archive_uri, safe='')}"}
-    return answer_write(make_commit_view(done), done.operation_id, 201, location)
+    return answer_write(make_commit_view(done), done.operation_id, 201, _locate(done.archive.archive_uri))
 
 
 @routes.add("GET", "/context/profile", {200: shapes.CurrentMemoriesAnswer}, summary="All that is current of the caller")
@@ -101,7 +101,12 @@ async def search_memory(call: Call, params: schemas.MemorySearchParams) -> Respo
     found = await call.hub.memories.nodes.search_memory(
         call.ctx, params.q, params.target_uri, params.get_categories(), params.top_k, params.limits()
     )
-    return answer_json(make_memory_search_view(found))
+    blocks = [view_of(shapes.FoundBlock, block) for block in found.blocks]
+    for block in blocks:
+        if block["why"] is None:
+            del block["why"]
+    plan = [view_of(shapes.TypedQueryAnswer, query) for query in found.query_plan]
+    return answer_json(view_of(shapes.MemorySearchAnswer, found, query_plan=plan, blocks=blocks))
 
 
 @routes.add("GET", "/context/read", {200: shapes.ReadBlock}, summary="Read a layer of a memory", errors=(404,))
@@ -168,7 +173,9 @@ async def list_children(call: Call, params: schemas.MemoryChildrenParams) -> Res
 @routes.add("GET", "/context/outbox", {200: shapes.OutboxAnswer}, summary="What waits for the vector index")
 async def get_outbox(call: Call) -> Response:
     """Count the events that wait, and list those that failed for good, of memories that the caller may see."""
-    return answer_json(make_outbox_view(await call.hub.memories.outbox.status(call.ctx)))
+    status = await call.hub.memories.outbox.status(call.ctx)
+    dead_letters = [make_event_view(letter) for letter in status.dead_letters]
+    return answer_json(view_of(shapes.OutboxAnswer, status, dead_letters=dead_letters))
 
 
 @routes.add(
@@ -222,9 +229,8 @@ async def distill_session(call: WriteCall, session_id: str, sent: schemas.Distil
 async def create_node(call: WriteCall, sent: edits.NewNodeBody) -> Response:
     """Create a memory in the caller's own space. 409 if its URI is taken."""
     done = await call.hub.memories.authoring.create(call.ctx, sent.to_memory(), call.key)
-    location = {"Location": f"/api/context/nodes?uri={quote(done.uri, safe='')}"}
-    warnings = await list_warnings({"content": sent.content, "overview": sent.overview, "abstract": sent.abstract})
-    return await _answer_node(call, done, 201, location, warnings)
+    warnings = await find_warnings({"content": sent.content, "overview": sent.overview, "abstract": sent.abstract})
+    return await _answer_node(call, done, 201, _locate(done.uri), warnings)
 
 
 @routes.add(
@@ -300,17 +306,22 @@ async def _answer_node(
     done: AuthoredNode,
     status: int,
     location: Mapping[str, str] | None = None,
-    warnings: Sequence[Mapping[str, str]] = (),
+    more: Mapping[str, Any] | None = None,
 ) -> Response:
     node = await call.hub.memories.nodes.get_node(call.ctx, done.uri)
-    body = {**asdict(node), **({"warnings": warnings} if warnings else {})}
-    return answer_write(body, done.operation_id, status, {**(location or {}), **etag(node.version)})
+    return answer_write(
+        {**asdict(node), **(more or {})}, done.operation_id, status, {**(location or {}), **etag(node.version)}
+    )
 
 
 async def _answer_links(call: WriteCall, done: AuthoredNode) -> Response:
     node = await call.hub.memories.nodes.get_node(call.ctx, done.uri)
     edges = [asdict(edge) for edge in node.relations]
     return answer_write({"uri": done.uri, "relations": edges}, done.operation_id)
+
+
+def _locate(address: str) -> dict[str, str]:
+    return {"Location": f"/api/context/nodes?uri={quote(address, safe='')}"}
 
 
 def _address(in_query: str | None, in_body: str | None) -> str:
