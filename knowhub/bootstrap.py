@@ -13,8 +13,6 @@ from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.service import AuditService
 from knowhub.context.authoring import MemoryAuthoring
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
-from knowhub.context.commit.session_node import ArchiveBuilder
-from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
 from knowhub.context.service import ContextParts, ContextService
@@ -159,13 +157,12 @@ class Memories:
     def __init__(self, adapters: Adapters, indexes: Indexes, work: BackgroundWork, records: KnowledgeService) -> None:
         settings, store, reranker = adapters.settings, adapters.store, adapters.reranker
         directories = work.exports.directories
-        archives = ArchiveBuilder(simplify)
         reranking = None if reranker is None else MemoryReranking(reranker, settings.rerank_budget_s)
         parts = ContextParts(
-            CommitCoordinator(store, archives, directories, work.extraction),
+            CommitCoordinator(store, simplify, directories, work.extraction),
             MemorySearch(store, indexes.memories.index, adapters.clock, reranking),
             MemoryReadService(store),
-            SessionSummarizer(archives),
+            simplify,
             directories,
         )
         self.nodes = ContextService(store, parts)

@@ -6,10 +6,9 @@ from itertools import islice
 from typing import Any
 
 from knowhub.context import edits, sessions, uri
-from knowhub.context.commit import statements
+from knowhub.context.commit import session_node, statements
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
-from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.edits import parse_own_uri
 from knowhub.context.model import NODES, ContextNode, ContextSummary, Level, MemoryCategory, NodeSummary
@@ -20,6 +19,7 @@ from knowhub.context.retrieval.search import MemorySearch, explain_block
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
 from knowhub.context.sessions import SessionReading
 from knowhub.context.uri import list_visible_spaces
+from knowhub.conversations.sentences import Fold
 from knowhub.core import clock, permissions
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Row, Store, Unchanged, View, Write
@@ -118,7 +118,7 @@ class ContextParts:
     commits: CommitCoordinator
     search: MemorySearch
     reading: MemoryReadService
-    summarizer: SessionSummarizer
+    fold: Fold
     directories: ContextDirectories
 
 
@@ -255,13 +255,12 @@ class ContextService:
         done = await self._store.find_replay(ctx.account, key)
         summary = None
         if done is None:
-            summary = await self._means.summarizer.summarize_without(
-                before, edits.get_editable_summary(before, ctx, address, expected)
-            )
+            head = edits.get_editable_summary(before, ctx, address, expected)
+            summary = await session_node.summarize_without(before, head, self._means.fold)
 
         def decide(view: View) -> Draft:
             head = edits.get_editable_summary(view, ctx, address, expected)
-            session = [] if summary is None else self._means.summarizer.update_session(view, head, summary)
+            session = [] if summary is None else session_node.remove_message(view, head, summary)
             return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
 
         operation_id = await self._get_operation_id(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))

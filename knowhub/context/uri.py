@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final
 from urllib.parse import unquote
 
-from knowhub.context.model import HISTORY, STATEMENTS, MemoryCategory, MemoryContext
+from knowhub.context.model import COUNTED, HISTORY, STATEMENTS, MemoryCategory, MemoryContext
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
@@ -30,7 +30,7 @@ _IN_MEMORIES: Final = {
     # Those that earlier versions kept for all users of an agent.
     "agents": (MemoryCategory.CASES, MemoryCategory.PATTERNS),
 }
-_BESIDE: Final = {"users": (MemoryCategory.SESSIONS,), "agents": (MemoryCategory.SKILLS, MemoryCategory.TOOLS)}
+_BESIDE: Final = {"users": (MemoryCategory.SESSIONS,), "agents": COUNTED}
 _MEMORIES: Final = "memories"
 _SPACE_SEGMENTS: Final = 3
 _NOT_NAMED: Final = re.compile(r"[\W_]+")
@@ -225,7 +225,7 @@ def _category(written: list[str]) -> MemoryCategory | None:
 _USER, _AGENT = "user:", "agent:"
 
 
-def memory_context(ctx: RequestContext, session_id: str = "", trace_id: str = "") -> MemoryContext:
+def memory_context(ctx: RequestContext, session_id: str = "") -> MemoryContext:
     """Return the spaces of who calls. A user has an agent's space of their own, and an agent alone a user's.
 
     What a session teaches of tools rests on what a user did: other users of the agent do not see it.
@@ -244,21 +244,14 @@ def memory_context(ctx: RequestContext, session_id: str = "", trace_id: str = ""
         account=ctx.account,
         user=_segment(user, agent or "", _USER),
         agent=_segment(agent if user is None else None, user or "", _AGENT),
-        user_owner=user or agent or "",
-        agent_owner=user or agent or "",
+        owner=user or agent or "",
         session_id=session_id,
-        trace_id=trace_id,
     )
 
 
 def space_of(whose: MemoryContext, owner_scope: str) -> str:
     """Return the space of an owner scope, `user` or `agent`."""
     return f"users/{whose.user}" if owner_scope == "user" else f"agents/{whose.agent}"
-
-
-def owner_of(whose: MemoryContext, owner_scope: str) -> str:
-    """Return the principal who owns the nodes in the space of an owner scope."""
-    return whose.user_owner if owner_scope == "user" else whose.agent_owner
 
 
 def session_uri(whose: MemoryContext) -> str:

@@ -155,7 +155,7 @@ class Distillation:
         before = {
             row["id"]: _find_earlier_record(row, existing.get(row["id"], ()), merged.get(row["id"], ())) for row in rows
         }
-        speaker = uri.memory_context(ctx).user_owner
+        speaker = uri.memory_context(ctx).owner
         return [
             _plan(
                 ctx,

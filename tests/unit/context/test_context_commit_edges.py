@@ -5,15 +5,9 @@ from typing import Any
 
 import pytest
 
-from knowhub.context.commit.commit_coordinator import CommitCoordinator, CommitStages
-from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
-from knowhub.context.commit.session_node import ArchiveBuilder
-from knowhub.context.commit_model import SessionArchive, SessionCommit, WritePlan, WriteResult
-from knowhub.context.model import MemoryContext, RelationEdge
 from knowhub.conversations.messages import Message
 from knowhub.core.errors import InvalidInput
-from knowhub.core.operation import Operation
-from tests.context_commits import LI, CommitBench, agent_message, tool_message, tool_use, user_message
+from tests.context_commits import CommitBench, agent_message, tool_message, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -64,50 +58,6 @@ async def test_a_session_of_two_thousand_messages_is_one_operation() -> None:
 
     assert result.stats["messages"]["added"] == 2_000
     assert desk.store.last_seq == 1
-
-
-class ObservedCommitParts:
-    """Parts of a commit that note when they are called."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        calls = self.calls
-
-        class Archives(ArchiveBuilder):
-            async def build_archive(self, *args: Any, **fields: Any) -> SessionArchive:  # noqa: ANN401 -- as they are
-                calls.append("build_archive")
-                return await super().build_archive(*args, **fields)
-
-        class Writer(ContextWriter):
-            def apply_plan(self, ctx: MemoryContext, plan: WritePlan) -> WriteResult:
-                calls.append("apply_plan")
-                return super().apply_plan(ctx, plan)
-
-        class Relations(RelationWriter):
-            def apply_edges(self, ctx: MemoryContext, address: str, relation_ops: Sequence[RelationEdge]) -> None:
-                calls.append("apply_edges")
-                super().apply_edges(ctx, address, relation_ops)
-
-        self.archives = Archives()
-        self.stages = CommitStages(Writer, Relations)
-
-    async def project(self, account: str, operation: Operation) -> bool:
-        self.calls.append(f"project {account} {operation.op}")
-        return True
-
-
-async def test_a_commit_calls_its_parts_in_the_documented_order() -> None:
-    watched, desk = ObservedCommitParts(), CommitBench()
-    commits = CommitCoordinator(desk.store, watched.archives, watched, stages=watched.stages)
-
-    await commits.commit(LI, SessionCommit("s1", [user_message("I love oolong tea.", "m1")]))
-
-    decision = watched.calls[1:-1]
-    assert watched.calls[0] == "build_archive"
-    # The store of the tests runs each decision on several states.
-    assert decision == ["apply_plan", "apply_plan", "apply_edges"] * (len(decision) // 3)
-    assert decision
-    assert watched.calls[-1] == "project default commit_session"
 
 
 async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> None:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.context.commit.parts import SentMessage, StoredMessage, find_repeated
-from knowhub.context.commit.session_node import ArchiveBuilder
-from knowhub.context.commit.session_summary import SessionSummarizer
+from knowhub.context.commit.parts import NamedMessage, find_repeated
+from knowhub.context.commit.session_node import remove_message, summarize_without
 from knowhub.context.edits import BY, BY_PERSON
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.queries import find_memory
@@ -147,8 +146,8 @@ async def test_a_split_transcript_with_times_is_stored_whole(said: list[tuple[st
 
 def _append_new(session: list[str], sent: list[str]) -> list[str]:
     """Return a session with the new messages of a list appended."""
-    stood = [StoredMessage(f"{key}/{at}", key) for at, key in enumerate(session)]
-    known = find_repeated([SentMessage(None, key) for key in sent], stood)
+    stood = [NamedMessage(f"{key}/{at}", key) for at, key in enumerate(session)]
+    known = find_repeated([NamedMessage(None, key) for key in sent], stood)
     return session + [key for key, place in zip(sent, known, strict=True) if place is None]
 
 
@@ -187,9 +186,9 @@ def test_turns_with_distinct_first_messages_are_all_kept(turns: list[list[str]])
 
 @given(st.lists(st.sampled_from("ab"), min_size=1, max_size=9), st.lists(st.sampled_from("ab"), max_size=9))
 def test_known_messages_are_one_run_at_the_start_of_the_list(sent: list[str], session: list[str]) -> None:
-    stood = [StoredMessage(str(at), key) for at, key in enumerate(session)]
+    stood = [NamedMessage(str(at), key) for at, key in enumerate(session)]
 
-    known = find_repeated([SentMessage(None, key) for key in sent], stood)
+    known = find_repeated([NamedMessage(None, key) for key in sent], stood)
 
     run = [int(place) for place in known if place is not None]
     assert known[len(run) :] == [None] * (len(sent) - len(run))
@@ -261,11 +260,11 @@ async def test_calls_are_noted_with_their_message_and_known_when_it_is_forgotten
     await desk.commit(second, used_tools=[tool_use("grep", call_id="c2")])
     head = find_memory(desk.store.view("default"), f"{SESSION}/m2")
     assert head is not None
-    summary = await SessionSummarizer(ArchiveBuilder()).summarize_without(desk.store.view("default"), head)
+    summary = await summarize_without(desk.store.view("default"), head, str)
     assert summary is not None
 
     def decide(view: View) -> Draft:
-        writes = SessionSummarizer(ArchiveBuilder()).update_session(view, head, summary)
+        writes = remove_message(view, head, summary)
         row = {**(view.get(PARTS, head.uri) or {}), "deleted": True, "forgotten": True}
         return Draft("forget", [*writes, Write(PARTS, head.uri, row)])
 

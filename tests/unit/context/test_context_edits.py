@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from knowhub.context import edits, service
-from knowhub.context.commit.session_node import SUMMARISED_MESSAGES, ArchiveBuilder
-from knowhub.context.commit.session_summary import SessionSummarizer
+from knowhub.context.commit.parts import SUMMARISED_MESSAGES
+from knowhub.context.commit.session_node import summarize_without
 from knowhub.context.model import MemoryCategory
 from knowhub.context.queries import list_parts
 from knowhub.core.errors import Forbidden, InvalidInput, VersionConflict
@@ -122,7 +122,7 @@ async def test_a_long_session_is_summarised_again_from_its_newest_messages(tmp_p
     view = store.view("default")
     first = list_parts(view, SESSION)[0]
 
-    told = await SessionSummarizer(ArchiveBuilder()).summarize_without(view, first)
+    told = await summarize_without(view, first, str)
     await store.close()
 
     assert told is not None

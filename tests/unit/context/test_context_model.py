@@ -55,21 +55,18 @@ def part_row(**fields: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("ids", "user", "agent", "user_owner", "agent_owner"),
+    ("ids", "user", "agent", "owner"),
     [
-        ({"user_id": "li", "agent_id": "web"}, "li", "~li", "user:li", "user:li"),
-        ({"user_id": "li"}, "li", "~li", "user:li", "user:li"),
-        ({"agent_id": "web"}, "~web", "web", "agent:web", "agent:web"),
-        ({"user_id": "李 四", "team_id": "red"}, "李%20四", "~李%20四", "user:李 四", "user:李 四"),
+        ({"user_id": "li", "agent_id": "web"}, "li", "~li", "user:li"),
+        ({"user_id": "li"}, "li", "~li", "user:li"),
+        ({"agent_id": "web"}, "~web", "web", "agent:web"),
+        ({"user_id": "李 四", "team_id": "red"}, "李%20四", "~李%20四", "user:李 四"),
     ],
 )
-def test_each_caller_has_their_own_spaces(
-    ids: dict[str, str], user: str, agent: str, user_owner: str, agent_owner: str
-) -> None:
+def test_each_caller_has_their_own_spaces(ids: dict[str, str], user: str, agent: str, owner: str) -> None:
     whose = uri.memory_context(caller(**ids), "monday")
 
-    assert (whose.user, whose.agent) == (user, agent)
-    assert (whose.user_owner, whose.agent_owner) == (user_owner, agent_owner)
+    assert (whose.user, whose.agent, whose.owner) == (user, agent, owner)
 
 
 def test_an_unnamed_caller_is_the_default_owner() -> None:

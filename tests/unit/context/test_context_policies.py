@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.context.commit.context_writer import ContextWriter, RelationWriter, list_names, mentions
+from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.policies import build_plan, find_target
 from knowhub.context.commit.statements import MAX_CONTENT, edit_page
 from knowhub.context.commit_model import CandidateMemory, WriteAction
-from knowhub.context.model import MemoryCategory, RelationEdge
+from knowhub.context.model import MemoryCategory
 from knowhub.conversations.recalled import normalize_words
 from knowhub.core.operation import Row
 from tests.builders import CountedIds, FakeClock
@@ -23,14 +23,9 @@ FIRST_DAY, NEXT_DAY = "2026-05-07T10:00:00Z", "2026-05-08T10:00:00Z"
 
 
 def candidate(category: MemoryCategory, content: str, key: str = "work", **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
-    owner_scope = (
-        "agent"
-        if category in (MemoryCategory.CASES, MemoryCategory.PATTERNS, MemoryCategory.SKILLS, MemoryCategory.TOOLS)
-        else "user"
-    )
     source = str(facts.pop("source", "ctx://default/users/li/sessions/s1/m1"))
     told = {"said_at": FIRST_DAY, **facts}
-    return CandidateMemory(category, owner_scope, key, content[:300], content, content, 0.9, [source], facts=told)
+    return CandidateMemory(category, key, content, 0.9, [source], facts=told)
 
 
 class PolicyAccount:
@@ -38,13 +33,11 @@ class PolicyAccount:
 
     def __init__(self) -> None:
         self.writer = ContextWriter(MemoryStore(FakeClock(), CountedIds()).view("default"))
-        self.relations = RelationWriter(self.writer)
 
     def apply(self, new: CandidateMemory) -> tuple[WriteAction, Row]:
         """Plan and apply a candidate; return the action and the row afterwards."""
         plan = build_plan(new, memory_spaces(), self.writer.row)
         self.writer.apply_plan(memory_spaces(), plan)
-        self.relations.apply_edges(memory_spaces(), plan.target_uri, plan.relation_ops)
         return plan.action, self.writer.row(plan.target_uri) or {}
 
 
@@ -377,28 +370,7 @@ def test_a_full_memory_skips_new_statements_with_a_reason() -> None:
 
 def test_a_repeated_edge_is_stored_once() -> None:
     account = PolicyAccount()
-    _, row = account.apply(candidate(MemoryCategory.ENTITIES, "Anna is my sister.", "Anna"))
-    edge = RelationEdge(row["id"], "ctx://default/users/li/memories/entities/bob", "mentions", "", 0.5)
+    for text in ("Anna is my sister.", "Anna lives in Porto."):
+        _, row = account.apply(candidate(MemoryCategory.ENTITIES, text, "Anna"))
 
-    for weight in (0.5, 0.7):
-        again = RelationEdge(edge.from_uri, edge.to_uri, edge.relation_type, edge.reason, weight)
-        account.relations.apply_edges(memory_spaces(), row["id"], [again])
-
-    edges = (account.writer.row(row["id"]) or {})["relations"]
-    assert [(item["relation_type"], item["weight"]) for item in edges] == [("extracted_from", 0.9), ("mentions", 0.7)]
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "is_named"),
-    [
-        ("I met Anna yesterday.", "Anna", True),
-        ("We like bananas.", "Anna", False),
-        ("Project Apollo 11 is done.", "apollo-11", True),
-        ("我昨天带咪咪去看医生。", "咪咪", True),
-        ("A b c", "a", False),
-    ],
-)
-def test_a_memory_mentions_names_that_are_whole_words(text: str, name: str, is_named: bool) -> None:
-    found = mentions("ctx://default/users/li/memories/events/e", text, list_names([("ctx://default/x", name)]))
-
-    assert bool(found) is is_named
+    assert [(edge["relation_type"], edge["weight"]) for edge in row["relations"]] == [("extracted_from", 0.9)]

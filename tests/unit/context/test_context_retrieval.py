@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from knowhub.context.model import NODES, MemoryCategory
-from knowhub.context.retrieval.query_planner import QueryPlanner
+from knowhub.context.retrieval.query_planner import plan_query
 from knowhub.context.retrieval.search import MemoryReranking
 from knowhub.core.errors import InvalidInput
 from tests.builders import START, caller, local
@@ -160,22 +159,6 @@ async def test_a_named_speaker_filters_by_speaker_and_is_not_searched(tmp_path: 
         assert found.blocks[0].message_ids == ["m0"]
         assert "said by Nate" in found.blocks[0].match_reason
         assert again.blocks[0].message_ids == ["m2"]
-
-
-async def test_speakers_are_cached_until_their_messages_are_forgotten(tmp_path: Path) -> None:
-    async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, make_messages("Nate: I adopted a dog.", "Joanna: How nice, Nate!"))
-        first = await memories.search_ids("What did Nate adopt?")
-        rounds = len(memories.index.asked)
-        second = await memories.search_ids("What did Nate adopt?")
-        rounds_again = len(memories.index.asked) - rounds
-        await memories.put(part_row(SESSION, 0, "Nate: I adopted a dog.", deleted=True, forgotten=True, version=2))
-
-        left = await memories.searching.search(LI, "What did Nate adopt?", categories=["sessions"])
-
-        assert (first, rounds, rounds_again) == (second, 2, 1)
-        assert "persons" not in left.query_plan[0].hints
-        assert [block.message_ids for block in left.blocks] == [["m1"]]
 
 
 async def test_a_question_of_a_bare_name_finds_that_name(tmp_path: Path) -> None:
@@ -338,7 +321,7 @@ async def test_a_reranker_orders_results_and_its_failure_is_reported(tmp_path: P
 )
 def test_a_plan_names_the_invalid_field(query: str, named: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        QueryPlanner().plan(query, hints=named, now=START)
+        plan_query("default", query, **named, now=START)
 
     assert [error.field for error in refused.value.errors] == [field]
     assert field != "categories" or "profile, preferences, entities" in refused.value.detail
@@ -359,11 +342,8 @@ def test_a_plan_names_the_invalid_field(query: str, named: dict[str, Any], field
     ],
 )
 def test_the_category_is_read_from_the_question_unless_given(query: str, asked: list[str] | None) -> None:
-    free = QueryPlanner().plan(query, now=START)[0]
-    named = QueryPlanner().plan(query, hints={"categories": ["events"]}, now=START)[0]
+    free = plan_query("default", query, now=START)
+    named = plan_query("default", query, categories=["events"], now=START)
 
     assert free.hints.get("categories") == asked
     assert (free.categories, named.categories, named.hints.get("categories")) == ((), ("events",), None)
-    assert replace(named, text="") == replace(
-        QueryPlanner().plan("天气", hints={"categories": ["events"]}, now=START)[0], text=""
-    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-from knowhub.context.extraction.wording import join_texts, shorten
+from knowhub.context.texts import join_texts, shorten
 
 _MAX_SENTENCES: Final = 4_000
 _LEAST_WORDS: Final = 3
