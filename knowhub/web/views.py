@@ -37,7 +37,7 @@ from knowhub.web.schemas.context_answers import (
     TypedQueryAnswer,
 )
 from knowhub.web.schemas.extraction import ExtractAnswer
-from knowhub.web.schemas.operations import ChangeAnswer, UndoAnswer
+from knowhub.web.schemas.operations import ChangeAnswer
 from knowhub.web.schemas.upkeep import AuditAnswer
 
 _BLOCK_FIELDS = tuple(FoundBlock.model_fields)
@@ -161,12 +161,14 @@ def _event(event: OutboxEvent) -> dict[str, Any]:
 
 def make_undo_view(done: UndoResult) -> dict[str, Any]:
     """Return what an undo changed."""
-    return view_of(
-        UndoAnswer,
-        done,
-        changes=[view_of(ChangeAnswer, change) for change in done.changes],
-        operation_id=done.operation_ids[-1] if done.operation_ids else None,
-    )
+    return {
+        "operation_id": done.operation_ids[-1] if done.operation_ids else None,
+        "operation_ids": done.operation_ids,
+        "undone": done.undone,
+        "dry_run": done.dry_run,
+        "changes": [view_of(ChangeAnswer, change) for change in done.changes],
+        **({} if done.changes_total is None else {"changes_total": done.changes_total}),
+    }
 
 
 def make_key_view(identity: IdentityService, key: ApiKey) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """History and undo."""
 
-import asyncio
 from typing import Any
 
 from starlette.responses import Response
@@ -62,8 +61,7 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
     done = await call.hub.operations.log.undo(
         call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
     )
-    answer = await asyncio.to_thread(make_undo_view, done)
-    return answer_report(answer)
+    return answer_report(make_undo_view(done))
 
 
 def _summary(entry: OperationEntry) -> dict[str, Any]:
