@@ -66,19 +66,23 @@ def undo_change(change: Change, current: Row, collection: Collection, now: float
             elif path in collection.append_only:
                 result[path] = _merge_list(before.get(path, ()), after[path], present[path])
         elif path in touched or path not in since:
-            result.pop(path, None)
-            holder = path[:-1]
-            if path in before:
-                result[path] = before[path]
-            elif holder and _has_entries(before, holder) and not _has_entries(result, holder):
-                # An object that existed before is kept without its last entry.
-                result[holder] = {}
+            _restore_field(result, path, before)
     row = unflatten(result)
     if _drop_empty(flatten(row)) != _drop_empty(result):
         # An object and a value that is none cannot be in one place: one of them would be lost.
         tops = {path[0] for path in touched}
         blocked += [path for path in since if path[0] in tops]
     return BlockedRow.of(change, blocked) if blocked else next_of(row, current, now)
+
+
+def _restore_field(result: dict[Path, Any], path: Path, before: Mapping[Path, Any]) -> None:
+    result.pop(path, None)
+    holder = path[:-1]
+    if path in before:
+        result[path] = before[path]
+    elif holder and _has_entries(before, holder) and not _has_entries(result, holder):
+        # An object that existed before is kept without its last entry.
+        result[holder] = {}
 
 
 def _has_entries(flat: Mapping[Path, Any], holder: Path) -> bool:

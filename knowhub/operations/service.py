@@ -9,7 +9,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Final
 
-from knowhub.core.clock import CooperativePause
+from knowhub.core.clock import CooperativePause, free_in_turns
 from knowhub.core.collection import Collections, flatten, list_changed_paths
 from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, KnowHubError, NotFound
@@ -132,7 +132,7 @@ class OperationsService:
             except UndoConflict as blocked:
                 chosen = self._add_later(run, chosen, await self._find_conflicts(chosen, blocked), most)
 
-    async def _find_chosen(self, policy: AccessPolicy, operation_id: str) -> Sequence[Operation]:
+    async def _find_chosen(self, policy: AccessPolicy, operation_id: str) -> list[Operation]:
         """Return the operation, or those of a group that are not undone yet."""
         account, pace = policy.ctx.account, CooperativePause()
         operation = await self._store.operation(account, operation_id)
@@ -147,10 +147,9 @@ class OperationsService:
             await pace.pause()
         if operation is None and operations[0].group is not None and operations[0].group.index > 0:
             raise _conflict("a compaction has removed the first operations of this group; undo the others by their ids")
-        is_group = operation is None
         left = [item for item in operations if self._store.undone_by(account, item.operation_id) is None]
         # Of a group, what was undone already is left out; if that is all of it, the decision says so.
-        return left if is_group and left else operations
+        return left if operation is None and left else list(operations)
 
     async def _find_written_since(self, restore: Sequence[Operation]) -> list[Operation]:
         """Return what was written into the account after a restore, the undo of a part of it left out."""
@@ -213,8 +212,11 @@ class OperationsService:
             policy.check_permissions(operation)
         return together
 
-    async def _commit(self, run: "_UndoRun", chosen: Sequence[Operation], read_up_to: int | None) -> UndoResult:
-        """Undo operations as one group, the newest first: each on the state that the one after it had found."""
+    async def _commit(self, run: "_UndoRun", chosen: list[Operation], read_up_to: int | None) -> UndoResult:
+        """Undo operations as one group, the newest first: each on the state that the one after it had found.
+
+        The list of operations is empty afterwards.
+        """
         newest_first = sorted(chosen, key=attrgetter("seq"), reverse=True)
         group_id = f"undo-{self._ids.hex(32)}"
         run.changes, run.read_up_to = {}, read_up_to
@@ -224,7 +226,7 @@ class OperationsService:
         ]
         ctx = run.ctx
         try:
-            outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, run.key)
+            outcomes = list(await self._store.commit_group(ctx.account, ctx.actor, decides, run.key))
         except _DryRun:
             outcomes = []
         except RowErased as erased:
@@ -240,7 +242,7 @@ class OperationsService:
                 if total <= MAX_SHOWN:
                     shown.append(policy.redact(change))
             await pace.pause()
-        return UndoResult(
+        result = UndoResult(
             [operation.operation_id for operation in done],
             [operation.undo_of for operation in reversed(done) if operation.undo_of is not None]
             or [operation.operation_id for operation in chosen],
@@ -248,6 +250,9 @@ class OperationsService:
             run.dry_run,
             total if total > MAX_SHOWN else None,
         )
+        parts.clear()
+        await free_in_turns(run.changes, outcomes, done, decides, newest_first, chosen)
+        return result
 
     def _decide(self, run: "_UndoRun", operation: Operation, group: Group) -> Decide[View]:
         def decide(view: View) -> Draft:
