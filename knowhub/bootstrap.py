@@ -39,9 +39,9 @@ from knowhub.knowledge.evolve.similarity import Similarity
 from knowhub.knowledge.evolve.slimming import Slimming, SlimOptions
 from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExtraction
-from knowhub.knowledge.feedback.impressions import ImpressionLog
-from knowhub.knowledge.feedback.outcomes import OutcomeService
+from knowhub.knowledge.impressions import ImpressionLog
 from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.knowledge.outcomes import OutcomeService
 from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchOptions
 from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
 from knowhub.knowledge.service import KnowledgeService

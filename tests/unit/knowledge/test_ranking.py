@@ -9,13 +9,12 @@ from knowhub.core.clock import iso
 from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.feedback.evidence import Voter
+from knowhub.knowledge import evidence
+from knowhub.knowledge.evidence import VoteKind, Voter, sum_votes, weigh_votes
 from knowhub.knowledge.model import ROUTING, Feedback, KnowledgeSummary, Order
 from knowhub.knowledge.search.filters import find_time_rule
 from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, rank_hits
 from knowhub.knowledge.table import summarize
-from knowhub.knowledge.votes import VoteKind, sum_votes, weigh_votes
 from tests.builders import START, caller, knowledge_row, local
 
 DAY = 86_400.0
