@@ -57,8 +57,8 @@ from knowhub.stores.files.doctor.directory_check import inspect
 from knowhub.stores.files.doctor.findings import Finding
 from knowhub.stores.files.doctor.repair import repair
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.snapshots.archive import Manifest
 from knowhub.stores.files.snapshots.restore import unpack_directory
-from knowhub.stores.files.snapshots.snapshot_manifest import Manifest
 from knowhub.stores.files.subprocess_runner import run_in_subprocess
 from knowhub.usecases.distill_session import Distillation
 from knowhub.usecases.recall import RecallService

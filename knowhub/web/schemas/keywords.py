@@ -25,6 +25,7 @@ from knowhub.web.schemas.parts import (
     CallerIds,
     Changes,
     DeleteBody,
+    DeleteParams,
     Label,
     Owner,
     PageParams,
@@ -142,7 +143,7 @@ class AliasBody(VersionedBody):
     alias: Name
 
 
-class KeywordDeleteParams(CallerIds):
+class KeywordDeleteParams(DeleteParams):
     """How a keyword is deleted."""
 
     cascade: bool = Field(default=False, description="Delete everything below it too; otherwise children are 409.")
