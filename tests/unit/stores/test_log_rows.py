@@ -1,6 +1,6 @@
 """The newest rows read from a log: equal to an open store, or with the damage reported."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_line import seal
-from knowhub.stores.files.log.log_reader import DamagedLog, LogRows, latest_rows
+from knowhub.stores.files.log.log_reader import DamagedLog, WholeLog, latest_rows
 from knowhub.stores.files.store import StoreOptions
 from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import Domain, FakeClock, local, new_knowledge, open_domain, rows_of
@@ -29,7 +29,9 @@ async def write_rows(hub: Domain) -> None:
     await hub.knowledge.records.delete(local(), ids[2])
 
 
-def read_rows(folder: Path, *, end: tuple[int, int] | None = None, account: str | None = "default") -> LogRows:
+def read_rows(
+    folder: Path, *, end: tuple[int, int] | None = None, account: str | None = "default"
+) -> tuple[WholeLog, Mapping[tuple[str, str], bytes]]:
     return latest_rows(FileSystem(), folder / "change_log", account, end=end)
 
 
@@ -39,12 +41,11 @@ async def test_rows_equal_those_of_an_open_store(tmp_path: Path, options: StoreO
         await write_rows(hub)
         rows, checksum = rows_of(hub.store), hub.store.checksum(hub.store.last_seq)
 
-        found = read_rows(tmp_path)
+        log, found = read_rows(tmp_path)
 
-        assert {row_id: text for (_, row_id), text in found.rows.items()} == rows
-        assert list(found.rows) == [(KNOWLEDGE, row_id) for row_id in rows]
-        told = found.told
-        assert (told.log_id, told.last_seq, told.checksum) == (hub.store.log_id, hub.store.last_seq, checksum)
+        assert {row_id: text for (_, row_id), text in found.items()} == rows
+        assert list(found) == [(KNOWLEDGE, row_id) for row_id in rows]
+        assert (log.log_id, log.last_seq, log.checksum) == (hub.store.log_id, hub.store.last_seq, checksum)
 
 
 async def test_rows_after_the_given_end_are_not_read(tmp_path: Path) -> None:
@@ -54,10 +55,10 @@ async def test_rows_after_the_given_end_are_not_read(tmp_path: Path) -> None:
         end = (1, segment.stat().st_size)
         await hub.knowledge.records.save(local(), new_knowledge("after"))
 
-        found = read_rows(tmp_path, end=end)
+        log, found = read_rows(tmp_path, end=end)
 
-        assert found.told.last_seq == 1
-        assert [b"before" in text for text in found.rows.values()] == [True]
+        assert log.last_seq == 1
+        assert [b"before" in text for text in found.values()] == [True]
 
 
 @pytest.mark.parametrize("account", ["other", None])
@@ -65,9 +66,9 @@ async def test_rows_of_another_account_are_left_out(tmp_path: Path, account: str
     async with open_domain(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
 
-        found = read_rows(tmp_path, account=account)
+        log, found = read_rows(tmp_path, account=account)
 
-    assert (found.rows, found.told.last_seq) == ({}, 1)
+    assert (found, log.last_seq) == ({}, 1)
 
 
 def cut(data: bytes) -> bytes:
@@ -151,7 +152,7 @@ async def test_rows_after_a_base_are_read(tmp_path: Path) -> None:
     async with open_domain(tmp_path) as hub:
         rows = rows_of(hub.store)
 
-        found = read_rows(tmp_path)
+        log, found = read_rows(tmp_path)
 
-        assert {row_id: text for (_, row_id), text in found.rows.items()} == rows
-        assert found.told.last_seq == hub.store.last_seq
+        assert {row_id: text for (_, row_id), text in found.items()} == rows
+        assert log.last_seq == hub.store.last_seq
