@@ -38,6 +38,7 @@ from knowhub.stores.files.log.rewrite import (
 from knowhub.stores.files.maintenance import Maintenance
 from knowhub.stores.files.projections.plain_files import remove_partial_files
 from knowhub.stores.files.replica import LogFollower, Replica
+from knowhub.stores.files.snapshots.archive import list_timestamps, snapshot_path
 
 # Writers wait while this much is copied; a larger segment is closed first.
 _MAX_OPEN_BYTES: Final = 1024 * 1024
@@ -88,7 +89,12 @@ class Eraser:
         async with self._lock_folders():
             outcome = await self._erase(wanted)
             await self._finish_remap()
-            await self._wait_for_readers()
+            # Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has.
+            deadline = asyncio.get_running_loop().time() + _WAIT_FOR_READERS_S
+            while self.erase_seq is not None:
+                if asyncio.get_running_loop().time() > deadline:
+                    break
+                await asyncio.sleep(_POLL_S)
             await asyncio.to_thread(self._remove_unused_files)
         return outcome
 
@@ -233,14 +239,6 @@ class Eraser:
                 with suppress(OSError):
                     self._files.remove(self._log.folder / str(name))
 
-    async def _wait_for_readers(self) -> None:
-        """Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has."""
-        deadline = asyncio.get_running_loop().time() + _WAIT_FOR_READERS_S
-        while self.erase_seq is not None:
-            if asyncio.get_running_loop().time() > deadline:
-                return
-            await asyncio.sleep(_POLL_S)
-
     @asynccontextmanager
     async def _lock_folders(self) -> AsyncIterator[None]:
         """Wait until no compaction and no snapshot copies the log, and start none meanwhile."""
@@ -262,7 +260,6 @@ class Eraser:
 
 
 _WAIT_S: Final = 10.0
-_PREFIX, _SUFFIX = "snapshot_", ".tar.gz"
 
 
 class ErasureFollowUp:
@@ -296,9 +293,9 @@ class ErasureFollowUp:
         """Return the names of the snapshots that contain a version of the row, or cannot be read."""
 
         def search() -> list[str]:
-            folder, target = self._directory.snapshots, Target(account, collection, row_id)
-            names = [name for name in self._files.names(folder) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
-            return [name[len(_PREFIX) : -len(_SUFFIX)] for name in names if _can_contain(folder / name, target)]
+            directory, target = self._directory, Target(account, collection, row_id)
+            found = list_timestamps(self._files, directory)
+            return [ts for ts in found if _can_contain(snapshot_path(directory, ts), target)]
 
         return await asyncio.to_thread(search)
 
