@@ -9,7 +9,6 @@ from pathlib import Path
 
 import structlog
 
-from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.service import AuditService
 from knowhub.context.authoring import MemoryAuthoring
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
@@ -84,7 +83,6 @@ class Knowledge:
         adapters: Adapters,
         indexes: Indexes,
         decisions: DecisionLog,
-        recently_shown: RecentImpressions,
         stack: AsyncExitStack,
     ) -> None:
         settings, clock, ids = adapters.settings, adapters.clock, adapters.ids
@@ -106,7 +104,6 @@ class Knowledge:
                 settings.relevance_floor,
                 settings.evidence_half_life_days,
                 self.impressions,
-                recently_shown.note,
             ),
         )
         self.outcomes = OutcomeService(store, self.impressions)
@@ -204,21 +201,20 @@ class Hub:
         self.cursors = CursorCodec(self.store.log_id)
         self.decisions = DecisionLog(self.store, enabled=self.settings.log_agent_decisions)
         stack.push_async_callback(self.decisions.close)
-        recently_shown = RecentImpressions(self.clock)
 
         self.indexes = Indexes(adapters, stack)
         self.keywords = Keywords(adapters, self.indexes, self.decisions)
         work = BackgroundWork(adapters, self.indexes, stack)
         self.maintenance = work.maintenance
         self.exports = work.exports
-        self.knowledge = Knowledge(adapters, self.indexes, self.decisions, recently_shown, stack)
+        self.knowledge = Knowledge(adapters, self.indexes, self.decisions, stack)
         self.memories = Memories(adapters, self.indexes, work, self.knowledge.records)
         reveals = self.settings.reveals_per_hour
         self.resources = ResourceService(
             self.store, self.vault, TokenBuckets(reveals, HOUR_S, time.monotonic) if reveals else None
         )
         self.operations = Operations(adapters, work, self.keywords.tree)
-        self.audit = AuditService(self.store, self.clock, recently_shown)
+        self.audit = AuditService(self.store, self.clock)
         self.recall = RecallService(
             self.knowledge.search, self.keywords.search, self.memories.nodes, _log_failed_source
         )

@@ -208,7 +208,6 @@ def make_report_view(report: Report) -> dict[str, Any]:
         AuditAnswer,
         report,
         junk_rate=report.junk_rate,
-        searches_known_since=iso(report.searches_known_since),
         count=len(report.findings),
         truncated=report.is_truncated,
     )
