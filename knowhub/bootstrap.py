@@ -21,6 +21,7 @@ from knowhub.core.allowances import TokenBuckets
 from knowhub.core.background_writes import DecisionLog
 from knowhub.core.cursors import CursorCodec
 from knowhub.core.ids import RandomIds
+from knowhub.core.job_board import InMemoryJobBoard
 from knowhub.core.store_results import CompactionResult
 from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import API_KEYS, KEY_USES
@@ -47,7 +48,7 @@ from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, S
 from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.erasure import ErasureService
-from knowhub.operations.jobs import InMemoryJobBoard, Jobs
+from knowhub.operations.jobs import Jobs
 from knowhub.operations.service import OperationsService
 from knowhub.operations.snapshots import Snapshots
 from knowhub.resources.service import ResourceService
