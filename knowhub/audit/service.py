@@ -43,7 +43,6 @@ _SECRETS_SHOWN = 10
 _MEMBERS_A_STEP = 512
 # Characters; a few milliseconds of work.
 _TAKEN_AT_ONCE = 2_000
-_DONE = object()
 _GRAVE_STALE = ("expired", "bad_evidence")
 _COLLECTIONS = (KNOWLEDGE, INFOS)
 
@@ -71,12 +70,8 @@ class AuditRun:
         for item in await live_documents(self._view, self._ctx, self._pace):
             await self._check_row(item, now)
             await self._pace.pause()
-        gathering = self._clusters.compare_rows()
-        while await asyncio.to_thread(next, gathering, _DONE) is not _DONE:
-            await self._pace.pause()
-        for cluster in self._clusters.clusters():
-            if cluster is not None:
-                await self._note_cluster(cluster)
+        for cluster in await asyncio.to_thread(self._clusters.build):
+            await self._note_cluster(cluster)
             await self._pace.pause()
         doubles = await self._count_duplicates()
         infos = self._kinds.count(1)

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 
 import pytest
 from hypothesis import given, settings
@@ -37,9 +36,7 @@ def build_clusters(all_of: Sequence[AuditDocument]) -> list[Cluster]:
     clusters = ClusterBuilder(lambda number: all_of[number].full_text)
     for number, item in enumerate(all_of):
         clusters.put(number, item.full_text, item.collection)
-    for _ in clusters.compare_rows():
-        continue
-    return [cluster for cluster in clusters.clusters() if cluster is not None]
+    return clusters.build()
 
 
 def random_english(length: int, rng: random.Random = RNG) -> list[str]:
@@ -104,22 +101,6 @@ def test_near_copies_gather_around_the_oldest_with_their_similarity() -> None:
     assert [(near.number, near.to, near.similarity) for near in cluster.near] == [(2, 0, 0.8235), (3, 0, 1.0)]
 
 
-def test_building_a_large_cluster_yields_to_other_tasks() -> None:
-    text = "".join(random_english(40))
-    clusters = ClusterBuilder(lambda number: f"{text}{number}")
-    for number in range(600):
-        clusters.put(number, f"{text}{number}", "knowledge")
-    for _ in clusters.compare_rows():
-        continue
-    gathered = clusters.clusters()
-
-    rests = len(list(takewhile(lambda item: item is None, gathered)))
-
-    # It is the first of all, so that nothing else was done before it: one rest for every 256 rows of it.
-    assert rests == 599 // 256
-    assert [len(cluster.near) for cluster in clusters.clusters() if cluster is not None] == [599]
-
-
 def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
     words = random_english(40)
     first, second = "".join(words), "".join([*words, "more "])
@@ -162,10 +143,8 @@ def test_a_row_deleted_during_an_audit_is_similar_to_none() -> None:
     for number, item in enumerate(three):
         clusters.put(number, item.full_text, item.collection)
 
-    for _ in clusters.compare_rows():
-        continue
+    (cluster,) = clusters.build()
 
-    (cluster,) = [item for item in clusters.clusters() if item is not None]
     assert (cluster.kept, [(near.number, near.to) for near in cluster.near]) == (1, [(2, 1)])
 
 
