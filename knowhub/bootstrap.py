@@ -9,7 +9,6 @@ from pathlib import Path
 
 import structlog
 
-from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.service import AuditService
 from knowhub.context.authoring import MemoryAuthoring
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
@@ -20,6 +19,7 @@ from knowhub.core.allowances import TokenBuckets
 from knowhub.core.background_writes import DecisionLog
 from knowhub.core.cursors import CursorCodec
 from knowhub.core.ids import RandomIds
+from knowhub.core.job_board import InMemoryJobBoard
 from knowhub.core.store_results import CompactionResult
 from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import API_KEYS, KEY_USES
@@ -46,7 +46,7 @@ from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, S
 from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.erasure import ErasureService
-from knowhub.operations.jobs import InMemoryJobBoard, Jobs
+from knowhub.operations.jobs import Jobs
 from knowhub.operations.service import OperationsService
 from knowhub.operations.snapshots import Snapshots
 from knowhub.resources.service import ResourceService
@@ -82,7 +82,6 @@ class Knowledge:
         adapters: Adapters,
         indexes: Indexes,
         decisions: DecisionLog,
-        recently_shown: RecentImpressions,
         stack: AsyncExitStack,
     ) -> None:
         settings, clock, ids = adapters.settings, adapters.clock, adapters.ids
@@ -104,7 +103,6 @@ class Knowledge:
                 settings.relevance_floor,
                 settings.evidence_half_life_days,
                 self.impressions,
-                recently_shown.note,
             ),
         )
         self.outcomes = OutcomeService(store, self.impressions)
@@ -201,21 +199,20 @@ class Hub:
         self.cursors = CursorCodec(self.store.log_id)
         self.decisions = DecisionLog(self.store, enabled=self.settings.log_agent_decisions)
         stack.push_async_callback(self.decisions.close)
-        recently_shown = RecentImpressions(self.clock)
 
         self.indexes = Indexes(adapters, stack)
         self.keywords = Keywords(adapters, self.indexes, self.decisions)
         work = BackgroundWork(adapters, self.indexes, stack)
         self.maintenance = work.maintenance
         self.exports = work.exports
-        self.knowledge = Knowledge(adapters, self.indexes, self.decisions, recently_shown, stack)
+        self.knowledge = Knowledge(adapters, self.indexes, self.decisions, stack)
         self.memories = Memories(adapters, self.indexes, work, self.knowledge.records)
         reveals = self.settings.reveals_per_hour
         self.resources = ResourceService(
             self.store, self.vault, TokenBuckets(reveals, HOUR_S, time.monotonic) if reveals else None
         )
         self.operations = Operations(adapters, work, self.keywords.tree)
-        self.audit = AuditService(self.store, self.clock, recently_shown)
+        self.audit = AuditService(self.store, self.clock)
         self.recall = RecallService(
             self.knowledge.search, self.keywords.search, self.memories.nodes, _log_failed_source
         )
