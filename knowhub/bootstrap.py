@@ -140,7 +140,7 @@ class Keywords:
         recent_matches = RecentMatchesByReader(settings.recent_keywords)
         store.subscribe(Invalidation(cache, recent_matches), [KEYWORDS, INFOS, LINKS])
         self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note, cache)
-        near = NearKeywords(text, TreeTextSearch(indexes.tree.index, settings.relevance_floor), cache)
+        near = NearKeywords(text, TreeTextSearch(indexes.tree.index, settings.relevance_floor))
         self.tree = KeywordService(store, near, ids, self.agent, options)
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
         self.search = KeywordSearch(store, near, self.agent, options, cache, decisions)
