@@ -7,7 +7,7 @@ import pytest
 from knowhub.context.model import MemoryCategory
 from knowhub.core.errors import InvalidInput, NotFound
 from tests.builders import caller
-from tests.context_rows import memory_at, node_row, part_row, session_at
+from tests.context_rows import memory_at, node_row, session_at
 from tests.searched_memories import memories_in
 
 pytestmark = pytest.mark.anyio
@@ -21,18 +21,6 @@ def edge(to_uri: str, weight: float) -> dict[str, object]:
     return {"to_uri": to_uri, "relation_type": "about", "reason": "", "weight": weight}
 
 
-async def test_deeper_levels_return_the_overview_and_then_the_content(tmp_path: Path) -> None:
-    async with memories_in(tmp_path) as memories:
-        text = "c" * 900
-        await memories.put(node_row(CASE, abstract="a" * 400, overview="o", content=text))
-
-        first, second = memories.read(CASE), memories.read(CASE, 2)
-
-        assert (first.level_hit, first.abstract, first.overview, first.content) == ("L1", "a" * 400, "o", None)
-        assert (second.level_hit, second.overview, second.content) == ("L2", "o", text)
-        assert second.content_excerpt == text[:500]
-
-
 async def test_only_the_last_level_returns_a_long_message_in_full(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         short, long = "b" * 2_000, "c" * 2_001
@@ -43,19 +31,6 @@ async def test_only_the_last_level_returns_a_long_message_in_full(tmp_path: Path
 
         assert (first.overview, second.overview) == (short, "c" * 1_999 + "…")
         assert (whole.overview, whole.content) == (second.overview, long)
-
-
-async def test_the_content_of_a_session_is_its_transcript_without_forgotten_parts(tmp_path: Path) -> None:
-    async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, [{"content": text} for text in ("first", "second", "third")])
-        await memories.put(part_row(SESSION, 1, "second", deleted=True, forgotten=True, version=2))
-
-        session = memories.read(SESSION, "L2")
-        part = memories.read(f"{SESSION}/m2", "L2")
-
-        assert session.content is not None
-        assert [word in session.content for word in ("first", "second", "third")] == [True, False, True]
-        assert (part.content, part.message_ids) == ("third", ["m2"])
 
 
 async def test_relations_are_returned_on_request_strongest_first_if_visible(tmp_path: Path) -> None:
