@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from knowhub.audit.model import Report
 from knowhub.context.commit.rule_extraction import UNREAD
 from knowhub.context.commit_model import CommitResult
-from knowhub.context.index_model import OutboxEvent
+from knowhub.context.events import OutboxEvent
 from knowhub.context.outbox import OutboxStatus
 from knowhub.context.search_model import MemorySearchResult
 from knowhub.core.clock import iso

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from knowhub.context import events, queries, texts, uri
-from knowhub.context.index_model import EventType
+from knowhub.context.events import EventType
 from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core.operation import Change
 from tests.builders import START, caller, local

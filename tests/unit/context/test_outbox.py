@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.context.events import MOVED_FROM
-from knowhub.context.index_model import EventStatus
+from knowhub.context.events import MOVED_FROM, EventStatus
 from knowhub.context.model import PARTS, MemoryCategory
 from tests.builders import FakeClock, local
 from tests.context_rows import memory_at, node_row, part_row, part_rows, session_at
