@@ -38,9 +38,9 @@ from knowhub.knowledge.evolve.similarity import Similarity
 from knowhub.knowledge.evolve.slimming import Slimming, SlimOptions
 from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExtraction
-from knowhub.knowledge.feedback.impressions import ImpressionLog
-from knowhub.knowledge.feedback.outcomes import OutcomeService
+from knowhub.knowledge.impressions import ImpressionLog
 from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.knowledge.outcomes import OutcomeService
 from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchOptions
 from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
 from knowhub.knowledge.service import KnowledgeService
@@ -56,8 +56,8 @@ from knowhub.stores.files.doctor.directory_check import inspect
 from knowhub.stores.files.doctor.findings import Finding
 from knowhub.stores.files.doctor.repair import repair
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.snapshots.archive import Manifest
 from knowhub.stores.files.snapshots.restore import unpack_directory
-from knowhub.stores.files.snapshots.snapshot_manifest import Manifest
 from knowhub.stores.files.subprocess_runner import run_in_subprocess
 from knowhub.usecases.distill_session import Distillation
 from knowhub.usecases.recall import RecallService

@@ -22,7 +22,7 @@ from knowhub.keywords import mentions
 from knowhub.knowledge import facts
 from knowhub.knowledge.evolve import merging
 from knowhub.knowledge.extract import suggestions
-from knowhub.knowledge.extract.statement_candidates import find_candidates
+from knowhub.knowledge.extract.reading import find_candidates
 from knowhub.search.analysis import index_terms, weigh_query
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.context_commits import SESSION

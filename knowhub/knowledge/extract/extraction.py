@@ -17,7 +17,7 @@ from knowhub.core.near_duplicates import has_weight
 from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.extract import llm_extraction
+from knowhub.knowledge.extract import reading
 from knowhub.knowledge.extract.candidate_merge import CandidateMerge, resolve_owner
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
 from knowhub.knowledge.extract.model import (
@@ -30,7 +30,6 @@ from knowhub.knowledge.extract.model import (
     RejectedCandidate,
     ResourceSuggestion,
 )
-from knowhub.knowledge.extract.statement_candidates import find_candidates
 from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_candidate, redact_message, suggest_resources
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.ports import KnowledgeIndex
@@ -170,7 +169,7 @@ class KnowledgeExtraction:
         """Return the records that a model may point at: those that are like what the user says, then the newest."""
         said = [message.content[:_QUERY_CHARS] for _, message in part if message.is_user]
         await self._include_similar(ctx, records, said[-_MAX_QUERIES:])
-        return records.list_about_user(llm_extraction.MAX_KNOWN, resolve_owner(ctx).audience(ctx))
+        return records.list_about_user(reading.MAX_KNOWN, resolve_owner(ctx).audience(ctx))
 
     async def _include_similar(self, ctx: RequestContext, records: ExistingRecords, texts: Sequence[str]) -> None:
         """Include the records that are most like the texts, by words and by meaning, however old they are."""
@@ -192,14 +191,14 @@ class KnowledgeExtraction:
         self, conversation: ModelConversation, part: Sequence[tuple[int, Message]], known: Sequence[ExistingRecord]
     ) -> tuple[list[KnowledgeCandidate], list[RejectedCandidate]]:
         choices = NumberedChoices([stored.row["id"] for stored in known])
-        question = llm_extraction.extract(part, [stored.row["content"] for stored in known])
+        question = reading.extract(part, [stored.row["content"] for stored in known])
         shown = dict(part)
         return await conversation.ask(
-            question, choices.by_idx, lambda answer: llm_extraction.parse_items(answer, shown, choices)
+            question, choices.by_idx, lambda answer: reading.parse_items(answer, shown, choices)
         )
 
     async def _read_statements(self, request: ExtractionRequest) -> list[KnowledgeCandidate]:
-        return await asyncio.to_thread(find_candidates, request.messages, self._options.fold)
+        return await asyncio.to_thread(reading.find_candidates, request.messages, self._options.fold)
 
     async def _find_recalled(self, ctx: RequestContext, candidates: Sequence[KnowledgeCandidate]) -> dict[int, str]:
         """Return the record that a candidate only repeats, by the number of the candidate."""
@@ -308,7 +307,7 @@ def _split_messages(messages: Sequence[Message]) -> list[list[tuple[int, Message
         message = messages[number]
         if not message.content.strip():
             continue
-        size = min(len(message.content), llm_extraction.SHOWN_CHARS)
+        size = min(len(message.content), reading.SHOWN_CHARS)
         if size > room and parts[-1]:
             if len(parts) == _MAX_PARTS:
                 break
@@ -321,7 +320,7 @@ def _split_messages(messages: Sequence[Message]) -> list[list[tuple[int, Message
 
 def _count_unshown(messages: Sequence[Message], parts: Sequence[Sequence[tuple[int, Message]]]) -> int:
     """Return how many messages the model was not shown, or only the beginning of."""
-    shown = sum(len(message.content) <= llm_extraction.SHOWN_CHARS for part in parts for _, message in part)
+    shown = sum(len(message.content) <= reading.SHOWN_CHARS for part in parts for _, message in part)
     return sum(bool(message.content.strip()) for message in messages) - shown
 
 

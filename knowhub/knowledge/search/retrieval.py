@@ -12,8 +12,8 @@ from knowhub.core.operation import HistoryStore, Row, View
 from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.feedback.evidence import summary_quality
-from knowhub.knowledge.feedback.impressions import ImpressionLog, ImpressionScope
+from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, is_sunk, sum_votes, summary_quality
+from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     KNOWLEDGE,
     RECORD_FIELDS,
@@ -30,7 +30,6 @@ from knowhub.knowledge.search.ranking import RankedHit, RankingInputs
 from knowhub.knowledge.search.routing import RankingStages
 from knowhub.knowledge.table import list_records
 from knowhub.knowledge.visibility import render_record_json
-from knowhub.knowledge.votes import DEFAULT_HALF_LIFE_DAYS, is_sunk, sum_votes
 
 _FIELDS: Final = [item.name for item in RECORD_FIELDS if item.is_found]
 _EVAL_FIELDS: Final = ("score", "helpful", "harmful", "confidence")

@@ -15,7 +15,7 @@ from knowhub.stores.files.batch import Batch, Request, run_once
 from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.loader import StoreContext, start_segment
-from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.log_reader import Damage
 from knowhub.stores.files.replica import LogFollower, PlacedOperation, Replica
 
 CATCH_UP_BYTES = 4 * 1024 * 1024

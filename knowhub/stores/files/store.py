@@ -21,7 +21,7 @@ from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation,
 from knowhub.core.store_results import CompactionResult
 from knowhub.engine.account import Account
 from knowhub.engine.view import AccountView
-from knowhub.stores.files.compacting.compaction import Compaction
+from knowhub.stores.files.compaction import Compaction
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.erasing.eraser import Eraser
@@ -31,7 +31,7 @@ from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import StoreContext, load
-from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.log_reader import Damage
 from knowhub.stores.files.replica import LogFollower, Replica, Subscriber
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 

@@ -273,7 +273,7 @@ class SessionsParams(CallerIds):
     """Which sessions."""
 
     limit: int = Field(default=100, ge=1, le=1_000)
-    cursor: Uri | None = Field(default=None, description="`next_cursor` of the page before.")
+    cursor: Uri | None = None
 
 
 class DistillBody(Body):

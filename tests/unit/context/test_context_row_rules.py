@@ -17,7 +17,7 @@ from knowhub.core.operation import Operation
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
+from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.maintenance import Maintenance
 from knowhub.stores.files.projections.directory_export import DirectoryExport

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from knowhub.core.collection import BOOKKEEPING, UndoneRow, flatten
 from knowhub.core.operation import Change, Row, make_tombstone
-from knowhub.knowledge import record_rules, votes
+from knowhub.knowledge import evidence, record_rules
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
-from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.operations.field_undo import BlockedRow, undo_change
 from tests.builders import START, knowledge_row
@@ -71,7 +70,7 @@ def test_undoing_a_vote_keeps_the_other_votes() -> None:
     assert len(evaluation["helpful_history"]) == 2
     assert evaluation["harmful_history"] == []
     assert [vote["kind"] for vote in evaluation["votes"]] == ["helpful", "helpful"]
-    assert evaluation["confidence"] == pytest.approx(votes.confidence(evaluation, LATER), abs=1e-5)
+    assert evaluation["confidence"] == pytest.approx(evidence.confidence(evaluation, LATER), abs=1e-5)
 
 
 def test_the_first_vote_can_be_undone_after_later_votes() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome, View
-from knowhub.knowledge.feedback.impressions import IMPRESSIONS, MAX_SHOWN, MAX_WAITING, ImpressionLog, ImpressionScope
+from knowhub.knowledge.impressions import IMPRESSIONS, MAX_SHOWN, MAX_WAITING, ImpressionLog, ImpressionScope
 from tests.builders import CountedIds, FakeClock, caller, local
 from tests.fakes.memory_store import MemoryStore
 

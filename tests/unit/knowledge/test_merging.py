@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_text
+from knowhub.knowledge.evidence import confidence
 from knowhub.knowledge.evolve.merging import MAX_MERGED_CHARS, join_contents, merge_evaluation, merge_rows
 from knowhub.knowledge.facts import find_missing_facts
-from knowhub.knowledge.votes import confidence
 from tests.builders import START, knowledge_row
 
 

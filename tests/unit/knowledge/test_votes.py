@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from knowhub.core.operation import Row
+from knowhub.knowledge import evidence
+from knowhub.knowledge.evidence import Evidence, VoteKind, Voter, is_sunk, sum_votes, weigh_votes
 from knowhub.knowledge.evolve.merging import merge_evaluation
-from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.feedback.evidence import Voter
 from knowhub.knowledge.model import Feedback
-from knowhub.knowledge.votes import Evidence, VoteKind, is_sunk, sum_votes, weigh_votes
 from tests.builders import START, knowledge_row
 
 HELPFUL, HARMFUL = Feedback(helpful_case={}), Feedback(harmful_case={})
@@ -35,7 +34,7 @@ def test_a_new_record_has_no_evidence_and_is_neutral() -> None:
     row = knowledge_row()
 
     assert count_votes(row) == (0.0, 0.0, 0.0)
-    assert count_votes(row).confidence == row["eval"]["confidence"] == 0.5
+    assert evidence.confidence(row["eval"], START) == row["eval"]["confidence"] == 0.5
 
 
 def test_the_last_vote_of_a_voter_for_a_goal_counts() -> None:

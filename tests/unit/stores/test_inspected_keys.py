@@ -11,7 +11,7 @@ from knowhub.core.data_keys import WrappedKey
 from knowhub.resources.model import RESOURCES
 from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.keys.keyring import keyring_of, keyring_text
+from knowhub.stores.files.keys import keyring_of, keyring_text
 from tests.builders import local, retry_key
 from tests.doctoring import inspect
 from tests.hubs import open_hub_at

@@ -10,8 +10,7 @@ from knowhub.core.operation import Change, Group, Operation
 from knowhub.engine.account import WrittenChange
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_line import Header, decode, encode, line_checksum, parse_line, seal
-from knowhub.stores.files.log.partial_line import decode_operation
+from knowhub.stores.files.log.log_line import Header, decode, decode_operation, encode, line_checksum, parse_line, seal
 from tests.builders import START, knowledge_row, retry_key
 
 BODIES = st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(-(2**53), 2**53), min_size=1)

@@ -12,11 +12,10 @@ from knowhub.core.operation import Row, is_live
 from knowhub.core.store_results import differs
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, create_file, replace_file
-from knowhub.stores.files.keys.keyring import keyring_text, merge_keys, read_keyring
+from knowhub.stores.files.keys import keyring_text, merge_keys, read_keyring
 from knowhub.stores.files.log.log_reader import DamagedLog, LogRows, latest_rows
 from knowhub.stores.files.projections.plain_files import remove_tree
-from knowhub.stores.files.snapshots.archive_reader import unpack_snapshot
-from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
+from knowhub.stores.files.snapshots.archive import DamagedSnapshot, Manifest, unpack_snapshot
 
 DIFFERENCES = "differences.jsonl"
 

@@ -20,14 +20,12 @@ from knowhub.engine.account import Account
 from knowhub.engine.view import Overlay
 from knowhub.stores.files.data_directory import KEYRING, SCRATCH, DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, translate_errors
-from knowhub.stores.files.keys.keyring import FileKeyring
+from knowhub.stores.files.keys import FileKeyring
 from knowhub.stores.files.lock import lock_folder
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.projections.plain_files import remove_partial_files, remove_tree
-from knowhub.stores.files.snapshots.archive_reader import read_manifest
-from knowhub.stores.files.snapshots.archive_writer import temporary_path
+from knowhub.stores.files.snapshots.archive import TIMESTAMP, DamagedSnapshot, read_manifest, temporary_path
 from knowhub.stores.files.snapshots.restore import DIFFERENCES
-from knowhub.stores.files.snapshots.snapshot_manifest import TIMESTAMP, DamagedSnapshot
 from knowhub.stores.files.store import FileStore, LogEnd
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 

@@ -31,14 +31,15 @@ from knowhub.core.operation import (
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import OWNER
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.feedback.evidence import (
+from knowhub.knowledge.evidence import (
+    VoteKind,
     Voter,
     hash_id,
     with_feedback,
     with_vote,
     with_weak_evidence,
 )
-from knowhub.knowledge.feedback.impressions import (
+from knowhub.knowledge.impressions import (
     IMPRESSIONS,
     ImpressionLog,
     ImpressionScope,
@@ -47,7 +48,6 @@ from knowhub.knowledge.feedback.impressions import (
 )
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.knowledge.visibility import follow_merges
-from knowhub.knowledge.votes import VoteKind
 
 OUTCOMES = "outcomes"
 OP = "report_outcome"

@@ -17,7 +17,7 @@ from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Draft, HistoryStore, Row, Unchanged, View, Write, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import OWNER
-from knowhub.knowledge.feedback.evidence import hash_id
+from knowhub.knowledge.evidence import hash_id
 
 IMPRESSIONS = "showings"
 OP = "note_showing"
