@@ -12,9 +12,8 @@ import structlog
 from knowhub.audit.service import AuditService
 from knowhub.context.authoring import MemoryAuthoring
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
-from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
-from knowhub.context.service import ContextParts, ContextService
+from knowhub.context.service import ContextService
 from knowhub.core.allowances import TokenBuckets
 from knowhub.core.background_writes import DecisionLog
 from knowhub.core.cursors import CursorCodec
@@ -156,14 +155,9 @@ class Memories:
         settings, store, reranker = adapters.settings, adapters.store, adapters.reranker
         directories = work.exports.directories
         reranking = None if reranker is None else MemoryReranking(reranker, settings.rerank_budget_s)
-        parts = ContextParts(
-            CommitCoordinator(store, simplify, directories, work.extraction),
-            MemorySearch(store, indexes.memories.index, adapters.clock, reranking),
-            MemoryReadService(store),
-            simplify,
-            directories,
-        )
-        self.nodes = ContextService(store, parts)
+        commits = CommitCoordinator(store, simplify, directories, work.extraction)
+        search = MemorySearch(store, indexes.memories.index, adapters.clock, reranking)
+        self.nodes = ContextService(store, commits, search, directories, simplify)
         self.authoring = MemoryAuthoring(store, directories)
         self.outbox = indexes.outbox
         self.extraction = work.extraction

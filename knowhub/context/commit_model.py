@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from knowhub.context.index_model import EventType, OutboxEvent
+from knowhub.context.events import EventType, OutboxEvent
 from knowhub.context.model import COUNTED, MemoryCategory, RelationEdge
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Group, Row

@@ -15,7 +15,7 @@ from knowhub.context.commit.statements import (
 )
 from knowhub.context.commit_model import CandidateMemory, WriteAction, WritePlan
 from knowhub.context.edits import EDITABLE, FORGOTTEN
-from knowhub.context.index_model import EventType
+from knowhub.context.events import EventType
 from knowhub.context.model import COUNTED, ContextType, MemoryCategory, MemoryContext, RelationEdge
 from knowhub.context.uri import session_uri, space_of
 from knowhub.conversations.recalled import normalize_words

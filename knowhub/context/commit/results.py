@@ -9,8 +9,7 @@ from knowhub.context.commit.parts import message_of
 from knowhub.context.commit.session_node import OVERVIEW, RECENT_MESSAGES
 from knowhub.context.commit_model import CommitResult, SessionArchive, WriteAction, WritePlan, WriteResult
 from knowhub.context.edits import LAYERS
-from knowhub.context.events import events_of
-from knowhub.context.index_model import EventType, OutboxEvent
+from knowhub.context.events import EventType, OutboxEvent, events_of
 from knowhub.context.model import NODES, PARTS, MemoryContext, RelationEdge
 from knowhub.context.texts import shorten
 from knowhub.context.uri import Sees, session_uri

@@ -12,7 +12,7 @@ from knowhub.context.commit.parts import SUMMARISED_MESSAGES, SessionState, list
 from knowhub.context.commit.summaries import SessionLine
 from knowhub.context.commit_model import WriteAction, WritePlan
 from knowhub.context.edits import BY, BY_PERSON
-from knowhub.context.index_model import EventType
+from knowhub.context.events import EventType
 from knowhub.context.model import IMPORT_ID, NODES, ContextSummary, ContextType, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_parts
 from knowhub.context.texts import join_texts, one_line, shorten
@@ -36,10 +36,10 @@ _LEAST_LINE_CHARS: Final = 4
 _MOST_SPEAKERS: Final = 8
 # Text in brackets describes a message; nobody said it.
 _ASIDE: Final = re.compile(r"\[[^\]\n]{3,200}\]|^\s*\[[^\n]*$")
-_NAMES: Final = ("messages", "who", "when", "topics", "first", "last")
+_NAMES: Final = ("messages", "who", "when", "first", "last")
 _LABELS: Final = {
-    True: dict(zip(_NAMES, ("{} 条消息", "参与者", "时间", "话题", "开头", "结尾"), strict=True)),
-    False: dict(zip(_NAMES, ("{} messages", "Who", "When", "Topics", "First", "Last"), strict=True)),
+    True: dict(zip(_NAMES, ("{} 条消息", "参与者", "时间", "开头", "结尾"), strict=True)),
+    False: dict(zip(_NAMES, ("{} messages", "Who", "When", "First", "Last"), strict=True)),
 }
 
 
@@ -61,9 +61,6 @@ def _make_overview(messages: Sequence[Message], lines: Sequence[SessionLine]) ->
     head = [f"{labels['messages'].format(len(messages))} · {labels['who']}: {who}"]
     if times:
         head.append(f"{labels['when']}: {times[0]}" + (f" – {times[-1]}" if times[-1] != times[0] else ""))
-    topics = summaries.topics(lines)
-    if topics:
-        head.append(f"{labels['topics']}: {', '.join(topics)}")
     ends = [
         f"{labels[label]}: {shorten(summaries.format_line(line), _EXCERPT_CHARS)}"
         for label, line in (("first", lines[0]), ("last", lines[-1]))

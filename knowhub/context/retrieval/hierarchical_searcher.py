@@ -233,7 +233,7 @@ class _Ranking:
     def _parts(self) -> list[ScoredHit]:
         """Return the best parts, and those behind them that come near when they are moved up."""
         found = []
-        for place, score in self._transcripts.list_best(2 * self._wide):
+        for place, score in self._transcripts.list_best(4 * self._wide):
             head, is_seed = self._at(place)
             if head is not None:
                 is_outdated = head.uri in self._outdated

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowhub.context.commit.session_node import MAX_ABSTRACT, MAX_OVERVIEW, summarize_session
-from knowhub.context.commit.summaries import SessionLine, key_lines, summary, topics
+from knowhub.context.commit.summaries import SessionLine, key_lines, summary
 from knowhub.conversations.messages import Message
 from tests.context_commits import agent_message, tool_message, user_message
 
@@ -40,10 +40,9 @@ def test_a_chinese_session_is_summed_up_in_chinese() -> None:
 
     assert "数据库迁移" in abstract
     assert "3 条消息 · 参与者: user (2), assistant (1)" in overview
-    assert "话题: 数据库迁移" in overview
 
 
-def test_the_overview_has_speakers_times_topics_first_and_last_words() -> None:
+def test_the_overview_has_speakers_times_first_and_last_words() -> None:
     messages = [
         user_message("Ana: The garden needs water today.", None, "2026-05-08T10:00:00", "Ana"),
         user_message("The garden got water from me.", None, "2026-05-08T11:00:00", "Ben"),
@@ -52,7 +51,6 @@ def test_the_overview_has_speakers_times_topics_first_and_last_words() -> None:
     assert summarize_session(messages)[1].splitlines() == [
         "2 messages · Who: Ana (1), Ben (1)",
         "When: 2026-05-08T10:00:00 – 2026-05-08T11:00:00",
-        "Topics: garden, water",
         "- Ana: The garden needs water today.",
         "- Ben: The garden got water from me.",
         "First: Ana: The garden needs water today.",
@@ -133,9 +131,3 @@ def test_a_sentence_too_long_for_the_summary_is_skipped() -> None:
 
     assert key_lines(lines, 60) == [lines[1]]
     assert len(summary(lines[:1], 60)) <= 60
-
-
-def test_topics_are_words_of_several_messages() -> None:
-    lines = [SessionLine("a", "garden garden garden water", 0), SessionLine("a", "water tower", 1)]
-
-    assert topics(lines) == ["water"]

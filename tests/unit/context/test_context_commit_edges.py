@@ -87,16 +87,6 @@ async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> 
     assert "- failed: no" in nodes["tools/grep"]["content"]
 
 
-async def test_calls_committed_without_extraction_are_counted_later() -> None:
-    desk = CommitBench()
-    await desk.commit(*TALK, extract=False, used_tools=[tool_use("grep")])
-
-    result = await desk.commit(*TALK, used_tools=[tool_use("grep")])
-
-    assert result.status == "committed"
-    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
-
-
 async def test_a_call_note_with_a_credential_is_dropped_and_the_call_counted() -> None:
     desk = CommitBench()
 
@@ -128,15 +118,6 @@ async def test_calls_of_knowhubs_own_tools_are_not_remembered(name: str) -> None
     counted = {node for node in desk.nodes() if node.startswith(("tools/", "skills/"))}
     assert counted == {"tools/grep", "skills/deploy"}
     assert desk.parts()[0]["content"] == "found 3 memories"
-
-
-async def test_a_commit_of_known_messages_and_own_calls_writes_nothing() -> None:
-    desk = CommitBench()
-    await desk.commit(*TALK)
-
-    again = await desk.commit(*TALK, used_tools=[tool_use("search_memory", call_id="c1")])
-
-    assert again.status == "unchanged"
 
 
 async def test_a_skill_named_like_an_own_tool_is_counted() -> None:

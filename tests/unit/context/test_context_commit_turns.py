@@ -28,17 +28,6 @@ def _texts(desk: CommitBench) -> list[str]:
     return [row["content"] for row in desk.parts()]
 
 
-async def test_a_repeated_reply_in_a_new_turn_is_kept() -> None:
-    desk = CommitBench()
-    await desk.commit(*TESTS)
-
-    result = await desk.commit(*DEPLOY)
-
-    assert result.stats["messages"]["added"] == 2
-    assert _texts(desk) == ["run the tests please", "ok", "now deploy it please", "ok"]
-    assert len({row["id"] for row in desk.parts()}) == 4
-
-
 async def test_a_retry_of_the_last_turn_and_of_the_whole_adds_nothing() -> None:
     desk = CommitBench()
     await desk.commit(*TESTS)
@@ -151,15 +140,6 @@ def _append_new(session: list[str], sent: list[str]) -> list[str]:
     return session + [key for key, place in zip(sent, known, strict=True) if place is None]
 
 
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=30), st.data())
-def test_every_growing_prefix_adds_only_new_messages(talk: list[str], data: st.DataObject) -> None:
-    session: list[str] = []
-    for end in sorted(data.draw(st.lists(st.integers(1, len(talk)), min_size=1, max_size=8))):
-        session = _append_new(_append_new(session, talk[:end]), talk[:end])
-
-        assert session == talk[:end]
-
-
 @given(st.lists(st.integers(), min_size=2, max_size=30, unique=True), st.data())
 def test_windows_without_repetitions_rebuild_the_conversation(numbers: list[int], data: st.DataObject) -> None:
     talk = [str(number) for number in numbers]
@@ -184,18 +164,6 @@ def test_turns_with_distinct_first_messages_are_all_kept(turns: list[list[str]])
         talk += own
 
 
-@given(st.lists(st.sampled_from("ab"), min_size=1, max_size=9), st.lists(st.sampled_from("ab"), max_size=9))
-def test_known_messages_are_one_run_at_the_start_of_the_list(sent: list[str], session: list[str]) -> None:
-    stood = [NamedMessage(str(at), key) for at, key in enumerate(session)]
-
-    known = find_repeated([NamedMessage(None, key) for key in sent], stood)
-
-    run = [int(place) for place in known if place is not None]
-    assert known[len(run) :] == [None] * (len(sent) - len(run))
-    assert run == list(range(run[0], run[0] + len(run))) if run else True
-    assert [session[place] for place in run] == sent[: len(run)]
-
-
 async def test_calls_without_ids_count_once_per_turn() -> None:
     desk = CommitBench()
     for number in range(3):
@@ -205,17 +173,6 @@ async def test_calls_without_ids_count_once_per_turn() -> None:
 
     assert again.status == "unchanged"
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 3
-
-
-async def test_calls_that_are_sent_with_the_whole_session_again_count_once() -> None:
-    desk = CommitBench()
-    await desk.commit(user_message("one", "m1"), used_tools=[tool_use("grep")])
-
-    await desk.commit(
-        user_message("one", "m1"), user_message("two", "m2"), used_tools=[tool_use("grep"), tool_use("grep")]
-    )
-
-    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 2
 
 
 async def test_a_summary_is_made_anew_when_a_session_has_grown_by_a_tenth() -> None:

@@ -73,19 +73,6 @@ def test_the_uri_of_a_topic_does_not_quote_its_name(category: MemoryCategory) ->
     assert all(re.fullmatch(r"[0-9a-f]{12}", place.rpartition("/")[2]) for place in places.values())
 
 
-def test_a_single_valued_preference_keeps_the_newest_statement() -> None:
-    account = PolicyAccount()
-    account.apply(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
-
-    newer = candidate(
-        MemoryCategory.PREFERENCES, "Answer in German.", "reply language", is_single=True, said_at=NEXT_DAY
-    )
-    _, row = account.apply(newer)
-
-    assert list_statements(row) == ["Answer in German."]
-    assert list_history(row) == [("Answer in English.", NEXT_DAY, "Answer in German.")]
-
-
 def test_extraction_does_not_replace_edited_text() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language"))
@@ -105,27 +92,6 @@ def test_extraction_does_not_replace_edited_text() -> None:
     assert list_statements(after) == ["Answer in French."]
 
 
-def test_the_content_has_one_statement_a_line_without_day_or_session() -> None:
-    texts = [
-        PolicyAccount().apply(candidate(category, "Retry\nonce.", "retries"))[1]["content"]
-        for category in (MemoryCategory.PATTERNS, MemoryCategory.PREFERENCES, MemoryCategory.CASES)
-    ]
-
-    assert texts == ["Retry once."] * 3
-
-
-@pytest.mark.parametrize("category", [MemoryCategory.EVENTS, MemoryCategory.CASES])
-def test_events_and_cases_are_named_by_day_and_topic(category: MemoryCategory) -> None:
-    new = candidate(category, "I moved.", "i moved", date="2026-05-01")
-
-    target = find_target(new, memory_spaces())
-
-    assert target.rpartition("/")[2].startswith("2026-05-01-")
-    assert target == find_target(
-        candidate(category, "I moved, at last!", "I moved.", date="2026-05-01"), memory_spaces()
-    )
-
-
 def test_statements_in_the_old_layout_are_still_read() -> None:
     account = PolicyAccount()
     _, row = account.apply(candidate(MemoryCategory.PROFILE, "x", topic="work"))
@@ -137,25 +103,6 @@ def test_statements_in_the_old_layout_are_still_read() -> None:
 
     assert list_statements(after) == ["I work as a nurse.", "I live in Rome.", "I am 34 years old."]
     assert after["metadata"]["statements"][0]["said_at"] == "2026-05-07T00:00:00Z"
-
-
-def test_a_newer_statement_replaces_a_single_valued_fact() -> None:
-    account = PolicyAccount()
-    account.apply(candidate(MemoryCategory.PROFILE, "I'm Ana.", topic="identity"))
-    account.apply(candidate(MemoryCategory.PROFILE, "I live in Rome.", topic="home", values={"home": "rome"}))
-
-    plan = build_plan(
-        candidate(MemoryCategory.PROFILE, "I live in Oslo.", topic="home", values={"home": "oslo"}, said_at=NEXT_DAY),
-        memory_spaces(),
-        account.writer.row,
-    )
-    account.writer.apply_plan(memory_spaces(), plan)
-
-    row = account.writer.row(plan.target_uri) or {}
-    assert list_statements(row) == ["I'm Ana.", "I live in Oslo."]
-    assert list_history(row) == [("I live in Rome.", NEXT_DAY, "I live in Oslo.")]
-    assert "history" in plan.reason
-    assert "Rome" not in plan.reason
 
 
 def test_a_late_older_statement_replaces_nothing() -> None:
@@ -214,15 +161,6 @@ def test_a_repeated_statement_adds_only_its_source() -> None:
     assert row["metadata"]["source_refs"] == [f"ctx://default/users/li/sessions/s1/m{n}" for n in (1, 2)]
 
 
-def test_the_same_statement_from_the_same_message_is_skipped() -> None:
-    account = PolicyAccount()
-    account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
-
-    action, _ = account.apply(candidate(MemoryCategory.PREFERENCES, "I love oolong.", "tea"))
-
-    assert action is WriteAction.SKIP
-
-
 @pytest.mark.parametrize(
     ("new", "other"),
     [
@@ -253,17 +191,6 @@ def test_statements_of_an_event_are_never_overwritten(said: Sequence[tuple[str, 
         assert row["content"].startswith(before.get(key, ""))
         assert normalize_words(text) in map(normalize_words, list_statements(row))
         before[key] = row["content"]
-
-
-def test_a_repeated_case_adds_only_new_lines() -> None:
-    account = PolicyAccount()
-    account.apply(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs.", "no disk"))
-
-    added, row = account.apply(candidate(MemoryCategory.CASES, "Problem: no disk. Mounted a volume.", "no disk"))
-    skipped, _ = account.apply(candidate(MemoryCategory.CASES, "Problem: no disk. Deleted logs!", "no disk"))
-
-    assert (added, skipped) == (WriteAction.MERGE, WriteAction.SKIP)
-    assert list_statements(row) == ["Problem: no disk. Deleted logs.", "Problem: no disk. Mounted a volume."]
 
 
 def change_candidate(target: str, text: str, instead_of: str, **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
@@ -336,12 +263,6 @@ def test_edited_text_about_a_tool_is_kept() -> None:
     _, after = account.apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=uses({})))
 
     assert after["content"] == f"{after['abstract']}\n\nPrefer rg."
-
-
-def test_a_tool_whose_calls_were_all_counted_is_skipped() -> None:
-    action, _ = PolicyAccount().apply(candidate(MemoryCategory.TOOLS, "x", "grep", uses=[]))
-
-    assert action is WriteAction.SKIP
 
 
 @pytest.mark.parametrize("category", [item for item in MemoryCategory if item is not MemoryCategory.SESSIONS])

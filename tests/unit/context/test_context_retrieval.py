@@ -12,8 +12,7 @@ import pytest
 from knowhub.context.model import NODES, MemoryCategory
 from knowhub.context.retrieval.query_planner import plan_query
 from knowhub.context.retrieval.search import MemoryReranking
-from knowhub.core.errors import InvalidInput
-from tests.builders import START, caller, local
+from tests.builders import START
 from tests.context_rows import memory_at, node_row, part_row, session_at
 from tests.fakes.scripted_reranker import ScriptedReranker
 from tests.searched_memories import LI, Memories, memories_in
@@ -222,26 +221,6 @@ async def test_a_memory_with_a_matching_source_ranks_first(tmp_path: Path) -> No
         assert (blocks[founded].message_ids, blocks[plain].message_ids) == (["m1", "m0"], [])
 
 
-async def test_a_search_returns_only_own_memories_below_its_target(tmp_path: Path) -> None:
-    other = session_at("s1", space="users/wang")
-
-    async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, make_messages("the secret harbour", "of mine"))
-        await memories.talk(session_at("s2"), make_messages("another harbour"))
-        await memories.talk(other, make_messages("their harbour", "of theirs"), owner="user:wang")
-
-        mine = {block.uri for block in await memories.search("harbour")}
-        theirs = {block.uri for block in await memories.search("harbour", caller(user_id="wang"))}
-        here = {block.uri for block in await memories.search("harbour", target_uri=SESSION)}
-        narrow = {block.uri for block in await memories.search("harbour", target_uri=f"{SESSION}/m0")}
-        everything = {block.uri for block in await memories.search("harbour", local())}
-
-        assert mine == {f"{SESSION}/m0", f"{SESSION}/m1", f"{session_at('s2')}/m0"}
-        assert theirs == {f"{other}/m0", f"{other}/m1"}
-        assert (here, narrow) == ({f"{SESSION}/m0", f"{SESSION}/m1"}, {f"{SESSION}/m0"})
-        assert everything == mine | theirs
-
-
 async def test_a_search_parses_no_node_texts(tmp_path: Path) -> None:
     memory = memory_at(MemoryCategory.CASES, "deploy", space="agents/~li")
 
@@ -307,24 +286,6 @@ async def test_a_reranker_orders_results_and_its_failure_is_reported(tmp_path: P
         assert (list(ordered.degraded), list(failed.degraded)) == ([], ["reranker"])
         assert failed.blocks[0].message_ids == ["m0"]
         assert len(ordered.blocks) == len(failed.blocks) == 2
-
-
-@pytest.mark.parametrize(
-    ("query", "named", "field"),
-    [
-        ("  ", {}, "q"),
-        ("x" * 4_097, {}, "q"),
-        ("x", {"categories": ["sessions", "nonsense"]}, "categories"),
-        ("x", {"top_k": 0}, "top_k"),
-        ("x", {"top_k": 101}, "top_k"),
-    ],
-)
-def test_a_plan_names_the_invalid_field(query: str, named: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        plan_query("default", query, **named, now=START)
-
-    assert [error.field for error in refused.value.errors] == [field]
-    assert field != "categories" or "profile, preferences, entities" in refused.value.detail
 
 
 @pytest.mark.parametrize(
