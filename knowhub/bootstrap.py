@@ -42,7 +42,7 @@ from knowhub.knowledge.impressions import ImpressionLog
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.outcomes import OutcomeService
 from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchOptions
-from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
+from knowhub.knowledge.search.routing import KnowledgeReranking, Router
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.erasure import ErasureService
 from knowhub.operations.jobs import Jobs
@@ -98,7 +98,8 @@ class Knowledge:
             indexes.records.index,
             clock,
             SearchOptions(
-                RankingStages(router, reranking),
+                router,
+                reranking,
                 settings.relevance_floor,
                 settings.evidence_half_life_days,
                 self.impressions,
