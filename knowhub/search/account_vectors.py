@@ -85,11 +85,6 @@ class AccountVectors(Generic[HeadT]):
         return bool(self._waiting) or next(self._iter_due(now), None) is not None
 
     @property
-    def needs_links(self) -> bool:
-        """Whether the neighbour graph lacks rows."""
-        return self.vectors is not None and self.vectors.needs_graph
-
-    @property
     def erase_seq(self) -> int | None:
         """The number of the newest erase that the file contains; None if there is no file."""
         return self._files.erase_seq
@@ -129,7 +124,7 @@ class AccountVectors(Generic[HeadT]):
             return []
         comparison = self.vectors.start_comparison(query, groups)
         # In a thread: comparing with a hundred thousand takes ten milliseconds.
-        likeness = await asyncio.to_thread(self.vectors.run_comparison, comparison, 2 * limit)
+        likeness = await asyncio.to_thread(self.vectors.run_comparison, comparison)
         found: list[tuple[float, HeadT]] = []
         for count, (value, number) in enumerate(likeness.iter_best(2 * limit), start=1):
             head = self._records.by_text_num(number)

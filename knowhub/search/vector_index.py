@@ -139,7 +139,7 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
         now = asyncio.get_running_loop().time()
         is_wanted = self._is_dimension_unknown or any(
-            account.is_due(self._retry_policy.clock.now()) or account.needs_links for account in self._accounts.values()
+            account.is_due(self._retry_policy.clock.now()) for account in self._accounts.values()
         )
         is_busy = self._work is not None and not self._work.done()
         if is_wanted and not is_busy and not self._is_closed and now >= self._not_before:
@@ -178,9 +178,6 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
             self._problem = str(problem)
             return
         self._pause_s, self._problem = 0.0, None
-        for account in self._list():
-            while account.needs_links and account.vectors is not None and not self._is_closed:
-                await asyncio.to_thread(account.vectors.extend_graph)
 
     async def _embed_batch(self, account: AccountVectors[HeadT], batch: Sequence[PendingText]) -> None:
         account.asked = frozenset(waiting.row_id for waiting in batch)
