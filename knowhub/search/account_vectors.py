@@ -161,12 +161,19 @@ class AccountVectors(Generic[HeadT]):
                 yield row_id, rejection.number
 
     async def _copy_vectors(self, waiting: Sequence[PendingText]) -> list[PendingText]:
-        """Reuse the vectors of equal texts, and return the other texts."""
-        known = [None if self.vectors is None else self.vectors.find_by_text(item.digest) for item in waiting]
-        alike = [(item, vector) for item, vector in zip(waiting, known, strict=True) if vector is not None]
+        """Reuse the vectors of equal texts, and return the other texts, each once."""
+        alike: list[tuple[PendingText, Matrix]] = []
+        # An equal text of the same batch takes over the vector in the next one.
+        unknown: dict[int, PendingText] = {}
+        for item in waiting:
+            vector = None if self.vectors is None else self.vectors.find_by_text(item.digest)
+            if vector is None:
+                unknown.setdefault(item.digest, item)
+            else:
+                alike.append((item, vector))
         if alike:
             await self._write_current([item for item, _ in alike], np.array([vector for _, vector in alike]))
-        return [item for item, vector in zip(waiting, known, strict=True) if vector is None]
+        return list(unknown.values())
 
     async def write_vectors(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
         """Write vectors durably. Raises Unavailable."""
