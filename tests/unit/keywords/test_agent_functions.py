@@ -19,7 +19,7 @@ from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import MAX_SUMMARY, Goal, PromptCandidate
 from knowhub.keywords.tree import ROOT_NODE, find_by_token, list_keywords
-from knowhub.providers.json_schema import mismatch
+from knowhub.providers.json_answers import mismatch
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
