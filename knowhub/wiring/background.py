@@ -43,7 +43,7 @@ class BackgroundWork:
                 adapters.chat,
                 indexes.memories.index,
                 self.exports.directories,
-                settings.llm_write_budget_s,
+                settings.extraction_budget_s,
                 self._wake,
             )
             leader_jobs["extraction"] = self.extraction.tick

@@ -63,11 +63,10 @@ async def create_infos(call: WriteCall, sent: schemas.InfoBatchBody) -> Response
 @routes.add("GET", "", {200: shapes.InfoList}, summary="List infos, newest first", errors=(404, 409))
 async def list_infos(call: Call, params: schemas.InfoListParams) -> Response:
     """List the infos that the caller sees, of one keyword or of all."""
-    hub = call.hub
-    before = hub.cursors.decode(call.ctx.account, INFOS, params.cursor)
+    before = call.read_cursor(INFOS, params.cursor)
     keyword_id = params.keyword_id and await call.find_keyword(params.keyword_id)
-    page = await hub.keywords.infos.list_newest(call.ctx, keyword_id, params.limit, before)
-    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, INFOS, page.next_position))
+    page = await call.hub.keywords.infos.list_newest(call.ctx, keyword_id, params.limit, before)
+    return call.answer_page(INFOS, page)
 
 
 @routes.add("GET", "/{info_id}", {200: shapes.InfoRecord}, summary="Read an info")

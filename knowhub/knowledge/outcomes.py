@@ -31,14 +31,15 @@ from knowhub.core.operation import (
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import OWNER
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.feedback.evidence import (
+from knowhub.knowledge.evidence import (
+    VoteKind,
     Voter,
     hash_id,
     with_feedback,
     with_vote,
     with_weak_evidence,
 )
-from knowhub.knowledge.feedback.impressions import (
+from knowhub.knowledge.impressions import (
     IMPRESSIONS,
     ImpressionLog,
     ImpressionScope,
@@ -47,7 +48,6 @@ from knowhub.knowledge.feedback.impressions import (
 )
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.knowledge.visibility import follow_merges
-from knowhub.knowledge.votes import VoteKind
 
 OUTCOMES = "outcomes"
 OP = "report_outcome"
@@ -116,13 +116,11 @@ class OutcomeService:
         An outcome for which nothing was shown is no error. A named record that the caller does not see is `unknown`.
         """
         await self._impressions.flush(ctx, outcome.shown)
-        unwritten = self._impressions.list_shown(ctx, outcome.shown)
-        tagged = self._impressions.list_shown(ctx, outcome.shown.tagged)
 
         def decide(view: View) -> Draft | Unchanged:
             row = view.get(IMPRESSIONS, outcome.shown.row_id(ctx))
-            shown = outcome.shown.select_shown(row) | unwritten
-            findings = judge(outcome, shown, make_tags([*outcome.shown.tagged.select_shown(row), *tagged]))
+            tags = make_tags(list(outcome.shown.tagged.select_shown(row)))
+            findings = judge(outcome, outcome.shown.select_shown(row), tags)
             before = view.get(OUTCOMES, outcome.row_id(ctx))
             counted = list(before["counted"]) if before is not None and is_live(before) else []
             rows: dict[str, Row] = {}
@@ -138,7 +136,8 @@ class OutcomeService:
                     continue
                 if summary.id in results:
                     continue
-                status, mark = _decide_status(finding, summary.id, counted)
+                mark = f"{finding.kind}:{summary.id}"
+                status = NOT_COUNTED if finding.kind == NOTHING else COUNTED if mark in counted else APPLIED
                 results[summary.id] = _make_result(summary.id, status, finding.kind)
                 if status == APPLIED:
                     counted.append(mark)
@@ -192,13 +191,6 @@ def _list_passed_over(used: Sequence[str], shown: Mapping[str, str]) -> list[str
                 break
             passed.append(item)
     return passed
-
-
-def _decide_status(finding: _Finding, knowledge_id: str, counted: Sequence[str]) -> tuple[str, str]:
-    mark = f"{finding.kind}:{knowledge_id}"
-    if finding.kind == NOTHING:
-        return NOT_COUNTED, mark
-    return COUNTED if mark in counted else APPLIED, mark
 
 
 def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, ctx: RequestContext) -> Row:

@@ -1,9 +1,14 @@
-"""Extraction by a model: the prompt, and the checks of its answer. An invalid item does not affect the others."""
+"""Candidates of a conversation: what it states by rules, and the question to a model with the checks of its answer.
+
+An invalid item of an answer does not affect the others.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from knowhub.conversations.messages import Message
+from knowhub.conversations.sentences import Fold, is_chinese
+from knowhub.conversations.statements import Statement, StatementKind, read_statements
 from knowhub.core import model_calls
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import FENCE, NumberedChoices, make_question, short_text
@@ -15,9 +20,33 @@ from knowhub.knowledge.extract.model import (
 )
 from knowhub.knowledge.model import KnowledgeType
 
+MemberT = TypeVar("MemberT", KnowledgeType, CandidateCategory)
 EXTRACT_KNOWLEDGE: Final = "extract_knowledge"
 MAX_KNOWN: Final = 30
 SHOWN_CHARS: Final = 4_000
+MAX_ITEMS: Final = 100
+_MAX_TASK: Final = 200
+_MAX_CONTENT: Final = 1_000
+_MAX_LABEL: Final = 60
+_FALLBACK: Final = {
+    KnowledgeType.STRATEGY: CandidateCategory.OUTCOME,
+    KnowledgeType.TOOL: CandidateCategory.PITFALL,
+    KnowledgeType.USECASE: CandidateCategory.OUTCOME,
+    KnowledgeType.DEFINITION: CandidateCategory.DEFINITION,
+    KnowledgeType.PLAN: CandidateCategory.PLAN,
+}
+_CATEGORIES: Final = {
+    StatementKind.REQUEST: CandidateCategory.BACKGROUND,
+    StatementKind.INTRODUCTION: CandidateCategory.BACKGROUND,
+    StatementKind.INSTRUCTION: CandidateCategory.PREFERENCE,
+    StatementKind.PREFERENCE: CandidateCategory.PREFERENCE,
+    StatementKind.PLAN: CandidateCategory.BACKGROUND,
+    StatementKind.LESSON: CandidateCategory.PITFALL,
+}
+_TITLES: Final = {
+    CandidateCategory.BACKGROUND: ("用户背景", "User background"),
+    CandidateCategory.PREFERENCE: ("用户偏好", "User preference"),
+}
 
 _TASK: Final = f"""
 You read a conversation between a user, an assistant and its tools, and pick out what will help in later
@@ -54,6 +83,11 @@ SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 
+def find_candidates(messages: Sequence[Message], fold: Fold = str) -> list[KnowledgeCandidate]:
+    """Return what the messages state by rules, in the order of the conversation, without repetitions."""
+    return [_make_candidate(statement) for statement in read_statements(messages, fold)]
+
+
 def extract(messages: Sequence[tuple[int, Message]], known: Sequence[str]) -> ChatRequest:
     """Return the question about numbered messages. `known` are contents of records, numbered from 1."""
     data = {
@@ -63,19 +97,6 @@ def extract(messages: Sequence[tuple[int, Message]], known: Sequence[str]) -> Ch
         "known": [{"idx": idx, "content": content[:SHOWN_CHARS]} for idx, content in enumerate(known, 1)],
     }
     return make_question(EXTRACT_KNOWLEDGE, _TASK, data, SCHEMA)
-
-
-MAX_ITEMS: Final = 100
-_MAX_TASK: Final = 200
-_MAX_CONTENT: Final = 1_000
-_MAX_LABEL: Final = 60
-_FALLBACK: Final = {
-    KnowledgeType.STRATEGY: CandidateCategory.OUTCOME,
-    KnowledgeType.TOOL: CandidateCategory.PITFALL,
-    KnowledgeType.USECASE: CandidateCategory.OUTCOME,
-    KnowledgeType.DEFINITION: CandidateCategory.DEFINITION,
-    KnowledgeType.PLAN: CandidateCategory.PLAN,
-}
 
 
 def parse_items(
@@ -139,22 +160,19 @@ def _parse_item(item: object, shown: Mapping[int, Message], known: NumberedChoic
 
 def _parse_type(item: Mapping[str, Any]) -> KnowledgeType | None:
     said = item.get("type") or item.get("types")
-    named = said[0] if isinstance(said, list) and said else said
-    return (
-        next((knowledge_type for knowledge_type in KnowledgeType if knowledge_type == named), None)
-        if isinstance(named, str)
-        else None
-    )
+    return _find_member(KnowledgeType, said[0] if isinstance(said, list) and said else said)
 
 
 def _parse_category(kind: KnowledgeType, said: object) -> CandidateCategory | None:
-    named = (
-        next((category for category in CandidateCategory if category == said), None) if isinstance(said, str) else None
-    )
+    named = _find_member(CandidateCategory, said)
     if kind is KnowledgeType.USER_PROFILE:
         return named if named in PROFILE_CATEGORIES else None
     # A category that does not fit the type is dropped.
-    return named if named is not None and named not in PROFILE_CATEGORIES else _FALLBACK[kind]
+    return _FALLBACK[kind] if named is None or named in PROFILE_CATEGORIES else named
+
+
+def _find_member(members: type[MemberT], said: object) -> MemberT | None:
+    return next((member for member in members if isinstance(said, str) and member == said), None)
 
 
 def _parse_content(said: object) -> str:
@@ -162,3 +180,26 @@ def _parse_content(said: object) -> str:
         return ""
     text = said[: _MAX_CONTENT * 4].replace("\0", " ").encode("utf-8", "replace").decode().strip()
     return text[:_MAX_CONTENT].rstrip()
+
+
+def _make_candidate(statement: Statement) -> KnowledgeCandidate:
+    category = _CATEGORIES[statement.kind]
+    tags = {"category": category.value}
+    if category is CandidateCategory.PITFALL:
+        kinds = (KnowledgeType.TOOL.value,)
+        return KnowledgeCandidate(category, statement.task, statement.text, statement.numbers, kinds, tags=tags)
+    chinese = is_chinese(statement.text)
+    dated = f"{statement.text} ({statement.day.isoformat()})" if statement.day is not None else statement.text
+    named = f"{statement.speaker}: {dated}" if statement.speaker else dated
+    content = f"用户说：{named}" if chinese else f"The user said: {named}"
+    return KnowledgeCandidate(
+        category,
+        _TITLES[category][0 if chinese else 1],
+        content,
+        statement.numbers,
+        (KnowledgeType.USER_PROFILE.value,),
+        expressed=True,
+        tags=tags,
+        values=() if statement.speaker else statement.values,
+        ended=() if statement.speaker else statement.ended,
+    )

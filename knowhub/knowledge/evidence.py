@@ -1,22 +1,62 @@
-"""Evidence on a record: its counters and histories, which keep everything that was said, its votes and its quality."""
+"""Evidence on a record: its counters, its histories and its votes.
+
+Counters and histories keep everything that was said. What ranks is bounded: `eval.votes` holds the newest votes, a
+voter counts once for each goal, votes without a goal count less each time, and each new vote makes the older ones weigh
+less.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from knowhub.core import clock
 from knowhub.core.collection import UndoneRow
 from knowhub.core.operation import Row, next_of
-from knowhub.knowledge.model import HISTORY_SHOWN, KNOWLEDGE, Feedback, KnowledgeSummary
-from knowhub.knowledge.votes import KINDS, VOTES_STORED, VoteKind, confidence, list_votes
+from knowhub.knowledge.model import HISTORY_SHOWN, KNOWLEDGE, Feedback, KnowledgeSummary, WeighedVote
 
+KINDS: Final = ("helpful", "harmful")
+FRESH_HELPFUL: Final = 1
+# All votes together weigh less than ten, so that the fortieth before the last weighs next to nothing.
+VOTE_DECAY: Final = 0.9
+VOTES_STORED: Final = 40
+MAX_KEPT_WORDS: Final = 20
+# As many votes as pull the share of helpful ones halfway from what is expected to what was seen.
+PRIOR_WEIGHT: Final = 5.0
+DEFAULT_HALF_LIFE_DAYS: Final = 365.0
+_REPEATED_SHARE: Final = 0.5
 # The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
 _VOTES_PER_VOTER: Final = 5
 _SIGNED_CHARS: Final = 12
 _CONFIDENCE_DIGITS: Final = 6
-MAX_KEPT_WORDS: Final = 20
+_DAY_S: Final = 86_400.0
+
+
+class VoteKind(StrEnum):
+    """What a vote says. `restored` ends the effect of the votes before it."""
+
+    HELPFUL = "helpful"
+    HARMFUL = "harmful"
+    PASSED_OVER = "passed_over"
+    RESTORED = "restored"
+
+
+class Evidence(NamedTuple):
+    """How much the votes on a record weigh at one moment."""
+
+    helpful: float = 0.0
+    harmful: float = 0.0
+    passed_over: float = 0.0
+
+    def estimate(self, mean: float) -> float:
+        """Return the expected share of helpful votes; `mean` for a record without votes. Passed over counts against."""
+        against = self.harmful + self.passed_over
+        return (self.helpful + PRIOR_WEIGHT * mean) / (self.helpful + against + PRIOR_WEIGHT)
+
+
+NO_EVIDENCE: Final = Evidence()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +72,11 @@ class Voter:
         return {name: hash_id([row_id, value])[:_SIGNED_CHARS] for name, value in named.items() if value is not None}
 
 
+def hash_id(parts: Sequence[Any]) -> str:
+    """Return a row id for parts that may be long and hold any character, such as session and goal ids."""
+    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+
+
 def quality(score: int, helpful: int, harmful: int) -> float:
     """Return `score + helpful - 2 * harmful`."""
     return score + helpful - harmful * 2.0
@@ -42,10 +87,65 @@ def summary_quality(summary: KnowledgeSummary) -> float:
     return quality(summary.score, summary.helpful, summary.harmful)
 
 
+def is_sunk(score: int, found: Evidence) -> bool:
+    """Return whether the bounded evidence speaks against a record. It is still found, with a warning."""
+    return score + FRESH_HELPFUL + found.helpful - 2 * found.harmful < 0
+
+
+def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
+    """Return the votes that count, newest first, with their weight before age is considered."""
+    if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
+        return ()
+    counted: list[WeighedVote] = []
+    seen: dict[tuple[str, str | None], int] = {}
+    for vote in reversed(list_votes(evaluation)):
+        if vote["kind"] == VoteKind.RESTORED:
+            break
+        share, voter = 1.0, vote.get("voter")
+        if voter is not None:
+            key = (voter, vote.get("goal"))
+            repeats = seen[key] = seen.get(key, -1) + 1
+            if repeats and key[1] is not None:
+                continue
+            share = _REPEATED_SHARE**repeats
+        moment = vote.get("timestamp")
+        time = None if moment is None else clock.parse_iso(moment)
+        counted.append(WeighedVote(vote["kind"], share * VOTE_DECAY ** len(counted), time))
+    return tuple(counted)
+
+
+def sum_votes(votes: Sequence[WeighedVote], now: float, half_life_days: float = DEFAULT_HALF_LIFE_DAYS) -> Evidence:
+    """Return what votes weigh at `now`. After `half_life_days` a vote weighs half; one without a time does not age."""
+    sums = dict.fromkeys((VoteKind.HELPFUL, VoteKind.HARMFUL, VoteKind.PASSED_OVER), 0.0)
+    for kind, weight, time in votes:
+        age_days = 0.0 if time is None else max(0.0, now - time) / _DAY_S
+        sums[VoteKind(kind)] += weight * 0.5 ** (age_days / half_life_days)
+    return Evidence(*sums.values())
+
+
+def confidence(evaluation: Mapping[str, Any], now: float) -> float:
+    """Return how likely a record is right by its votes: 0.5 without votes. To be passed over says nothing."""
+    return sum_votes(weigh_votes(evaluation), now)._replace(passed_over=0.0).estimate(0.5)
+
+
+def list_votes(evaluation: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the stored votes. A record of an earlier version or an import has counters and cases: each is a vote."""
+    if "votes" in evaluation:
+        votes: Sequence[Mapping[str, Any]] = evaluation["votes"]
+        return votes
+    found: list[Mapping[str, Any]] = []
+    for kind, fresh in zip(KINDS, (FRESH_HELPFUL, 0), strict=True):
+        cases = [{"kind": kind, "timestamp": case.get("timestamp")} for case in evaluation[f"{kind}_history"]]
+        unknown = min(VOTES_STORED, evaluation[kind] - fresh - len(cases))
+        found += [{"kind": kind}] * unknown + cases
+    return sorted(found, key=lambda vote: vote.get("timestamp") or "")[-VOTES_STORED:]
+
+
 def with_feedback(row: Row, feedback: Feedback, now: float, voter: Voter | None = None) -> Row:
     """Return `row` with evidence added. Histories hold the last 50 cases; the log has all."""
     evaluation = dict(row["eval"])
-    cases = _list_cases(feedback)
+    given = zip(KINDS, (feedback.helpful_case, feedback.harmful_case), strict=True)
+    cases = {kind: case for kind, case in given if case is not None}
     for kind, case in cases.items():
         evaluation[kind] += 1
         dated = {**case, "timestamp": case.get("timestamp") or clock.iso(now)}
@@ -123,11 +223,6 @@ def rebuild_kept_words(undone: UndoneRow) -> Row:
     return replace_kept_words(undone.row, kept)
 
 
-def hash_id(parts: Sequence[Any]) -> str:
-    """Return a row id for parts that may be long and hold any character, such as session and goal ids."""
-    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
-
-
 def _with_votes(row: Row, evaluation: dict[str, Any], kinds: Sequence[VoteKind], now: float, voter: Voter) -> Row:
     if kinds:
         votes = list_votes(row["eval"])
@@ -148,8 +243,3 @@ def _add_vote(votes: Sequence[Mapping[str, Any]], vote: Mapping[str, Any]) -> li
     same = [item for item in votes if (item.get("voter"), item.get("goal")) == (voter, goal)]
     excess = same[0] if voter is not None and len(same) >= _VOTES_PER_VOTER else None
     return [*(item for item in votes if item is not excess), vote]
-
-
-def _list_cases(feedback: Feedback) -> dict[str, Mapping[str, Any]]:
-    cases = (feedback.helpful_case, feedback.harmful_case)
-    return {kind: case for kind, case in zip(KINDS, cases, strict=True) if case is not None}
