@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.cli.hosts import json_text
-from knowhub.cli.hosts.connection import PLUGIN, Connection
+from knowhub.cli.hosts.connection import HOSTS, PLUGIN, Connection, list_edits
 from knowhub.cli.hosts.edits import plan_changes
-from knowhub.cli.hosts.files import HOSTS, list_edits
 from knowhub.core.errors import Conflict
 
 LI = {"user": "li"}
