@@ -14,7 +14,7 @@ import typer
 from knowhub.cli import output
 from knowhub.cli.commands import command
 from knowhub.cli.hub_access import load_settings, run_on_hub
-from knowhub.cli.importers.model import ImportFormat
+from knowhub.cli.importers.formats import ImportFormat
 from knowhub.cli.inputs import read_bytes
 from knowhub.cli.options import CallerOptions
 from knowhub.core.errors import Conflict, NotFound

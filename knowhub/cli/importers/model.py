@@ -1,26 +1,12 @@
-"""The formats that can be imported, and what importers make of them: conversations and notes."""
+"""What importers make of foreign files: conversations and notes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, TypeAlias
 
 from knowhub.conversations.messages import Message
 from knowhub.core import clock
-
-
-class ImportFormat(StrEnum):
-    """The programs whose files can be imported."""
-
-    CLAUDE_CODE = "claude-code"
-    CODEX = "codex"
-    CHATGPT = "chatgpt"
-    CLAUDE = "claude"
-    MARKDOWN = "markdown"
-    MEMORY_SERVER = "memory-server"
-    MEM0 = "mem0"
-    OPENVIKING = "openviking"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from knowhub.bootstrap import Hub
 from knowhub.cli import output
 from knowhub.cli.hub_access import run_on_hub
 from knowhub.cli.importers.chat_exports import read_chatgpt, read_claude_export
-from knowhub.cli.importers.model import Conversation, ImportFormat, Item, Note
+from knowhub.cli.importers.formats import ImportFormat
+from knowhub.cli.importers.model import Conversation, Item, Note
 from knowhub.cli.importers.notes import read_markdown, read_mem0, read_memory_server
 from knowhub.cli.importers.openviking import read_openviking
 from knowhub.cli.importers.source import ImportSource

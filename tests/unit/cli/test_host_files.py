@@ -84,19 +84,6 @@ def test_malformed_json_is_refused_with_its_line(text: str) -> None:
         json_text.add(text, ("b",), 1)
 
 
-@pytest.mark.parametrize("host", sorted(HOSTS))
-def test_disconnecting_leaves_an_empty_home_empty(host: str, tmp_path: Path) -> None:
-    place = Connection(tmp_path, ids=LI, folder=tmp_path / "project" if host == "vscode" else None)
-    connect(host, place)
-    written = read_files(tmp_path)
-    assert written
-    connect(host, place)
-    assert read_files(tmp_path) == written
-
-    disconnect(host, place)
-    assert read_files(tmp_path) == {}
-
-
 @pytest.mark.parametrize(
     ("host", "name", "before"),
     [
@@ -192,6 +179,9 @@ def test_a_file_of_another_kind_is_refused_and_nothing_is_written(text: str, why
 def test_a_disconnected_host_leaves_no_folder_that_only_held_its_files(host: str, tmp_path: Path) -> None:
     place = Connection(tmp_path, ids=LI, folder=tmp_path if host == "vscode" else None)
     connect(host, place)
+    written = read_files(tmp_path)
+    connect(host, place)
+    assert (read_files(tmp_path), len(written) > 0) == (written, True)
     disconnect(host, place)
     assert list(tmp_path.iterdir()) == []
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from knowhub.cli.importers.model import Conversation, ImportFormat, Item, Note
+from knowhub.cli.importers.formats import ImportFormat
+from knowhub.cli.importers.model import Conversation, Item, Note
 from knowhub.cli.importers.run import READERS
 from knowhub.cli.importers.source import ImportSource
 from knowhub.core.errors import InvalidInput
