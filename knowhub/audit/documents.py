@@ -12,7 +12,7 @@ from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import INFOS
 from knowhub.keywords.tree import list_newest_infos
-from knowhub.knowledge.feedback.evidence import quality
+from knowhub.knowledge.evidence import quality
 from knowhub.knowledge.model import DEFAULT_SCORE, KNOWLEDGE, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import list_records
 

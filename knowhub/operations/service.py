@@ -99,8 +99,8 @@ class OperationsService:
         return AccessPolicy(ctx, self._collections, self._store.view(ctx.account))
 
     def _is_undoable(self, operation: Operation) -> bool:
-        """Return whether every row of an operation can be undone at all."""
-        return bool(operation.changes) and all(map(self._is_undoable_change, operation.changes))
+        """Return whether every row of an operation can be undone at all. One of a group may have no rows."""
+        return bool(operation.changes or operation.group) and all(map(self._is_undoable_change, operation.changes))
 
     def _missing(self, operation_id: str) -> NotFound:
         """Return the error for an operation that is not there, or that the caller may not see."""

@@ -14,9 +14,8 @@ from knowhub.core.operation import (
     View,
 )
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import table
+from knowhub.knowledge import evidence, table
 from knowhub.knowledge.evolve.merging import repeats_sentences
-from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_records
