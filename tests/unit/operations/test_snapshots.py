@@ -17,7 +17,6 @@ from knowhub.core.store_results import SnapshotReason
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import DeleteOptions
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict
-from knowhub.knowledge.outcomes import OUTCOMES
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import try_flock
