@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.core.operation import Committed, Draft, Outcome, Row, Write
-from knowhub.keywords.search.agent import ModelAnswer
+from knowhub.keywords.search.prompts import ModelAnswer
 
 
 @dataclass(slots=True)
