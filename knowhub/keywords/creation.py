@@ -27,15 +27,15 @@ from knowhub.core.operation import (
 from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, fields, keyword_rules, rendering, tree
-from knowhub.keywords.batches import (
+from knowhub.keywords.fields import prefix_errors
+from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions
+from knowhub.keywords.new_keywords import (
+    ModelAnswers,
     NewKeywordRow,
     check_aliases_within,
     get_parent_ids,
     merge_into_twin,
 )
-from knowhub.keywords.fields import prefix_errors
-from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions
-from knowhub.keywords.model_answers import ModelAnswers
 from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent

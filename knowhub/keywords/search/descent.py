@@ -13,7 +13,7 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.search import prompts
-from knowhub.keywords.search.candidates import TreePage, VisibleTree
+from knowhub.keywords.search.candidates import MORE_CHARS, MORE_NAMES, TreePage, VisibleTree
 from knowhub.keywords.search.prompts import (
     AgentAction,
     AgentDecision,
@@ -148,7 +148,7 @@ class Descent:
         limit = self._options.max_candidates
         is_first = cursor.starts == (ROOT_ID,) and not cursor.jumped
         if cursor.offset:
-            page = visible_tree.list_more(cursor.starts, cursor.offset)
+            page = visible_tree.list_page(cursor.starts, MORE_NAMES, cursor.offset, MORE_CHARS)
         elif is_first:
             page = visible_tree.list_first_page(goal.near, self._recents.list_newest(self._ctx), limit, goal.meant)
         else:

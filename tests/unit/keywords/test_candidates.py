@@ -6,7 +6,7 @@ import pytest
 
 from knowhub.core.table_schema import Index, SummaryT
 from knowhub.keywords.model import ROOT_ID, Link, Node, RelationType
-from knowhub.keywords.search.candidates import MAX_PATH, MORE_NAMES, VisibleTree, join_path
+from knowhub.keywords.search.candidates import MAX_PATH, MORE_CHARS, MORE_NAMES, VisibleTree, join_path
 from knowhub.keywords.tree import BY_PARENT, find_keyword
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
@@ -49,7 +49,7 @@ def test_pages_show_every_keyword_of_a_wide_tree() -> None:
     first = visible_tree.list_first_page([], [view.id_of("leaf 7")], 50)
     pages = [first]
     while pages[-1].has_more:
-        pages.append(visible_tree.list_more([ROOT_ID], pages[-1].next_offset))
+        pages.append(visible_tree.list_page([ROOT_ID], MORE_NAMES, pages[-1].next_offset, MORE_CHARS))
 
     seen = {node.id for page in pages for node in page.nodes}
 
