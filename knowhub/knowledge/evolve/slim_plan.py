@@ -1,10 +1,9 @@
 """The plan of a slimming: copies, near copies, and groups of records that a model may be asked about."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from knowhub.core.clock import CooperativePause
 from knowhub.core.near_duplicates import Cluster, ClusterBuilder, make_similarity_query, words
@@ -69,22 +68,6 @@ class Merge:
     def characters(self) -> int:
         """Return the length of all texts."""
         return self.into.characters + sum(source.characters for source in self.sources)
-
-
-@dataclass(frozen=True, slots=True)
-class SlimPlan:
-    """The merges that were found, and figures for the report.
-
-    `records` were read; `has_more` means that another slimming would find more.
-    """
-
-    merges: Sequence[Merge]
-    records: int
-    characters: int
-    skipped: Sequence[Mapping[str, Any]] = ()
-    degraded: Sequence[str] = ()
-    families_asked: int = 0
-    has_more: bool = False
 
 
 class MergeCandidates:

@@ -175,7 +175,7 @@ class OwnProfile:
         filters = table.make_filters({"types": [KnowledgeType.USER_PROFILE]})
         if not ctx.is_root:
             filters.append(scopes.visibility_facets(ctx.own))
-        found = [item for item in list_records(view, ListQuery(filters, _PROFILE_CANDIDATES)) if rules.passes(item)]
+        found = [item for item in list_records(view, ListQuery(filters, _PROFILE_CANDIDATES)) if rules.accept(item)]
 
         now = self._clock.now()
 
