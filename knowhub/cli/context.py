@@ -190,7 +190,7 @@ def _print_found(found: Mapping[str, Any]) -> None:
 
 
 def _read_several(uris: list[str], level: str, options: CallerOptions) -> None:
-    found = run_route(options, "context_edits.read_memories", {"uris": uris, "level": level})
+    found = run_route(options, "context.read_memories", {"uris": uris, "level": level})
     lines = [line for block in found["results"] for line in (block["uri"], _level_text(block), "")]
     missing = [f"missing  {uri}" for uri in found["missing"]]
     output.print_answer(found, *lines, *missing, as_json=options.as_json)

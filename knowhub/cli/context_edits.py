@@ -30,7 +30,7 @@ def add(
 ) -> None:
     """Create a memory of the caller's."""
     values = {"category": category, "content": content, "name": name, "tags": parse_tags(tags or [])}
-    _print_node(options, run_route(options, "context_edits.create_node", values, create=True))
+    _print_node(options, run_route(options, "context.create_node", values, create=True))
 
 
 @app.command("edit")
@@ -53,7 +53,7 @@ def edit(
 @expand_options
 def move(uri: _Uri, to: _To, options: CallerOptions) -> None:
     """Give a memory the URI TO in the same space; edges that lead to it follow."""
-    _print_node(options, run_route(options, "context_edits.move_node", {"uri": uri, "to": to}))
+    _print_node(options, run_route(options, "context.move_node", {"uri": uri, "to": to}))
 
 
 @app.command("forget")
@@ -83,7 +83,7 @@ def link(
 ) -> None:
     """Add an edge from the memory URI to the memory TO."""
     edge = {"from_uri": uri, "to_uri": to, "relation_type": relation_type, "reason": reason}
-    _print_done(options, run_route(options, "context_edits.link_nodes", edge), f"linked  {uri}  {to}")
+    _print_done(options, run_route(options, "context.link_nodes", edge), f"linked  {uri}  {to}")
 
 
 @app.command("unlink")
@@ -91,7 +91,7 @@ def link(
 def unlink(uri: _Uri, to: _To, options: CallerOptions) -> None:
     """Remove the edges from the memory URI to the memory TO."""
     edges = {"from_uri": uri, "to_uri": to}
-    _print_done(options, run_route(options, "context_edits.unlink_nodes", edges), f"unlinked  {uri}  {to}")
+    _print_done(options, run_route(options, "context.unlink_nodes", edges), f"unlinked  {uri}  {to}")
 
 
 @app.command("grep")
@@ -103,7 +103,7 @@ def grep(
     limit: Annotated[int, typer.Option(min=1, max=1_000)] = 100,
 ) -> None:
     """Find the lines of memories and messages that contain TEXT, in any case."""
-    found = run_route(options, "context_edits.grep", {"q": text, "uri": uri, "limit": limit})
+    found = run_route(options, "context.grep", {"q": text, "uri": uri, "limit": limit})
     lines = [f"{line['uri']}:{line['line']}: {line['text']}" for line in found["results"]]
     if found["truncated"]:
         lines.append("there are more; see --limit")

@@ -10,8 +10,7 @@ from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.core.language_models import EmbeddingFailed
 from knowhub.providers.http import RequestTiming
-from knowhub.search.script_probes import PROBES
-from knowhub.search.scripts import ScriptSkills
+from knowhub.search.scripts import PROBES, ScriptSkills
 from knowhub.settings import Settings
 from knowhub.wiring.models import EmbedderChoice, open_embedder
 

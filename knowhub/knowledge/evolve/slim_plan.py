@@ -1,5 +1,6 @@
 """The plan of a slimming: copies, near copies, and groups of records that a model may be asked about."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -116,12 +117,9 @@ class MergeCandidates:
 
     async def find_copies(self) -> list[Merge]:
         """Return the merges of copies and near copies into the oldest record of each set."""
-        for _ in self._clusters.compare_rows():
-            await self._pace.pause()
         merges: list[Merge] = []
-        for cluster in self._clusters.clusters():
-            if cluster is not None:
-                merges += self._merge_cluster(cluster)
+        for cluster in await asyncio.to_thread(self._clusters.build):
+            merges += self._merge_cluster(cluster)
             await self._pace.pause()
         return merges
 

@@ -1,7 +1,7 @@
 """Search: recall, models, filters and ranking, in that order; and the profile of the caller."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -49,8 +49,8 @@ _WIDE_FROM: Final = "\u1100"
 class SearchOptions:
     """The optional parts of a search.
 
-    `note_shown(account, ids)` is called with the ids that each search returns; it must not raise. `floor` is the least
-    relevance of a result to the rarest words of a query, `half_life_days` the age at which a vote weighs half.
+    `floor` is the least relevance of a result to the rarest words of a query, `half_life_days` the age at which a vote
+    weighs half.
     """
 
     router: Router | None = None
@@ -58,7 +58,6 @@ class SearchOptions:
     floor: float = ranking.DEFAULT_FLOOR
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
     impressions: ImpressionLog | None = None
-    note_shown: Callable[[str, Sequence[str]], None] | None = None
 
 
 class KnowledgeRetrieval:
@@ -107,8 +106,6 @@ class KnowledgeRetrieval:
         if scope.is_named:
             tags = impressions.tag_ids(ctx, scope, ids) if impressions is not None else {}
             records = [{**record, "shown": record["id"] in known, "tag": tags.get(record["id"])} for record in records]
-        if self._models.note_shown is not None:
-            self._models.note_shown(ctx.account, ids)
         if impressions is not None:
             impressions.note(ctx, scope, ids)
         return KnowledgeSearchResult(

@@ -33,11 +33,11 @@ from knowhub.web.schemas.parts import (
     CallerIds,
     Changes,
     CommaSeparated,
-    Cursor,
     EntityId,
     Label,
     Moment,
     Owner,
+    PageParams,
     Part,
     ResourceId,
     Scope,
@@ -356,11 +356,10 @@ class KnowledgeSearchParams(RecordFilters):
         )
 
 
-class ListParams(RecordFilters):
+class ListParams(RecordFilters, PageParams):
     """A page of a list."""
 
     limit: int = Field(default=10, ge=1, le=1000)
-    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 ModelName = Annotated[

@@ -85,7 +85,7 @@ def lesson_row(row_id: str, task: str, later_s: float = 0.0) -> Row:
 
 
 def rank_two(old: Row, new: Row, relevance: tuple[float, float]) -> list[str]:
-    summaries = [make_summary(row["id"], ordinal) for ordinal, row in enumerate((old, new))]
+    summaries = [summarize(row, ordinal, 1) for ordinal, row in enumerate((old, new))]
     hits = list(zip(summaries, relevance, strict=True))
     return ids_of(rank(hits, rows=[old, new]))
 
@@ -108,7 +108,7 @@ def test_age_does_not_rank_other_subjects_or_records_saved_together(task: str, l
 
 def test_a_newer_record_without_most_query_words_does_not_come_first() -> None:
     old, new = lesson_row("old", "reset the router password of the guests"), lesson_row("new", "reset the router", DAY)
-    hits = [(make_summary("old", 0), 0.5), (make_summary("new", 1), 0.4)]
+    hits = [(summarize(old, 0, 1), 0.5), (summarize(new, 1, 1), 0.4)]
     asked = {"old": ["guests", "password", "router"], "new": ["router"]}
 
     assert ids_of(rank(hits, rows=[old, new], matched=lambda row: asked[row["id"]])) == ["old", "new"]

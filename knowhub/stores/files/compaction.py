@@ -1,20 +1,29 @@
 """Compaction: replace the oldest segments by a base, and forget their operations."""
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import suppress
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Final
+
+import orjson
 
 from knowhub.core.store_results import CompactionResult
-from knowhub.stores.files.compacting.base_writer import check_base, name_searched_values
-from knowhub.stores.files.filesystem import translate_errors
+from knowhub.core.table_schema import TableSchemas
+from knowhub.engine.account import BaseNumbers, LoadedChange, change_number
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import FileSystem, create_file, translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder
+from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.loader import StoreContext
-from knowhub.stores.files.log.log_line import BASE, BaseHeader
+from knowhub.stores.files.log.log_line import BASE, BaseHeader, PartialWrite, end_line, header_line, row_text, seal
 from knowhub.stores.files.log.log_manifest import BASE_PREFIX, LogFileName, LogFiles, LogManifest
-from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.log_reader import Damage, DamagedLog, read_log
 from knowhub.stores.files.log.rewrite import publish, remove_unused_files
 from knowhub.stores.files.replica import LogFollower, Replica
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
@@ -194,18 +203,14 @@ class Compaction:
         deadline = asyncio.get_running_loop().time() + _WAIT_FOR_OTHERS_S
         free: list[int] = []
         for segment in segments:
-            while not self._is_free(segment):
+            # No process has locked the segment, or an older version of it.
+            versions = [self._log.name(segment), *(name for name in self._log.list_unused() if name.number == segment)]
+            while not all(self._log.is_free(self._log.folder / str(name)) for name in versions):
                 if asyncio.get_running_loop().time() > deadline:
                     return free
                 await asyncio.sleep(_POLL_S)
             free.append(segment)
         return free
-
-    def _is_free(self, segment: int) -> bool:
-        """Return whether no process has locked a segment, or an older version of it."""
-        left_over = [name for name in self._log.list_unused() if name.number == segment]
-        paths = [self._log.path(segment), *(self._log.folder / str(name) for name in left_over)]
-        return all(map(self._log.is_free, paths))
 
     async def _install(self, base: BaseHeader, name: LogFileName, made: Mapping[str, Any]) -> None:
         files, log = self._context.files, self._log
@@ -231,3 +236,108 @@ class Compaction:
 
     def _size(self) -> int:
         return sum(map(self._log.size, self._log.numbers()))
+
+
+# A line of a base is parsed in one step while requests wait.
+_LINE_BYTES: Final = 64 * 1024
+
+
+def name_searched_values(schemas: TableSchemas) -> dict[str, str]:
+    """Return the names of the `searched_value` functions by collection, for the arguments of `write_base`."""
+    functions = {name: schema.searched_value for name, schema in schemas.items()}
+    return {name: f"{get.__module__}:{get.__name__}" for name, get in functions.items() if get is not None}
+
+
+def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Write and sync the base that `header` describes to `path`; it is not published yet.
+
+    `searched` names functions as `name_searched_values` does. Returns the number of `rows` and `bytes`. Raises OSError,
+    and DamagedLog if the log is not what the header says.
+    """
+    header, path = BaseHeader(**arguments["header"]), Path(arguments["path"])
+    folder = DataDirectory(root).change_log
+    with closing(ChangeLog(files, folder)) as log:
+        following, _ = log.header(header.segment)
+        if following is None or following.previous_length is None:
+            raise DamagedLog(log.path(header.segment), 0, "the segment's header is damaged")
+        end = (header.segment - 1, following.previous_length)
+        newest = _NewestRows(arguments.get("searched", {}))
+        summary = read_log(files, folder, newest.load, end=end)
+        if (summary.log_id, summary.last_seq, summary.checksum) != (header.log_id, header.last_seq, header.checksum):
+            raise DamagedLog(log.path(header.segment), 0, f"operation {header.last_seq} was to stand before it")
+    count = 0
+    with create_file(files, path) as writer:
+        writer.write(header_line(header))
+        for line, rows in newest.lines():
+            writer.write(line)
+            count += rows
+        writer.write(end_line(count))
+    return {"rows": count, "bytes": writer.size}
+
+
+def check_base(files: FileSystem, path: Path, header: BaseHeader, result: Mapping[str, Any]) -> None:
+    """Check the first line, the last line and the size of a base that `write_base` has written.
+
+    To be called before the base replaces older files. Raises DamagedLog and OSError.
+    """
+    first, last = header_line(header), end_line(result["rows"])
+    descriptor = files.open(path, os.O_RDONLY)
+    try:
+        size = files.size(descriptor)
+        is_complete = (
+            size == result["bytes"]
+            and files.read_at(descriptor, len(first), 0) == first
+            and files.read_at(descriptor, len(last), size - len(last)) == last
+        )
+    finally:
+        files.close(descriptor)
+    if not is_complete:
+        raise DamagedLog(path, size, "it is not the base that was written; the log was not compacted")
+
+
+class _NewestRows:
+    """The newest text of every row, in the order in which the rows were created.
+
+    `texts` is by account, then by collection and id. `numbers` holds the change number of each row of a searched
+    collection.
+    """
+
+    def __init__(self, searched: Mapping[str, str]) -> None:
+        self.texts: dict[str, dict[tuple[str, str], bytes]] = {}
+        self.numbers: dict[tuple[str, str, str], int] = {}
+        self._searched = {collection: resolve_name(name) for collection, name in searched.items()}
+        self._searched_values: dict[tuple[str, str, str], int] = {}
+        self._base_numbers: defaultdict[str, BaseNumbers] = defaultdict(BaseNumbers)
+
+    def load(self, account: str, changes: Sequence[LoadedChange], seq: int) -> None:
+        """Load the rows of a line. There are millions of them, so this calls as little as possible."""
+        texts = self.texts.setdefault(account, {})
+        if changes and isinstance(changes[0], PartialWrite):
+            numbers = [change_number(seq, index) for index in range(len(changes))]
+        else:
+            numbers = self._base_numbers[account].list(changes)
+        for change, number in zip(changes, numbers, strict=True):
+            collection, row_id = change.collection, change.id
+            texts[collection, row_id] = text = row_text(change)
+            if collection in self._searched:
+                # As in memory: the number stays while the searched value is the same.
+                value, key = hash(self._searched[collection](orjson.loads(text))), (account, collection, row_id)
+                if self._searched_values.get(key) != value:
+                    self._searched_values[key] = value
+                    self.numbers[key] = number
+
+    def lines(self) -> Iterator[tuple[bytes, int]]:
+        """Yield the lines of a base, each with the number of its rows."""
+        for account, texts in self.texts.items():
+            head = b'{"account":%s,"changes":[' % orjson.dumps(account)
+            rows, size = list[bytes](), 0
+            for (collection, row_id), text in texts.items():
+                number = self.numbers.get((account, collection, row_id))
+                name = orjson.dumps({"collection": collection, "id": row_id})[:-1]
+                rows.append(b"".join((name, b',"after":', text, b"}" if number is None else b',"number":%d}' % number)))
+                size += len(text)
+                if size >= _LINE_BYTES:
+                    yield seal(head, b",".join(rows), b"]"), len(rows)
+                    rows, size = [], 0
+            if rows:
+                yield seal(head, b",".join(rows), b"]"), len(rows)

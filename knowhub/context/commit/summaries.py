@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-from knowhub.context.extraction.wording import join_texts, shorten
+from knowhub.context.texts import join_texts, shorten
 
 _MAX_SENTENCES: Final = 4_000
 _LEAST_WORDS: Final = 3
 _MOST_SHARED: Final = 0.5
 _MOST_LOOKED_AT: Final = 60
-_TOPICS: Final = 8
-_LEAST_TOPIC_MESSAGES: Final = 2
-_LONGEST_TOPIC_ZH: Final = 6
 _PAIR: Final = 2
 _WORD: Final = re.compile(r"[^\W\d_][^\W_]{2,}", re.ASCII)
 _HAN: Final = re.compile(r"[\u3400-\u9fff]+")
@@ -84,26 +81,9 @@ def format_line(line: SessionLine) -> str:
     return f"{line.speaker}: {line.text}" if line.speaker else line.text
 
 
-def topics(lines: Sequence[SessionLine]) -> list[str]:
-    """Return up to eight words that several messages of a session use, the commonest first."""
-    messages: dict[str, set[int]] = {}
-    for line in lines[:_MAX_SENTENCES]:
-        for word in (*_english(line.text), *_chinese(line.text)):
-            messages.setdefault(word, set()).add(line.number)
-    common = [(len(met), word) for word, met in messages.items() if len(met) >= _LEAST_TOPIC_MESSAGES]
-    common.sort(
-        key=lambda item: (-item[0] * len(item[1]) if _HAN.match(item[1]) else -item[0] * _LONGEST_TOPIC_ZH, item[1])
-    )
-    chosen: list[str] = []
-    for _, word in common:
-        if len(chosen) < _TOPICS and not any(word in item or item in word for item in chosen):
-            chosen.append(word)
-    return chosen
-
-
 def content_words(text: str) -> frozenset[str]:
     """Return the words of a text that say what it is about; of Chinese every two characters in a row."""
-    return frozenset((*_english(text), *_chinese(text, _PAIR)))
+    return frozenset((*_english(text), *_chinese(text)))
 
 
 def _format_turns(lines: Sequence[SessionLine]) -> list[str]:
@@ -136,11 +116,7 @@ def _english(text: str) -> Iterable[str]:
     return (word for word in _WORD.findall(text.lower()) if word not in _STOPS)
 
 
-def _chinese(text: str, longest: int = _LONGEST_TOPIC_ZH) -> Iterable[str]:
-    """Yield every two to `longest` characters in a row that hold no function word."""
-    for run in _HAN.findall(text):
-        for size in range(_PAIR, longest + 1):
-            for at in range(len(run) - size + 1):
-                piece = run[at : at + size]
-                if _STOPS_ZH.isdisjoint(piece):
-                    yield piece
+def _chinese(text: str) -> Iterable[str]:
+    """Yield every two characters in a row that hold no function word."""
+    pairs = (run[at : at + _PAIR] for run in _HAN.findall(text) for at in range(len(run) - 1))
+    return (pair for pair in pairs if _STOPS_ZH.isdisjoint(pair))

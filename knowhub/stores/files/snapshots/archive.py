@@ -1,26 +1,89 @@
-"""Reading a snapshot that anybody may have made: nothing of a member is believed before it was checked."""
+"""Snapshots as archives: what the first member, `manifest.json`, says of the others; reading and writing.
 
+Anybody may have made a snapshot that is read: nothing of a member is believed before it was checked.
+"""
+
+import errno
 import gzip
 import os
+import re
 import tarfile
 import zlib
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, Any, BinaryIO, Final, Literal
 
-from knowhub.core.errors import StorageFull
-from knowhub.stores.files.data_directory import ARCHIVE_VERSION, format_text
+import msgspec
+import orjson
+from isal import isal_zlib
+from msgspec import Meta
+
+from knowhub.core.clock import parse_iso
+from knowhub.core.errors import FieldError, InvalidInput, StorageFull
+from knowhub.stores.files.data_directory import ARCHIVE_VERSION, KEYRING, DataDirectory, format_text
 from knowhub.stores.files.filesystem import FileSystem, create_file
-from knowhub.stores.files.snapshots.snapshot_manifest import (
-    MANIFEST,
-    MAX_MANIFEST_BYTES,
-    DamagedSnapshot,
-    Manifest,
-    manifest_of,
-)
+from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.log_line import BASE
+from knowhub.stores.files.log.log_manifest import plain_name
+
+_PREFIX: Final = "snapshot_"
+_SUFFIX: Final = ".tar.gz"
+MANIFEST: Final = "manifest.json"
+MAX_MANIFEST_BYTES: Final = 4 * 1024 * 1024
+TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(?:-[0-9]{1,6})?")
+_MEMBER_NAME: Final = r"^(?:FORMAT|keys/keyring\.json|change_log/(?:segment|base)-[0-9]{8}\.jsonl)\Z"
+
+
+class DamagedSnapshot(InvalidInput):
+    """A snapshot that is not to be restored: `member` is the part that is wrong, by its name in the archive."""
+
+    def __init__(self, archive: str, member: str, reason: str) -> None:
+        super().__init__(f"{archive}: {member}: {reason}", [FieldError(member, reason)])
+        self.archive = archive
+        self.member = member
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member's length in bytes, and the SHA-256 of its content in hexadecimal."""
+
+    bytes: Annotated[int, Meta(ge=0)]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`last_seq` is the newest operation that a snapshot holds, `reason` why it was made, `created_at` in ISO 8601."""
+
+    ts: str
+    log_id: str
+    last_seq: int
+    generation: int
+    erases: int
+    reason: str
+    created_at: str
+    members: Mapping[Annotated[str, Meta(pattern=_MEMBER_NAME)], Member]
+    knowhub_snapshot: Literal[1] = 1
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(member.bytes for member in self.members.values())
+
+
+def manifest_text(manifest: Manifest) -> bytes:
+    """Write a manifest."""
+    return orjson.dumps(asdict(manifest), option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def manifest_of(text: bytes) -> Manifest:
+    """Read a manifest. Raises ValueError, whose text says what is wrong with it."""
+    return msgspec.json.decode(text, type=Manifest)
+
 
 _PIECE_BYTES = 256 * 1024
 _MAX_PADDING_BYTES = 1024 * 1024
@@ -213,3 +276,111 @@ class _Members:
         rest = self._stream.up_to(_MAX_PADDING_BYTES)
         if any(rest) or len(rest) == _MAX_PADDING_BYTES:
             raise self._stream.damaged("goes on behind its end")
+
+
+_GZIP_WINDOW: Final = 31
+_FILE_MODE: Final = 0o640
+_END: Final = bytes(2 * tarfile.BLOCKSIZE)
+
+
+def write_snapshot(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a snapshot that has no name yet, as `SnapshotFolder.create` orders it, apart. Raises OSError."""
+    manifest = Manifest(**arguments["manifest"], members={})
+    return {"bytes": write_archive(files, DataDirectory(root), manifest, arguments["numbers"], arguments["end"])}
+
+
+def write_archive(
+    files: FileSystem, directory: DataDirectory, manifest: Manifest, numbers: Sequence[int], end: int
+) -> int:
+    """Write the files `numbers` of the log as an archive; return its size. The last file ends at `end`.
+
+    The wrapped data keys go with it, the master key does not. It is synced under `temporary_path`.
+    A whole log of any size passes through a megabyte of memory. Raises OSError, and then nothing is left behind.
+    """
+    made_at = int(parse_iso(manifest.created_at))
+    with closing(ChangeLog(files, directory.change_log)) as log:
+        lengths = dict(_find_lengths(log, numbers, end))
+        # Under the names that files begin with: so an archive needs no manifest of the log.
+        parts = {f"{log.folder.name}/{plain_name(number)}": number for number in numbers}
+        # Read after the log's end was fixed: the key of every row up to there was durable before the row was.
+        whole = _read_whole_files(files, directory)
+        members = {name: Member(len(data), sha256(data).hexdigest()) for name, data in whole.items()}
+        for name, number in parts.items():
+            digest = sha256()
+            for piece in _read_pieces(log, number, lengths[number]):
+                digest.update(piece)
+            members[name] = Member(lengths[number], digest.hexdigest())
+        whole = {MANIFEST: manifest_text(replace(manifest, members=members)), **whole}
+        packing = isal_zlib.compressobj(1, isal_zlib.DEFLATED, _GZIP_WINDOW)
+        with create_file(files, temporary_path(directory, manifest.ts)) as writer:
+            for name, data in whole.items():
+                writer.write(packing.compress(_pack(name, len(data), made_at) + data + _pad(len(data))))
+            for name, number in parts.items():
+                writer.write(packing.compress(_pack(name, lengths[number], made_at)))
+                for piece in _read_pieces(log, number, lengths[number]):
+                    writer.write(packing.compress(piece))
+                writer.write(packing.compress(_pad(lengths[number])))
+            writer.write(packing.compress(_END) + packing.flush())
+    return writer.size
+
+
+def snapshot_path(directory: DataDirectory, ts: str) -> Path:
+    """Return where a snapshot lies."""
+    return directory.snapshots / f"{_PREFIX}{ts}{_SUFFIX}"
+
+
+def temporary_path(directory: DataDirectory, ts: str) -> Path:
+    """Return where a snapshot is written before it has its name."""
+    return directory.snapshots / f"{_PREFIX}{ts}{_SUFFIX}.tmp"
+
+
+def list_timestamps(files: FileSystem, directory: DataDirectory) -> list[str]:
+    """Return the names of all snapshots of a directory. Raises OSError."""
+    names = [name for name in files.names(directory.snapshots) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
+    found = [name[len(_PREFIX) : -len(_SUFFIX)] for name in names]
+    return [ts for ts in found if TIMESTAMP.fullmatch(ts)]
+
+
+def _read_whole_files(files: FileSystem, directory: DataDirectory) -> dict[str, bytes]:
+    found = {"FORMAT": format_text(ARCHIVE_VERSION).encode()}
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found[KEYRING] = files.read(directory.keyring)
+    return found
+
+
+def _find_lengths(log: ChangeLog, numbers: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
+    """Yield each file of the log with the number of its bytes that are durable."""
+    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+        if following is None:
+            yield number, end
+        elif number & BASE:
+            yield number, log.size(number)
+        else:
+            # Bytes behind that were never acknowledged.
+            header, _ = log.header(following)
+            if header is None or header.previous_length is None:
+                raise _damaged(log.path(following))
+            yield number, header.previous_length
+
+
+def _read_pieces(log: ChangeLog, number: int, length: int) -> Iterator[bytes]:
+    for start in range(0, length, _PIECE_BYTES):
+        wanted = min(length - start, _PIECE_BYTES)
+        piece = log.read(number, start, start + wanted)
+        if len(piece) < wanted:
+            raise _damaged(log.path(number))
+        yield piece
+
+
+def _damaged(path: Path) -> OSError:
+    return OSError(errno.EIO, f"{path} is damaged, so that no snapshot can be made of it; run `knowhub doctor`")
+
+
+def _pack(name: str, length: int, made_at: int) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = length, _FILE_MODE, made_at
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+def _pad(length: int) -> bytes:
+    return bytes(-length % tarfile.BLOCKSIZE)
