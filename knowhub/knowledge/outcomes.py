@@ -16,26 +16,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from knowhub.core.operation import (
-    Draft,
-    HistoryStore,
-    IdempotencyKey,
-    Row,
-    Unchanged,
-    View,
-    Write,
-    is_live,
-)
+from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Row, Unchanged, View, Write, is_live
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.evidence import (
-    VoteKind,
-    Voter,
-    hash_id,
-    with_feedback,
-    with_vote,
-    with_weak_evidence,
-)
+from knowhub.knowledge.evidence import VoteKind, Voter, hash_id, with_feedback, with_vote, with_weak_evidence
 from knowhub.knowledge.impressions import (
     IMPRESSIONS,
     ImpressionLog,

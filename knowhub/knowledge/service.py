@@ -24,14 +24,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
 from knowhub.knowledge.evidence import VoteKind, Voter, is_sunk, sum_votes, weigh_votes
-from knowhub.knowledge.model import (
-    KNOWLEDGE,
-    Feedback,
-    KnowledgeSummary,
-    ListQuery,
-    NewKnowledge,
-    Vote,
-)
+from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery, NewKnowledge, Vote
 from knowhub.knowledge.table import find_by_dedup_key, find_record, list_next_records
 from knowhub.knowledge.visibility import (
     check_not_merged,

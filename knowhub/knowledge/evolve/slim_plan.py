@@ -5,13 +5,11 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from sys import intern
 
 from knowhub.core.clock import CooperativePause
-from knowhub.core.near_duplicates import Cluster, ClusterBuilder, make_similarity_query, words
-from knowhub.core.operation import (
-    Row,
-    View,
-)
+from knowhub.core.near_duplicates import Cluster, ClusterBuilder, jaccard, make_similarity_query, words
+from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
 from knowhub.knowledge.evolve.merging import repeats_sentences
@@ -86,7 +84,6 @@ class MergeCandidates:
         self._refs: list[RecordRef] = []
         self._kinds: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._known_kinds: dict[str, str] = {}
         self._clusters = ClusterBuilder(self._text_of)
         self._used: set[int] = set()
         self.apart: list[tuple[list[str], str]] = []
@@ -109,9 +106,9 @@ class MergeCandidates:
             self.records += 1
             self.characters += len(row["task"]) + len(row["content"])
             if can_merge(self._view, summary):
-                kind, text, number = kind_of(row), join_text(row), len(self._refs)
+                kind, text, number = intern(kind_of(row)), join_text(row), len(self._refs)
                 self._refs.append(RecordRef(summary.id, summary.version, len(text)))
-                self._kinds.append(self._known_kinds.setdefault(kind, kind))
+                self._kinds.append(kind)
                 self._numbers[summary.id] = number
                 self._clusters.put(number, text, kind)
 
@@ -204,7 +201,7 @@ class MergeCandidates:
 
     def _shares_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
         other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
-        return bool(own & other) and len(own & other) / len(own | other) >= LEAST_SHARED_WORDS
+        return jaccard(own, other) >= LEAST_SHARED_WORDS
 
     def _text_of(self, number: int) -> str | None:
         # This is the current text. A changed record is detected before anything is written.
