@@ -115,9 +115,9 @@ def test_an_interrupted_server_on_stdio_ends_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         ended = process.wait(30)
         assert process.stderr is not None
-        said = process.stderr.read()
+        errors = process.stderr.read()
 
-    assert (ended, said) == (130, "")
+    assert (ended, errors) == (130, "")
 
 
 async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_path: Path) -> None:

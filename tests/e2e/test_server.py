@@ -168,11 +168,11 @@ def test_a_full_disk_refuses_writes_until_there_is_room(small_disk: Path) -> Non
     ballast = small_disk / "ballast"
     with run_server(small_disk / "data", KNOWHUB_INDEX_INTERVAL_S="3600") as server, httpx.Client() as client:
         api = f"{server.url}/api/knowledge"
-        kept = client.post(api, json={"content": "登录 before the disk was full"}).json()
+        saved = client.post(api, json={"content": "登录 before the disk was full"}).json()
         fill(ballast)
 
         refused = [client.post(api, json={"content": f"number {n} " + "x" * 50_000}) for n in range(5)]
-        read = client.get(f"{api}/{kept['id']}")
+        read = client.get(f"{api}/{saved['id']}")
         found = client.get(f"{api}/search", params={"q": "登录"})
         ballast.unlink()
         resumed = client.post(api, json={"content": "after there was room"})

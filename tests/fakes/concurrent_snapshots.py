@@ -44,10 +44,10 @@ class ConcurrentPrepared:
             yield (KNOWLEDGE, f"none-{self.looks}-{number}"), None
 
     async def snapshot_before_restore(self) -> SnapshotEntry:
-        kept = await self.real.snapshot_before_restore()
+        snapshot = await self.real.snapshot_before_restore()
         if self.meanwhile is not None:
             await self.meanwhile()
-        return kept
+        return snapshot
 
 
 @dataclass(frozen=True, slots=True)

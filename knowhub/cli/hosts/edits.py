@@ -137,8 +137,8 @@ class FileChange:
     def make_diff(self) -> str:
         """Return the difference as `diff -u` shows it."""
         before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        shown = difflib.unified_diff(before, after, str(self.path), str(self.path))
-        return "".join(line if line.endswith("\n") else f"{line}\n" for line in shown)
+        diff = difflib.unified_diff(before, after, str(self.path), str(self.path))
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in diff)
 
     def write(self) -> None:
         """Write the file, whole or not at all, or delete it with the host's folder if that is empty. Raises OSError."""
