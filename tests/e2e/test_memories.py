@@ -101,20 +101,6 @@ def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None
     assert (outbox["pending"], outbox["dead_letters"]) == (0, [])
 
 
-def test_every_listed_memory_can_be_read_by_its_uri(tmp_path: Path) -> None:
-    cli = Cli(tmp_path / "data")
-    words = ("--user-id", "chen", "--agent-id", "crawler")
-    preferences = "ctx://default/users/chen/memories/preferences"
-    cli.json("context", "commit", str(TRANSCRIPT), *words)
-
-    listed = dict(line.split()[:2] for line in cli("context", "ls", preferences, *words).out.splitlines())
-    named = next(name for name, key in listed.items() if key == "reply-language")
-    read = cli("context", "read", f"{preferences}/{named}", "--level", "L0", *words)
-
-    assert read.code == 0
-    assert "中文" in read.out
-
-
 @pytest.mark.parametrize(
     ("words", "stdin", "code", "error"),
     [
