@@ -83,23 +83,6 @@ async def test_the_client_shows_why_a_request_is_refused(tmp_path: Path) -> None
         assert refused.group_contains(MCPError, match="send a key, as `X-API-Key: KEY`")
 
 
-def test_a_client_over_stdio_is_greeted_once(tmp_path: Path) -> None:
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
-    initialize = {"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": client}
-    # A client that gives no version of itself is answered by the library.
-    nameless = {**initialize, "id": "b", "params": {**client, "clientInfo": {"name": "a test"}}}
-    lines = "".join(f"{json.dumps(message)}\n" for message in (initialize, {**initialize, "id": "c"}, nameless))
-    done = subprocess.run(
-        [sys.executable, "-m", "knowhub", "mcp", "--data-dir", str(tmp_path)],
-        input=lines, capture_output=True, text=True, timeout=60, check=True, env=environment(tmp_path),
-    )  # fmt: skip
-
-    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
-    assert answers["a"]["result"] == answers["c"]["result"]
-    assert answers["b"]["error"]["code"] == -32602
-    assert len(done.stdout.splitlines()) == 3
-
-
 def test_an_interrupted_server_on_stdio_ends_at_once(tmp_path: Path) -> None:
     # A shell starts what runs in the background with SIGINT ignored, and processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -115,9 +98,9 @@ def test_an_interrupted_server_on_stdio_ends_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         ended = process.wait(30)
         assert process.stderr is not None
-        said = process.stderr.read()
+        errors = process.stderr.read()
 
-    assert (ended, said) == (130, "")
+    assert (ended, errors) == (130, "")
 
 
 async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_path: Path) -> None:
