@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -175,10 +176,16 @@ async def answer_problem(
     headers: Iterable[tuple[bytes, bytes]] = (),
     *,
     field: str = "body",
+    rpc_id: str | int | None = None,
 ) -> None:
-    """Answer a request before any route sees it: with a status, the kind of problem and what to do about it."""
+    """Answer a request before any route sees it: with a status, the kind of problem and what to do about it.
+
+    `rpc_id` is the id of a request to MCP.
+    """
     status, kind, detail = refusal
-    extra = {"errors": [{"field": field, "message": detail}]} if status == 422 else None  # noqa: PLR2004 -- a status
+    extra: dict[str, Any] = {} if rpc_id is None else {"id": rpc_id}
+    if status == 422:  # noqa: PLR2004 -- a status
+        extra["errors"] = [{"field": field, "message": detail}]
     body, media_type = problem(status, kind, detail, scope["path"], extra)
     fields = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": fields})
