@@ -1,6 +1,7 @@
 """The ASGI middleware before every route: request ids, metrics, host and origin checks, CORS."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
@@ -31,7 +32,7 @@ _AN_HOUR_S = b"3600"
 _VARY = (b"vary", b"Origin")
 
 
-class HttpMiddleware:
+class HttpMiddleware(ABC):
     """Passes on what is no HTTP request, such as the start and the end of the server."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -41,9 +42,9 @@ class HttpMiddleware:
         """Answer one request."""
         await (self._handle if scope["type"] == "http" else self._app)(scope, receive, send)
 
+    @abstractmethod
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request, or refuse it."""
-        raise NotImplementedError
 
 
 class RequestIdMiddleware(HttpMiddleware):

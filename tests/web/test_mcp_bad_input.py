@@ -126,14 +126,6 @@ async def test_a_client_that_accepts_no_json_is_told_so(mcp: McpApi, version: st
     assert answered.json()["error"]["message"].startswith("the header Accept must allow application/json")
 
 
-async def test_json_that_is_too_deep_is_an_error_of_json_rpc(mcp: McpApi) -> None:
-    headers = {**HEADERS, "content-type": "application/json"}
-    answered = await mcp.http.post("/mcp", content="[" * 65 + "]" * 65, headers=headers)
-
-    assert answered.status_code == 422
-    assert answered.json()["error"] == {"code": -32600, "message": "body: JSON is nested more than 64 deep"}
-
-
 async def test_what_a_guard_or_a_route_refuses_is_an_error_of_json_rpc_too(mcp: McpApi) -> None:
     for method, path, headers, status in (
         ("GET", "/mcp", {}, 405),
