@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from knowhub.context.commit.rule_extraction import UNREAD
 from knowhub.context.commit_model import CommitResult
-from knowhub.context.index_model import OutboxEvent
+from knowhub.context.events import OutboxEvent
 from knowhub.core.clock import iso
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.store_results import SnapshotEntry

@@ -13,11 +13,11 @@ from knowhub.context.grep import grep_memories
 from knowhub.context.model import NODES, PARTS
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.web.responses import answer_json, answer_list, answer_write, etag
-from knowhub.web.route import Call, EditCall, Routes, WriteCall
+from knowhub.web.route import DELETED, Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
 from knowhub.web.schemas import context_edits as edits
-from knowhub.web.schemas.parts import Body, DeletionAnswer
+from knowhub.web.schemas.parts import Body
 from knowhub.web.secret_warnings import find_warnings
 from knowhub.web.views import make_commit_view, make_event_view, view_of
 
@@ -144,7 +144,7 @@ async def edit_node(call: EditCall, sent: schemas.NodePatchBody, params: schemas
     return answer_write(asdict(edited.node), edited.operation_id, headers=etag(edited.node.version))
 
 
-@routes.add("DELETE", "/context/nodes", {200: DeletionAnswer}, summary="Delete a memory", errors=(404,))
+@routes.add("DELETE", "/context/nodes", DELETED, summary="Delete a memory", errors=(404,))
 async def delete_node(
     call: EditCall, sent: schemas.NodeEraseBody | schemas.NodeDeleteParams, params: schemas.NodePlaceParams
 ) -> Response:

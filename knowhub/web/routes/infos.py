@@ -14,11 +14,11 @@ from knowhub.web.responses import (
     answer_text_row,
     answer_write,
 )
-from knowhub.web.route import Call, EditCall, KeywordId, Routes, WriteCall
+from knowhub.web.route import DELETED, Call, EditCall, KeywordId, Routes, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID
-from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody, OperationAnswer
+from knowhub.web.schemas.parts import DeleteParams, EraseBody, OperationAnswer
 
 routes = Routes("/api/infos", "infos", "Texts on the keyword tree, each linked to any number of keywords.")
 
@@ -87,7 +87,7 @@ async def update_info(call: EditCall, info_id: str, sent: schemas.InfoPatchBody)
     return answer_saved(await call.hub.keywords.infos.patch(call.ctx, info_id, sent.patch(), call.version, call.key))
 
 
-@routes.add("DELETE", "/{info_id}", {200: DeletionAnswer}, summary="Delete an info")
+@routes.add("DELETE", "/{info_id}", DELETED, summary="Delete an info")
 async def delete_info(call: EditCall, info_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete an info and its links. Undo brings them back, except after `erase`."""
     if sent.erase:

@@ -19,11 +19,11 @@ from knowhub.web.responses import (
     answer_text_row,
     answer_write,
 )
-from knowhub.web.route import STARTED, Call, EditCall, KeywordId, Routes, WriteCall, answer_job
+from knowhub.web.route import DELETED, STARTED, Call, EditCall, KeywordId, Routes, WriteCall, answer_job
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
-from knowhub.web.schemas.parts import DeletionAnswer, OperationAnswer, PageParams
+from knowhub.web.schemas.parts import OperationAnswer, PageParams
 from knowhub.web.schemas.upkeep import WaitParams
 from knowhub.web.views import render_keyword_search
 
@@ -227,7 +227,7 @@ async def update_keyword(call: EditCall, keyword_id: KeywordId, sent: schemas.Ke
     )
 
 
-@routes.add("DELETE", "/{keyword_id}", {200: DeletionAnswer}, summary="Delete a keyword")
+@routes.add("DELETE", "/{keyword_id}", DELETED, summary="Delete a keyword")
 async def delete_keyword(
     call: EditCall, keyword_id: str, sent: schemas.KeywordDeleteBody | schemas.KeywordDeleteParams
 ) -> Response:

@@ -21,12 +21,12 @@ from knowhub.web.responses import (
     answer_write,
     etag,
 )
-from knowhub.web.route import STARTED, Call, EditCall, Routes, WriteCall, answer_job
+from knowhub.web.route import DELETED, STARTED, Call, EditCall, Routes, WriteCall, answer_job
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import extraction
 from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.operations import HistoryParams
-from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
+from knowhub.web.schemas.parts import DeleteParams, EraseBody
 from knowhub.web.schemas.upkeep import WaitParams
 from knowhub.web.secret_warnings import find_warnings
 from knowhub.web.views import make_saved_view, make_slimming_view, view_of
@@ -253,7 +253,7 @@ async def post_feedback(call: EditCall, knowledge_id: str, sent: schemas.Feedbac
     return await update_knowledge(call, knowledge_id, sent)
 
 
-@routes.add("DELETE", "/{knowledge_id}", {200: DeletionAnswer}, summary="Delete a record")
+@routes.add("DELETE", "/{knowledge_id}", DELETED, summary="Delete a record")
 async def delete_knowledge(call: EditCall, knowledge_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete a record. Undo brings it back. With `erase` its content is removed for good, also from the history."""
     if sent.erase:

@@ -7,9 +7,9 @@ from starlette.responses import Response
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES
 from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, etag
-from knowhub.web.route import Call, EditCall, Routes, WriteCall
+from knowhub.web.route import DELETED, Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import resources as schemas
-from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
+from knowhub.web.schemas.parts import DeleteParams, EraseBody
 from knowhub.web.secret_warnings import find_warnings
 
 routes = Routes("/api/resource", "resources", "Code, credentials, cookies and other texts, with an encrypted part.")
@@ -102,7 +102,7 @@ async def update_resource(call: EditCall, resource_id: str, sent: schemas.Resour
     return answer_saved(saved, more=await find_warnings({"title": patch.get("title"), "body": patch.get("body")}))
 
 
-@routes.add("DELETE", "/{resource_id:path}", {200: DeletionAnswer}, summary="Delete a resource")
+@routes.add("DELETE", "/{resource_id:path}", DELETED, summary="Delete a resource")
 async def delete_resource(call: EditCall, resource_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete a resource. Undo brings it back.
 

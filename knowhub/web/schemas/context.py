@@ -176,7 +176,6 @@ class CommitBody(Body):
                 for used_tool in self.used_tools
             ],
             options=CommitOptions(self.options.dry_run, self.options.extract),
-            trace_id=self.trace_id or "",
             wait=self.wait,
         )
 

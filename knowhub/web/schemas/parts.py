@@ -252,6 +252,7 @@ class DeleteParams(CallerIds):
         default=False,
         description="Remove the content for good, everywhere. This cannot be undone. A deleted row can be erased too.",
     )
+    wait: bool = Field(default=True, description="With false an erase answers with a job id, at once.")
 
 
 class EraseBody(DeleteParams, DeleteBody):
