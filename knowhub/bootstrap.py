@@ -9,7 +9,6 @@ from pathlib import Path
 
 import structlog
 
-from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.service import AuditService
 from knowhub.context.authoring import MemoryAuthoring
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
@@ -19,6 +18,7 @@ from knowhub.core.allowances import TokenBuckets
 from knowhub.core.background_writes import DecisionLog
 from knowhub.core.cursors import CursorCodec
 from knowhub.core.ids import RandomIds
+from knowhub.core.job_board import InMemoryJobBoard
 from knowhub.core.store_results import CompactionResult
 from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import API_KEYS, KEY_USES
@@ -41,11 +41,11 @@ from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExt
 from knowhub.knowledge.impressions import ImpressionLog
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.outcomes import OutcomeService
-from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchOptions
-from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
+from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, SearchOptions
+from knowhub.knowledge.search.routing import KnowledgeReranking, Router
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.erasure import ErasureService
-from knowhub.operations.jobs import InMemoryJobBoard, Jobs
+from knowhub.operations.jobs import Jobs
 from knowhub.operations.service import OperationsService
 from knowhub.operations.snapshots import Snapshots
 from knowhub.resources.service import ResourceService
@@ -81,7 +81,6 @@ class Knowledge:
         adapters: Adapters,
         indexes: Indexes,
         decisions: DecisionLog,
-        recently_shown: RecentImpressions,
         stack: AsyncExitStack,
     ) -> None:
         settings, clock, ids = adapters.settings, adapters.clock, adapters.ids
@@ -99,15 +98,14 @@ class Knowledge:
             indexes.records.index,
             clock,
             SearchOptions(
-                RankingStages(router, reranking),
+                self.impressions,
+                router,
+                reranking,
                 settings.relevance_floor,
                 settings.evidence_half_life_days,
-                self.impressions,
-                recently_shown.note,
             ),
         )
         self.outcomes = OutcomeService(store, self.impressions)
-        self.profile = OwnProfile(store, clock)
         self.exchange = KnowledgeExchange(store, ids)
         self.evolution = Evolution(store, chat, budget_s, note)
         open_by_name = chat_models_by_name(settings, chat, adapters.timing, adapters.token_budget)
@@ -141,7 +139,7 @@ class Keywords:
         recent_matches = RecentMatchesByReader(settings.recent_keywords)
         store.subscribe(Invalidation(cache, recent_matches), [KEYWORDS, INFOS, LINKS])
         self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note, cache)
-        near = NearKeywords(text, TreeTextSearch(indexes.tree.index, settings.relevance_floor), cache)
+        near = NearKeywords(text, TreeTextSearch(indexes.tree.index, settings.relevance_floor))
         self.tree = KeywordService(store, near, ids, self.agent, options)
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
         self.search = KeywordSearch(store, near, self.agent, options, cache, decisions)
@@ -195,21 +193,20 @@ class Hub:
         self.cursors = CursorCodec(self.store.log_id)
         self.decisions = DecisionLog(self.store, enabled=self.settings.log_agent_decisions)
         stack.push_async_callback(self.decisions.close)
-        recently_shown = RecentImpressions(self.clock)
 
         self.indexes = Indexes(adapters, stack)
         self.keywords = Keywords(adapters, self.indexes, self.decisions)
         work = BackgroundWork(adapters, self.indexes, stack)
         self.maintenance = work.maintenance
         self.exports = work.exports
-        self.knowledge = Knowledge(adapters, self.indexes, self.decisions, recently_shown, stack)
+        self.knowledge = Knowledge(adapters, self.indexes, self.decisions, stack)
         self.memories = Memories(adapters, self.indexes, work, self.knowledge.records)
         reveals = self.settings.reveals_per_hour
         self.resources = ResourceService(
             self.store, self.vault, TokenBuckets(reveals, HOUR_S, time.monotonic) if reveals else None
         )
         self.operations = Operations(adapters, work, self.keywords.tree)
-        self.audit = AuditService(self.store, self.clock, recently_shown)
+        self.audit = AuditService(self.store, self.clock)
         self.recall = RecallService(
             self.knowledge.search, self.keywords.search, self.memories.nodes, _log_failed_source
         )

@@ -59,7 +59,7 @@ def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, 
     return [
         secret
         for pattern in patterns
-        if any(hint in lowered for hint in pattern.hints)
+        if any(map(lowered.__contains__, pattern.hints))
         for secret in _matches(pattern, text, offset, is_sure=is_sure)
     ]
 

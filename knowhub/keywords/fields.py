@@ -9,11 +9,14 @@ import math
 import reprlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from enum import StrEnum
+from typing import Any, Final, TypeVar
 
 from knowhub.core import scopes as rules
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
 from knowhub.keywords.model import RelationType
+
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 MAX_SCOPES: Final = 50
 MAX_METADATA_BYTES: Final = 64 * 1024
@@ -108,12 +111,12 @@ def parse_links(field: str, value: object) -> list[tuple[str, RelationType]]:
     return [_parse_link(f"{field}.{index}", item) for index, item in enumerate(parse_list(field, value))]
 
 
-def parse_relation(field: str, value: object) -> RelationType:
-    """Parse a relation."""
-    known = next((relation_type for relation_type in RelationType if relation_type == value), None)
-    if known is None:
-        raise InvalidInput.of(field, f"{reprlib.repr(value)} is no relation: use {', '.join(RelationType)}")
-    return known
+def parse_choice(field: str, kind: type[ChoiceT], value: object) -> ChoiceT:
+    """Parse the name of a member of an enumeration."""
+    for member in kind:
+        if member == value:
+            return member
+    raise InvalidInput.of(field, f"{reprlib.repr(value)} is none of {', '.join(kind)}")
 
 
 def parse_patch(sent: object, patchable: Collection[str]) -> dict[str, Any]:
@@ -188,7 +191,7 @@ def _parse_link(field: str, value: object) -> tuple[str, RelationType]:
     pair = parse_list(field, value)
     if len(pair) != _PAIR:
         raise InvalidInput.of(field, "must be a pair: the id of a keyword, and a relation")
-    return parse_row_id(f"{field}.keyword_id", pair[0]), parse_relation(f"{field}.relation", pair[1])
+    return parse_row_id(f"{field}.keyword_id", pair[0]), parse_choice(f"{field}.relation", RelationType, pair[1])
 
 
 def _is_encodable(plain: str) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
+from typing import Any
 
 from knowhub.core import clock
 from knowhub.core.background_writes import CLOSE_S, finish_tasks
@@ -70,9 +71,9 @@ class _PendingImpressions:
 
 
 class ImpressionLog:
-    """Records and returns what was shown. What the store refuses stays in memory, and is tried again.
+    """Records and returns what was shown. A write that the store refuses is given up.
 
-    `dropped` counts rows that were given up because too many waited, `failed` the refusals of the store.
+    `dropped` counts searches that were not recorded because too many rows waited, `failed` the refusals of the store.
     """
 
     def __init__(self, store: HistoryStore, clock: Clock, close_s: float = CLOSE_S) -> None:
@@ -104,10 +105,13 @@ class ImpressionLog:
         goal = scope.goal_id or _NO_GOAL
         known = self.list_shown(ctx, ImpressionScope(scope.session_id, goal))
         new = [item for item in ids if item not in known]
-        pending = self._get_pending(ctx, scope) if new else None
-        if pending is None:
-            self.dropped += bool(new)
+        key = (ctx.account, scope.row_id(ctx))
+        if not new:
             return
+        if key not in self._pending and len(self._pending) >= MAX_WAITING:
+            self.dropped += 1
+            return
+        pending = self._pending.setdefault(key, _PendingImpressions(ctx, scope))
         now = self._clock.now()
         # The time tells the searches of a goal apart.
         while (moment := clock.iso(now)) in known.values():
@@ -119,7 +123,7 @@ class ImpressionLog:
             pending.task = asyncio.get_running_loop().create_task(self._write(pending))
 
     async def flush(self, ctx: RequestContext, scope: ImpressionScope) -> None:
-        """Wait until the pending ids there are written, or the store has refused them."""
+        """Wait until the pending ids there are written, or given up."""
         pending = self._pending.get((ctx.account, scope.row_id(ctx)))
         if pending is not None and pending.task is not None:
             await asyncio.wait({pending.task})
@@ -128,18 +132,6 @@ class ImpressionLog:
         """Wait at most `close_s` seconds for pending writes; drop the rest."""
         tasks = {pending.task for pending in self._pending.values() if pending.task is not None}
         self.dropped += await finish_tasks(tasks, self._close_s)
-
-    def _get_pending(self, ctx: RequestContext, scope: ImpressionScope) -> _PendingImpressions | None:
-        """Return the pending impressions of a row; None when too many rows wait already."""
-        key = (ctx.account, scope.row_id(ctx))
-        if key not in self._pending and len(self._pending) >= MAX_WAITING:
-            # A refused row without a running write makes room.
-            idle = next((other for other, pending in self._pending.items() if pending.task is None), None)
-            if idle is None:
-                return None
-            del self._pending[idle]
-            self.dropped += 1
-        return self._pending.setdefault(key, _PendingImpressions(ctx, scope))
 
     async def _write(self, pending: _PendingImpressions) -> None:
         ctx = pending.ctx
@@ -153,9 +145,7 @@ class ImpressionLog:
         except KnowHubError:
             self.failed += 1
         finally:
-            pending.task = None
-            if not pending.times:
-                self._pending.pop((ctx.account, pending.scope.row_id(ctx)), None)
+            self._pending.pop((ctx.account, pending.scope.row_id(ctx)), None)
 
 
 def make_tags(ids: Sequence[str]) -> dict[str, str]:
@@ -188,15 +178,21 @@ def _decide(view: View, pending: _PendingImpressions, batch: dict[tuple[str, str
         goals.setdefault(goal, {})[item] = moment
     if before is not None and goals == before["goals"]:
         return Unchanged()
-    moment = clock.iso(view.now)
-    row = {
+    fields = {"session_id": pending.scope.session_id, "goals": goals}
+    return Draft(OP, [Write(IMPRESSIONS, row_id, make_private_row(pending.ctx, row_id, before, view.now, fields))])
+
+
+def make_private_row(
+    ctx: RequestContext, row_id: str, before: Row | None, now: float, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the next version of a row that only its caller sees."""
+    moment = clock.iso(now)
+    return {
         "id": row_id,
-        "owner": pending.ctx.default_owner,
+        "owner": ctx.default_owner,
         "scopes": [OWNER],
-        "session_id": pending.scope.session_id,
-        "goals": goals,
+        **fields,
         "version": next_version(before),
         "created_at": moment if before is None else before["created_at"],
         "updated_at": moment,
     }
-    return Draft(OP, [Write(IMPRESSIONS, row_id, row)])

@@ -16,11 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, InvalidInput, Unavailable
+from knowhub.core.job_board import JobStatus
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.owned_rows import RowTextPage
 from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
-from knowhub.operations.jobs import JobStatus, Work
+from knowhub.operations.jobs import Work
 from knowhub.web.auth import context_of, make_local_context
 from knowhub.web.parsing import parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH

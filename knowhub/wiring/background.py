@@ -124,13 +124,13 @@ def _compaction(adapters: Adapters) -> Background:
 
 def _periodic_snapshots(adapters: Adapters, archives: SnapshotFolder) -> PeriodicSnapshots:
     store, settings = adapters.store, adapters.settings
-    limits = (settings.snapshot_interval_hours, settings.snapshots_kept)
 
-    async def begun() -> float | None:
+    async def find_begin() -> float | None:
         oldest = await store.history.at_async(store.base_seq + 1)
         return None if oldest is None else oldest.timestamp
 
-    return PeriodicSnapshots(archives, adapters.clock, limits, lambda: store.last_seq, begun)
+    limits = (settings.snapshot_interval_hours, settings.snapshots_kept)
+    return PeriodicSnapshots(archives, adapters.clock, limits, lambda: store.last_seq, find_begin)
 
 
 def _maintenance(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from knowhub.core.language_models import ChatFailed, ChatReply, ChatRequest, FailureReason
-from knowhub.providers.json_schema import mismatch
+from knowhub.providers.json_answers import SCHEMA_WORDS, mismatch
 
 Answer: TypeAlias = Mapping[str, Any] | Exception | Callable[[ChatRequest], Mapping[str, Any]]
 EXHAUSTED = {"action": "missing", "reason": "script exhausted"}
@@ -40,10 +40,18 @@ class ScriptedChat:
             reason = FailureReason.TIMEOUT if isinstance(answer, TimeoutError) else FailureReason.FAILURE
             raise ChatFailed(reason, f"{type(answer).__name__}: {answer}")
         data = answer(question) if callable(answer) else answer
+        _check_words(question.schema)
         problem = mismatch(dict(data), question.schema)
         if problem:
             raise ChatFailed(FailureReason.FAILURE, f"the scripted answer does not fit: {problem}")
         return ChatReply(dict(data), self.model, 0.0, 100, 10)
+
+
+def _check_words(schema: Mapping[str, Any]) -> None:
+    """Fail for a prompt whose schema says what nothing checks."""
+    assert schema.keys() <= SCHEMA_WORDS
+    for part in (*schema.get("properties", {}).values(), *filter(None, [schema.get("items")])):
+        _check_words(part)
 
 
 class DelayedChat(ScriptedChat):
@@ -133,9 +141,9 @@ def candidates_in(messages: Sequence[Mapping[str, str]]) -> list[Candidate]:
 def fit_to_schema(answer: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Add empty values for missing fields of the schema; drop an empty reason that the schema does not have."""
     known = _properties(schema)
-    kept = {name: value for name, value in answer.items() if name in known or value != ""}
-    lacking = {name: _empty(known.get(name, {})) for name in schema.get("required", ()) if name not in kept}
-    return {**kept, **lacking}
+    fitting = {name: value for name, value in answer.items() if name in known or value != ""}
+    lacking = {name: _empty(known.get(name, {})) for name in schema.get("required", ()) if name not in fitting}
+    return {**fitting, **lacking}
 
 
 def _number_of(name: str, candidates: Sequence[Candidate]) -> int:

@@ -76,8 +76,7 @@ def find_quotes(text: str) -> None:
     index = quotes.QuoteIndex()
     quoted = quotes.normalize_quote(text)
     index.put(1, quoted)
-    for _ in index.find_candidates(quoted, []):
-        pass
+    index.find_candidates(quoted)
 
 
 def find_all_secrets(text: str) -> None:

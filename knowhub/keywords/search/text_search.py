@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from knowhub.core.operation import View
-from knowhub.core.recall import MAX_QUERY_CHARS, SearchHits, get_visible_lag
+from knowhub.core.recall import MAX_QUERY_CHARS, SearchHit, SearchHits, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import visibility_facets
-from knowhub.keywords import rendering
-from knowhub.keywords.cache import ANY_KEYWORD, NO_CACHE, ResultCache
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.candidates import OFFERED, find_word_candidates
 from knowhub.keywords.tree import Info
 
 MEANT = 5
-NEAR_TTL_S = 10.0
 EVERYTHING = frozenset({KEYWORDS, INFOS})
 ONLY_KEYWORDS = frozenset({KEYWORDS})
 
@@ -35,23 +32,6 @@ class TreeIndex(Protocol):
         """Return the best accepted rows that have one facet of each group."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextHit:
-    """A keyword or an info. `relevance`, from 0 to 1, compares between queries."""
-
-    head: Node | Info
-    relevance: float
-
-
-@dataclass(frozen=True, slots=True)
-class TextHits:
-    """The best first. `degraded` names the part of the index that failed."""
-
-    hits: Sequence[TextHit] = ()
-    index_lag: int = 0
-    degraded: Sequence[str] = ()
-
-
 class TreeTextSearch:
     """Finds keywords and infos by their texts. `floor` is the least relevance to the rarest words of a query."""
 
@@ -66,8 +46,11 @@ class TreeTextSearch:
         limit: int,
         kinds: frozenset[str] = EVERYTHING,
         min_relevance: float | None = None,
-    ) -> TextHits:
-        """Return the best `limit` rows of these collections that the caller sees. Takes any text."""
+    ) -> SearchHits[Node | Info]:
+        """Return the best `limit` rows of these collections that the caller sees. Takes any text.
+
+        Their relevance is from 0 to 1, and compares between queries.
+        """
         groups = [kinds, *([] if ctx.visible is None else [visibility_facets(ctx.visible)])]
 
         def accept(head: Node | Info) -> bool:
@@ -76,10 +59,9 @@ class TreeTextSearch:
         query = text[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
         found = await self._index.search(ctx.account, query, groups, accept, limit)
         floor = self._floor * found.enough / found.reach if min_relevance is None else min_relevance
-        hits = [TextHit(hit.head, round(min(1.0, hit.relevance / found.reach), 4)) for hit in found.hits]
-        return TextHits(
-            [hit for hit in hits if hit.relevance >= floor], get_visible_lag(ctx, found.index_lag), found.degraded
-        )
+        hits = [SearchHit(hit.head, round(min(1.0, hit.relevance / found.reach), 4)) for hit in found.hits]
+        lag = get_visible_lag(ctx, found.index_lag)
+        return SearchHits([hit for hit in hits if hit.relevance >= floor], lag, found.degraded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +76,15 @@ class Nearest:
 class NearKeywords:
     """Finds the keywords that come near a query. Without `texts` these are those that share words with it."""
 
-    def __init__(self, rules: KeywordText, texts: TreeTextSearch | None = None, cache: ResultCache = NO_CACHE) -> None:
+    def __init__(self, rules: KeywordText, texts: TreeTextSearch | None = None) -> None:
         self.rules = rules
         self.texts = texts
-        self._cache = cache
 
     async def find(self, view: View, ctx: RequestContext, query: str) -> Nearest:
         """Return up to ten keywords by their names, and up to five more by their texts."""
         by_name = tuple(node.id for node in find_word_candidates(view, ctx, self.rules, query))
         if self.texts is None:
             return Nearest(by_name)
-        # Vectors come in the background: a query that is repeated while nothing changes has the same candidates.
-        key = f"near:{ctx.account}:{rendering.make_reader_key(ctx)}:{query[:MAX_QUERY_CHARS]}"
-        ids: tuple[str, ...] | None = self._cache.get(key)
-        degraded: Sequence[str] = ()
-        if ids is None:
-            found = await self.texts.find(ctx, query, OFFERED + MEANT, ONLY_KEYWORDS)
-            ids, degraded = tuple(hit.head.id for hit in found.hits), found.degraded
-            if not degraded:
-                self._cache.put(key, ids, NEAR_TTL_S, [(ctx.account, ANY_KEYWORD)])
-        by_text = tuple(keyword_id for keyword_id in ids if keyword_id not in by_name)
-        return Nearest(by_name, by_text[:MEANT], degraded)
+        found = await self.texts.find(ctx, query, OFFERED + MEANT, ONLY_KEYWORDS)
+        by_text = tuple(hit.head.id for hit in found.hits if hit.head.id not in by_name)
+        return Nearest(by_name, by_text[:MEANT], found.degraded)

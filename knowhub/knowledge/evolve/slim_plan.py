@@ -1,17 +1,15 @@
 """The plan of a slimming: copies, near copies, and groups of records that a model may be asked about."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from sys import intern
 
 from knowhub.core.clock import CooperativePause
-from knowhub.core.near_duplicates import Cluster, ClusterBuilder, make_similarity_query, words
-from knowhub.core.operation import (
-    Row,
-    View,
-)
+from knowhub.core.near_duplicates import Cluster, ClusterBuilder, jaccard, make_similarity_query, words
+from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
 from knowhub.knowledge.evolve.merging import repeats_sentences
@@ -71,22 +69,6 @@ class Merge:
         return self.into.characters + sum(source.characters for source in self.sources)
 
 
-@dataclass(frozen=True, slots=True)
-class SlimPlan:
-    """The merges that were found, and figures for the report.
-
-    `records` were read; `has_more` means that another slimming would find more.
-    """
-
-    merges: Sequence[Merge]
-    records: int
-    characters: int
-    skipped: Sequence[Mapping[str, Any]] = ()
-    degraded: Sequence[str] = ()
-    families_asked: int = 0
-    has_more: bool = False
-
-
 class MergeCandidates:
     """The records of one caller that may be merged, oldest first.
 
@@ -102,7 +84,6 @@ class MergeCandidates:
         self._refs: list[RecordRef] = []
         self._kinds: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._known_kinds: dict[str, str] = {}
         self._clusters = ClusterBuilder(self._text_of)
         self._used: set[int] = set()
         self.apart: list[tuple[list[str], str]] = []
@@ -125,20 +106,17 @@ class MergeCandidates:
             self.records += 1
             self.characters += len(row["task"]) + len(row["content"])
             if can_merge(self._view, summary):
-                kind, text, number = kind_of(row), join_text(row), len(self._refs)
+                kind, text, number = intern(kind_of(row)), join_text(row), len(self._refs)
                 self._refs.append(RecordRef(summary.id, summary.version, len(text)))
-                self._kinds.append(self._known_kinds.setdefault(kind, kind))
+                self._kinds.append(kind)
                 self._numbers[summary.id] = number
                 self._clusters.put(number, text, kind)
 
     async def find_copies(self) -> list[Merge]:
         """Return the merges of copies and near copies into the oldest record of each set."""
-        for _ in self._clusters.compare_rows():
-            await self._pace.pause()
         merges: list[Merge] = []
-        for cluster in self._clusters.clusters():
-            if cluster is not None:
-                merges += self._merge_cluster(cluster)
+        for cluster in await asyncio.to_thread(self._clusters.build):
+            merges += self._merge_cluster(cluster)
             await self._pace.pause()
         return merges
 
@@ -223,7 +201,7 @@ class MergeCandidates:
 
     def _shares_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
         other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
-        return bool(own & other) and len(own & other) / len(own | other) >= LEAST_SHARED_WORDS
+        return jaccard(own, other) >= LEAST_SHARED_WORDS
 
     def _text_of(self, number: int) -> str | None:
         # This is the current text. A changed record is detected before anything is written.

@@ -203,18 +203,14 @@ class Compaction:
         deadline = asyncio.get_running_loop().time() + _WAIT_FOR_OTHERS_S
         free: list[int] = []
         for segment in segments:
-            while not self._is_free(segment):
+            # No process has locked the segment, or an older version of it.
+            versions = [self._log.name(segment), *(name for name in self._log.list_unused() if name.number == segment)]
+            while not all(self._log.is_free(self._log.folder / str(name)) for name in versions):
                 if asyncio.get_running_loop().time() > deadline:
                     return free
                 await asyncio.sleep(_POLL_S)
             free.append(segment)
         return free
-
-    def _is_free(self, segment: int) -> bool:
-        """Return whether no process has locked a segment, or an older version of it."""
-        left_over = [name for name in self._log.list_unused() if name.number == segment]
-        paths = [self._log.path(segment), *(self._log.folder / str(name) for name in left_over)]
-        return all(map(self._log.is_free, paths))
 
     async def _install(self, base: BaseHeader, name: LogFileName, made: Mapping[str, Any]) -> None:
         files, log = self._context.files, self._log

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
+from knowhub.core.job_board import Job
 from knowhub.core.language_models import get_counted
 from knowhub.core.permissions import check_can_maintain
-from knowhub.operations.jobs import Job
 from knowhub.web.auth import context_of, is_maintainer
 from knowhub.web.responses import answer_json, answer_report
 from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, WriteCall, answer_job
@@ -219,7 +219,6 @@ async def audit(call: Upkeep, params: shapes.AuditParams) -> Response:
         shapes.AuditAnswer,
         report,
         junk_rate=report.junk_rate,
-        searches_known_since=iso(report.searches_known_since),
         count=len(report.findings),
         truncated=report.is_truncated,
     )

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from knowhub.keywords.info_rules import MAX_CREATOR_CHARS, MAX_SOURCE_CHARS
+from knowhub.keywords.info_rules import MAX_CREATOR_CHARS, MAX_KEYWORD_IDS, MAX_SOURCE_CHARS
 from knowhub.keywords.keyword_rules import MAX_ALIASES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from knowhub.keywords.model import (
     PAGE_SIZE,
@@ -16,7 +16,6 @@ from knowhub.keywords.model import (
     RelationType,
     TreeFormat,
 )
-from knowhub.keywords.new_infos import MAX_KEYWORD_IDS
 from knowhub.keywords.service import MAX_DEPTH
 from knowhub.web.schemas.knowledge import MAX_ITEMS, Question, Scopes
 from knowhub.web.schemas.parts import (

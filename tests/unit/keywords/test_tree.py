@@ -18,22 +18,11 @@ def names_of(nodes: list[Node]) -> list[str]:
     return [node.name for node in nodes]
 
 
-def test_the_lowest_common_ancestor_is_the_deepest_that_all_hang_below(view: FakeKeywordView) -> None:
-    fast_api, go, sorting = (view.id_of(name) for name in ("FastAPI", "Go", "排序"))
-
-    assert tree.lowest_common_ancestor(view, [fast_api, go]) == view.id_of("语言")
-    assert tree.lowest_common_ancestor(view, [fast_api, go, sorting]) == ROOT_ID
-    assert tree.lowest_common_ancestor(view, [fast_api, view.id_of("Python")]) == view.id_of("Python")
-    assert tree.lowest_common_ancestor(view, [fast_api]) == fast_api
-    assert tree.lowest_common_ancestor(view, []) == ROOT_ID
-
-
 def test_walks_end_in_a_cycle(view: FakeKeywordView) -> None:
     language, python = view.id_of("语言"), view.id_of("Python")
     view.edit(language, parent_id=python)
 
     assert names_of(tree.get_path(view, python)) == ["语言", "Python"]
-    assert tree.count_ancestors(view, python) == 1
     assert not tree.is_within(view, python, ROOT_ID)
 
 
@@ -50,4 +39,3 @@ def test_a_chain_of_ten_thousand_is_walked() -> None:
         last = view.put(f"k {number}", last).id
 
     assert len(tree.get_path(view, last)) == 10_001
-    assert tree.count_ancestors(view, last) == 10_000

@@ -99,7 +99,9 @@ async def test_messages_on_invalid_answers_do_not_contain_the_key(
 
 async def test_a_key_made_of_field_names_is_redacted(http: httpx.AsyncClient, server: respx.Route) -> None:
     key = "sk.canary.0123456789"
-    schema = {"additionalProperties": {"additionalProperties": {"additionalProperties": {"type": "string"}}}}
+    schema: dict[str, Any] = {"type": "string"}
+    for name in reversed(key.split(".")):
+        schema = {"properties": {name: schema}}
     server.mock(return_value=completion({"sk": {"canary": {"0123456789": 1}}}))
 
     with pytest.raises(Exception, match=r"\[key\]") as caught:
@@ -113,14 +115,6 @@ async def test_an_escaped_key_in_an_error_is_redacted(http: httpx.AsyncClient, s
     server.mock(return_value=httpx.Response(401, content=f'["{said}"]'.encode()))
 
     failed = await failure_of(chat_client(http))
-
-    assert failed.detail == 'the server answered 401: ["[key]"]'
-
-
-async def test_an_escaped_slash_in_the_key_is_redacted(http: httpx.AsyncClient, server: respx.Route) -> None:
-    server.mock(return_value=httpx.Response(401, content=rb'["sk-ab\/cd+ef=="]'))
-
-    failed = await failure_of(chat_client(http, api_key="sk-ab/cd+ef=="))
 
     assert failed.detail == 'the server answered 401: ["[key]"]'
 

@@ -214,17 +214,6 @@ async def test_a_long_invalid_answer_is_cut_in_the_retry(http: httpx.AsyncClient
     assert len(read_sent(server.calls[1])["messages"][2]["content"]) < 5000
 
 
-async def test_two_invalid_answers_are_a_failure(http: httpx.AsyncClient, server: respx.Route) -> None:
-    server.mock(return_value=completion(UNFIT))
-
-    with pytest.raises(ChatFailed) as caught:
-        await chat_client(http).chat(QUESTION, 10)
-
-    assert caught.value.reason is FailureReason.FAILURE
-    assert "does not fit, twice: $.action" in caught.value.detail
-    assert server.call_count == 2
-
-
 BODIES: list[bytes] = [
     b"",
     b"null",
@@ -298,13 +287,3 @@ async def test_text_that_json_cannot_hold_is_replaced(http: httpx.AsyncClient, s
     assert body["messages"][1]["content"] == "half ? a pair"
     assert body["messages"][0]["content"].startswith("a\x00b")
     assert body["response_format"]["json_schema"]["name"] == "odd_name____"
-
-
-@pytest.mark.parametrize("schema", [{"pattern": "x"}, {"enum": ["\ud800"]}, {"const": {1, 2}}])
-async def test_an_unsupported_schema_fails_before_the_call(
-    http: httpx.AsyncClient, server: respx.Route, schema: dict[str, Any]
-) -> None:
-    with pytest.raises(ChatFailed, match="the schema"):
-        await chat_client(http).chat(ChatRequest("f", QUESTION.messages, schema), 10)
-
-    assert not server.called

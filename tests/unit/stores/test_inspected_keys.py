@@ -73,18 +73,6 @@ async def test_a_lost_keyring_is_a_problem_that_names_the_bodies(hub: Hub, tmp_p
     assert "backup" in problem.advice
 
 
-async def test_an_older_keyring_names_only_the_bodies_without_keys(hub: Hub, tmp_path: Path) -> None:
-    await save_sealed(hub, "a", "b")
-    older = keys_in(tmp_path)
-    await save_sealed(hub, "c")
-    await hub.resources.patch(local(), "a", {"secure_body": "another"})
-    put_keys(tmp_path, older)
-
-    assert [item.detail for item in list_findings(tmp_path)] == [
-        "lacks the keys of 2 sealed bodies of account 'default': a, c"
-    ]
-
-
 async def test_a_keyring_that_lacks_keys_is_named_after_a_compaction_too(hub: Hub, tmp_path: Path) -> None:
     await save_sealed(hub, "a", "b")
     await hub.resources.patch(local(), "a", {"secure_body": "another"})

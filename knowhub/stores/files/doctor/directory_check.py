@@ -2,7 +2,6 @@
 
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -170,7 +169,7 @@ def _quarantine(directory: DataDirectory) -> Iterator[Finding]:
         yield Finding(Severity.NOTE, str(path), detail, "look at it, and delete it when you no longer want it")
 
 
-_LOCK_TRIES, _LOCK_POLL_S = 1000, 0.001
+_LOCK_WAIT_S = 1.0
 
 
 def check_log_files(
@@ -234,21 +233,13 @@ def check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> t
         detail = "is missing or too short; the next start makes it, and judges the end of the log from the log alone"
         return Finding(Severity.NOTE, "LOCK", detail), LogBounds.of(log)
     try:
-        if not _try_acquire(lock):
+        if not lock.wait(_LOCK_WAIT_S):
             advice = "if writes hang: `fuser LOCK` names the process; a stopped one must go on or be ended"
             detail = "one process has held it for a second"
             return Finding(Severity.PROBLEM, "LOCK", detail, advice), LogBounds.of(log)
         return end_of_log(lock, log)
     finally:
         lock.close()
-
-
-def _try_acquire(lock: LockFile) -> bool:
-    for _ in range(_LOCK_TRIES):
-        if lock.try_acquire():
-            return True
-        time.sleep(_LOCK_POLL_S)
-    return False
 
 
 def end_of_log(lock: LockFile, log: ChangeLog) -> tuple[Finding, LogBounds]:

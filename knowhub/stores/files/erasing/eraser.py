@@ -17,7 +17,7 @@ from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Operation, Outcome
 from knowhub.core.projection import FollowsErases
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.data_directory import DataDirectory, list_timestamps, snapshot_path
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, contains_row, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
 from knowhub.stores.files.filesystem import FileSystem, translate_errors
@@ -88,7 +88,12 @@ class Eraser:
         async with self._lock_folders():
             outcome = await self._erase(wanted)
             await self._finish_remap()
-            await self._wait_for_readers()
+            # Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has.
+            deadline = asyncio.get_running_loop().time() + _WAIT_FOR_READERS_S
+            while self.erase_seq is not None:
+                if asyncio.get_running_loop().time() > deadline:
+                    break
+                await asyncio.sleep(_POLL_S)
             await asyncio.to_thread(self._remove_unused_files)
         return outcome
 
@@ -233,14 +238,6 @@ class Eraser:
                 with suppress(OSError):
                     self._files.remove(self._log.folder / str(name))
 
-    async def _wait_for_readers(self) -> None:
-        """Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has."""
-        deadline = asyncio.get_running_loop().time() + _WAIT_FOR_READERS_S
-        while self.erase_seq is not None:
-            if asyncio.get_running_loop().time() > deadline:
-                return
-            await asyncio.sleep(_POLL_S)
-
     @asynccontextmanager
     async def _lock_folders(self) -> AsyncIterator[None]:
         """Wait until no compaction and no snapshot copies the log, and start none meanwhile."""
@@ -262,7 +259,6 @@ class Eraser:
 
 
 _WAIT_S: Final = 10.0
-_PREFIX, _SUFFIX = "snapshot_", ".tar.gz"
 
 
 class ErasureFollowUp:
@@ -296,9 +292,9 @@ class ErasureFollowUp:
         """Return the names of the snapshots that contain a version of the row, or cannot be read."""
 
         def search() -> list[str]:
-            folder, target = self._directory.snapshots, Target(account, collection, row_id)
-            names = [name for name in self._files.names(folder) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
-            return [name[len(_PREFIX) : -len(_SUFFIX)] for name in names if _can_contain(folder / name, target)]
+            directory, target = self._directory, Target(account, collection, row_id)
+            found = list_timestamps(self._files, directory)
+            return [ts for ts in found if _can_contain(snapshot_path(directory, ts), target)]
 
         return await asyncio.to_thread(search)
 

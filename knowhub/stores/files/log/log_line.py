@@ -168,13 +168,12 @@ def encode(operation: Operation, changes: Sequence[WrittenChange], batch: int) -
     tail: dict[str, Any] = {
         "agent_io": operation.agent_io,
         "undo_of": operation.undo_of,
-        "idempotency": _idempotency(operation.idempotency),
+        "idempotency": None if operation.idempotency is None else asdict(operation.idempotency),
     }
     if operation.reply is not None:
         tail["reply"] = operation.reply
     if operation.group is not None:
-        group = operation.group
-        tail["group"] = {"id": group.id, "index": group.index, "of": group.of}
+        tail["group"] = asdict(operation.group)
     # In parts, which are joined once: rows may be of many mebibytes, and go in as the text they already are.
     parts = [orjson.dumps(head)[:-1], b',"changes":[']
     for change in changes:
@@ -191,12 +190,6 @@ def decode(read: PartialOperation, record: dict[str, Any]) -> Operation:
     if not all(isinstance(change.after, dict) for change in changes):
         raise TypeError("a row is an object")
     return replace(summarize(read), changes=changes, reply=record.get("reply"), agent_io=record["agent_io"])
-
-
-def _idempotency(key: IdempotencyKey | None) -> dict[str, str] | None:
-    if key is None:
-        return None
-    return {"principal": key.principal, "method": key.method, "path": key.path, "key": key.key, "body": key.body}
 
 
 BASE: Final = 1 << 23

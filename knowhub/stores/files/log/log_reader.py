@@ -63,16 +63,23 @@ def check_sequence(lines: Iterable[Line], next_seq: int, *, after_bad: bool) -> 
 def find_durable_end(lines: Iterable[Line], end: int) -> int:
     """Return where the acknowledged lines of a segment end, by the log alone; `lines` come from `check_sequence`.
 
-    A bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn.
+    A bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn. Of a
+    group of operations all counts, or nothing: without its last operation it is torn.
     """
-    marks = [_mark(line) for line in lines]
-    last_good = next((mark for mark in reversed(marks) if mark.is_good), None)
-    batch = last_good.batch if last_good else 0
-    for mark in marks:
-        if not mark.is_good and mark.offset >= batch:
-            end = mark.offset
+    # Each line's offset, and its batch and group; None for a bad line. The lines themselves would take much memory.
+    marks: list[tuple[int, tuple[int, Group | None] | None]] = []
+    for line in lines:
+        read = line.operation
+        marks.append((line.offset, None if read is None else (read.batch, read.group)))
+    last_batch = next((good[0] for _, good in reversed(marks) if good is not None), 0)
+    end = next((offset for offset, good in marks if good is None and offset >= last_batch), end)
+    last_group: Group | None = None
+    for offset, good in reversed([mark for mark in marks if mark[0] < end]):
+        group = good[1] if good is not None else None
+        if group is None or group.index == group.of - 1 or group.id != (last_group or group).id:
             break
-    return _group_end([mark for mark in marks if mark.offset < end], end)
+        last_group, end = group, offset
+    return end
 
 
 def describe_damage(line: Line) -> str:
@@ -92,35 +99,6 @@ def quarantine_bytes(files: FileSystem, folder: Path, name: str, data: bytes) ->
         replace_file(files, path, data)
         files.sync_folder(folder.parent)
     return path
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """What is needed of a line to find the end of the log."""
-
-    offset: int
-    is_good: bool
-    batch: int
-    group: Group | None
-
-
-def _mark(line: Line) -> _Mark:
-    operation = line.operation
-    if operation is None:
-        return _Mark(line.offset, is_good=False, batch=0, group=None)
-    return _Mark(line.offset, is_good=True, batch=operation.batch, group=operation.group)
-
-
-def _group_end(marks: Sequence[_Mark], end: int) -> int:
-    """Remove a group of operations whose last operation is missing: all of a group counts, or nothing."""
-    group = marks[-1].group if marks else None
-    if group is None or group.index == group.of - 1:
-        return end
-    for mark in reversed(marks):
-        if not mark.is_good or mark.group is None or mark.group.id != group.id:
-            break
-        end = mark.offset
-    return end
 
 
 class LogSink(Protocol):
@@ -366,16 +344,12 @@ def read_log(files: FileSystem, folder: Path, take: Take, *, end: tuple[int, int
     return read
 
 
-@dataclass(frozen=True, slots=True)
-class LogRows:
-    """What a log told, and rows by collection and id, tombstones too, in the order of their creation, as JSON text."""
-
-    told: WholeLog
-    rows: Mapping[tuple[str, str], bytes]
-
-
-def latest_rows(files: FileSystem, folder: Path, account: str | None, *, end: tuple[int, int] | None = None) -> LogRows:
+def latest_rows(
+    files: FileSystem, folder: Path, account: str | None, *, end: tuple[int, int] | None = None
+) -> tuple[WholeLog, Mapping[tuple[str, str], bytes]]:
     """Read the rows of an account, of none if it is None, out of a change_log folder that is durable up to `end`.
+
+    The rows are JSON text by collection and id, tombstones too, in the order of their creation.
 
     Raises DamagedLog for the first thing that is wrong, whosever it is, and OSError.
     """
@@ -386,4 +360,4 @@ def latest_rows(files: FileSystem, folder: Path, account: str | None, *, end: tu
         if of == account:
             rows.update(texts)
 
-    return LogRows(read_log(files, folder, take, end=end), rows)
+    return read_log(files, folder, take, end=end), rows

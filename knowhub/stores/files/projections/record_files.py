@@ -46,7 +46,10 @@ class RecordFiles(LogProjection):
             super().fits(checkpoint)
             and checkpoint.base == self._log.history.base_seq
             and checkpoint.erases == self._log.erases
-            and all(self._size(name) >= length for name, length in checkpoint.lengths.items())
+            and all(
+                (found := self._files.lstat(self._folder / name)) is not None and found.st_size >= length
+                for name, length in checkpoint.lengths.items()
+            )
         )
 
     async def apply(self, operations: Sequence[PartialOperation], checkpoint: Checkpoint) -> None:
@@ -106,10 +109,6 @@ class RecordFiles(LogProjection):
             if declared is not None:
                 text = orjson.dumps(declared.encode(orjson.loads(text)))
             yield record_path(account, change.collection if declared is None else declared.name), text
-
-    def _size(self, name: str) -> int:
-        found = self._files.lstat(self._folder / name)
-        return -1 if found is None else found.st_size
 
     def _sum(self, name: str, length: int) -> int:
         checksum, offset = 0, 0

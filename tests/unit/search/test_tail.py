@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.clock import CooperativePause, TimeLimit
-from knowhub.search import bm25
 from knowhub.search.analysis import index_terms, weigh_query
-from knowhub.search.bm25 import QueryTerm, Statistics
 from knowhub.search.full_text import FullText, IndexNote
-from knowhub.search.tail import Document, Tail, join_terms
+from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, encode_length, get_idf, get_reach, join_terms
 
 TEXTS = [
     "Wait for the element to be clickable before clicking it, Selenium raises otherwise.",
@@ -104,51 +102,51 @@ def test_counting_stops_at_the_time_limit_and_says_so(words: int) -> None:
 
 
 def test_short_lengths_are_exact_and_long_ones_rounded_down() -> None:
-    assert [bm25.encode_length(terms) for terms in (0, 1, 39, 40, 41, 42, 1000)] == [0, 1, 39, 40, 40, 42, 984]
+    assert [encode_length(terms) for terms in (0, 1, 39, 40, 41, 42, 1000)] == [0, 1, 39, 40, 40, 42, 984]
 
 
-def make_term(name: str, frequency: int, words: float = 1.0) -> bm25.QueryTerm:
-    return bm25.QueryTerm(name, 1.0, frequency, words)
+def make_term(name: str, frequency: int, words: float = 1.0) -> QueryTerm:
+    return QueryTerm(name, 1.0, frequency, words)
 
 
 def test_the_reach_of_a_query_is_the_score_of_a_perfect_document() -> None:
     known = [make_term("rare", 1), make_term("common", 500)]
 
-    reach, enough = bm25.get_reach(known, 1_000)
+    reach, enough = get_reach(known, 1_000)
 
-    best = 2.2 * sum(bm25.get_idf(1_000, frequency) for frequency in (1, 500))
+    best = 2.2 * sum(get_idf(1_000, frequency) for frequency in (1, 500))
     assert reach == enough == pytest.approx(best)
 
 
 def test_unknown_words_raise_the_reach_by_their_rarity() -> None:
-    known = bm25.get_reach([make_term("found", 10)], 1_000)[0]
+    known = get_reach([make_term("found", 10)], 1_000)[0]
 
-    reach, enough = bm25.get_reach([make_term("found", 10), *(make_term(f"unknown {n}", 0) for n in range(4))], 1_000)
+    reach, enough = get_reach([make_term("found", 10), *(make_term(f"unknown {n}", 0) for n in range(4))], 1_000)
 
     assert reach > 5 * known
     assert known < enough < reach
-    assert bm25.get_reach([make_term("unknown", 0)], 1_000) == (1.0, 1.0)
+    assert get_reach([make_term("unknown", 0)], 1_000) == (1.0, 1.0)
 
 
 def test_a_long_query_is_measured_by_its_rarest_terms() -> None:
     words = [make_term(f"w{number}", 3) for number in range(20)]
     han = [make_term(f"h{number}", 3, 1 / 6) for number in range(24)]
 
-    assert bm25.get_reach(words, 1_000)[0] == pytest.approx(10 * bm25.get_reach(words, 1_000)[1])
-    assert bm25.get_reach(han, 1_000)[0] == pytest.approx(2 * bm25.get_reach(han, 1_000)[1])
+    assert get_reach(words, 1_000)[0] == pytest.approx(10 * get_reach(words, 1_000)[1])
+    assert get_reach(han, 1_000)[0] == pytest.approx(2 * get_reach(han, 1_000)[1])
 
 
 def test_a_term_in_a_store_of_one_record_is_not_common() -> None:
-    reach, _ = bm25.get_reach([make_term("found", 1), make_term("unknown", 0)], 1)
+    reach, _ = get_reach([make_term("found", 1), make_term("unknown", 0)], 1)
 
     # Half of the query is known.
-    assert 0.35 < 2.2 * bm25.get_idf(1, 1) / reach < 0.5
+    assert 0.35 < 2.2 * get_idf(1, 1) / reach < 0.5
 
 
 def test_pending_documents_are_measured_as_they_are_scored() -> None:
     # The index has one document without the term, and three that wait have it.
-    waiting = bm25.QueryTerm("found", 1.0, 0, pending=3)
+    waiting = QueryTerm("found", 1.0, 0, pending=3)
 
-    reach, enough = bm25.get_reach([waiting], 1)
+    reach, enough = get_reach([waiting], 1)
 
-    assert reach == enough == pytest.approx(2.2 * bm25.get_idf(1, 0))
+    assert reach == enough == pytest.approx(2.2 * get_idf(1, 0))

@@ -1,28 +1,18 @@
-"""New keywords before their decision: rows, parents within a batch, and keywords that are there already."""
+"""New keywords before their decision: rows, answers of a model, parents within a batch, and existing keywords."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput
-from knowhub.core.operation import View
+from knowhub.core.errors import Conflict, InvalidInput
+from knowhub.core.operation import Committed, Draft, Outcome, Row, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import keyword_rules, rendering
+from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node
 from knowhub.keywords.ports import KeywordText
-
-
-@contextmanager
-def prefix_item_errors(index: int, group: str = "items") -> Iterator[None]:
-    """Name the item of a batch, or of another `group`, in the errors that it causes."""
-    try:
-        yield
-    except InvalidInput as problem:
-        first = problem.errors[0]
-        raise InvalidInput.of(f"{group}.{index}.{first.field}", first.message) from problem
-    except (Conflict, Forbidden) as problem:
-        raise type(problem)(f"{group}.{index}: {problem.detail}", {**problem.extra, "item": index}) from problem
+from knowhub.keywords.search.prompts import ModelAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +30,44 @@ class NewKeywordRow:
         return str(self.row["id"])
 
 
+@dataclass(slots=True)
+class ModelAnswers:
+    """The answers of a model for one new keyword; `deadline` is on the monotonic clock."""
+
+    deadline: float
+    calls: list[Row] = field(default_factory=list)
+    decided: dict[str, Any] = field(default_factory=dict)
+    is_degraded: bool = False
+    is_written: bool = False
+
+    def get_remaining_s(self) -> float:
+        """Return how many seconds are left for questions."""
+        return max(self.deadline - time.monotonic(), 0.0)
+
+    def note(self, outcome: ModelAnswer) -> None:
+        """Add the calls of an answer, and whether it failed."""
+        self.calls += outcome.calls
+        self.is_degraded = self.is_degraded or outcome.failure is not None
+
+    def note_outcome(self, outcome: Outcome) -> None:
+        """Note whether the calls were recorded; those of a retry are not."""
+        self.is_written = isinstance(outcome, Committed) and not outcome.replayed
+
+    def make_draft(
+        self, op: str, writes: Sequence[Write], row_id: str, placed: Mapping[str, Any] | None = None
+    ) -> Draft:
+        """Return a draft whose reply has the decisions of the model; `placed` overrides where the keyword was put."""
+        degraded, decided = ["llm"] if self.is_degraded else [], {**self.decided, **(placed or {})}
+        reply = {"id": row_id, "degraded": degraded, "decided": decided}
+        return Draft(op, writes, reply=reply if degraded or decided else None, agent_io=self.calls or None)
+
+
 def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow], group: str = "items") -> list[str]:
     """Return the parent of each item: an existing keyword or an earlier item."""
     by_ref: dict[str, str] = {}
     parents = []
     for index, (new, new_row) in enumerate(zip(items, new_rows, strict=True)):
-        with prefix_item_errors(index, group):
+        with prefix_errors(f"{group}.{index}", item=index):
             if new.parent_ref is not None and new.parent_id is not None:
                 raise InvalidInput.of("parent_ref", "names a parent beside `parent_id`; send one of them")
             if new.parent_ref is not None and new.parent_ref not in by_ref:
