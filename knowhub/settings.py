@@ -20,6 +20,9 @@ _GIT_TIMEOUT_S = 2.0
 # Where Claude Code, Codex and Cursor keep their transcripts.
 _TRANSCRIPTS = (Path("~/.claude/projects"), Path("~/.codex/sessions"), Path("~/.cursor/projects"))
 
+# What an empty text means where that is neither "not set" nor the text itself.
+_EMPTY = {"embedding": "auto", "uncategorized_name": None}
+
 
 class Settings(BaseSettings):
     """One frozen object. Each field is the variable KNOWHUB_<NAME>; sizes are bytes, times seconds."""
@@ -84,6 +87,7 @@ class Settings(BaseSettings):
     llm_proxy: str | None = Field(default=None, repr=False)
     llm_ca_file: Path | None = None
     llm_write_budget_s: float = Field(default=30.0, gt=0)
+    extraction_budget_s: float = Field(default=300.0, gt=0)
     descent_budget_s: float = Field(default=15.0, gt=0)
     llm_budget_s: float = Field(default=3.0, gt=0)
     routing_candidates: int = Field(default=100, ge=0, le=1000)
@@ -128,23 +132,13 @@ class Settings(BaseSettings):
     result_cache_entries: int = Field(default=20_000, ge=1)
     result_cache_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
 
-    @field_validator(
-        *("llm_base_url", "llm_api_key", "llm_proxy", "llm_ca_file"),
-        *("embedding_base_url", "embedding_api_key", "embedding_dir", "embedding_dimensions"),
-        *("embedding_proxy", "embedding_ca_file"),
-        *("rerank_base_url", "rerank_api_key", "rerank_proxy", "rerank_ca_file"),
-        *("uncategorized_name", "root_key", "secret_key", "secret_key_old", "secret_key_file"),
-        mode="before",
-    )
+    @field_validator("*", mode="before")
     @classmethod
-    def _empty_is_none(cls, value: object) -> object:
+    def _empty_is_not_set(cls, value: object, info: ValidationInfo) -> object:
         # A compose file hands through what is not set as an empty text.
-        return None if value == "" else value
-
-    @field_validator("embedding", mode="before")
-    @classmethod
-    def _empty_is_auto(cls, value: object) -> object:
-        return "auto" if value == "" else value
+        if value != "" or info.field_name is None:
+            return value
+        return _EMPTY.get(info.field_name, None if cls.model_fields[info.field_name].default is None else value)
 
     @field_validator(
         *("llm_base_url", "llm_proxy", "embedding_base_url", "embedding_proxy", "rerank_base_url", "rerank_proxy")

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hosts.connection import DEFAULT_URL, KEY_VARIABLE, PLUGIN, Connection
+from knowhub.cli.commands import command
+from knowhub.cli.hosts.connection import DEFAULT_URL, KEY_VARIABLE, PLUGIN, Connection, list_edits
 from knowhub.cli.hosts.edits import plan_changes
-from knowhub.cli.hosts.files import list_edits
-from knowhub.cli.options import expand_options
 
 if TYPE_CHECKING:
     from knowhub.cli.hosts.edits import FileChange
@@ -61,8 +60,7 @@ class ConnectOptions:
     ] = False
 
 
-@app.command("connect")
-@expand_options
+@command(app, "connect")
 def connect(options: ConnectOptions, host: HostArgument) -> None:
     """Connect a coding agent: write its hooks and its MCP server into its files.
 

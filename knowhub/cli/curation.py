@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +11,10 @@ import typer
 
 from knowhub.audit.model import DEFAULT_LIMIT, DEFAULT_STALE_DAYS, AuditSeverity, FindingKind
 from knowhub.cli import output
-from knowhub.cli.hub_access import parse_model, run_on_hub, run_route
-from knowhub.cli.inputs import check_not_empty, read_messages
-from knowhub.cli.options import CallerOptions, CommonOptions, expand_options
+from knowhub.cli.commands import Answer, Lines, command, route_command
+from knowhub.cli.hub_access import parse_model, run_on_hub
+from knowhub.cli.inputs import read_messages
+from knowhub.cli.options import CallerOptions, CommonOptions
 from knowhub.knowledge.extract.model import Trigger
 
 if TYPE_CHECKING:
@@ -32,29 +34,40 @@ _MAX_RELATED = 5
 app = typer.Typer()
 
 
-@app.command("extract")
-@expand_options
-def extract(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=_MESSAGES_HELP, show_default=False)],
-    options: CallerOptions,
-    trigger: Annotated[Trigger, typer.Option(help="The occasion. It decides what is looked for.")] = Trigger.COMPACTION,
-    trace_id: Annotated[str | None, typer.Option(help="The trace that the conversation belongs to.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be saved, and write nothing.")] = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ExtractOptions:
+    """A conversation, and what is looked for in it."""
+
+    messages: Annotated[Path, typer.Argument(metavar="FILE", help=_MESSAGES_HELP, show_default=False)]
+    trigger: Annotated[Trigger, typer.Option(help="The occasion. It decides what is looked for.")] = Trigger.COMPACTION
+    trace_id: Annotated[str | None, typer.Option(help="The trace that the conversation belongs to.")] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be saved, and write nothing.")] = False
+
+    def values(self) -> dict[str, Any]:
+        """Return the fields of the body of the HTTP API."""
+        return asdict(self) | {"messages": read_messages(self.messages)["messages"]}
+
+
+@route_command(app, "extract", "knowledge.extract_knowledge", creates=lambda sent: not sent["dry_run"])
+def extract(extracted: Answer, conversation: ExtractOptions) -> Lines:
     """Find what is worth keeping in a conversation, and save it.
 
     That is preferences, constraints, pitfalls and outcomes.
     """
-    sent = read_messages(file)
-    check_not_empty(sent)
-    values = {"messages": sent["messages"], "trigger": trigger.value, "trace_id": trace_id, "dry_run": dry_run}
-    names = {"messages": "FILE"}
-    extracted = run_route(options, "knowledge.extract_knowledge", values, create=not dry_run, option_names=names)
-    output.print_either(extracted, _print_extracted, as_json=options.as_json)
+    if not extracted["candidates"]:
+        yield "nothing worth keeping was found"
+    for candidate in extracted["candidates"]:
+        yield f"{candidate['status']:>12}  {candidate['category']}  {candidate['knowledge_id'] or ''}"
+        yield f"              {output.shorten(candidate['content'])}"
+        if candidate["reason"]:
+            yield f"              {candidate['reason']}"
+    for offer in extracted["resources"]:
+        yield f"    resource  {offer['content_type']}  {offer['shown']}  (message {offer['message']})"
+    yield from output.list_degraded(extracted["degraded"])
+    yield from output.list_undo(extracted["operation_id"])
 
 
-@app.command("slim")
-@expand_options
+@command(app, "slim")
 def slim(
     options: CallerOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be merged, and write nothing.")] = False,
@@ -81,42 +94,32 @@ def slim(
             return make_slimming_view(slimmed)
 
         report = run_on_hub(options, work)
-    output.print_either(report, _print_slimmed, as_json=options.as_json)
+    output.print_answer(report, _list_merged(report), as_json=options.as_json)
 
 
-@app.command("audit")
-@expand_options
+@route_command(app, "audit", "upkeep.audit", common=CommonOptions)
 def audit(
-    options: CommonOptions,
+    report: Answer,
     kinds: Annotated[list[FindingKind] | None, typer.Option("--kind", help="Only this kind; can be repeated.")] = None,
     stale_days: Annotated[int, typer.Option(help="A record is old after this many days.")] = DEFAULT_STALE_DAYS,
     limit: Annotated[int, typer.Option(help="How many findings to show, 1 to 1,000.")] = DEFAULT_LIMIT,
     account: Annotated[str | None, typer.Option(help="The account. Default: `default`.")] = None,
-) -> None:
+) -> Lines:
     """Report duplicates, copied search results, expired records and secrets.
 
     Writes nothing.
     """
-    values = {"kinds": kinds, "stale_days": stale_days, "limit": limit, "account": account}
-    report = run_route(options, "upkeep.audit", values, option_names={"kinds": "--kind"})
-    output.print_either(report, _print_audit, as_json=options.as_json)
+    if report["findings"]:
+        yield output.make_table(("", "kind", "row", "related", "evidence"), _audit_rows(report["findings"]))
+    total = report["records"] + report["infos"]
+    yield f"junk rate: {report['junk_rate']:.1%} ({report['junk']} of {total} records and infos)"
+    counts = [f"{kind} {count}" for kind, count in report["summary"].items() if count]
+    yield ", ".join(counts) or "nothing was found"
+    if report["truncated"]:
+        yield f"the first {report['count']} are shown; use --limit and --kind to see others"
 
 
-def _print_extracted(extracted: Mapping[str, Any]) -> None:
-    if not extracted["candidates"]:
-        output.say("nothing worth keeping was found")
-    for candidate in extracted["candidates"]:
-        output.say(f"{candidate['status']:>12}  {candidate['category']}  {candidate['knowledge_id'] or ''}")
-        output.say(f"              {output.shorten(candidate['content'])}")
-        if candidate["reason"]:
-            output.say(f"              {candidate['reason']}")
-    for offer in extracted["resources"]:
-        output.say(f"    resource  {offer['content_type']}  {offer['shown']}  (message {offer['message']})")
-    output.say_degraded(extracted["degraded"])
-    output.say_undo(extracted["operation_id"])
-
-
-def _print_slimmed(report: Mapping[str, Any]) -> None:
+def _list_merged(report: Answer) -> Lines:
     if report["merged"]:
         rows = [
             (
@@ -127,31 +130,18 @@ def _print_slimmed(report: Mapping[str, Any]) -> None:
             )
             for merge in report["merged"]
         ]
-        output.print_table(("into", "merged", "how", "new text"), rows)
+        yield output.make_table(("into", "merged", "how", "new text"), rows)
     for group in report["skipped"]:
-        output.say(f"not merged: {', '.join(group['ids'])}: {group['reason']}")
+        yield f"not merged: {', '.join(group['ids'])}: {group['reason']}"
     verb = "would become" if report["dry_run"] else "became"
-    output.say(f"{report['records_before']} records {verb} {report['records_after']}")
+    yield f"{report['records_before']} records {verb} {report['records_after']}"
     if report["slim_id"] is not None:
-        output.say(f"undo all of it with: knowhub undo {report['slim_id']}")
+        yield f"undo all of it with: knowhub undo {report['slim_id']}"
     if report["has_more"]:
-        output.say("some records were not compared yet: run it again")
+        yield "some records were not compared yet: run it again"
 
 
-def _print_audit(report: Mapping[str, Any]) -> None:
-    if report["findings"]:
-        output.print_table(("", "kind", "row", "related", "evidence"), list(_audit_rows(report["findings"])))
-    counts = ", ".join(f"{kind} {count}" for kind, count in report["summary"].items() if count) or "nothing was found"
-    output.say(
-        f"junk rate: {report['junk_rate']:.1%} "
-        f"({report['junk']} of {report['records'] + report['infos']} records and infos)"
-    )
-    output.say(counts)
-    if report["truncated"]:
-        output.say(f"the first {report['count']} are shown; use --limit and --kind to see others")
-
-
-def _audit_rows(findings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[object, ...]]:
+def _audit_rows(findings: Sequence[Answer]) -> Iterator[tuple[object, ...]]:
     import orjson
 
     for finding in findings:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowhub.cli import output
+from knowhub.cli.commands import Answer, Lines, command
 from knowhub.cli.hub_access import load_settings
-from knowhub.cli.options import CommonOptions, expand_options
+from knowhub.cli.options import CommonOptions
 from knowhub.cli.serve import bind_socket, run_server
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.request_context import RequestContext, caller_context, local_context
-from knowhub.knowledge.feedback.impressions import ImpressionScope
-from knowhub.knowledge.feedback.outcomes import GoalOutcome, OutcomeKind
+from knowhub.knowledge.impressions import ImpressionScope
 from knowhub.knowledge.model import NewKnowledge, OnConflict, SearchQuery
+from knowhub.knowledge.outcomes import GoalOutcome, OutcomeKind
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -33,8 +34,7 @@ _TASK_CHARS = 60
 app = typer.Typer()
 
 
-@app.command("demo")
-@expand_options
+@command(app, "demo")
 def demo(
     options: CommonOptions,
     port: Annotated[
@@ -51,9 +51,8 @@ def demo(
     folder = _make_folder(options.data_dir)
     settings = load_settings(CommonOptions(folder, options.as_json), port=port)
     listening = bind_socket(settings) if serve else None
-    report = asyncio.run(_run_demo(settings, as_json=options.as_json))
-    if options.as_json:
-        output.print_json(report)
+    report = asyncio.run(_run_demo(settings))
+    output.print_answer(report, _list_report(report), as_json=options.as_json)
     if listening is not None:
         run_server(settings, listening, as_json=options.as_json)
     elif not options.as_json:
@@ -70,7 +69,7 @@ def _make_folder(folder: Path | None) -> Path:
     return folder
 
 
-async def _run_demo(settings: Settings, *, as_json: bool) -> dict[str, Any]:
+async def _run_demo(settings: Settings) -> dict[str, Any]:
     import orjson
 
     from knowhub.bootstrap import open_hub
@@ -83,14 +82,21 @@ async def _run_demo(settings: Settings, *, as_json: bool) -> dict[str, Any]:
         result = await hub.knowledge.exchange.import_lines(local_context(hub.default_owner), lines, OnConflict.FAIL)
         answers = [await _ask(hub, question) for question in questions]
         learning = await _learn(hub)
-    if not as_json:
-        output.say(f"imported {result.imported} records in Chinese and English into {settings.data_dir}\n")
-        for answer in answers:
-            _print_answer(answer)
-        count = sum(answer["place"] is not None for answer in answers)
-        output.say(f"{count} of {len(answers)} expected records are among the first {_TOP_K}\n")
-        _print_learning(learning)
     return {"data_dir": str(settings.data_dir), "imported": result.imported, "questions": answers, "feedback": learning}
+
+
+def _list_report(report: Answer) -> Lines:
+    yield f"imported {report['imported']} records in Chinese and English into {report['data_dir']}\n"
+    for answer in report["questions"]:
+        yield from _list_answer(answer)
+    found = [answer for answer in report["questions"] if answer["place"] is not None]
+    yield f"{len(found)} of {len(report['questions'])} expected records are among the first {_TOP_K}\n"
+    learning = report["feedback"]
+    columns = [learning[name] for name in ("before", "after", "undone")]
+    rows = [(rank + 1, *(_format_rank(column, rank) for column in columns)) for rank in range(_TOP_K)]
+    headings = ("", "first run", "second run", "after undo")
+    yield output.make_table(headings, rows, f"an agent that learns: {learning['q']}")
+    yield f"  the first run said that {learning['misled_by']} was wrong, and saved {learning['learned']}"
 
 
 def _read_example(name: str) -> bytes:
@@ -157,7 +163,7 @@ def _summarize(found: KnowledgeSearchResult) -> list[dict[str, Any]]:
     return [{name: record[name] for name in ("id", "task")} for record in found.records]
 
 
-def _print_answer(answer: dict[str, Any]) -> None:
+def _list_answer(answer: Answer) -> Lines:
     caller = ", ".join(f"{name.removesuffix('_id')} {value}" for name, value in answer["context"].items())
     rows = []
     for record in answer["results"]:
@@ -173,17 +179,10 @@ def _print_answer(answer: dict[str, Any]) -> None:
             )
         )
     title = answer["q"] + (f"   (asked by {caller})" if caller else "")
-    output.print_table(("", "relevance", "record", "why"), rows, title)
+    yield output.make_table(("", "relevance", "record", "why"), rows, title)
     for dropped in answer["filtered"]:
-        output.say(f"  left out: {dropped['id']} ({dropped['rule'].replace('_', ' ')})")
-    output.say(f"  {answer['note']}\n")
-
-
-def _print_learning(learning: dict[str, Any]) -> None:
-    columns = [learning[name] for name in ("before", "after", "undone")]
-    rows = [(rank + 1, *(_format_rank(column, rank) for column in columns)) for rank in range(_TOP_K)]
-    output.print_table(("", "first run", "second run", "after undo"), rows, f"an agent that learns: {learning['q']}")
-    output.say(f"  the first run said that {learning['misled_by']} was wrong, and saved {learning['learned']}")
+        yield f"  left out: {dropped['id']} ({dropped['rule'].replace('_', ' ')})"
+    yield f"  {answer['note']}\n"
 
 
 def _format_rank(records: list[dict[str, Any]], rank: int) -> str:

@@ -1,4 +1,4 @@
-"""`import` and `export`: records as JSON lines, or as a workspace folder."""
+"""`import` and `export`: records as JSON lines or a workspace folder, the keyword tree in four formats."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from knowhub.cli import output
+from knowhub.cli.commands import command
 from knowhub.cli.hub_access import load_settings, run_on_hub
 from knowhub.cli.importers.formats import ImportFormat
 from knowhub.cli.inputs import read_bytes
-from knowhub.cli.options import CallerOptions, expand_options
+from knowhub.cli.options import CallerOptions
 from knowhub.core.errors import Conflict, NotFound
+from knowhub.keywords.model import TreeFormat
 from knowhub.knowledge.model import OnConflict
 
 if TYPE_CHECKING:
@@ -26,9 +28,17 @@ if TYPE_CHECKING:
     from knowhub.core.request_context import RequestContext
     from knowhub.knowledge.exchange import ImportResult
 
-STDOUT = "-"
-
 app = typer.Typer()
+tree_app = typer.Typer()
+
+STDOUT = "-"
+_SUFFIXES = {".jsonl": "jsonl", ".rdf": "skos", ".xml": "skos", ".txt": "outline", ".md": "outline", ".csv": "csv"}
+
+
+FormatOption = Annotated[
+    TreeFormat | None,
+    typer.Option("--format", help="jsonl has everything; skos (RDF/XML), outline and csv have keywords alone."),
+]
 
 
 class Layout(StrEnum):
@@ -38,8 +48,7 @@ class Layout(StrEnum):
     WORKSPACE = "workspace"
 
 
-@app.command("import")
-@expand_options
+@command(app, "import")
 def import_file(
     file: Annotated[
         str,
@@ -82,26 +91,25 @@ def _import_records(file: str, options: CallerOptions, on_conflict: OnConflict, 
     text = read_bytes(file)
     with output.show_progress(options.as_json) as bars:
         limits = json_limits(load_settings(options))
-        lines = parse_import(text, limits, None, lambda rows: bars.track(rows, description="checking"))
+        records = parse_import(text, limits, None, lambda rows: bars.track(rows, description="checking"))
         if dry_run:
-            output.print_answer(
-                {"dry_run": True, "records": len(lines)}, f"would import {len(lines)} records", as_json=options.as_json
-            )
+            answer = {"dry_run": True, "records": len(records)}
+            output.print_answer(answer, [f"would import {len(records)} records"], as_json=options.as_json)
             return
-        task = bars.add_task("writing", total=len(lines))
+        task = bars.add_task("writing", total=len(records))
 
         def write(hub: Hub, ctx: RequestContext) -> Awaitable[ImportResult]:
             exchange = hub.knowledge.exchange
             run = ImportRun(exchange.make_import_id(), lambda count: bars.update(task, completed=count))
-            return exchange.import_lines(ctx, lines, on_conflict, run=run)
+            return exchange.import_lines(ctx, records, on_conflict, run=run)
 
         result = run_on_hub(options, write, create=True)
     line = f"imported {result.imported}, replaced {result.replaced}, skipped {result.skipped}"
-    output.print_answer(make_import_view(result), line, as_json=options.as_json, undo=result.import_id)
+    lines = [line, *output.list_undo(result.import_id)]
+    output.print_answer(make_import_view(result), lines, as_json=options.as_json)
 
 
-@app.command("export")
-@expand_options
+@command(app, "export")
 def export_file(
     options: CallerOptions,
     file: Annotated[str, typer.Argument(metavar="[FILE]", help="- writes to stdout.", show_default=False)] = STDOUT,
@@ -122,14 +130,67 @@ def export_file(
     records = run_on_hub(options, work)
     with output.show_progress(options.as_json) as bars:
         rows = bars.track(records, description="writing")
-        files = _write_workspace(Path(file), rows) if layout is Layout.WORKSPACE else write_parts(file, rows)
-    if file != STDOUT and options.as_json:
-        output.print_json({"exported": len(records), "files": files})
-    elif file != STDOUT:
-        output.say(f"exported {len(records)} records to {file}")
+        files = _write_workspace(Path(file), rows) if layout is Layout.WORKSPACE else _write_parts(file, rows)
+    if file != STDOUT:
+        answer = {"exported": len(records), "files": files}
+        output.print_answer(answer, [f"exported {len(records)} records to {file}"], as_json=options.as_json)
 
 
-def write_parts(file: str, parts: Iterable[bytes]) -> list[str]:
+@command(tree_app, "load")
+def load_tree(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="- reads stdin.", show_default=False)],
+    options: CallerOptions,
+    form: FormatOption = None,
+) -> None:
+    """Import a file of keywords: all of it, or nothing. The same file twice changes nothing.
+
+    Without --format the suffix says what the file is: .jsonl, .rdf, .xml, .txt, .md or .csv.
+    """
+    from knowhub.web.json_text import json_limits
+    from knowhub.web.tree_files.formats import import_tree_file, parse_tree_file
+    from knowhub.web.views import make_tree_import_view
+
+    wanted = _get_format(form, file)
+    parsed = parse_tree_file(read_bytes(file), wanted, json_limits(load_settings(options)))
+    done = run_on_hub(options, lambda hub, ctx: import_tree_file(hub, ctx, parsed), create=True)
+    line = f"loaded {done.keywords} keywords and {done.infos} infos with {done.links} links"
+    if done.changed:
+        line += f"; added to {done.changed} that were there"
+    if parsed.dropped:
+        line += f"; left out {', '.join(f'{count} {what}' for what, count in parsed.dropped.items())}"
+    if done.not_own:
+        line += f"; added nothing to {done.not_own} of others"
+    lines = [line, *output.list_undo(done.import_id)]
+    output.print_answer(make_tree_import_view(done, parsed.dropped), lines, as_json=options.as_json)
+
+
+@command(tree_app, "export")
+def export_tree(
+    options: CallerOptions,
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="- writes to stdout.", show_default=False)] = STDOUT,
+    form: FormatOption = None,
+) -> None:
+    """Export the keywords that the caller sees; `knowhub tree load` reads the file."""
+    from knowhub.web.tree_files.formats import render_tree
+
+    wanted = _get_format(form, file)
+
+    async def work(hub: Hub, ctx: RequestContext) -> list[str]:
+        exchange = hub.keywords.exchange
+        parts = render_tree(wanted, await exchange.export_keywords(ctx), await exchange.export_infos(ctx))
+        return _write_parts(file, parts)
+
+    files = run_on_hub(options, work)
+    if file != STDOUT:
+        answer = {"format": wanted.value, "files": files}
+        output.print_answer(answer, [f"exported the keyword tree to {file}"], as_json=options.as_json)
+
+
+def _get_format(chosen: TreeFormat | None, file: str) -> TreeFormat:
+    return chosen or TreeFormat(_SUFFIXES.get(Path(file).suffix.lower(), "jsonl"))
+
+
+def _write_parts(file: str, parts: Iterable[bytes]) -> list[str]:
     """Write the parts of an export to a file, which is replaced when they are complete, or to stdout for `-`.
 
     Returns the files. Raises NotFound when the folder does not exist, and OSError.

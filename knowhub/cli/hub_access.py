@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound="BaseModel")
-
-# Fields whose option has another name.
-_OPTION_NAMES = {
-    "q": "QUERY",
-    "types": "--type",
-    "scopes": "--scope",
-    "tags": "--tag",
-    "resource_ids": "--resource",
-    "source": "--url",
-}
 
 
 def load_settings(options: CommonOptions, **overrides: object) -> Settings:
@@ -58,10 +49,9 @@ def run_on_hub(
     Without `create` the data directory must exist. Ends with 2 when an id of the caller is invalid. Raises NotFound
     when there is no data directory, and what `open_hub` and `work` raise.
     """
-    from knowhub.cli.options import CallerOptions
     from knowhub.web.schemas.parts import CallerIds
 
-    ids = parse_model(CallerIds, options.ids()) if isinstance(options, CallerOptions) else CallerIds()
+    ids = parse_model(CallerIds, options.ids())
     settings = load_settings(options)
     if not create and not (settings.data_dir / "change_log").is_dir():
         raise NotFound(
@@ -82,54 +72,70 @@ def run_on_hub(
 
 def run_route(
     options: CommonOptions,
-    name: str,
-    values: Mapping[str, Any] | None = None,
-    in_path: Mapping[str, str] | None = None,
+    route: str,
+    sent: Mapping[str, Any] | None = None,
     *,
-    create: bool = False,
     option_names: Mapping[str, str] | None = None,
 ) -> Any:  # noqa: ANN401 -- any JSON
-    """Do what a route of the HTTP API does, in this process, and return its answer; the rest is as in `run_on_hub`."""
-    ask = make_request(options, name, values, in_path, option_names=option_names)
-    return run_on_hub(options, lambda hub, _: ask(hub), create=create)
+    """Do what a route of the HTTP API does, in this process, and return its answer; the rest is as in `run_routes`."""
+    return run_routes(options, route, sent or {}, option_names=option_names)[0]
 
 
-def make_request(
+def run_routes(
     options: CommonOptions,
-    name: str,
-    values: Mapping[str, Any] | None = None,
-    in_path: Mapping[str, str] | None = None,
+    route: str,
+    sent: Mapping[str, Any],
     *,
+    create: bool = False,
+    then: str | None = None,
     option_names: Mapping[str, str] | None = None,
-) -> Callable[[Hub], Awaitable[Any]]:
-    """Return what asks a route of an open hub, and returns its answer.
+) -> list[Any]:
+    """Ask a route, and with `then` a route about the keyword in its answer. Return the answers.
 
-    `name` is the module of the route and its function, such as `knowledge.save_knowledge`. `values` are the fields of
-    its body and its query. The rest is as in `parse_model`.
+    A route is named by its module and its function. `sent` are the fields of its path, its body and its query. The rest
+    is as in `run_on_hub` and `parse_model`.
     """
+    ask = _make_request(options, route, sent, option_names)
+
+    async def work(hub: Hub, _: RequestContext) -> list[Any]:
+        answer = await ask(hub)
+        return (
+            [answer]
+            if then is None
+            else [answer, await _make_request(options, then, {"keyword_id": answer["id"]})(hub)]
+        )
+
+    return run_on_hub(options, work, create=create)
+
+
+def _make_request(
+    options: CommonOptions, name: str, sent: Mapping[str, Any], option_names: Mapping[str, str] | None = None
+) -> Callable[[Hub], Awaitable[Any]]:
+    """Return what asks a route of an open hub."""
     from importlib import import_module
 
     import orjson
 
-    from knowhub.cli.options import CallerOptions
     from knowhub.web.responses import JsonText
-    from knowhub.web.route import Call, find_caller_ids
+    from knowhub.web.route import find_caller_ids
 
     module, _, function = name.partition(".")
     route = next(item for item in import_module(f"knowhub.web.routes.{module}").routes if item.name == function)
-    ids = options.ids() if isinstance(options, CallerOptions) else {}
-    beside = {field: value for field, value in (values or {}).items() if field in _fields_of(route.beside_body)}
+    in_path = {field: str(value) for field, value in sent.items() if field in route.param_convertors}
     model = route.query if route.is_either else route.body or route.query
-    rest = {
-        field: value for field, value in (values or {}).items() if field not in beside or field in _fields_of(model)
+    fields, beside = _fields_of(model), _fields_of(route.beside_body)
+    in_body = {
+        field: value
+        for field, value in sent.items()
+        if field not in in_path and (field in fields or field not in beside)
     }
-    parsed = None if model is None else parse_model(model, rest | ids, option_names)
-    params = None if route.beside_body is None else parse_model(route.beside_body, beside, option_names)
+    in_query = {field: value for field, value in sent.items() if field in beside}
+    parsed = None if model is None else parse_model(model, in_body | options.ids(), option_names)
+    params = None if route.beside_body is None else parse_model(route.beside_body, in_query, option_names)
     given = (parsed, params, b"") if "sent" in route.given else (None, parsed, b"")
 
     async def ask(hub: Hub) -> Any:  # noqa: ANN401 -- any JSON
-        call: type[Call] = route.call
-        answer = await route.run(call(hub, find_caller_ids(given)), given, in_path or {})
+        answer = await route.run(route.call(hub, find_caller_ids(given)), given, in_path)
         return orjson.loads(answer.read()) if isinstance(answer, JsonText) else None
 
     return ask
@@ -144,22 +150,30 @@ def parse_model(
 ) -> ModelT:
     """Parse what was typed as the HTTP API would. Ends with 2 and names the option when a value is wrong.
 
-    `option_names` names the fields that are arguments of the command, or whose option has another name.
+    `option_names` has the option or the argument of fields that have another name.
     """
     from pydantic import ValidationError
 
+    typed = {name: _get_value(value) for name, value in values.items() if value not in (None, [], {})}
     try:
-        return model.model_validate({name: value for name, value in values.items() if value not in (None, [], {})})
+        return model.model_validate(typed)
     except ValidationError as error:
-        names = {**_OPTION_NAMES, **(option_names or {})}
-        problems = "; ".join(f"{_option_name(item['loc'], names)}{_message(item)}" for item in error.errors())
+        problems = "; ".join(
+            f"{_option_name(item['loc'], option_names or {})}{_message(item)}" for item in error.errors()
+        )
         raise typer.BadParameter(problems) from error
 
 
-def parse_tags(typed: Sequence[str], option: str = "--tag") -> dict[str, str | list[str]]:
+def _get_value(typed: object) -> object:
+    if isinstance(typed, list):
+        return [_get_value(item) for item in typed]
+    return typed.value if isinstance(typed, Enum) else typed
+
+
+def parse_tags(typed: Sequence[str] | None, option: str = "--tag") -> dict[str, str | list[str]]:
     """Parse `name=value` pairs. A repeated name has a list of values. Ends with 2 when a pair is invalid."""
     tags: dict[str, str | list[str]] = {}
-    for pair in typed:
+    for pair in typed or ():
         name, equals, value = pair.partition("=")
         if not name or not equals:
             raise typer.BadParameter(f"{option}: {pair!r} is not NAME=VALUE")
@@ -171,12 +185,11 @@ def parse_tags(typed: Sequence[str], option: str = "--tag") -> dict[str, str | l
 def _option_name(location: tuple[int | str, ...], names: Mapping[str, str]) -> str:
     if not location:
         return ""
-    path = ".".join(map(str, location))
-    if path in names:
-        return f"{names[path]}: "
-    name = str(location[0])
+    name, last = str(location[0]), str(location[-1])
+    if last in names:
+        return f"{names[last]}: "
     # Inside a nested value the path helps more than the name of the option.
-    inner = f"{path}: " if len(location) > 2 else ""  # noqa: PLR2004 -- deeper than a list item
+    inner = f"{'.'.join(map(str, location))}: " if len(location) > 2 else ""  # noqa: PLR2004 -- deeper than a list item
     return f"{names.get(name, '--' + name.replace('_', '-'))}: {inner}"
 
 

@@ -38,16 +38,14 @@ def read_messages(file: Path) -> dict[str, Any]:
     # Editors on Windows put a byte order mark at the beginning.
     parsed = _parse(read_bytes(file).removeprefix(codecs.BOM_UTF8))
     if isinstance(parsed, Mapping):
-        return dict(parsed) if "messages" in parsed else {"messages": [parsed]}
-    if not isinstance(parsed, list):
+        body = dict(parsed) if "messages" in parsed else {"messages": [parsed]}
+    elif isinstance(parsed, list):
+        body = {"messages": parsed}
+    else:
         raise typer.BadParameter(f"FILE: has no messages; give {_FORMS}")
-    return {"messages": parsed}
-
-
-def check_not_empty(body: Mapping[str, Any]) -> None:
-    """End with 2 when there is no message."""
     if not body["messages"]:
         raise typer.BadParameter(f"FILE: has no message; give {_FORMS}")
+    return body
 
 
 def _parse(text: bytes) -> Any:  # noqa: ANN401 -- any JSON: the request model reports what is wrong

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import load_settings, run_on_hub, run_route
-from knowhub.cli.options import CommonOptions, expand_options
+from knowhub.cli.commands import Answer, Lines, command, route_command
+from knowhub.cli.hub_access import load_settings, run_on_hub
+from knowhub.cli.options import CommonOptions
 from knowhub.core.errors import Conflict
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ _STYLES = {"ok": "green", "note": "cyan", "problem": "bold red"}
 app = typer.Typer()
 
 
-@app.command("reindex")
-@expand_options
+@command(app, "reindex")
 def reindex(options: CommonOptions) -> None:
     """Rebuild every index from the log.
 
@@ -42,32 +42,32 @@ def reindex(options: CommonOptions) -> None:
             return await hub.reindex(lambda done, total: bars.update(task, completed=done, total=total))
 
         count = run_on_hub(options, work)
-    output.print_answer({"records": count}, f"the index has {count} records", as_json=options.as_json)
+    output.print_answer({"records": count}, [f"the index has {count} records"], as_json=options.as_json)
 
 
-@app.command("compact")
-@expand_options
+@route_command(app, "compact", "upkeep.compact", common=CommonOptions)
 def compact(
-    options: CommonOptions,
-    keep_undo_days: Annotated[
+    result: Answer,
+    undo_retention_days: Annotated[
         float | None,
-        typer.Option(min=0, help="Keep the operations of this many days. Default: KNOWHUB_UNDO_RETENTION_DAYS."),
+        typer.Option(
+            "--keep-undo-days",
+            min=0,
+            help="Keep the operations of this many days. Default: KNOWHUB_UNDO_RETENTION_DAYS.",
+        ),
     ] = None,
-) -> None:
+) -> Lines:
     """Forget old operations and free their space.
 
     Every row stays. A server may be running.
     """
-    result = run_route(options, "upkeep.compact", {"undo_retention_days": keep_undo_days})
     sizes = f"the log had {result['bytes_before']} bytes, now {result['bytes_after']}"
-    lines = [f"forgot {result['operations']} operations; {sizes}"]
+    yield f"forgot {result['operations']} operations; {sizes}"
     if result["held_by_others"]:
-        lines.append("another process still reads older segments; run it again later to free more")
-    output.print_answer(result, *lines, as_json=options.as_json)
+        yield "another process still reads older segments; run it again later to free more"
 
 
-@app.command("doctor")
-@expand_options
+@command(app, "doctor")
 def doctor(
     options: CommonOptions,
     *,
@@ -82,41 +82,42 @@ def doctor(
     import asyncio
 
     from knowhub.bootstrap import check_directory, repair_directory
-    from knowhub.wiring.embedding_report import check_embedder
+    from knowhub.wiring.models import check_embedder
 
     settings = load_settings(options)
-    repairs = (
-        [asdict(finding) for finding in repair_directory(settings)] if repair and settings.data_dir.is_dir() else []
-    )
-    findings = [asdict(finding) for finding in check_directory(settings)]
-    problems = sum(finding["severity"] == "problem" for finding in findings)
-    embedder = asyncio.run(check_embedder(settings))
-    if options.as_json:
-        answer = {"results": findings, "count": len(findings), "problems": problems, "embedder": embedder}
-        output.print_json(answer | ({"repaired": repairs} if repair else {}))
-    else:
-        if repairs:
-            _print_findings("repaired", repairs)
-        _print_findings("found", findings)
-        _print_embedder(embedder)
-        output.say("no problems" if not problems else f"problems: {problems}")
+    repairs = repair_directory(settings) if repair and settings.data_dir.is_dir() else []
+    findings = check_directory(settings)
+    problems = sum(finding.severity == "problem" for finding in findings)
+    answer = {
+        "results": [asdict(finding) for finding in findings],
+        "count": len(findings),
+        "problems": problems,
+        "embedder": asyncio.run(check_embedder(settings)),
+    }
+    answer |= {"repaired": [asdict(finding) for finding in repairs]} if repair else {}
+    output.print_answer(answer, _list_report(answer), as_json=options.as_json)
     if problems:
         raise typer.Exit(1)
 
 
-def _print_embedder(embedder: Mapping[str, Any]) -> None:
+def _list_report(answer: Answer) -> Lines:
+    if answer.get("repaired"):
+        yield _make_findings_table("repaired", answer["repaired"])
+    yield _make_findings_table("found", answer["results"])
+    embedder, problems = answer["embedder"], answer["problems"]
     if embedder["model"] is None:
-        output.say("embedder: none, searches use words only")
+        yield "embedder: none, searches use words only"
     else:
         reads = ", ".join(embedder["reads"]) or "none"
-        output.say(f"embedder: {embedder['model']} ({embedder['source']}), reads {reads} by {embedder['decided_by']}")
+        yield f"embedder: {embedder['model']} ({embedder['source']}), reads {reads} by {embedder['decided_by']}"
     for script, reason in embedder["left_to_words"].items():
-        output.say(f"  {script}: words only, {reason}")
+        yield f"  {script}: words only, {reason}"
     for problem in embedder["problems"]:
         output.warn(problem)
+    yield f"problems: {problems}" if problems else "no problems"
 
 
-def _print_findings(heading: str, findings: Sequence[Mapping[str, str]]) -> None:
+def _make_findings_table(heading: str, findings: Sequence[Answer]) -> object:
     rows = [
         (
             output.cell(finding["severity"], _STYLES[finding["severity"]]),
@@ -125,4 +126,4 @@ def _print_findings(heading: str, findings: Sequence[Mapping[str, str]]) -> None
         )
         for finding in findings
     ]
-    output.print_table(("", "what", heading), rows)
+    return output.make_table(("", "what", heading), rows)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from knowhub.cli import output
+from knowhub.cli.commands import command
 from knowhub.cli.hub_access import load_settings, parse_model
-from knowhub.cli.options import CallerOptions, expand_options
+from knowhub.cli.options import CallerOptions
 from knowhub.core.errors import KnowHubError, Unavailable
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("mcp")
-@expand_options
+@command(app, "mcp")
 def mcp(
     options: CallerOptions,
     tools: Annotated[str | None, typer.Option(help="core, all, or names of tools. Default: KNOWHUB_MCP_TOOLS.")] = None,

@@ -6,15 +6,19 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from knowhub.core.errors import InvalidInput, KnowHubError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress
+    from rich.table import Table
     from rich.text import Text
 
 
+Columns: TypeAlias = Mapping[str, Callable[[Mapping[str, Any]], object]]
+"""The headings of a table, each with what its column shows of a row."""
 _MAX_ERRORS = 20
 _PIPE_WIDTH = 140
 _LINE_CHARS = 120
@@ -27,34 +31,26 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def say_undo(operation_id: str | None) -> None:
-    """Print how to undo an operation. Print nothing when there is no operation."""
-    if operation_id is not None:
-        say(f"undo it with: knowhub undo {operation_id}")
+def list_undo(operation_id: str | None) -> list[str]:
+    """Return how to undo an operation; nothing when there is no operation."""
+    return [] if operation_id is None else [f"undo it with: knowhub undo {operation_id}"]
 
 
-def say_degraded(parts: Iterable[str]) -> None:
-    """Print the parts of the server that were missing, such as the language model."""
-    for part in parts:
-        say(f"did without: {part}")
+def list_degraded(parts: Iterable[str]) -> list[str]:
+    """Return the parts of the server that were missing, such as the language model."""
+    return [f"did without: {part}" for part in parts]
 
 
-def print_answer(answer: Any, *lines: str, as_json: bool, undo: str | None = None) -> None:  # noqa: ANN401 -- any JSON
-    """Print what a command did: as the HTTP API answers, or in lines that end with how to undo the operation."""
+def print_answer(answer: Any, parts: Iterable[str | Table], *, as_json: bool) -> None:  # noqa: ANN401 -- any JSON
+    """Print what a command did: as the HTTP API answers, or in lines and tables for a person."""
     if as_json:
         print_json(answer)
         return
-    for line in lines:
-        say(line)
-    say_undo(undo)
-
-
-def print_either(answer: Any, show: Callable[[Any], None], *, as_json: bool) -> None:  # noqa: ANN401 -- any JSON
-    """Print an answer: as the HTTP API answers, or as `show` prints it."""
-    if as_json:
-        print_json(answer)
-    else:
-        show(answer)
+    for part in parts:
+        if isinstance(part, str):
+            say(part)
+        else:
+            _make_console().print(part)
 
 
 def warn(text: str) -> None:
@@ -73,40 +69,31 @@ def print_json(value: Any) -> None:  # noqa: ANN401 -- any JSON value
     sys.stdout.buffer.flush()
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
-    """Print a table on stdout. A value that is not a `cell` is shown as plain text."""
-    from rich.console import Console
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
+    """Make a table. A value that is not a `cell` is shown as plain text."""
     from rich.table import Table
 
-    # A pipe has no width of its own: the table gets the width that it needs.
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_PIPE_WIDTH)
     table = Table(title=cell(title) if title else None, title_justify="left", header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*map(cell, row))
-    console.print(table)
+    return table
 
 
-def print_page(
-    results: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, Callable[[Mapping[str, Any]], object]],
-    cursor: str | None = None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print a page of a list: as the HTTP API answers, or as a table with how to read the next page.
+def _make_console() -> Console:
+    from rich.console import Console
 
-    `columns` has the heading of each column, and what it shows of a row.
-    """
-    if as_json:
-        print_json({"results": results, "count": len(results), "next_cursor": cursor})
-        return
-    print_table(tuple(columns), ([show(row) for show in columns.values()] for row in results))
-    if cursor is not None:
-        say(f"more with: --cursor {cursor}")
+    console = Console(highlight=False)
+    # A pipe has no width of its own: a table gets the width that it needs.
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+
+
+def list_page(page: Mapping[str, Any], columns: Columns) -> Iterator[str | Table]:
+    """Yield the table of a page, and how to read the next page."""
+    yield make_table(tuple(columns), ([show(row) for show in columns.values()] for row in page["results"]))
+    if page.get("next_cursor") is not None:
+        yield f"more with: --cursor {page['next_cursor']}"
 
 
 def cell(value: object, style: str = "") -> Text:

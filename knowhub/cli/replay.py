@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowhub.cli import output
+from knowhub.cli.commands import command
 from knowhub.cli.hub_access import run_on_hub
-from knowhub.cli.options import CommonOptions, expand_options
+from knowhub.cli.options import CommonOptions
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ _REFERENCE_FIELDS = {"same", "same_as", "against"}
 app = typer.Typer()
 
 
-@app.command("replay")
-@expand_options
+@command(app, "replay")
 def replay(
     options: CommonOptions,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many decisions, the newest.")] = 100,
@@ -38,9 +38,9 @@ def replay(
     The oldest decision comes first. No model is asked, and nothing is written.
     """
     decisions = run_on_hub(options, lambda hub, _: _read_decisions(hub, limit, function))
-    lines = [line for decision in decisions for line in _decision_lines(decision)]
+    lines = [line for decision in decisions for line in _list_decision(decision)]
     answer = {"results": decisions, "count": len(decisions)}
-    output.print_answer(answer, *lines, f"decisions: {len(decisions)}", as_json=options.as_json)
+    output.print_answer(answer, [*lines, f"decisions: {len(decisions)}"], as_json=options.as_json)
 
 
 async def _read_decisions(hub: Hub, limit: int, function: str | None) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def _first_list(prompt: Mapping[str, Any], *names: str) -> list[Mapping[str, Any
     return []
 
 
-def _decision_lines(decision: Mapping[str, Any]) -> tuple[str, str]:
+def _list_decision(decision: Mapping[str, Any]) -> tuple[str, str]:
     what = f"{decision['function']}  {decision['question']}"
     failure = decision["failure"]
     done = f"failed  {failure}" if failure else f"decided  {_format(decision['decided'], decision['names'])}"

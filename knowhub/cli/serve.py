@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowhub.cli import output
+from knowhub.cli.commands import command
 from knowhub.cli.hub_access import load_settings
-from knowhub.cli.options import CommonOptions, expand_options
+from knowhub.cli.options import CommonOptions
 from knowhub.core.errors import Forbidden, Unavailable
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ _KEEP_ALIVE_S = 65
 app = typer.Typer()
 
 
-@app.command("serve")
-@expand_options
+@command(app, "serve")
 def serve(
     options: CommonOptions,
     host: Annotated[str | None, typer.Option(help="The address to listen on. Default: KNOWHUB_HOST.")] = None,

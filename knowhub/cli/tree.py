@@ -2,137 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import typer
 
-from knowhub.cli import output, tree_files, tree_infos, tree_plan
-from knowhub.cli.hub_access import make_request, run_on_hub, run_route
-from knowhub.cli.options import CallerOptions, expand_options
-from knowhub.keywords.model import ROOT_ID, InfoPolicy, SearchStatus
-
-if TYPE_CHECKING:
-    from knowhub.bootstrap import Hub
-    from knowhub.core.request_context import RequestContext
+from knowhub.cli import exchange, output, tree_plan
+from knowhub.cli.commands import Answer, Lines, command, route_command
+from knowhub.cli.hub_access import run_routes
+from knowhub.cli.inputs import read_argument
+from knowhub.cli.options import CallerOptions
+from knowhub.keywords.model import PAGE_SIZE, ROOT_ID, InfoPolicy, InfoSort, RelationType, SearchStatus
 
 _INDENT = "  "
 _MAX_ALIASES = 4
 _MAX_DEPTH = 50
 _PAGE = 1_000
-_OPTION_NAMES = {
-    "name": "NAME",
-    "aliases": "--alias",
-    "alias": "ALIAS",
-    "parent_id": "--parent",
-    "new_parent_id": "NEW_PARENT",
-    "into": "INTO",
-}
+_PATH = "keywords.get_path"
+_SCOPES_HELP = "Who may see it. Default: everyone in the account; where keys are required, its owner."
 
 KeywordArgument = Annotated[
     str, typer.Argument(metavar="KEYWORD", help="The id, the path or the name.", show_default=False)
 ]
 
 app = typer.Typer(help="The keyword tree: search, add, move, merge, tidy.", no_args_is_help=True)
-app.command("metrics")(tree_plan.metrics)
-app.command("reorganize")(tree_plan.reorganize)
-app.command("load")(tree_files.load)
-app.command("export")(tree_files.export)
-app.add_typer(tree_infos.app, name="info")
+infos = typer.Typer(help="The infos of keywords.", no_args_is_help=True)
+app.add_typer(tree_plan.app)
+app.add_typer(exchange.tree_app)
+app.add_typer(infos, name="info")
 
 
-@app.command("show")
-@expand_options
+@route_command(app, "show", "keywords.get_subtree")
 def show(
-    options: CallerOptions,
-    keyword: Annotated[str, typer.Argument(metavar="[KEYWORD]", help="Default: the root.", show_default=False)] = (
-        ROOT_ID
-    ),
+    subtree: Answer,
+    keyword_id: Annotated[
+        str, typer.Argument(metavar="[KEYWORD]", help="Default: the root.", show_default=False)
+    ] = ROOT_ID,
     depth: Annotated[int, typer.Option(min=0, max=_MAX_DEPTH, help="How many levels below it.")] = 2,
-) -> None:
+) -> Lines:
     """Show a keyword and the keywords below it."""
-    subtree = run_route(options, "keywords.get_subtree", {"depth": depth}, {"keyword_id": keyword})
-    output.print_answer(subtree, *_subtree_lines(subtree, 0), as_json=options.as_json)
+    return _list_subtree(subtree, 0)
 
 
-@app.command("search")
-@expand_options
+@route_command(app, "search", "keywords.search_keywords")
 def search(
-    query: Annotated[str, typer.Argument(show_default=False)],
-    options: CallerOptions,
-    llm: Annotated[bool, typer.Option(help="If no keyword has this name, let the model search the tree.")] = True,
-    disambiguate: Annotated[
+    found: Answer,
+    q: Annotated[str, typer.Argument(metavar="QUERY", show_default=False)],
+    llm_expand_query: Annotated[
+        bool, typer.Option("--llm/--no-llm", help="If no keyword has this name, let the model search the tree.")
+    ] = True,
+    llm_disambiguate: Annotated[
         bool, typer.Option("--disambiguate", help="If several keywords have this name, let the model choose.")
     ] = False,
-) -> None:
+) -> Lines:
     """Find the keyword that QUERY means, with its infos."""
-    values = {"q": query, "llm_expand_query": llm, "llm_disambiguate": disambiguate}
-    found = run_route(options, "keywords.search_keywords", values)
-    output.print_either(found, _print_found, as_json=options.as_json)
+    yield f"{found['status']}  ({found['reason']})"
+    if found["status"] == SearchStatus.MATCHED:
+        yield f"{_join_path(found['path'])}  {found['node']['id']}"
+        if found["node"]["description"]:
+            yield f"{_INDENT}{found['node']['description']}"
+    for info in found["infos"]:
+        yield f"{_INDENT}- {output.shorten(info['content'])}"
+    for row in found["candidates"]:
+        yield f"{_INDENT}{row['path']}  {row['id']}"
+    if found["suggested_parent_id"] is not None:
+        yield f"suggestion: add {found['suggested_name'] or 'a new keyword'} below {found['suggested_parent_id']}"
 
 
-@app.command("list")
-@expand_options
+@route_command(app, "list", "keywords.list_keywords")
 def list_keywords(
-    options: CallerOptions,
+    page: Answer,
     prefix: Annotated[str, typer.Option(help="Only names and aliases that begin so; pinyin is accepted.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=_PAGE, help="How many are listed.")] = 50,
-) -> None:
+    cursor: Annotated[str | None, typer.Option(help="The next_cursor of the page before.")] = None,
+) -> Lines:
     """List keywords, the newest first."""
-    page = run_route(options, "keywords.list_keywords", {"prefix": prefix, "limit": limit})
-    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
+    columns: output.Columns = {
         "id": lambda row: row["id"],
         "name": lambda row: row["name"],
         "aliases": lambda row: ", ".join(row["aliases"]),
     }
-    output.print_page(page["results"], columns, as_json=options.as_json)
+    return output.list_page(page, columns)
 
 
-@app.command("add")
-@expand_options
-def add(
-    name: Annotated[str, typer.Argument(show_default=False)],
-    options: CallerOptions,
-    parent: Annotated[str | None, typer.Option(metavar="KEYWORD", help="The parent. Default: see --llm.")] = None,
-    aliases: Annotated[list[str] | None, typer.Option("--alias", help="Another name; can be repeated.")] = None,
-    description: Annotated[str, typer.Option(help="What belongs below it. A model chooses by this text.")] = "",
-    llm: Annotated[
-        bool, typer.Option(help="Without --parent the model chooses the parent; otherwise the root.")
-    ] = True,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class KeywordOptions:
+    """The fields of a new keyword."""
+
+    name: Annotated[str, typer.Argument(show_default=False)]
+    parent_id: Annotated[
+        str | None, typer.Option("--parent", metavar="KEYWORD", help="The parent. Default: see --llm.")
+    ] = None
+    aliases: Annotated[list[str] | None, typer.Option("--alias", help="Another name; can be repeated.")] = None
+    description: Annotated[str, typer.Option(help="What belongs below it. A model chooses by this text.")] = ""
+    llm_auto_place: Annotated[
+        bool, typer.Option("--llm/--no-llm", help="Without --parent the model chooses the parent; otherwise the root.")
+    ] = True
+
+
+@route_command(
+    app, "add", "keywords.create_keyword", creates=lambda sent: sent["parent_id"] in {None, ROOT_ID}, then=_PATH
+)
+def add(row: Answer, path: Answer, draft: KeywordOptions) -> Lines:
     """Add a keyword."""
-    values = {"name": name, "parent_id": parent, "aliases": aliases, "description": description, "llm_auto_place": llm}
-    _change("added", options, "create_keyword", values, create=parent in {None, ROOT_ID})
+    return _list_change("added", row, path)
 
 
-@app.command("move")
-@expand_options
+@route_command(app, "move", "keywords.move_keyword", then=_PATH)
 def move(
-    keyword: KeywordArgument,
-    new_parent: Annotated[str, typer.Argument(metavar="NEW_PARENT", show_default=False)],
-    options: CallerOptions,
+    row: Answer,
+    path: Answer,
+    keyword_id: KeywordArgument,
+    new_parent_id: Annotated[str, typer.Argument(metavar="NEW_PARENT", show_default=False)],
     allow_duplicate: Annotated[
         bool, typer.Option("--allow-duplicate", help="Also where another keyword of its name is.")
     ] = False,
-) -> None:
+) -> Lines:
     """Move a keyword with everything below it to another parent."""
-    values = {"new_parent_id": new_parent, "allow_duplicate": allow_duplicate}
-    _change("moved", options, "move_keyword", values, {"keyword_id": keyword})
+    return _list_change("moved", row, path)
 
 
-@app.command("merge")
-@expand_options
+@route_command(app, "merge", "keywords.merge_keywords", then=_PATH)
 def merge(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="This keyword is deleted.", show_default=False)],
+    row: Answer,
+    path: Answer,
+    keyword_id: Annotated[str, typer.Argument(metavar="SOURCE", help="This keyword is deleted.", show_default=False)],
     into: Annotated[str, typer.Argument(metavar="INTO", help="This keyword stays.", show_default=False)],
-    options: CallerOptions,
-) -> None:
+) -> Lines:
     """Give the names, infos and children of SOURCE to INTO, and delete SOURCE."""
-    _change("merged", options, "merge_keywords", {"into": into}, {"keyword_id": source})
+    return _list_change("merged", row, path)
 
 
-@app.command("alias")
-@expand_options
+@command(app, "alias")
 def alias(
     keyword: KeywordArgument,
     name: Annotated[str, typer.Argument(metavar="ALIAS", show_default=False)],
@@ -140,76 +142,96 @@ def alias(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the alias.")] = False,
 ) -> None:
     """Add an alias to a keyword, or remove one."""
-    if remove:
-        _change("changed", options, "remove_alias", in_path={"keyword_id": keyword, "alias": name})
-    else:
-        _change("changed", options, "add_alias", {"alias": name}, {"keyword_id": keyword})
+    route = "keywords.remove_alias" if remove else "keywords.add_alias"
+    sent = {"keyword_id": keyword, "alias": name}
+    row, path = run_routes(options, route, sent, then=_PATH, option_names={"alias": "ALIAS"})
+    output.print_answer(row, _list_change("changed", row, path), as_json=options.as_json)
 
 
-@app.command("rm")
-@expand_options
+@route_command(app, "rm", "keywords.delete_keyword")
 def delete(
-    keyword: KeywordArgument,
-    options: CallerOptions,
+    deleted: Answer,
+    keyword_id: KeywordArgument,
     cascade: Annotated[bool, typer.Option("--cascade", help="Delete everything below it too.")] = False,
-    infos: Annotated[
-        InfoPolicy, typer.Option(help="Its infos: give them to the parent, refuse if there are any, or unlink them.")
+    info_policy: Annotated[
+        InfoPolicy,
+        typer.Option("--infos", help="Its infos: give them to the parent, refuse if there are any, or unlink them."),
     ] = InfoPolicy.REATTACH,
-) -> None:
+) -> Lines:
     """Delete a keyword."""
-    values = {"cascade": cascade, "info_policy": infos.value}
-    deleted = run_route(options, "keywords.delete_keyword", values, {"keyword_id": keyword})
-    output.print_answer(deleted, f"deleted  {keyword}", as_json=options.as_json, undo=deleted["operation_id"])
+    yield f"deleted  {keyword_id}"
+    yield from output.list_undo(deleted["operation_id"])
 
 
-def _change(
-    status: str,
-    options: CallerOptions,
-    route: str,
-    values: Mapping[str, Any] | None = None,
-    in_path: Mapping[str, str] | None = None,
-    *,
-    create: bool = False,
-) -> None:
-    """Change a keyword, and print where it is then."""
-    ask = make_request(options, f"keywords.{route}", values, in_path, option_names=_OPTION_NAMES)
+@dataclass(frozen=True, slots=True)
+class InfoOptions:
+    """The fields of a new info."""
 
-    async def work(hub: Hub, _: RequestContext) -> tuple[Any, Any]:
-        row = await ask(hub)
-        return row, await make_request(options, "keywords.get_path", in_path={"keyword_id": row["id"]})(hub)
+    content: Annotated[str, typer.Argument(help="The information; - reads it from stdin.", show_default=False)]
+    keyword_ids: Annotated[
+        list[str] | None,
+        typer.Option("--keyword", help="The id or name of a keyword to link it to; can be repeated."),
+    ] = None
+    source: Annotated[str, typer.Option(help="The source: an address or a title.")] = ""
+    auto_link: Annotated[
+        bool, typer.Option("--auto-link", help="Also link it to the keywords that its text names.")
+    ] = False
+    scopes: Annotated[list[str] | None, typer.Option("--scope", help=_SCOPES_HELP)] = None
 
-    row, path = run_on_hub(options, work, create=create)
-    lines = [f"{status if row['operation_id'] else 'unchanged'}  {row['id']}  {_join_path(path['results'])}"]
+    def values(self) -> dict[str, Any]:
+        """Return the fields of the body of the HTTP API."""
+        return asdict(self) | {"content": read_argument(self.content)}
+
+
+@route_command(infos, "add", "infos.create_info", creates=lambda sent: not sent["keyword_ids"])
+def add_info(saved: Answer, draft: InfoOptions) -> Lines:
+    """Save an info and link it to keywords."""
+    status = "there already" if "duplicate_of" in saved else "saved"
+    yield f"{status}  {saved['id']}  (version {saved['version']})"
+    if "llm" in saved["degraded"]:
+        yield "the model failed: the info is linked to every keyword that it names"
+    if unread := saved.get("decided", {}).get("unread_characters"):
+        yield f"keywords that only its last {unread:,} characters name are not linked"
+    yield from output.list_undo(saved["operation_id"])
+
+
+@route_command(infos, "list", "keywords.get_infos_of_keyword")
+def list_infos(
+    found: Answer,
+    keyword_id: KeywordArgument,
+    relation: Annotated[RelationType | None, typer.Option(help="Only infos with this relation.")] = None,
+    page: Annotated[int, typer.Option(min=0, help="The first page is 0.")] = 0,
+    size: Annotated[int, typer.Option(min=1, max=1000, help="How many infos a page has.")] = PAGE_SIZE,
+    sort: Annotated[InfoSort, typer.Option(help="relevance puts PRIMARY first.")] = InfoSort.TIME,
+) -> Lines:
+    """List the infos of a keyword, the newest first."""
+    columns: output.Columns = {
+        "id": lambda info: info["id"],
+        "relation": lambda info: info["relation"],
+        "content": lambda info: output.shorten(info["content"]),
+        "source": lambda info: info["source"],
+    }
+    return output.list_page(found, columns)
+
+
+def _list_change(status: str, row: Answer, path: Answer) -> Lines:
+    yield f"{status if row['operation_id'] else 'unchanged'}  {row['id']}  {_join_path(path['results'])}"
     if "llm" in row.get("degraded", ()):
-        lines.append("the model failed: the parent is a guess")
-    output.print_answer(row, *lines, as_json=options.as_json, undo=row["operation_id"])
+        yield "the model failed: the parent is a guess"
+    yield from output.list_undo(row["operation_id"])
 
 
-def _subtree_lines(row: Mapping[str, Any], level: int) -> Iterator[str]:
+def _list_subtree(row: Answer, level: int) -> Lines:
     aliases = row["aliases"][:_MAX_ALIASES]
     more = ", …" if len(row["aliases"]) > len(aliases) else ""
     title = f"{row['name']} ({', '.join(aliases)}{more})" if aliases else row["name"]
     yield f"{_INDENT * level}{title}  {row['id']}"
-    yield from (line for child in row["children_nodes"] for line in _subtree_lines(child, level + 1))
+    for child in row["children_nodes"]:
+        yield from _list_subtree(child, level + 1)
     if row["children"] and not row["children_nodes"]:
         yield f"{_INDENT * (level + 1)}… {row['child_count']} below"
 
 
-def _print_found(answer: Mapping[str, Any]) -> None:
-    output.say(f"{answer['status']}  ({answer['reason']})")
-    if answer["status"] == SearchStatus.MATCHED:
-        output.say(f"{_join_path(answer['path'])}  {answer['node']['id']}")
-        if answer["node"]["description"]:
-            output.say(f"{_INDENT}{answer['node']['description']}")
-    for info in answer["infos"]:
-        output.say(f"{_INDENT}- {output.shorten(info['content'])}")
-    for row in answer["candidates"]:
-        output.say(f"{_INDENT}{row['path']}  {row['id']}")
-    if answer["suggested_parent_id"] is not None:
-        name = answer["suggested_name"] or "a new keyword"
-        output.say(f"suggestion: add {name} below {answer['suggested_parent_id']}")
-
-
-def _join_path(rows: Sequence[Mapping[str, Any]]) -> str:
+def _join_path(rows: Sequence[Answer]) -> str:
     """Join the names from below the root to the keyword; the root itself is named alone."""
     return " / ".join(row["name"] for row in rows if row["id"] != ROOT_ID or len(rows) == 1)

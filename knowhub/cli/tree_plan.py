@@ -9,25 +9,24 @@ from typing import Annotated, Any
 import typer
 
 from knowhub.cli import output
+from knowhub.cli.commands import Answer, Lines, command, route_command
 from knowhub.cli.hub_access import run_route
-from knowhub.cli.options import CallerOptions, expand_options
+from knowhub.cli.options import CallerOptions
 from knowhub.core.errors import InvalidInput
+
+app = typer.Typer()
 
 _REASON_CHARS = 60
 _MAX_NAMES = 5
 
 
-@expand_options
-def metrics(options: CallerOptions) -> None:
+@route_command(app, "metrics", "keywords.tree_metrics")
+def metrics(figures: Answer) -> Lines:
     """Count orphans, missing descriptions, depths, children and duplicate names."""
-    figures = run_route(options, "keywords.tree_metrics")
-    if options.as_json:
-        output.print_json(figures)
-    else:
-        output.print_table(("", ""), list(_metric_rows(figures)))
+    yield output.make_table(("", ""), _metric_rows(figures))
 
 
-@expand_options
+@command(app, "reorganize")
 def reorganize(
     options: CallerOptions,
     keyword: Annotated[
@@ -52,14 +51,14 @@ def reorganize(
         _write_plan(plan, out)
     if not options.as_json:
         # Print first: if the plan is refused, the reader sees which plan it was.
-        _print_plan(plan)
+        output.print_answer(plan, _list_plan(plan), as_json=False)
     done = run_route(options, "keywords.apply_plan", {"plan": plan}) if apply else None
-    if options.as_json:
-        output.print_json(done or plan)
-    elif done is not None:
+    if done is not None:
         counts = ", ".join(f"{done[name]} {name}" for name in ("moved", "merged", "described", "split"))
-        output.say(f"done: {counts}; new keywords: {len(done['created'])}")
-        output.say_undo(done["operation_id"])
+        lines = [f"done: {counts}; new keywords: {len(done['created'])}", *output.list_undo(done["operation_id"])]
+        output.print_answer(done, lines, as_json=options.as_json)
+    elif options.as_json:
+        output.print_json(plan)
 
 
 def _read_plan(file: Path) -> dict[str, Any]:
@@ -80,11 +79,11 @@ def _write_plan(plan: Mapping[str, Any], file: Path) -> None:
     file.write_bytes(orjson.dumps(plan, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
-def _print_plan(plan: Mapping[str, Any]) -> None:
+def _list_plan(plan: Mapping[str, Any]) -> Lines:
     if plan.get("summary"):
-        output.say(str(plan["summary"]))
+        yield str(plan["summary"])
     if "llm" in plan.get("degraded", ()):
-        output.say("the model failed: these steps come from rules alone")
+        yield "the model failed: these steps come from rules alone"
     steps = [step for step in plan["steps"] if isinstance(step, dict)]
     if steps:
         rows = [
@@ -96,10 +95,9 @@ def _print_plan(plan: Mapping[str, Any]) -> None:
             )
             for number, step in enumerate(steps, 1)
         ]
-        output.print_table(("", "step", "keyword", "what", "why"), rows)
-    missing = plan.get("missing_description_count", 0)
-    if missing:
-        output.say(f"without a description: {missing}")
+        yield output.make_table(("", "step", "keyword", "what", "why"), rows)
+    if missing := plan.get("missing_description_count", 0):
+        yield f"without a description: {missing}"
 
 
 def _describe_step(step: Mapping[str, Any]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from knowhub.core.projection import Projection
 from knowhub.operations.jobs import Background
 from knowhub.operations.snapshot_schedule import PeriodicSnapshots
 from knowhub.resources.vault import KeyShredder
-from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
+from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.maintenance import Maintenance, MaintenanceTask
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
@@ -43,7 +43,7 @@ class BackgroundWork:
                 adapters.chat,
                 indexes.memories.index,
                 self.exports.directories,
-                settings.llm_write_budget_s,
+                settings.extraction_budget_s,
                 self._wake,
             )
             leader_jobs["extraction"] = self.extraction.tick
@@ -124,13 +124,13 @@ def _compaction(adapters: Adapters) -> Background:
 
 def _periodic_snapshots(adapters: Adapters, archives: SnapshotFolder) -> PeriodicSnapshots:
     store, settings = adapters.store, adapters.settings
-    limits = (settings.snapshot_interval_hours, settings.snapshots_kept)
 
-    async def begun() -> float | None:
+    async def find_begin() -> float | None:
         oldest = await store.history.at_async(store.base_seq + 1)
         return None if oldest is None else oldest.timestamp
 
-    return PeriodicSnapshots(archives, adapters.clock, limits, lambda: store.last_seq, begun)
+    limits = (settings.snapshot_interval_hours, settings.snapshots_kept)
+    return PeriodicSnapshots(archives, adapters.clock, limits, lambda: store.last_seq, find_begin)
 
 
 def _maintenance(

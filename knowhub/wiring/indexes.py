@@ -23,7 +23,7 @@ from knowhub.search.vector_files import RetryPolicy
 from knowhub.search.vector_index import BatchEmbedder, UnusedVectors, VectorIndex
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Adapters
-from knowhub.wiring.embedding_report import EmbeddingReport
+from knowhub.wiring.models import EmbeddingReport
 
 _REBUILD_BEFORE_SERVING = 10_000
 """With more operations than this missing from an index, it is rebuilt at start: a search could not scan them all."""

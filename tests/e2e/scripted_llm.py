@@ -1,6 +1,6 @@
 """An OpenAI-compatible server that does as its script says: answers, lies, drips, drops the connection.
 
-`python -m tests.e2e.scripted_llm --port 0 [--script FILE]` prints `{"url": "http://127.0.0.1:…/v1"}`. `POST /script`
+`python -m tests.e2e.scripted_llm --port 0 ` prints `{"url": "http://127.0.0.1:…/v1"}`. `POST /script`
 takes a list of steps in place of those that are left, `GET /requests` tells what was asked. Each request for an
 answer takes the next step; after the last one the model says `missing`. A step is a JSON object with one of:
 
@@ -28,7 +28,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import httpx
@@ -73,10 +72,9 @@ class ScriptedLLM:
 
 
 @asynccontextmanager
-async def running_llm(*steps: Step, script: Path | None = None) -> AsyncIterator[ScriptedLLM]:
+async def running_llm(*steps: Step) -> AsyncIterator[ScriptedLLM]:
     """Run the server on a free port with these steps, or those of a file; it is killed in the end."""
     command = [sys.executable, "-m", "tests.e2e.scripted_llm", "--port", "0"]
-    command += [] if script is None else ["--script", str(script)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(ROOT), cwd=ROOT)  # noqa: ASYNC220 -- one start
     assert process.stdout is not None
     try:
@@ -99,8 +97,8 @@ class _ConnectionDropped(Exception):
 
 
 class _Server:
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps: dict[str, list[Step]] = {_CHAT: list(steps), "embeddings": [], "rerank": []}
+    def __init__(self) -> None:
+        self._steps: dict[str, list[Step]] = {_CHAT: [], "embeddings": [], "rerank": []}
         self._requests: list[dict[str, Any]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -305,8 +303,8 @@ def _head(status: int, length: int, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-async def _run(port: int, steps: Sequence[Step], announce: Callable[[str], object]) -> None:
-    server = await asyncio.start_server(_Server(steps).serve, "127.0.0.1", port)
+async def _run(port: int, announce: Callable[[str], object]) -> None:
+    server = await asyncio.start_server(_Server().serve, "127.0.0.1", port)
     bound = server.sockets[0].getsockname()[1]
     announce(json.dumps({"url": f"http://127.0.0.1:{bound}/v1"}) + "\n")
     sys.stdout.flush()
@@ -317,11 +315,9 @@ def main() -> None:
     """Serve until the process is ended."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--script", type=Path, help="a JSON file with a list of steps")
     given = parser.parse_args()
-    steps = json.loads(given.script.read_text(encoding="utf-8")) if given.script else []
     with suppress(KeyboardInterrupt):
-        asyncio.run(_run(given.port, steps, sys.stdout.write))
+        asyncio.run(_run(given.port, sys.stdout.write))
 
 
 if __name__ == "__main__":

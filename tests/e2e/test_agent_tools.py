@@ -9,13 +9,11 @@ import pytest
 
 from agent_tools.knowledge import (
     get_knowledge,
-    knowledge_batch_update,
     knowledge_list,
     knowledge_save,
     knowledge_search,
     knowledge_slim,
     knowledge_update,
-    save_knowledge,
 )
 from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_save
@@ -93,17 +91,6 @@ async def test_save_stores_all_fields(url: str) -> None:
     }
 
 
-async def test_save_has_defaults_and_recognizes_an_equal_record(url: str) -> None:
-    first = await save_knowledge(task="t", content="c", types=["plan"])
-    again = await save_knowledge(task="t", content="c", types=["plan"])
-
-    record = await record_of(url, first.metadata["id"])
-    assert (record["scopes"], record["owner"]) == (["org:cybertogether"], "agent:research_agent")
-    assert (record["source"]["category"], record["eval"]["score"]) == ("exp", 3)
-    assert again.error is None
-    assert again.metadata["duplicate_of"] == first.metadata["id"]
-
-
 async def test_search_finds_in_chinese_and_shows_what_it_found() -> None:
     wanted = await save_record("undetected_chromedriver 可以绕过大部分检测")
     await save_record("pnpm, not npm", task="Install packages", types=["strategy"])
@@ -150,36 +137,6 @@ async def test_update_adds_evidence_and_sets_the_score(url: str) -> None:
     assert evaluation["harmful_history"][0]["reason"] == "太频繁"
 
 
-async def test_batch_update_names_the_ids_that_it_did_not_know(url: str) -> None:
-    knowledge_id = await save_record("等待元素出现")
-
-    result = await knowledge_batch_update(
-        [
-            {"knowledge_id": knowledge_id, "is_helpful": True, "case": {"task": "登录", "outcome": "成功"}},
-            {"knowledge_id": UNKNOWN, "is_helpful": False},
-        ]
-    )
-
-    assert result.error is None
-    assert result.metadata["unknown"] == [UNKNOWN]
-    assert UNKNOWN in result.output
-    assert (await record_of(url, knowledge_id))["eval"]["helpful"] == 2
-
-
-async def test_list_shows_what_is_there_by_type_and_scope() -> None:
-    first = await save_record("一", types=["tool"], scopes=["project:图集"])
-    second = await save_record("二", types=["plan"], scopes=["project:图集"])
-    await save_record("三", types=["plan"], scopes=["public"])
-
-    everything = await knowledge_list()
-    project = await knowledge_list(scopes=["project:图集"])
-    tools = await knowledge_list(limit=1, types=["tool"], scopes=["project:图集", "public"])
-
-    assert len(everything) == 3
-    assert [item["id"] for item in project.metadata["items"]] == [second, first]
-    assert [item["id"] for item in tools.metadata["items"]] == [first]
-
-
 async def test_slim_merges_without_loss_and_reports_how_to_take_it_back() -> None:
     first = await save_record("等待元素出现再点击")
     second = await save_record("等待元素出现，再点击")
@@ -209,21 +166,6 @@ async def test_a_refusal_becomes_advice_that_names_the_field() -> None:
         assert result.error is not None, field
         assert field in result.error
         assert result.metadata["items"] == []
-
-
-async def test_an_unknown_id_is_advice_and_no_exception() -> None:
-    for knowledge_id in (UNKNOWN, "中文/编号?", "..", " "):
-        result = await knowledge_update(knowledge_id, update_score=4)
-        assert result.error is not None
-        assert "knowledge_search" in result.error
-
-
-async def test_tools_are_called_by_name_as_a_model_does() -> None:
-    done = await call_tool("knowledge_save", {"task": "登录", "content": "等待元素", "types": ["tool"]})
-    found = await call_tool("knowledge_search", {"query": "登录", "top_k": 1})
-
-    assert done.error is None
-    assert [item["id"] for item in found.metadata["items"]] == [done.metadata["id"]]
 
 
 async def test_a_stopped_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,11 +208,3 @@ async def test_a_run_reads_deletes_and_undoes_records_of_its_user(url: str) -> N
     # What one agent of the user saved, the next one finds.
     assert (shared.error, [item["owner"] for item in shared.metadata["items"]]) == (None, ["user:li"])
     assert [item["id"] for item in found.metadata["items"]] == [made.metadata["id"]]
-
-
-async def test_tags_of_a_model_may_be_pairs() -> None:
-    tags = [{"name": "domain", "value": "爬虫"}]
-
-    made = await call_tool("knowledge_save", {"task": "t", "content": "c", "types": ["tool"], "tags": tags})
-
-    assert made.metadata["items"][0]["tags"] == {"domain": "爬虫"}

@@ -46,22 +46,6 @@ def test_a_chinese_record_is_saved_found_listed_and_read(cli: Cli) -> None:
     assert "用 Selenium 登录网站" in shown.decode()
 
 
-def test_a_search_is_narrowed_by_tag_time_and_relevance(cli: Cli) -> None:
-    first = cli.json("save", "--content", "wait for the page element", "--tag", "domain=web")
-    second = cli.json("save", "--content", "wait for the page of results", "--tag", "domain=api")
-
-    def find(*options: str) -> list[str]:
-        return [record["id"] for record in cli.json("search", "wait for the page element", *options)["results"]]
-
-    best, next_best = cli.json("search", "wait for the page element")["results"]
-    assert (best["id"], next_best["id"]) == (first["id"], second["id"])
-    between = (best["relevance"] + next_best["relevance"]) / 2
-    assert find("--tag", "domain=api") == [second["id"]]
-    assert find("--until", second["created_at"]) == [first["id"]]
-    assert find("--since", second["created_at"]) == [second["id"]]
-    assert find("--min-relevance", str(between)) == [first["id"]]
-
-
 def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
     for number in range(3):
         cli.json("save", "--content", f"number {number}")

@@ -149,32 +149,6 @@ def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> Non
     assert cli("tree", "show", "--depth", "5").out == before
 
 
-def test_a_keyword_with_children_or_infos_needs_an_option_to_be_deleted(cli: Cli) -> None:
-    assert "cascade" in read_refusal(cli("tree", "rm", "编程语言"))
-    assert "infos" in read_refusal(cli("tree", "rm", "JDK", "--infos", "forbid"))
-
-    cli.json("tree", "rm", "JDK")
-
-    assert [info["content"] for info in cli.json("tree", "info", "list", "编程语言")["results"]] == ["用 equals 比较"]
-
-
-def test_wrong_lines_are_named_and_nothing_is_written(tmp_path: Path) -> None:
-    cli = Cli(tmp_path / "data")
-    wrong = to_json_lines(
-        {"kind": "keyword", "name": "A", "parent_ref": "later"},
-        {"kind": "keyword", "name": "B", "ref": "later", "colour": "red"},
-        {"kind": "info", "content": "x", "links": [{"ref": "nowhere"}]},
-        {"kind": "info", "content": "x", "links": [{"relation": "PRIMARY"}]},
-        {"kind": "poem"},
-    )
-
-    result = read_refusal(cli("tree", "load", "-", stdin=wrong + b"\nnot json\n"))
-
-    for named in ("lines.1.parent_ref", "lines.2.colour", "lines.3.links.0.ref", "lines.4.links.0", "lines.6"):
-        assert named in result
-    assert not (cli.data / "change_log").exists()
-
-
 def test_a_refusal_of_the_tree_names_the_line(cli: Cli) -> None:
     alias_of_another = to_json_lines(
         {"kind": "keyword", "name": "Zig"}, {"kind": "keyword", "name": "D", "aliases": ["zig"]}
@@ -188,30 +162,6 @@ def test_a_refusal_of_the_tree_names_the_line(cli: Cli) -> None:
     assert "lines.2.name" in read_refusal(cli("tree", "load", "-", stdin=empty))
     assert "'no'" in read_refusal(cli("tree", "load", "-", stdin=unknown))
     assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
-
-
-@pytest.mark.parametrize(
-    ("info", "named"),
-    [
-        ({"owner": "user:bob"}, "lines.2"),
-        ({"links": [{"ref": "zig"}] * 600, "keyword_ids": ["root"] * 600}, "lines.2.links"),
-    ],
-    ids=["owner", "links"],
-)
-def test_a_refused_info_leaves_no_keyword_behind(cli: Cli, info: dict[str, Any], named: str) -> None:
-    file = to_json_lines({"kind": "keyword", "ref": "zig", "name": "Zig"}, {"kind": "info", "content": "x", **info})
-
-    result = read_refusal(cli("tree", "load", "-", "--user-id", "ann", stdin=file))
-
-    assert named in result
-    assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
-
-
-def test_a_line_without_a_kind_is_refused(cli: Cli) -> None:
-    result = read_refusal(cli("tree", "load", "-", stdin=to_json_lines({"name": "Zig"}, {"kind": "poem"})))
-
-    assert "lines.1: must say its `kind`: keyword or info" in result
-    assert "lines.2: must say its `kind`: keyword or info" in result
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_every_listed_memory_can_be_read_by_its_uri(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "stdin", "code", "told"),
     [
-        (("commit", "-"), b"[]", 2, "--session-id"),
+        (("commit", "-"), b'[{"role": "user", "content": "x"}]', 2, "--session-id"),
         (("commit", "-", "--session-id", "s"), b"nonsense", 2, "FILE"),
         (("commit", "-", "--session-id", "s"), b"5", 2, "has no messages"),
         (("commit", "-", "--session-id", "s"), b'[{"role": "user"}]', 2, "messages.0.content"),

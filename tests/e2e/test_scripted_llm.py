@@ -1,9 +1,7 @@
 """The chat provider over a real socket, against a server process that does all that a bad model server does."""
 
 import asyncio
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,35 +13,18 @@ from knowhub.core.ids import RandomIds
 from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
 from knowhub.providers.chat import ChatClient, ChatOptions
 from knowhub.providers.http import RequestTiming
-from tests.e2e.scripted_llm import ScriptedLLM, Step, running_llm
+from tests.e2e.scripted_llm import ScriptedLLM, Step
 from tests.e2e.server_process import WAIT_S
 
 pytestmark = pytest.mark.anyio
 
-NODE_ID = {"type": ["integer", "null"]}
 SCHEMA = {
     "type": "object",
-    "properties": {
-        "action": {"enum": ["jump", "match", "missing", "ambiguous"]},
-        "node_id": NODE_ID,
-        "node_ids": {"type": "array", "items": {"type": "integer"}},
-        "reason": {"type": "string"},
-    },
-    "required": ["action", "node_id", "node_ids", "reason"],
+    "properties": {"reason": {"type": "string"}},
+    "required": ["reason"],
     "additionalProperties": False,
 }
-CANDIDATES = [
-    {"idx": 1, "name": "编程语言", "path": "root/编程语言"},
-    {"idx": 2, "name": "Python", "path": "root/Python"},
-]
-QUESTION = ChatRequest(
-    "pick_branch",
-    [
-        {"role": "system", "content": "Pick a branch."},
-        {"role": "user", "content": "query: 蟒蛇\n" + json.dumps({"candidates": CANDIDATES}, ensure_ascii=False)},
-    ],
-    SCHEMA,
-)
+QUESTION = ChatRequest("pick_branch", [{"role": "user", "content": "query: 蟒蛇"}], SCHEMA)
 A_GIGABYTE = 1024 * 1024 * 1024
 ENOUGH_S = 20.0
 
@@ -68,30 +49,6 @@ async def get_failure(model: ChatClient, timeout_s: float = ENOUGH_S) -> ChatFai
 
 async def list_requests_since(llm: ScriptedLLM, before: int) -> list[dict[str, Any]]:
     return (await llm.requests())[before:]
-
-
-@pytest.mark.parametrize(
-    ("step", "expected"),
-    [
-        (
-            {"jump": ["编程语言", "Python"]},
-            {"action": "jump", "node_id": None, "node_ids": [1, 2], "reason": "scripted"},
-        ),
-        ({"match": "Python"}, {"action": "match", "node_id": 2, "node_ids": [], "reason": "scripted"}),
-        ({"ambiguous": ["Python"]}, {"action": "ambiguous", "node_id": 2, "node_ids": [], "reason": "scripted"}),
-        ({"invented_ids": True}, {"action": "match", "node_id": 987_654_321, "node_ids": [], "reason": "invented"}),
-        (None, {"action": "missing", "node_id": None, "node_ids": [], "reason": "script exhausted"}),
-    ],
-)
-async def test_the_scripted_server_picks_by_name_and_counts_tokens(
-    llm: ScriptedLLM, chat: Chat, step: Step | None, expected: dict[str, Any]
-) -> None:
-    await llm.script(*([step] if step else []))
-
-    reply = await chat().chat(QUESTION, ENOUGH_S)
-
-    assert reply.data == expected
-    assert (reply.prompt_tokens, reply.completion_tokens) == (120, 12)
 
 
 async def test_a_gigabyte_is_cut_off_and_the_connection_with_it(llm: ScriptedLLM, chat: Chat) -> None:
@@ -131,25 +88,6 @@ async def test_cancelling_the_call_closes_the_connection(llm: ScriptedLLM, chat:
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert await wait_until_broken_off(llm, before)
-
-
-async def test_a_name_that_was_not_offered_fails_by_that_name(llm: ScriptedLLM, chat: Chat) -> None:
-    await llm.script({"match": "Rust"})
-
-    failed = await get_failure(chat())
-
-    assert "'Rust' is not among the candidates" in failed.detail
-
-
-async def test_a_script_can_be_read_from_a_file(tmp_path: Path) -> None:
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps([{"text": "from a file"}]), encoding="utf-8")
-
-    async with running_llm(script=script) as llm:
-        body = {"model": "m", "messages": []}
-        answer = (await llm.http.post("/v1/chat/completions", json=body)).json()
-
-    assert answer["choices"][0]["message"]["content"] == "from a file"
 
 
 async def wait_until_broken_off(llm: ScriptedLLM, before: int) -> bool:

@@ -16,7 +16,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.command_line import Cli
 from tests.e2e.scripted_llm import ScriptedLLM, Step
 from tests.e2e.server_process import COMMAND, WAIT_S, Server, run_server
 
@@ -188,19 +187,6 @@ async def test_a_creation_finds_its_parent_and_its_retry_asks_no_model(caller: C
     assert [call["output"]["action"] for call in io] == ["jump", "match"]
 
 
-async def test_an_info_is_linked_by_the_model_and_its_retry_asks_no_model(caller: Caller) -> None:
-    tree, before = await create_languages(caller), await caller.count_requests()
-    link = {"keyword_id": 1, "relation": "EXAMPLE"}
-    await caller.llm.script({"answer": {"links": [link], "suggested_names": [], "reason": "shows it"}})
-    info = {"content": "sorted() in Python", "auto_link": True}
-
-    made = await caller.post("/api/infos", info, key="sorted")
-    again = await caller.post("/api/infos", info, key="sorted")
-
-    assert made["decided"]["linked"] == [{"keyword_id": tree["Python"], "relation": "EXAMPLE", "created_by": "agent"}]
-    assert (again, await caller.count_requests()) == (made, before + 1)
-
-
 async def test_a_plan_is_proposed_applied_and_undone(caller: Caller) -> None:
     tree, before = await create_languages(caller), await caller.count_requests()
     top = tree["技术"]
@@ -272,20 +258,6 @@ async def test_a_search_survives_model_failures_within_its_budget(
     assert (await caller.search("the language with the GIL", {"match": "Python"}))["status"] == "matched"
 
 
-@pytest.mark.parametrize(
-    ("steps", "waits_s"),
-    [([{"status": 429, "retry_after": 1}], 1.0), ([{"status": 500}], 0.0), ([{"close": True}], 0.0), (UNFIT[:1], 0.0)],
-)
-async def test_a_transient_failure_is_retried(caller: Caller, steps: list[Step], waits_s: float) -> None:
-    await caller.keyword("Python")
-    began = time.monotonic()
-
-    found = await caller.search("the language with the GIL", *steps, {"match": "Python"})
-
-    assert (found["status"], found["degraded"]) == ("matched", [])
-    assert time.monotonic() - began >= waits_s
-
-
 # what is kept
 
 
@@ -322,28 +294,6 @@ async def test_decisions_of_searches_are_listed_and_shown_with_what_they_cost(ca
     assert read_fenced_data({"messages": call["messages"]})["query"] == "蟒蛇"
     assert (call["prompt_tokens"], call["completion_tokens"]) == (120, 12)
     assert 0 <= call["seconds"] < BUDGET_S
-
-
-async def test_replay_shows_what_the_model_decided(caller: Caller, data: Path) -> None:
-    tree = await create_languages(caller)
-    await caller.search("那个词", {"jump": "技术"}, {"match": "Python"})
-    operation = await _wait_for_decision(caller)
-
-    as_json = await asyncio.to_thread(lambda: Cli(data).json("replay", "--limit", "2"))
-    as_text = await asyncio.to_thread(lambda: Cli(data)("replay", "--limit", "1"))
-
-    assert [decision["decided"]["node_id"] for decision in as_json["results"]] == [tree["技术"], tree["Python"]]
-    assert as_json["results"][1] | {"decided": None} == {
-        "operation_id": operation["operation_id"],
-        "function": "pick_branch",
-        "model": "google/gemini-2.0-flash-001",
-        "question": "那个词",
-        "decided": None,
-        "failure": None,
-        "names": {tree["Python"]: "Python"},
-    }
-    assert as_text.out.startswith("pick_branch  那个词")
-    assert "node_id Python" in as_text.out
 
 
 async def test_a_refused_request_form_is_replaced_by_another_and_not_logged(llm: ScriptedLLM, tmp_path: Path) -> None:

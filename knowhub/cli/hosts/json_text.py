@@ -23,30 +23,31 @@ class MalformedJson(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
-    """A member of an object, or an item of a list: where it begins, where its value begins, and where it ends."""
+class Node:
+    """A member of an object or an item of a list: where it begins, where its value begins, where it ends, its parts."""
 
     key: str | int
     start: int
     value: int
     end: int
+    children: Sequence["Node"] = ()
 
 
 def find_value(text: str, path: Path) -> Any:  # noqa: ANN401 -- any JSON value
     """Return the value at a path, None where there is none, or where it holds comments. Raises MalformedJson."""
-    start = _find(text, path)
-    if start is None:
+    node = _find(text, path)
+    if node is None:
         return None
     try:
-        return json.loads(text[start : _find_end(text, start)])
+        return json.loads(text[node.value : node.end])
     except ValueError:
         return None
 
 
 def list_keys(text: str, path: Path) -> list[str | int]:
     """Return the keys of an object, or the positions of a list; none where there is neither. Raises MalformedJson."""
-    start = _find(text, path)
-    return [] if start is None else [child.key for child in _list_children(text, start)]
+    node = _find(text, path)
+    return [] if node is None else [child.key for child in node.children]
 
 
 def add(text: str, path: Path, value: object) -> str:
@@ -56,14 +57,14 @@ def add(text: str, path: Path, value: object) -> str:
     """
     if not text.strip():
         return f"{_render(_nest(path, value), '', '  ', chr(10))}\n"
-    for depth in range(len(path) - 1, -1, -1):
-        start = _find(text, path[:depth])
-        if start is not None:
-            if text[start] != ("[" if isinstance(path[depth], int) else "{"):
-                wanted = "a list" if isinstance(path[depth], int) else "a JSON object"
-                raise MalformedJson(f"{'.'.join(map(str, path[:depth])) or 'its content'} must be {wanted}")
-            return _insert(text, start, path[depth], _nest(path[depth + 1 :], value))
-    raise MalformedJson("it is empty")
+    depth, container = len(path) - 1, _find(text, path[:-1])
+    while container is None:
+        depth -= 1
+        container = _find(text, path[:depth])
+    if text[container.value] != ("[" if isinstance(path[depth], int) else "{"):
+        wanted = "a list" if isinstance(path[depth], int) else "a JSON object"
+        raise MalformedJson(f"{'.'.join(map(str, path[:depth])) or 'its content'} must be {wanted}")
+    return _insert(text, container, path[depth], _nest(path[depth + 1 :], value))
 
 
 def remove(text: str, path: Path) -> str:
@@ -71,31 +72,34 @@ def remove(text: str, path: Path) -> str:
     if not path:
         return ""
     container = _find(text, path[:-1])
-    children = [] if container is None else _list_children(text, container)
-    place = next((place for place, child in enumerate(children) if child.key == path[-1]), None)
-    if place is None or container is None:
+    children = [] if container is None else container.children
+    position = next((position for position, child in enumerate(children) if child.key == path[-1]), None)
+    if position is None or container is None:
         return text
-    child = children[place]
-    if place:
-        return text[: children[place - 1].end] + text[child.end :]
+    child = children[position]
+    if position:
+        return text[: children[position - 1].end] + text[child.end :]
     if len(children) > 1:
         return text[: child.start] + text[children[1].start :]
-    if child.start == container + 1:
+    if child.start == container.value + 1:
         return text[: child.start] + text[child.end :]
     return remove(text, path[:-1])
 
 
-def _insert(text: str, container: int, key: str | int, value: object) -> str:
-    children = _list_children(text, container)
+def _insert(text: str, container: Node, key: str | int, value: object) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    unit = _find_unit(text)
     label = "" if isinstance(key, int) else f"{json.dumps(key)}: "
-    indent = _get_indent(text, children[-1].start) if children else _get_line_indent(text, container)
-    rendered = label + _render(value, indent or "", unit, newline)
-    if not children:
-        return text[: container + 1] + rendered + text[container + 1 :]
-    comma = ", " if indent is None else f",{newline}{indent}"
-    return text[: children[-1].end] + comma + rendered + text[children[-1].end :]
+    top = _parse(text).children
+    unit = (_get_indent(text, top[0].start) if top else None) or "  "
+    if not container.children:
+        line = text[text.rfind("\n", 0, container.value) + 1 :]
+        indent = line[: len(line) - len(line.lstrip(" \t"))]
+        rendered = label + _render(value, indent, unit, newline)
+        return text[: container.value + 1] + rendered + text[container.value + 1 :]
+    last = container.children[-1]
+    beside = _get_indent(text, last.start)
+    comma = ", " if beside is None else f",{newline}{beside}"
+    return text[: last.end] + comma + label + _render(value, beside or "", unit, newline) + text[last.end :]
 
 
 def _render(value: object, indent: str, unit: str, newline: str) -> str:
@@ -109,74 +113,54 @@ def _nest(path: Path, value: object) -> object:
     return value
 
 
-def _find_unit(text: str) -> str:
-    """Return the indent of one level."""
-    root = _find(text, ())
-    children = _list_children(text, root) if root is not None else []
-    return (_get_indent(text, children[0].start) if children else None) or "  "
-
-
 def _get_indent(text: str, at: int) -> str | None:
     """Return the white space before a position in its line; None where something else is before it."""
     before = text[text.rfind("\n", 0, at) + 1 : at]
     return before if not before.strip() and "\n" in text[:at] else None
 
 
-def _get_line_indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 :]
-    return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _find(text: str, path: Path) -> int | None:
-    """Return where the value at a path begins."""
-    at = _skip(text, 0)
-    if not path and _skip(text, _find_end(text, at)) != len(text):
-        raise MalformedJson(_name_line(text, _find_end(text, at)))
+def _find(text: str, path: Path) -> Node | None:
+    node: Node | None = _parse(text)
     for key in path:
-        child = next((child for child in _list_children(text, at) if child.key == key), None)
-        if child is None:
-            return None
-        at = child.value
-    return at
+        node = next((child for child in node.children if child.key == key), None) if node else None
+    return node
 
 
-def _list_children(text: str, start: int, depth: int = 0) -> list[Child]:
-    children: list[Child] = []
-    if text[start] not in "{[":
-        return children
-    closing = "}" if text[start] == "{" else "]"
-    at = _skip(text, start + 1)
-    while text[at : at + 1] != closing:
-        begin, key = at, len(children)
-        name: str | int = key
-        if closing == "}":
-            name, end = _read_string(text, at)
-            at = _skip(text, end)
-            at = _skip(text, _expect(text, at, ":"))
-        end = _find_end(text, at, depth + 1)
-        children.append(Child(name, begin, at, end))
-        at = _skip(text, end)
-        if text[at : at + 1] != closing:
-            at = _skip(text, _expect(text, at, ","))
-    return children
+def _parse(text: str) -> Node:
+    start = _skip(text, 0)
+    root = _read(text, "", start, start, 0)
+    if _skip(text, root.end) != len(text):
+        raise MalformedJson(_name_line(text, root.end))
+    return root
 
 
-def _find_end(text: str, start: int, depth: int = 0) -> int:
-    """Return where the value that begins at a position ends."""
+def _read(text: str, key: str | int, start: int, value: int, depth: int) -> Node:
+    """Read what begins at `value`, whose key begins at `start`."""
     if depth > _MAX_DEPTH:
         raise MalformedJson("it is nested too deeply")
-    opening = text[start : start + 1]
-    if opening and opening in "{[":
-        children = _list_children(text, start, depth)
-        at = _skip(text, children[-1].end if children else start + 1)
-        # Where comments are allowed, so is a comma at the end.
-        return (_skip(text, at + 1) if text[at] == "," else at) + 1
+    opening = text[value : value + 1]
     if opening == '"':
-        return _read_string(text, start)[1]
-    found = _SCALAR.match(text, start)
-    if found is None:
-        raise MalformedJson(_name_line(text, start))
-    return found.end()
+        return Node(key, start, value, _read_string(text, value)[1])
+    if opening not in {"{", "["}:
+        found = _SCALAR.match(text, value)
+        if found is None:
+            raise MalformedJson(_name_line(text, value))
+        return Node(key, start, value, found.end())
+    closing = "}" if opening == "{" else "]"
+    children: list[Node] = []
+    at = _skip(text, value + 1)
+    while text[at : at + 1] != closing:
+        begin = at
+        name: str | int = len(children)
+        if closing == "}":
+            name, at = _read_string(text, at)
+            at = _skip(text, _expect(text, _skip(text, at), ":"))
+        children.append(_read(text, name, begin, at, depth + 1))
+        at = _skip(text, children[-1].end)
+        # Where comments are allowed, so is a comma at the end.
+        if text[at : at + 1] != closing:
+            at = _skip(text, _expect(text, at, ","))
+    return Node(key, start, value, at + 1, children)
 
 
 def _read_string(text: str, start: int) -> tuple[str, int]:

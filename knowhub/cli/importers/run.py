@@ -15,7 +15,7 @@ from knowhub.cli.importers.notes import read_markdown, read_mem0, read_memory_se
 from knowhub.cli.importers.openviking import read_openviking
 from knowhub.cli.importers.source import ImportSource
 from knowhub.cli.importers.transcripts import read_claude_code, read_codex
-from knowhub.cli.importers.writing import ImportTotals, ImportWriter
+from knowhub.cli.importers.writing import ImportWriter
 from knowhub.cli.options import CallerOptions
 from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import RequestContext
@@ -64,23 +64,23 @@ def import_foreign(
             return
         writing = bars.add_task("writing", total=survey.messages + len(survey.notes))
 
-        async def write(hub: Hub, ctx: RequestContext) -> ImportTotals:
+        async def write(hub: Hub, ctx: RequestContext) -> ImportWriter:
             source = open_source()
             writer = ImportWriter(hub, ctx, source.left_out, lambda count: bars.update(writing, completed=count))
             try:
                 await writer.write_notes(form, survey.notes, on_conflict)
                 await writer.write_conversations(READERS[form](source) if survey.conversations else ())
             except BaseException:
-                if writer.totals.operations:
+                if writer.operations:
                     output.warn(
                         "the import broke off: the same command goes on with it, and this undoes what was written: "
-                        f"knowhub undo {writer.totals.import_id}"
+                        f"knowhub undo {writer.import_id}"
                     )
                 raise
-            return writer.totals
+            return writer
 
-        totals = run_on_hub(options, write, create=True)
-    _print(form, survey, totals, as_json=options.as_json)
+        written = run_on_hub(options, write, create=True)
+    _print(form, survey, written, as_json=options.as_json)
 
 
 def _survey(form: ImportFormat, path: Path, source: ImportSource) -> _Survey:
@@ -97,28 +97,28 @@ def _survey(form: ImportFormat, path: Path, source: ImportSource) -> _Survey:
     return survey
 
 
-def _print(form: ImportFormat, survey: _Survey, totals: ImportTotals | None, *, as_json: bool) -> None:
-    left_out = survey.left_out if totals is None else {**survey.left_out, **totals.left_out}
-    import_id = totals.import_id if totals is not None and totals.operations else None
+def _print(form: ImportFormat, survey: _Survey, written: ImportWriter | None, *, as_json: bool) -> None:
+    left_out = survey.left_out if written is None else {**survey.left_out, **written.left_out}
+    import_id = written.import_id if written is not None and written.operations else None
     answer: dict[str, Any] = {
         "from": form.value,
-        "dry_run": totals is None,
+        "dry_run": written is None,
         "conversations": survey.conversations,
-        "messages": {"read": survey.messages, **(totals.messages if totals else {})},
-        "records": {"read": len(survey.notes), **(totals.records if totals else {})},
+        "messages": {"read": survey.messages, **(written.messages if written else {})},
+        "records": {"read": len(survey.notes), **(written.records if written else {})},
         "left_out": {name: count for name, count in left_out.items() if count},
         "import_id": import_id,
     }
-    read = "would import" if totals is None else "read"
+    read = "would import" if written is None else "read"
     lines = (
         [f"{read} {survey.conversations} conversations of {survey.messages} messages"] if survey.conversations else []
     )
     lines += [f"{read} {len(survey.notes)} notes"] if survey.notes else []
-    for name in ("messages", "records") if totals is not None else ():
+    for name in ("messages", "records") if written is not None else ():
         counts = [f"{count} {what}" for what, count in answer[name].items() if what != "read"]
         lines += [f"{name}: {', '.join(counts)}"] if counts else []
     lines += [f"left out: {line}" for line in _list_left_out(left_out)]
-    output.print_answer(answer, *lines, as_json=as_json, undo=import_id)
+    output.print_answer(answer, [*lines, *output.list_undo(import_id)], as_json=as_json)
 
 
 def _list_left_out(left_out: Mapping[str, int]) -> list[str]:

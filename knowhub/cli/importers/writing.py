@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub
 from knowhub.cli.importers.model import Conversation, Item, Note
 from knowhub.context import uri
 from knowhub.context.commit.commit_checks import MAX_MESSAGES, MAX_NAME_CHARS
-from knowhub.context.commit_model import CommitResult, SessionCommit
+from knowhub.context.commit_model import SessionCommit
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import without_recalled
 from knowhub.core.errors import Conflict
@@ -28,68 +28,58 @@ _MAX_ID_CHARS: Final = 150
 _ID_CHARS: Final = 32
 
 
-@dataclass(slots=True)
-class ImportTotals:
-    """What an import wrote. `left_out` names what it did not, and how often."""
-
-    import_id: str
-    left_out: Counter[str]
-    conversations: int = 0
-    messages: Counter[str] = field(default_factory=Counter)
-    records: Counter[str] = field(default_factory=Counter)
-    operations: int = 0
-
-
 class ImportWriter:
-    """Writes what importers read. `report` is called with the number of messages and notes that are written."""
+    """Writes what importers read, as one import. `report` gets the number of messages and notes that are written.
+
+    `left_out` counts what is not written, `messages` and `records` what is.
+    """
 
     def __init__(self, hub: Hub, ctx: RequestContext, left_out: Counter[str], report: Callable[[int], None]) -> None:
         self._hub = hub
         self._ctx = ctx
         self._report = report
-        self.totals = ImportTotals(hub.knowledge.exchange.make_import_id(), left_out)
+        self.import_id = hub.knowledge.exchange.make_import_id()
+        self.left_out = left_out
+        self.messages: Counter[str] = Counter()
+        self.records: Counter[str] = Counter()
+        self.operations = 0
 
     async def write_notes(self, name: str, notes: Sequence[Note], on_conflict: OnConflict) -> None:
         """Write all notes as records, or none. Raises as the import of records."""
         lines = list(self._make_lines(name, notes))
-        if not lines:
-            return
-        run = ImportRun(self.totals.import_id, self._report)
-        done = await self._hub.knowledge.exchange.import_lines(self._ctx, lines, on_conflict, run=run)
-        self.totals.records.update(imported=done.imported, replaced=done.replaced, skipped=done.skipped)
-        self.totals.operations += len(done.operation_ids)
+        if lines:
+            run = ImportRun(self.import_id, self._report)
+            done = await self._hub.knowledge.exchange.import_lines(self._ctx, lines, on_conflict, run=run)
+            self.records.update(imported=done.imported, replaced=done.replaced, skipped=done.skipped)
+            self.operations += len(done.operation_ids)
 
     async def write_conversations(self, items: Iterable[Item]) -> None:
         """Write each conversation as a session. What a session has already is not written again."""
-        written = sum(self.totals.records.values())
+        written = sum(self.records.values())
         for item in items:
             if isinstance(item, Conversation):
-                self.totals.conversations += 1
                 for messages in self._split(item.messages):
                     await self._commit(SessionCommit(_make_id(item.session_id), messages))
                     written += len(messages)
                     self._report(written)
 
     async def _commit(self, commit: SessionCommit) -> None:
-        number = self.totals.operations
-        done = await self._try_commit(replace(commit, group=Group(self.totals.import_id, number, number + 1)))
-        if done is not None:
-            self.totals.operations += done.operation_id is not None
-            counts: Mapping[str, Any] = done.stats["messages"]
-            self.totals.messages.update({name: counts.get(name, 0) for name in ("added", "known", "forgotten")})
-
-    async def _try_commit(self, commit: SessionCommit) -> CommitResult | None:
         """Commit what can be committed. A message that is stored with another text stays as it is."""
+        commit = replace(commit, group=Group(self.import_id, self.operations, self.operations + 1))
         while commit.messages:
             try:
-                return await self._hub.memories.nodes.commit_session(self._ctx, commit)
+                done = await self._hub.memories.nodes.commit_session(self._ctx, commit)
             except Conflict as conflict:
                 changed = conflict.extra.get("message_id")
                 if changed is None:
                     raise
-                self.totals.left_out["messages that are stored with another text"] += 1
+                self.left_out["messages that are stored with another text"] += 1
                 commit = replace(commit, messages=[item for item in commit.messages if item.message_id != changed])
-        return None
+            else:
+                self.operations += done.operation_id is not None
+                counts: Mapping[str, Any] = done.stats["messages"]
+                self.messages.update({name: counts.get(name, 0) for name in ("added", "known", "forgotten")})
+                return
 
     def _split(self, messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
         """Yield what goes into one operation. A message that comes a second time is left out."""
@@ -99,7 +89,7 @@ class ImportWriter:
         for message in messages:
             message_id = message.message_id and _make_id(message.message_id)
             if message_id in seen:
-                self.totals.left_out["messages that come twice"] += 1
+                self.left_out["messages that come twice"] += 1
                 continue
             seen.update([message_id] if message_id else [])
             if part and (len(part) == MAX_MESSAGES or chars + len(message.content) > _MAX_COMMIT_CHARS):
@@ -118,7 +108,7 @@ class ImportWriter:
             text = (without_recalled(text) if FENCE_NOTE in text else text).strip()
             title = _clean(note.title).strip()
             if not text and (note.text.strip() or not title):
-                self.totals.left_out["notes without text, or with recalled text only"] += 1
+                self.left_out["notes without text, or with recalled text only"] += 1
                 continue
             seen[note.key] += 1
             # Two users may import the same notes: each gets records of their own.
@@ -135,7 +125,7 @@ class ImportWriter:
             try:
                 yield ImportLine.model_validate(line).to_imported()
             except ValidationError as error:
-                self.totals.left_out[f"notes with a wrong {error.errors()[0]['loc'][0]}"] += 1
+                self.left_out[f"notes with a wrong {error.errors()[0]['loc'][0]}"] += 1
 
 
 def _make_id(text: str) -> str:

@@ -20,9 +20,15 @@ from knowhub.core.near_duplicates import shingles
 from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.feedback.evidence import summary_quality
+from knowhub.knowledge.evidence import (
+    DEFAULT_HALF_LIFE_DAYS,
+    NO_EVIDENCE,
+    PRIOR_WEIGHT,
+    Evidence,
+    sum_votes,
+    summary_quality,
+)
 from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, KnowledgeType, Order
-from knowhub.knowledge.votes import DEFAULT_HALF_LIFE_DAYS, NO_EVIDENCE, PRIOR_WEIGHT, Evidence, sum_votes
 
 # The least share of the score that the rarest words of a query could reach. What shares only a common word or character
 # with the query has less. Above it, right records are lost where questions are long.

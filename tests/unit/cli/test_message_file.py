@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer
 
-from knowhub.cli.inputs import check_not_empty, read_messages
+from knowhub.cli.inputs import read_messages
 
 MESSAGE: dict[str, Any] = {"role": "user", "content": "你好"}
 LINE = '{"role": "user", "content": "你好"}'
@@ -38,22 +38,19 @@ def test_other_fields_of_a_message_file_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("5", "an object with `messages`"),
         ("", "FILE: is not JSON"),
+        ("[]", "FILE: has no message"),
+        ('{"messages": []}', "FILE: has no message"),
         (f'{LINE}\n\n{{"role": \n', "FILE: line 3: is not JSON"),
         (f"{LINE}\nnonsense\n", "FILE: line 2: is not JSON"),
     ],
 )
-def test_an_invalid_file_of_messages_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_file_of_messages_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "said.json"
     file.write_text(text, encoding="utf-8")
 
-    with pytest.raises(typer.BadParameter, match=told):
+    with pytest.raises(typer.BadParameter, match=message):
         read_messages(file)
-
-
-def test_a_file_without_a_message_is_refused() -> None:
-    with pytest.raises(typer.BadParameter, match="has no message"):
-        check_not_empty({"messages": []})

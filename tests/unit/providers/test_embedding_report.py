@@ -11,8 +11,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Vector
 from knowhub.search.scripts import ScriptSkills
 from knowhub.settings import Settings
-from knowhub.wiring.embedding_report import EmbeddingReport, check_embedder
-from knowhub.wiring.models import EmbedderChoice
+from knowhub.wiring.models import EmbedderChoice, EmbeddingReport, check_embedder
 from tests.fakes.hashing_embedder import HashingEmbedder
 
 pytestmark = pytest.mark.anyio

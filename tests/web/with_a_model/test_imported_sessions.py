@@ -31,7 +31,7 @@ async def import_sessions(hub: Hub, *said: str) -> str:
         Conversation(f"s{number}", [Message("user", text, "", "m0", "2026-03-05T10:00:00Z")])
         for number, text in enumerate(said, 1)
     )
-    return writer.totals.import_id
+    return writer.import_id
 
 
 async def undo(api: httpx.AsyncClient, name: str, **fields: bool) -> httpx.Response:

@@ -14,8 +14,7 @@ import pytest
 
 from knowhub.cli.importers import source as source_module
 from knowhub.cli.importers.model import Conversation, Note
-from knowhub.cli.importers.source import ImportSource
-from knowhub.core.errors import InvalidInput, KnowHubError, NotFound, TooLarge
+from knowhub.core.errors import InvalidInput, KnowHubError, TooLarge
 from tests.unit.cli.importers.test_readers import FILES, list_turns, read_source
 
 CONVERSATIONS = (FILES / "chatgpt/conversations.json").read_bytes()
@@ -187,11 +186,6 @@ def test_spaces_of_any_number_take_linear_time(tmp_path: Path) -> None:
 
     assert list_turns(read_source("chatgpt", path)[0]).keys() == {"chatgpt-6775-coffee"}
     assert time.process_time() - started < 2
-
-
-def test_a_missing_path_is_named_in_the_error(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="nowhere"):
-        ImportSource(tmp_path / "nowhere", lambda _read, _total: None)
 
 
 # Packs of OpenViking.

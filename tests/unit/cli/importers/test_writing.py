@@ -41,7 +41,7 @@ async def write_notes(hub: Hub, *notes: Note) -> tuple[dict[str, str], Counter[s
     await writer.write_notes("markdown", notes, OnConflict.SKIP)
     view = hub.store.view("default")
     rows = [view.get("knowledge", summary.id) or {} for summary in list_live_records(view)]
-    return {row["task"]: row["content"] for row in rows}, writer.totals.left_out
+    return {row["task"]: row["content"] for row in rows}, writer.left_out
 
 
 async def test_notes_are_stored_verbatim_without_recalled_text(hub: Hub) -> None:
@@ -87,9 +87,9 @@ async def test_ids_of_any_form_and_sessions_of_any_length_are_stored(hub: Hub) -
 
     await writer.write_conversations([Conversation("long", messages), Conversation("/" * 500, odd)])
 
-    assert writer.totals.messages["added"] == MAX_MESSAGES + 7
-    assert writer.totals.left_out == {"messages that come twice": 1}
-    operations = await hub.store.group("default", writer.totals.import_id)
+    assert writer.messages["added"] == MAX_MESSAGES + 7
+    assert writer.left_out == {"messages that come twice": 1}
+    operations = await hub.store.group("default", writer.import_id)
     assert [operation.group and operation.group.index for operation in operations] == [0, 1, 2]
 
 
@@ -112,18 +112,18 @@ async def test_a_second_import_adds_nothing(form: str, path: str, records: int, 
         writer = make_writer(hub)
         await writer.write_notes(form, list_notes(items), OnConflict.SKIP)
         await writer.write_conversations(items)
-        done.append((writer.totals.records["imported"], writer.totals.messages["added"]))
+        done.append((writer.records["imported"], writer.messages["added"]))
 
     assert done == [(records, messages), (0, 0)]
-    assert writer.totals.operations == 0
-    assert (writer.totals.records["skipped"], writer.totals.messages["known"]) == (records, messages)
+    assert writer.operations == 0
+    assert (writer.records["skipped"], writer.messages["known"]) == (records, messages)
 
 
 async def test_two_users_import_the_same_notes(hub: Hub) -> None:
     for user in ("ana", "bo"):
         writer = ImportWriter(hub, caller_context({"user_id": user}, "user:local"), Counter(), lambda _: None)
         await writer.write_notes("markdown", [Note("a", "Tools", TABLE)], OnConflict.SKIP)
-        assert writer.totals.records["imported"] == 1
+        assert writer.records["imported"] == 1
 
     owners = [summary.owner for summary in list_live_records(hub.store.view("default"))]
     assert owners == ["user:ana", "user:bo"]
@@ -137,8 +137,8 @@ async def test_a_changed_message_is_not_overwritten_and_others_are_imported(hub:
 
     await writer.write_conversations([Conversation("c", changed)])
 
-    assert writer.totals.messages == {"added": 1, "known": 1, "forgotten": 0}
-    assert writer.totals.left_out == {"messages that are stored with another text": 1}
+    assert writer.messages == {"added": 1, "known": 1, "forgotten": 0}
+    assert writer.left_out == {"messages that are stored with another text": 1}
 
 
 async def test_a_forgotten_message_is_not_imported_again(hub: Hub) -> None:
@@ -150,4 +150,4 @@ async def test_a_forgotten_message_is_not_imported_again(hub: Hub) -> None:
 
     await writer.write_conversations([Conversation("c", said)])
 
-    assert writer.totals.messages == {"added": 0, "known": 1, "forgotten": 1}
+    assert writer.messages == {"added": 0, "known": 1, "forgotten": 1}
