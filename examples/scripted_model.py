@@ -55,8 +55,8 @@ def _decide(task: str, done: list[dict[str, str]], results: list[str], work: str
 
 
 def _find_task(messages: list[dict[str, Any]]) -> str:
-    said = next(message["content"] for message in messages if message["role"] == "user")
-    return str(said).rsplit("Task: ", 1)[-1]
+    prompt = next(message["content"] for message in messages if message["role"] == "user")
+    return str(prompt).rsplit("Task: ", 1)[-1]
 
 
 def _find_work_tool(tools: list[dict[str, Any]]) -> str:
@@ -64,8 +64,8 @@ def _find_work_tool(tools: list[dict[str, Any]]) -> str:
     return next(name for name in names if name != "goal" and not name.startswith("knowledge_"))
 
 
-def _read_first(shown: str, field: str) -> str:
-    found = re.search(rf"^\| {field}: (.*)", shown, re.MULTILINE)
+def _read_first(text: str, field: str) -> str:
+    found = re.search(rf"^\| {field}: (.*)", text, re.MULTILINE)
     return found[1] if found else ""
 
 

@@ -76,8 +76,8 @@ class RowMaker:
 
     async def memory(self, _ids: Ids) -> dict[str, str]:
         named = f"matrix-{self._number():04}"
-        said = [{"role": "user", "content": f"of the matrix, {named}"}]
-        row = await self._save(f"{CONTEXT}/sessions/commit", session_id=named, messages=said)
+        messages = [{"role": "user", "content": f"of the matrix, {named}"}]
+        row = await self._save(f"{CONTEXT}/sessions/commit", session_id=named, messages=messages)
         return {"memory_uri": row["archive"]["archive_uri"], "session_id": named}
 
     async def hook(self, _ids: Ids) -> dict[str, str]:

@@ -60,52 +60,52 @@ class TreeModel:
             elif collection == INFOS:
                 model.infos[row_id] = {name: row[name] for name in ("content", "source", "metadata", "scopes")}
             elif collection == LINKS:
-                said = {name: row[name] for name in ("relation", "created_by")}
-                model.links[row["info_id"], row["keyword_id"]] = said
+                stored = {name: row[name] for name in ("relation", "created_by")}
+                model.links[row["info_id"], row["keyword_id"]] = stored
         return model
 
     def create(self, row_id: str, new: NewKeyword, parent_id: str) -> None:
-        said = fresh(new, parent_id)
+        stored = fresh(new, parent_id)
         refuse(InvalidInput, when=parent_id not in self.keywords)
-        self._check_aliases_free(row_id, said["aliases"])
-        self.keywords[row_id] = said
+        self._check_aliases_free(row_id, stored["aliases"])
+        self.keywords[row_id] = stored
 
     def create_batch(self, row_ids: Sequence[str], items: Sequence[NewKeyword]) -> None:
         parents: list[str] = []
         by_ref: dict[str, str] = {}
-        saids = [fresh(new, ROOT_ID) for new in items]
+        stored_rows = [fresh(new, ROOT_ID) for new in items]
         for row_id, new in zip(row_ids, items, strict=True):
             refuse(InvalidInput, when=new.parent_ref is not None and new.parent_ref not in by_ref)
             refuse(InvalidInput, when=new.ref in by_ref)
             parents.append(by_ref[new.parent_ref] if new.parent_ref is not None else new.parent_id or ROOT_ID)
             if new.ref is not None:
                 by_ref[new.ref] = row_id
-        for index, said in enumerate(saids):
-            names = {token(item["name"]) for other, item in enumerate(saids) if other != index}
-            refuse(Conflict, when=names & set(map(token, said["aliases"])))
-        for row_id, said, parent_id in zip(row_ids, saids, parents, strict=True):
+        for index, stored in enumerate(stored_rows):
+            names = {token(item["name"]) for other, item in enumerate(stored_rows) if other != index}
+            refuse(Conflict, when=names & set(map(token, stored["aliases"])))
+        for row_id, stored, parent_id in zip(row_ids, stored_rows, parents, strict=True):
             refuse(InvalidInput, when=parent_id not in self.keywords and parent_id not in row_ids)
-            self._check_aliases_free(row_id, said["aliases"], passing=row_ids)
-            self.keywords[row_id] = said | {"parent_id": parent_id}
+            self._check_aliases_free(row_id, stored["aliases"], passing=row_ids)
+            self.keywords[row_id] = stored | {"parent_id": parent_id}
 
     def update(self, keyword_id: str, patch: Mapping[str, Any]) -> None:
-        said = self._there(keyword_id)
-        changed = {**said, **patch}
+        stored = self._there(keyword_id)
+        changed = {**stored, **patch}
         if keyword_id == ROOT_ID:
-            refuse(Conflict, when=any(changed[name] != said[name] for name in ("aliases", "scopes")))
+            refuse(Conflict, when=any(changed[name] != stored[name] for name in ("aliases", "scopes")))
         if "name" in patch or "aliases" in patch:
             _check_name(changed["name"])
         if keyword_id != ROOT_ID and ("name" in patch or "aliases" in patch):
-            changed["aliases"] = distinct(changed["name"], changed["aliases"], standing=said["aliases"])
-        self._check_aliases_free(keyword_id, [alias for alias in changed["aliases"] if alias not in said["aliases"]])
-        said.update(changed)
+            changed["aliases"] = distinct(changed["name"], changed["aliases"], standing=stored["aliases"])
+        self._check_aliases_free(keyword_id, [alias for alias in changed["aliases"] if alias not in stored["aliases"]])
+        stored.update(changed)
 
     def move(self, keyword_id: str, parent_id: str) -> None:
         refuse(Conflict, when=keyword_id == ROOT_ID)
-        said = self._there(keyword_id)
+        stored = self._there(keyword_id)
         refuse(InvalidInput, when=parent_id not in self.keywords)
         refuse(Conflict, when=keyword_id in self.path(parent_id))
-        said["parent_id"] = parent_id
+        stored["parent_id"] = parent_id
 
     def merge(self, source_id: str, into_id: str) -> None:
         refuse(Conflict, when=ROOT_ID in (source_id, into_id))
@@ -135,18 +135,18 @@ class TreeModel:
 
     def add_alias(self, keyword_id: str, alias: str) -> None:
         refuse(Conflict, when=keyword_id == ROOT_ID)
-        said = self._there(keyword_id)
+        stored = self._there(keyword_id)
         refuse(InvalidInput, when=not token(alias))
-        if alias != said["name"] and alias not in said["aliases"]:
+        if alias != stored["name"] and alias not in stored["aliases"]:
             self._check_aliases_free(keyword_id, [alias])
-            said["aliases"] = [*said["aliases"], alias]
+            stored["aliases"] = [*stored["aliases"], alias]
 
     def remove_alias(self, keyword_id: str, alias: str) -> None:
-        said = self._there(keyword_id)
-        same = [item for item in said["aliases"] if token(item) == token(alias)]
-        doomed = [alias] if alias in said["aliases"] else same
+        stored = self._there(keyword_id)
+        same = [item for item in stored["aliases"] if token(item) == token(alias)]
+        doomed = [alias] if alias in stored["aliases"] else same
         refuse(NotFound, when=not doomed)
-        said["aliases"] = [item for item in said["aliases"] if item not in doomed]
+        stored["aliases"] = [item for item in stored["aliases"] if item not in doomed]
 
     def create_info(self, row_id: str, new: NewInfo) -> None:
         refuse(InvalidInput, when=not new.content.strip())
@@ -166,7 +166,7 @@ class TreeModel:
     def delete_info(self, info_id: str) -> None:
         self._info(info_id)
         del self.infos[info_id]
-        self.links = {pair: said for pair, said in self.links.items() if pair[0] != info_id}
+        self.links = {pair: stored for pair, stored in self.links.items() if pair[0] != info_id}
 
     def link(self, info_id: str, keyword_id: str, relation: str, created_by: str) -> None:
         self._info(info_id)
@@ -198,7 +198,7 @@ class TreeModel:
         return upwards[::-1]
 
     def children(self, keyword_id: str) -> list[str]:
-        return [keyword for keyword, said in self.keywords.items() if said["parent_id"] == keyword_id]
+        return [keyword for keyword, stored in self.keywords.items() if stored["parent_id"] == keyword_id]
 
     def subtree(self, keyword_id: str) -> list[str]:
         found = [keyword_id]
@@ -234,23 +234,23 @@ class TreeModel:
     def _split(self, keyword_id: str, group: Mapping[str, Any], row_id: str) -> None:
         children = [child["id"] for child in group["children"]]
         self._there(keyword_id)
-        saids = [self._there(child_id) for child_id in children]
-        refuse(Conflict, when=any(said["parent_id"] != keyword_id for said in saids))
+        stored_rows = [self._there(child_id) for child_id in children]
+        refuse(Conflict, when=any(stored["parent_id"] != keyword_id for stored in stored_rows))
         _check_name(group["name"])
         refuse(Conflict, when=len(set(children)) < len(children))
-        seen_by = {item for said in saids for item in scopes.audience(said["scopes"], OWNER)}
-        shown = ["public"] if "public" in seen_by else sorted(seen_by - {OWNER}) or [scopes.OWNER]
-        self.keywords[row_id] = fresh(NewKeyword(group["name"], scopes=shown), keyword_id)
-        for said in saids:
-            said["parent_id"] = row_id
+        seen_by = {item for stored in stored_rows for item in scopes.audience(stored["scopes"], OWNER)}
+        group_scopes = ["public"] if "public" in seen_by else sorted(seen_by - {OWNER}) or [scopes.OWNER]
+        self.keywords[row_id] = fresh(NewKeyword(group["name"], scopes=group_scopes), keyword_id)
+        for stored in stored_rows:
+            stored["parent_id"] = row_id
 
     def _hand_over(self, keyword_ids: Sequence[str], heir: str | None) -> None:
         """Unlink the infos of keywords, and link them to `heir`: of several links of one info the strongest goes on."""
         of_them = [pair for item in keyword_ids for pair in self.links if pair[1] == item]
         for pair in sorted(of_them, key=lambda item: _STRENGTH.index(self.links[item]["relation"])):
-            said = self.links.pop(pair)
+            stored = self.links.pop(pair)
             if heir is not None and (pair[0], heir) not in self.links:
-                self.links[pair[0], heir] = said
+                self.links[pair[0], heir] = stored
 
     def _check_aliases_free(self, own_id: str, aliases: Iterable[str], passing: Sequence[str] = ()) -> None:
         """Refuse an alias that is the name of another keyword; those of `passing` are looked at elsewhere."""
@@ -286,13 +286,13 @@ def distinct(name: str, aliases: Sequence[str], standing: Sequence[str] = ()) ->
 
 def without_doubles(name: str, aliases: Sequence[str], standing: Sequence[str] = ()) -> list[str]:
     """Return the aliases without new duplicates; existing ones stay."""
-    kept: list[str] = []
+    aliases_left: list[str] = []
     known = {token(name)}
     for alias in aliases:
-        if alias != name and alias not in kept and (alias in standing or token(alias) not in known):
-            kept.append(alias)
+        if alias != name and alias not in aliases_left and (alias in standing or token(alias) not in known):
+            aliases_left.append(alias)
         known.add(token(alias))
-    return kept
+    return aliases_left
 
 
 def token(name: str) -> str:

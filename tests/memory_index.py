@@ -71,13 +71,13 @@ def list_live_summaries(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextSu
 
 def read_vectors(folder: Path) -> Mapping[int, bytes]:
     """Return every vector on the disk by the number of its text."""
-    kept: dict[int, bytes] = {}
+    by_number: dict[int, bytes] = {}
     for account in sorted((folder / "indexes" / "context" / "vectors").glob("*")):
         files = VectorFiles(account)
         note = files.read_note()
         assert note is not None
-        kept |= {int(row["number"]): row["vector"].tobytes() for row in files.read(note)}
-    return kept
+        by_number |= {int(row["number"]): row["vector"].tobytes() for row in files.read(note)}
+    return by_number
 
 
 async def rebuild_vectors(hub: Hub, folder: Path) -> Mapping[int, bytes]:

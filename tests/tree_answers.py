@@ -115,8 +115,8 @@ def _undo_row(row: Row, change: Row, *, is_cascaded: bool) -> Row | None:
         return None
     if any(present.get(path, _GONE) != wrote.get(path, _GONE) for path in compared):
         return None
-    kept = {path: value for path, value in present.items() if path not in moved}
-    return _unflat(kept | {path: stood[path] for path in moved if path in stood})
+    unmoved = {path: value for path, value in present.items() if path not in moved}
+    return _unflat(unmoved | {path: stood[path] for path in moved if path in stood})
 
 
 def _find_cascaded(changes: Sequence[Row]) -> set[tuple[str, str]]:

@@ -112,23 +112,23 @@ class VisibleWorld:
 
     async def _make(self, kind: str, number: int) -> None:
         owner, scopes = self._owner(), self._scopes()
-        kept = OracleRow(owner, scopes)
+        oracle_row = OracleRow(owner, scopes)
         if kind == KNOWLEDGE:
             new = NewKnowledge(f"wait {number}", f"element {number}", ("tool",), scopes=scopes, owner=owner)
             row_id = (await self.hub.knowledge.records.save(root_caller(), new)).record["id"]
         elif kind == KEYWORDS:
-            kept.above = self.dice.choice((ROOT_ID, ROOT_ID, *self.rows[KEYWORDS]))
-            kept.name = self.dice.choice(NAMES)
-            named = NewKeyword(kept.name, kept.above, scopes=scopes, owner=owner, allow_duplicate=True)
+            oracle_row.above = self.dice.choice((ROOT_ID, ROOT_ID, *self.rows[KEYWORDS]))
+            oracle_row.name = self.dice.choice(NAMES)
+            named = NewKeyword(oracle_row.name, oracle_row.above, scopes=scopes, owner=owner, allow_duplicate=True)
             row_id = str((await self.hub.keywords.tree.create(root_caller(), named, auto_place=False)).record["id"])
         elif kind == INFOS:
-            kept.linked = tuple(self.dice.sample(tuple(self.rows[KEYWORDS]), 3))
-            linked = NewInfo(f"info {number}", keyword_ids=kept.linked, scopes=scopes, owner=owner)
+            oracle_row.linked = tuple(self.dice.sample(tuple(self.rows[KEYWORDS]), 3))
+            linked = NewInfo(f"info {number}", keyword_ids=oracle_row.linked, scopes=scopes, owner=owner)
             row_id = str((await self.hub.keywords.infos.create(root_caller(), linked)).record["id"])
         else:
             row_id = f"of/{number:07}"
             await self.hub.resources.save(root_caller(), NewResource(row_id, body="text", scopes=scopes, owner=owner))
-        self.rows[kind][row_id] = kept
+        self.rows[kind][row_id] = oracle_row
 
     async def _rescope(self, kind: str, row_id: str) -> None:
         patch = {"scopes": list(self._scopes())}

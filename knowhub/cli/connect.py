@@ -12,7 +12,7 @@ import typer
 
 from knowhub.cli import output
 from knowhub.cli.commands import command
-from knowhub.cli.hosts.connection import DEFAULT_URL, KEY_VARIABLE, PLUGIN, Connection, list_edits
+from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, Connection, list_edits
 from knowhub.cli.hosts.edits import plan_changes
 
 if TYPE_CHECKING:
@@ -21,25 +21,10 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-class HostName(StrEnum):
-    """A host."""
-
-    CLAUDE = "claude"
-    CODEX = "codex"
-    CURSOR = "cursor"
-    VSCODE = "vscode"
-
-
+HostName = StrEnum("HostName", {name.upper(): name for name in HOSTS})  # type: ignore[misc]  # not a literal dictionary
 HostArgument = Annotated[HostName, typer.Argument(metavar="HOST", help="claude, codex, cursor or vscode.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes and write nothing.")]
 _URL: Final = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
-_CONFIG_VARIABLES = {HostName.CLAUDE: "CLAUDE_CONFIG_DIR", HostName.CODEX: "CODEX_HOME"}
-_NEXT = {
-    HostName.CLAUDE: "Claude Code uses it from the next session on.",
-    HostName.CODEX: "Codex runs these hooks once you trust them: open Codex and enter /hooks.",
-    HostName.CURSOR: "Cursor uses it from the next session on.",
-    HostName.VSCODE: "VS Code asks whether to start the server.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +56,7 @@ def connect(options: ConnectOptions, host: HostArgument) -> None:
         return
     if options.hooks_only and options.mcp_only:
         raise typer.BadParameter("--hooks-only and --mcp-only leave nothing")
-    if options.hooks_only and host is HostName.VSCODE:
+    if options.hooks_only and host == "vscode":
         raise typer.BadParameter("KnowHub answers no hooks of VS Code; leave --hooks-only out")
     if options.project and not options.user and not options.with_key:
         raise typer.BadParameter("--project needs --user: what is said in a session belongs to somebody")
@@ -82,7 +67,7 @@ def connect(options: ConnectOptions, host: HostArgument) -> None:
     changes = plan_changes(edits, is_removal=False)
     _apply(changes, dry_run=options.dry_run, nothing=f"{host} is connected like this already.")
     if changes and not options.dry_run:
-        output.say(_NEXT[host])
+        output.say(HOSTS[host].next_step)
 
 
 @app.command("disconnect")
@@ -96,7 +81,7 @@ def disconnect(host: HostArgument, dry_run: DryRun = False) -> None:
 def _find_place(host: HostName, options: ConnectOptions) -> Connection:
     from knowhub.settings import find_folder
 
-    variable = _CONFIG_VARIABLES.get(host)
+    variable = HOSTS[host].config_variable
     config = find_folder(variable) if variable else None
     ids = {name: value for name, value in (("user", options.user), ("project", options.project)) if value}
     folder = Path.cwd() if options.project is not None else None

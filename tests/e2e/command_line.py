@@ -72,10 +72,10 @@ def run_server_command(data: Path, *words: str) -> Iterator[str]:
     assert process.stdout is not None
     with process.stdout as output:
         try:
-            said = [json.loads(output.readline())]
+            lines = [json.loads(output.readline())]
             if words:
-                said.append(json.loads(output.readline()))
-            yield said[-1]["url"]
+                lines.append(json.loads(output.readline()))
+            yield lines[-1]["url"]
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(WAIT_S) == 0

@@ -105,5 +105,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _add(tag: str, statement: str) -> Mapping[str, Any]:
-    said = {"category": "entities", "statement": statement, "evidence": [tag]}
-    return {"action": "add", "memory": None, "date": None, **said}
+    change = {"category": "entities", "statement": statement, "evidence": [tag]}
+    return {"action": "add", "memory": None, "date": None, **change}

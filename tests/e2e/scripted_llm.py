@@ -229,8 +229,8 @@ def _decide(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ids_of(words: Sequence[str], messages: Sequence[Mapping[str, str]]) -> list[str]:
-    shown = json.loads(messages[-1]["content"].split("\n")[1])["candidates"]
-    return [item["id"] for word in words for item in shown if word in item["task"]]
+    candidates = json.loads(messages[-1]["content"].split("\n")[1])["candidates"]
+    return [item["id"] for word in words for item in candidates if word in item["task"]]
 
 
 def _schema_of(asked: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -68,13 +68,13 @@ def environment(data: Path, **variables: str) -> dict[str, str]:
     It searches by words only, unless `variables` name an embedder.
     """
     dropped = ("KNOWHUB_", "PYTHONDONTWRITEBYTECODE")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     # Servers of one run share their compiled modules, outside the tree: most of a start would go into those.
     compiled = {"PYTHONPYCACHEPREFIX": str(Path(gettempdir()) / "knowhub-compiled")}
     ours = {"KNOWHUB_DATA_DIR": str(data), "KNOWHUB_OWNER": "user:local", "PYTHONPATH": str(ROOT)}
     if not any(name.startswith("KNOWHUB_EMBEDDING") for name in variables):
         ours["KNOWHUB_EMBEDDING"] = "off"
-    return kept | compiled | ours | variables
+    return inherited | compiled | ours | variables
 
 
 def start_server(data: Path, command: Sequence[str] | None = None, **variables: str) -> Server:

@@ -124,10 +124,10 @@ def attack(target: AttackedServer, name: str) -> AttackResult:
         time.sleep(QUIET_S)
         before, rss_before = measure_search(), target.rss
         with watch_memory(target) as most, start("attacks", name, url, target.attacker, server_id) as attacker:
-            said, _ = attacker.communicate()
+            printed, _ = attacker.communicate()
             meanwhile = measure_search()
         second.stdin.close()
-    answers = [json.loads(line) for line in said.splitlines()]
+    answers = [json.loads(line) for line in printed.splitlines()]
     return AttackResult(
         p99(before),
         p99(meanwhile),

@@ -42,8 +42,8 @@ def test_a_chinese_record_is_saved_found_listed_and_read(cli: Cli) -> None:
     assert saved == {**record, "operation_id": saved["operation_id"]}
     # Text for a person is Chinese too, whatever the locale says.
     variables = environment(cli.data, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="utf-8")
-    shown = subprocess.run([*COMMAND, "list"], capture_output=True, env=variables, timeout=WAIT_S, check=True).stdout
-    assert "用 Selenium 登录网站" in shown.decode()
+    printed = subprocess.run([*COMMAND, "list"], capture_output=True, env=variables, timeout=WAIT_S, check=True).stdout
+    assert "用 Selenium 登录网站" in printed.decode()
 
 
 def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
@@ -211,10 +211,10 @@ def test_a_record_of_another_user_looks_like_an_unknown_id(cli: Cli) -> None:
 def test_saved_text_has_no_effect_on_the_terminal(cli: Cli) -> None:
     cli.json("save", "--task", "[red]not markup[/red] \x1b[31m", "--content", "\x07 bell")
 
-    for shown in (cli("list").out, cli("search", "markup").out):
-        assert "[red]not markup[/red]" in shown
-        assert "\x1b" not in shown
-        assert "\x07" not in shown
+    for printed in (cli("list").out, cli("search", "markup").out):
+        assert "[red]not markup[/red]" in printed
+        assert "\x1b" not in printed
+        assert "\x07" not in printed
 
 
 def test_the_doctor_finds_a_damaged_line_and_ends_with_1(cli: Cli) -> None:
@@ -310,17 +310,17 @@ def test_the_demo_finds_what_it_should_and_leaves_a_server(tmp_path: Path) -> No
 
 def test_the_demo_shows_an_agent_that_learns_and_an_undo(tmp_path: Path) -> None:
     result = Cli(tmp_path / "other").json("demo", "--no-serve", "--data-dir", str(tmp_path / "demo"))
-    shown = Cli(tmp_path / "other")("demo", "--no-serve", "--data-dir", str(tmp_path / "demo2"))
+    printed = Cli(tmp_path / "other")("demo", "--no-serve", "--data-dir", str(tmp_path / "demo2"))
 
     assert [question["place"] is not None for question in result["questions"]] == [True] * 10
     feedback = result["feedback"]
     assert feedback["before"][0]["id"] == feedback["misled_by"]
     assert feedback["after"][0]["id"] == feedback["learned"]
     assert feedback["undone"] == feedback["before"]
-    assert (shown.code, shown.err) == (0, "")
-    assert "10 of 10 expected records" in shown.out
-    assert "✓" in shown.out
-    assert "second run" in shown.out
+    assert (printed.code, printed.err) == (0, "")
+    assert "10 of 10 expected records" in printed.out
+    assert "✓" in printed.out
+    assert "second run" in printed.out
 
 
 def test_the_version_and_the_help_answer_at_once(cli: Cli) -> None:

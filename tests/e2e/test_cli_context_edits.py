@@ -30,14 +30,14 @@ def test_memories_are_added_changed_linked_and_forgotten(cli: Cli) -> None:
 
 
 def test_sessions_and_what_is_current_are_listed_and_an_erased_message_is_nowhere(cli: Cli) -> None:
-    said = json.dumps(
+    messages = json.dumps(
         [
             {"role": "user", "content": text, "message_id": name}
             for name, text in (("m1", "I live in Porto."), ("m2", "The pin is 4471."))
         ]
     ).encode()
     session = "ctx://default/users/li/sessions/s1"
-    cli("context", "commit", "-", "--session-id", "s1", stdin=said)
+    cli("context", "commit", "-", "--session-id", "s1", stdin=messages)
 
     erased = cli("context", "forget", f"{session}/m2", "--erase")
 

@@ -24,13 +24,13 @@ def test_the_report_is_a_table_for_a_person_and_json_for_a_program(cli: Cli) -> 
     copy = cli.json("save", "--content", ADVICE, "--agent-id", "crawler")["id"]
     cli.json("save", "--content", "登录密码是 Tr0ub4dor&3xyz")
 
-    shown = cli("audit")
+    printed = cli("audit")
     result = cli.json("audit", "--kind", "duplicate", "--kind", "stale", "--limit", "5", "--stale-days", "7")
 
-    assert shown.code == 0
-    assert "junk rate: 33.3% (1 of 3 records and infos)" in shown.out
-    assert "secret 1, duplicate 1" in shown.out
-    assert "ub4dor" not in shown.out
+    assert printed.code == 0
+    assert "junk rate: 33.3% (1 of 3 records and infos)" in printed.out
+    assert "secret 1, duplicate 1" in printed.out
+    assert "ub4dor" not in printed.out
     assert [(finding["id"], finding["related"]) for finding in result["findings"]] == [(first, [copy])]
     assert result["summary"] == {"duplicate": 1, "stale": 0}
 
@@ -50,11 +50,11 @@ def test_a_person_sees_the_result_and_how_to_undo_it(cli: Cli, tmp_path: Path) -
     file = tmp_path / "conversation"
     file.write_text(json.dumps(MESSAGES), encoding="utf-8")
 
-    shown = cli("extract", str(file))
+    printed = cli("extract", str(file))
     again = cli("extract", str(file), "--dry-run")
 
-    assert "用户说：请以后都用中文回答我。" in shown.out
-    assert "undo it with: knowhub undo " in shown.out
+    assert "用户说：请以后都用中文回答我。" in printed.out
+    assert "undo it with: knowhub undo " in printed.out
     assert "its message was counted before" in again.out
 
 
@@ -72,11 +72,11 @@ def test_copies_are_shown_merged_and_brought_back(cli: Cli) -> None:
     lines = b'{"id":"a","content":"Use pnpm here."}\n{"id":"b","content":"use PNPM here."}\n'
     cli.json("import", "-", stdin=lines)
 
-    shown = cli("slim", "--dry-run")
+    printed = cli("slim", "--dry-run")
     planned = cli.json("slim", "--dry-run")
     done = cli.json("slim")
 
-    assert (shown.code, "2 records would become 1" in shown.out) == (0, True)
+    assert (printed.code, "2 records would become 1" in printed.out) == (0, True)
     assert [(item["into"], item["sources"]) for item in planned["merged"]] == [("a", ["b"])]
     assert (planned["slim_id"], done["records_after"]) == (None, 1)
     assert [row["id"] for row in cli.json("list")["results"]] == ["a"]

@@ -46,7 +46,7 @@ def test_keys_are_made_before_there_is_a_directory_and_listed_by_account(cli: Cl
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "error"),
     [
         (("create",), 1, "user_id"),
         (("create", "--user-id", "li", "--role", "root"), 2, "--role: Input should be 'reader', 'writer' or 'admin'"),
@@ -57,13 +57,13 @@ def test_keys_are_made_before_there_is_a_directory_and_listed_by_account(cli: Cl
         (("revoke", "key-1"), 1, "no key with id 'key-1'"),
     ],
 )
-def test_wrong_arguments_of_keys_are_refused_by_name(cli: Cli, words: tuple[str, ...], code: int, told: str) -> None:
+def test_wrong_arguments_of_keys_are_refused_by_name(cli: Cli, words: tuple[str, ...], code: int, error: str) -> None:
     cli.json("keys", "create", "--user-id", "chen")
 
     ended = cli("keys", *words)
 
     assert ended.code == code
-    assert told in ended.err
+    assert error in ended.err
     assert ended.out == ""
     assert cli.json("keys", "list")["count"] == 1
 

@@ -16,7 +16,7 @@ def test_a_secret_is_read_from_stdin_sealed_revealed_and_erased(cli: Cli) -> Non
         stdin=f"{SECRET}\n".encode(),
     )
     read = cli.json("resource", "get", ID)
-    shown = cli.json("resource", "get", ID, "--reveal")
+    revealed = cli.json("resource", "get", ID, "--reveal")
     listed = cli.json("resource", "list", "--prefix", "credentials/", "--expired")
     table = cli("resource", "list")
 
@@ -24,7 +24,7 @@ def test_a_secret_is_read_from_stdin_sealed_revealed_and_erased(cli: Cli) -> Non
     # The one warning that there is: the key was made here, and lies here only.
     assert "master_key_made" in made.err
     assert (read["metadata"], read["expired"], "secure_body" in read) == ({"acquired_at": "2026-03-06"}, True, False)
-    assert shown["secure_body"] == SECRET
+    assert revealed["secure_body"] == SECRET
     assert [result["id"] for result in listed["results"]] == [ID]
     assert ID in table.out
     assert "(expired)" in table.out
@@ -71,8 +71,8 @@ def test_the_master_key_is_rotated_and_everything_opens_on(cli: Cli) -> None:
     assert (done["keys"], done["rewrapped"]) == (2, 2)
     assert result.out.startswith("rotated  2 of 2 keys; the master key is now master-")
     assert (cli.data / "keys/master.key").read_text() != before
-    shown = [cli.json("resource", "get", f"a/{number}", "--reveal")["secure_body"] for number in range(2)]
-    assert shown == ["secret 0", "secret 1"]
+    revealed = [cli.json("resource", "get", f"a/{number}", "--reveal")["secure_body"] for number in range(2)]
+    assert revealed == ["secret 0", "secret 1"]
 
 
 def test_a_key_in_the_environment_takes_over_from_the_file(cli: Cli) -> None:

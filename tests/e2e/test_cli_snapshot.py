@@ -27,22 +27,9 @@ def test_a_snapshot_is_made_listed_restored_undone_and_deleted(cli: Cli) -> None
     assert [item["ts"] for item in listed] == [restored["safety_snapshot"], made["ts"]]
     assert [item["reason"] for item in listed] == ["before_restore", "demand"]
     assert cli.json("snapshot", "delete", made["ts"]) == {"ts": made["ts"], "deleted": True}
-    shown = cli("snapshot", "list").out
-    assert restored["safety_snapshot"] in shown
-    assert made["ts"] not in shown.replace(restored["safety_snapshot"], "")
-
-
-def test_a_person_sees_the_result_of_a_restore_and_how_to_undo_it(cli: Cli) -> None:
-    cli("save", "--content", "as it was")
-    ts = cli("snapshot", "create").out.split()[1].rstrip(":")
-    cli("save", "--content", "written since")
-
-    result = cli("snapshot", "restore", ts)
-
-    assert result.code == 0
-    assert "restored 0 rows and removed 1" in result.out
-    assert "undo it with: knowhub undo restore-" in result.out
-    assert cli("snapshot", "delete", ts).out == f"deleted snapshot {ts}\n"
+    printed = cli("snapshot", "list").out
+    assert restored["safety_snapshot"] in printed
+    assert made["ts"] not in printed.replace(restored["safety_snapshot"], "")
 
 
 def test_a_restore_beside_a_running_server_shows_there_at_once(cli: Cli) -> None:

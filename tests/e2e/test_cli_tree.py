@@ -191,9 +191,9 @@ def test_a_plan_is_shown_written_edited_and_carried_out_as_one_operation(cli: Cl
     cli.json("tree", "add", "C++ 协程", "--no-llm")
     file = tmp_path / "plan.json"
 
-    shown = cli("tree", "reorganize", "--out", str(file))
+    printed = cli("tree", "reorganize", "--out", str(file))
 
-    assert "root / C++ 模板" in shown.out
+    assert "root / C++ 模板" in printed.out
     assert cli.json("tree", "show", "cpp")["child_count"] == 0
     plan = json.loads(file.read_text())
     assert [step["kind"] for step in plan["steps"]] == ["move", "move"]
@@ -238,11 +238,11 @@ async def test_a_failed_call_and_a_decision_of_another_function_are_shown_by_rep
         for query in ("the language with templates", "the language with beans"):
             cli("tree", "search", query, KNOWHUB_LLM_BASE_URL=llm.url, KNOWHUB_LLM_ATTEMPTS="1")
 
-    shown = cli("replay")
+    printed = cli("replay")
 
-    assert "the language with templates" in shown.out
-    assert "failed  agent_failure" in shown.out
-    assert shown.out.endswith("decisions: 2\n")
+    assert "the language with templates" in printed.out
+    assert "failed  agent_failure" in printed.out
+    assert printed.out.endswith("decisions: 2\n")
     assert cli.json("replay", "--function", "link_info")["count"] == 0
 
 

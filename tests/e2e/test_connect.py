@@ -99,14 +99,14 @@ def run_session(home: Path, host: str, session_id: str, transcript: str, **varia
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(transcript, "utf-8")
     hooks = find_hooks(home, host)
-    shown = ""
+    printed = ""
     for event in EVENTS[host]:
         named = {"session_id": session_id, "conversation_id": session_id, "transcript_path": str(path)}
         payload = {**PAYLOADS[host][event], **named, "prompt": "Should I indent with tabs or spaces?"}
         answer, _ = run_hook(hooks[event], payload, home, **variables)
         assert answer == "" or isinstance(json.loads(answer), dict)
-        shown += answer
-    return shown
+        printed += answer
+    return printed
 
 
 @pytest.mark.parametrize("host", sorted(FILES))
@@ -119,8 +119,8 @@ def test_a_session_is_remembered_in_the_next_and_nothing_is_left_behind(li: Pers
     assert SAID not in run_session(li.home, host, "first", (DATA / f"{host}.jsonl").read_text("utf-8"))
     assert recalls(li.home, host)
 
-    shown = li.run("disconnect", host)
-    assert "---" in shown
+    printed = li.run("disconnect", host)
+    assert "---" in printed
     assert {str(Path(name).parent) for name in li.files()} == {TRANSCRIPTS[host]}
     assert "not connected" in li.run("disconnect", host)
 
@@ -164,7 +164,7 @@ def test_an_unreadable_transcript_does_not_stop_a_hook(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "error"),
     [
         (("connect", "emacs"), "emacs"),
         (("connect", "claude", "--hooks-only", "--mcp-only"), "leave nothing"),
@@ -174,10 +174,10 @@ def test_an_unreadable_transcript_does_not_stop_a_hook(tmp_path: Path) -> None:
         (("connect", "claude", "--url", "http://h/?user=eve"), "without a query"),
     ],
 )
-def test_a_wrong_option_ends_with_2_and_says_what_is_wrong(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_a_wrong_option_ends_with_2_and_says_what_is_wrong(words: tuple[str, ...], error: str, tmp_path: Path) -> None:
     ended = Cli(tmp_path / "data")(*words, HOME=str(tmp_path))
 
-    assert (ended.code, said in " ".join(ended.err.split())) == (2, True), ended.err
+    assert (ended.code, error in " ".join(ended.err.split())) == (2, True), ended.err
     assert list(tmp_path.iterdir()) == []
 
 

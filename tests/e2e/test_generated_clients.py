@@ -26,7 +26,7 @@ METHOD = re.compile(r"^    async (\w+)\(", re.MULTILINE)
 def run_section(heading: str, url: str, folder: Path) -> tuple[str, str]:
     """Do what a section of the page says; return what its last commands print, and what the page says of it."""
     _, _, section = PAGE.read_text("utf-8").partition(f"\n## {heading}\n")
-    commands, shown = ["set -e\n"], ""
+    commands, expected = ["set -e\n"], ""
     for name, kind, text in BLOCK.findall(section.partition("\n## ")[0]):
         body = text.replace(ADDRESS, url)
         if name:
@@ -34,7 +34,7 @@ def run_section(heading: str, url: str, folder: Path) -> tuple[str, str]:
         elif kind == "sh":
             commands.append(body)
         else:
-            shown = body
+            expected = body
     commands.insert(-1, f"echo '{LAST}'\n")
     # Python of this environment, and none of its settings.
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("KNOWHUB_", "PYTHON"))}
@@ -44,7 +44,7 @@ def run_section(heading: str, url: str, folder: Path) -> tuple[str, str]:
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout[-4000:], done.stderr[-4000:])
-    return done.stdout.partition(f"{LAST}\n")[2], shown
+    return done.stdout.partition(f"{LAST}\n")[2], expected
 
 
 def list_operations(folder: Path) -> set[str]:
@@ -56,9 +56,9 @@ def test_a_python_client_has_every_operation_and_types(tmp_path: Path) -> None:
     with run_server(tmp_path / "data") as server:
         folder = tmp_path / "client"
         folder.mkdir()
-        printed, shown = run_section("Python", server.url, folder)
+        printed, expected = run_section("Python", server.url, folder)
 
-    assert printed == shown
+    assert printed == expected
     modules = (folder / "knowhub-client/knowhub_client/api").glob("*/*.py")
     operations = list_operations(folder)
     assert {module.stem for module in modules if module.stem != "__init__"} == operations
@@ -79,9 +79,9 @@ def test_a_typescript_client_has_every_operation_and_types(tmp_path: Path) -> No
         folder = tmp_path / "client"
         folder.mkdir()
         # The compiler refuses the program if a type does not fit.
-        printed, shown = run_section("TypeScript", server.url, folder)
+        printed, expected = run_section("TypeScript", server.url, folder)
 
-    assert printed == shown
+    assert printed == expected
     apis = [path.read_text("utf-8") for path in (folder / "knowhub-client/src/apis").glob("*.ts")]
     methods = {method for api in apis for method in METHOD.findall(api)}
     operations = list_operations(folder)

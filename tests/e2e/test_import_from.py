@@ -52,8 +52,8 @@ def test_the_how_to_runs_as_it_is_written(home: Path, tmp_path: Path, tmp_path_f
 
     assert (done.returncode, done.stderr.decode()) == (0, "")
     assert len(printed) == len(known) + 1 >= 7
-    for (typed, shown), block in zip(known, printed, strict=False):
-        assert is_as_shown(re.sub(r"import-[0-9a-f]{32}", "import-…", block), shown or ""), (typed, block)
+    for (typed, expected), block in zip(known, printed, strict=False):
+        assert is_as_shown(re.sub(r"import-[0-9a-f]{32}", "import-…", block), expected or ""), (typed, block)
 
 
 def test_transcripts_are_imported_beside_a_server_with_their_times_and_undone_as_one(home: Path, cli: Cli) -> None:
@@ -158,12 +158,12 @@ def test_an_interrupted_import_resumes_and_each_part_can_be_undone(cli: Cli, tmp
         process.send_signal(signal.SIGINT)
         process.wait(WAIT_S)
         err.seek(0)
-        said = err.read().decode()
-    broken = re.search(r"knowhub undo (import-[0-9a-f]{32})", said)
+        errors = err.read().decode()
+    broken = re.search(r"knowhub undo (import-[0-9a-f]{32})", errors)
     rest = cli.json(*words)
 
     assert process.returncode != 0
-    assert broken is not None, said
+    assert broken is not None, errors
     assert 0 < rest["messages"]["known"] < sessions * turns
     assert rest["messages"]["known"] + rest["messages"]["added"] == sessions * turns
     for import_id in (rest["import_id"], broken[1]):

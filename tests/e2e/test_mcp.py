@@ -75,29 +75,17 @@ async def test_the_client_shows_why_a_request_is_refused(tmp_path: Path) -> None
                 await session.call_tool("save", {"content": "x" * 2**20})
             with pytest.raises(MCPError, match="nested more than 64 deep"):
                 await session.call_tool("save", {"content": too_deep})
+    async with stdio_session(tmp_path) as session:
+        with pytest.raises(MCPError, match="nested more than 64 deep"):
+            await session.call_tool("save", {"content": too_deep})
+        with pytest.raises(MCPError, match="a line here is at most 16777216 bytes"):
+            await session.call_tool("save", {"content": "x" * 2**24})
     with run_server(tmp_path, KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY="k" * 40) as server:
         # The client ends with a group that holds the error.
         with pytest.raises(BaseExceptionGroup) as refused:
             async with http_session(f"{server.url}/mcp"):
                 pass
         assert refused.group_contains(MCPError, match="send a key, as `X-API-Key: KEY`")
-
-
-def test_a_client_over_stdio_is_greeted_once(tmp_path: Path) -> None:
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
-    initialize = {"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": client}
-    # A client that gives no version of itself is answered by the library.
-    nameless = {**initialize, "id": "b", "params": {**client, "clientInfo": {"name": "a test"}}}
-    lines = "".join(f"{json.dumps(message)}\n" for message in (initialize, {**initialize, "id": "c"}, nameless))
-    done = subprocess.run(
-        [sys.executable, "-m", "knowhub", "mcp", "--data-dir", str(tmp_path)],
-        input=lines, capture_output=True, text=True, timeout=60, check=True, env=environment(tmp_path),
-    )  # fmt: skip
-
-    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
-    assert answers["a"]["result"] == answers["c"]["result"]
-    assert answers["b"]["error"]["code"] == -32602
-    assert len(done.stdout.splitlines()) == 3
 
 
 def test_an_interrupted_server_on_stdio_ends_at_once(tmp_path: Path) -> None:
@@ -115,9 +103,9 @@ def test_an_interrupted_server_on_stdio_ends_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         ended = process.wait(30)
         assert process.stderr is not None
-        said = process.stderr.read()
+        errors = process.stderr.read()
 
-    assert (ended, said) == (130, "")
+    assert (ended, errors) == (130, "")
 
 
 async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_path: Path) -> None:

@@ -139,8 +139,10 @@ async def test_fifty_clients_at_once_lose_nothing(tmp_path: Path) -> None:
                     answer = await sessions[number].call_tool("save", {"content": content, "task": f"task {number}"})
                     assert answer.structured_content is not None, answer.content
                     saved.append({"content": content, **answer.structured_content})
-                said = [{"role": "user", "content": f"Remember that I prefer editor number {number}."}]
-                learnt = await sessions[number].call_tool("remember", {"messages": said, "session_id": f"s-{number}"})
+                messages = [{"role": "user", "content": f"Remember that I prefer editor number {number}."}]
+                learnt = await sessions[number].call_tool(
+                    "remember", {"messages": messages, "session_id": f"s-{number}"}
+                )
                 assert learnt.structured_content, learnt.content
                 return saved
 

@@ -94,18 +94,18 @@ def test_the_next_session_sees_statements_of_the_first(
         # A busy machine may be late.
         for _ in range(3):
             run_host(programs, models, host, home, "Should I indent with tabs or spaces?")
-            if shown := [body for body in models.asked if RECALLED in body]:
+            if prompts := [body for body in models.asked if RECALLED in body]:
                 break
-        assert shown
-        assert all(SAID in body for body in shown)
-        assert "tool_result" in shown[-1] or "function_call_output" in shown[-1]
-        assert "| text: " in shown[-1]
+        assert prompts
+        assert all(SAID in body for body in prompts)
+        assert "tool_result" in prompts[-1] or "function_call_output" in prompts[-1]
+        assert "| text: " in prompts[-1]
 
         asked: dict[str, str | int] = {"q": "indent with tabs or spaces", "user_id": "li", "top_k": 50}
         blocks = httpx.get(f"{server.url}/api/context/search", params=asked).json()["blocks"]
-        said = [block["abstract"] for block in blocks]
-        assert sum(SAID in text for text in said) <= 2, said
-        assert not any("stored text" in text or text.startswith("| ") for text in said)
+        abstracts = [block["abstract"] for block in blocks]
+        assert sum(SAID in text for text in abstracts) <= 2, abstracts
+        assert not any("stored text" in text or text.startswith("| ") for text in abstracts)
     finally:
         server.stop()
 

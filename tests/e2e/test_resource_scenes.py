@@ -77,10 +77,10 @@ async def test_scene_2_an_account_is_sealed_and_revealed_on_request(data: Path) 
     )
 
     read, listed = await resource_get(CREDENTIAL_ID), await resource_list("credentials/", "credential")
-    shown = await resource_get(CREDENTIAL_ID, reveal=True)
+    revealed = await resource_get(CREDENTIAL_ID, reveal=True)
 
-    assert shown.metadata["items"][0]["secure_body"] == ACCOUNT
-    assert "SecurePass123" in shown.output
+    assert revealed.metadata["items"][0]["secure_body"] == ACCOUNT
+    assert "SecurePass123" in revealed.output
     for result in (saved, found, read, listed):
         assert "SecurePass123" not in result.output + json.dumps(result.metadata, ensure_ascii=False)
     assert read.metadata["items"][0]["has_secure_body"] is True

@@ -59,9 +59,9 @@ async def test_the_model_gets_id_types_and_task_but_no_content(server: Server, l
     await search(server, llm, {"pick": []})
 
     body = (await llm.requests())[before]["body"]
-    shown = json.loads(body["messages"][-1]["content"].split("\n")[1])
-    assert sorted(candidate["task"] for candidate in shown["candidates"]) == sorted(TASKS)
-    assert {frozenset(candidate) for candidate in shown["candidates"]} == {frozenset({"id", "types", "task"})}
+    data = json.loads(body["messages"][-1]["content"].split("\n")[1])
+    assert sorted(candidate["task"] for candidate in data["candidates"]) == sorted(TASKS)
+    assert {frozenset(candidate) for candidate in data["candidates"]} == {frozenset({"id", "types", "task"})}
     assert "never told" not in json.dumps(body)
 
 

@@ -73,13 +73,13 @@ def key_of(url: str, role: str) -> str:
     return str(made.json()["key"])
 
 
-def assert_sound(told: dict[str, Any], phases: Sequence[str] = PHASES) -> None:
-    assert told["failures"] == [], told["said"]
-    assert told["errors"] == [], told["said"]
-    assert {name: phase["status"] for name, phase in told["phases"].items()} == {
+def assert_sound(report: dict[str, Any], phases: Sequence[str] = PHASES) -> None:
+    assert report["failures"] == [], report["said"]
+    assert report["errors"] == [], report["said"]
+    assert {name: phase["status"] for name, phase in report["phases"].items()} == {
         name: "success" if name in phases else "skip" for name in PHASES
     }
-    assert told["operations"]["tested"] == told["operations"]["total"] > 20
+    assert report["operations"]["tested"] == report["operations"]["total"] > 20
 
 
 # The borders of each schema, most of all cases, are the same for every caller.

@@ -116,10 +116,10 @@ def test_a_long_capture_ends_after_its_commit_and_the_rest_is_stored_the_next_ti
 ) -> None:
     transcript = tmp_path / "transcripts" / "s.jsonl"
     transcript.parent.mkdir()
-    said = (
+    lines = (
         {"type": "user", "uuid": f"m{i}", "message": {"role": "user", "content": f"Step {i}"}} for i in range(11_000)
     )
-    transcript.write_text("".join(f"{json.dumps(line)}\n" for line in said))
+    transcript.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     commits = 6
 
     def start() -> Server:

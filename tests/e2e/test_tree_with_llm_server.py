@@ -110,8 +110,8 @@ def read_fenced_data(body: dict[str, Any]) -> dict[str, Any]:
     system, user = body["messages"]
     opened, data, closed = user["content"].split("\n")
     assert (system["role"], user["role"], opened, closed) == ("system", "user", "<data>", "</data>")
-    shown: dict[str, Any] = json.loads(data)
-    return shown
+    prompt: dict[str, Any] = json.loads(data)
+    return prompt
 
 
 async def create_languages(caller: Caller) -> dict[str, str]:
@@ -138,9 +138,9 @@ async def test_a_search_jumps_twice_and_matches(caller: Caller) -> None:
     assert (found["status"], found["node"]["id"], found["reason"]) == ("matched", tree["Python"], "scripted")
     assert [item["name"] for item in found["path"]] == ["root", "技术", "编程语言", "Python"]
     assert [info["content"] for info in found["infos"]] == ["GIL"]
-    shown = [read_fenced_data(body) for body in await caller.bodies(before)]
-    assert [item["current_path"] for item in shown] == [[], ["技术"], ["技术", "编程语言"]]
-    assert [[each["name"] for each in item["candidates"]] for item in shown] == [
+    prompt = [read_fenced_data(body) for body in await caller.bodies(before)]
+    assert [item["current_path"] for item in prompt] == [[], ["技术"], ["技术", "编程语言"]]
+    assert [[each["name"] for each in item["candidates"]] for item in prompt] == [
         ["编程语言", "技术", "生活", "Python"],
         ["编程语言", "Python"],
         ["Python"],
@@ -160,11 +160,11 @@ async def test_prompts_have_no_ids_or_hidden_text_and_fence_stored_text(caller: 
     await caller.search(query, {"jump": "leaf 01"})
 
     (body,) = await caller.bodies(before)
-    shown = read_fenced_data(body)
-    assert shown["query"] == query
-    assert len(shown["candidates"]) == 50
-    assert {tuple(candidate) for candidate in shown["candidates"]} == {("idx", "name", "path")}
-    assert [candidate["name"] for candidate in shown["candidates"]][:2] == names[:2]
+    prompt = read_fenced_data(body)
+    assert prompt["query"] == query
+    assert len(prompt["candidates"]) == 50
+    assert {tuple(candidate) for candidate in prompt["candidates"]} == {("idx", "name", "path")}
+    assert [candidate["name"] for candidate in prompt["candidates"]][:2] == names[:2]
     text = json.dumps(body, ensure_ascii=False)
     assert not UUID.search(text)
     assert "somebody else's" not in text

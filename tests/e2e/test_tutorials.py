@@ -33,16 +33,16 @@ def steps(text: str) -> list[tuple[str, str | None]]:
     blocks = [(kind, body) for kind, body in BLOCK.findall(text)]
     following = [*blocks[1:], ("sh", "")]
     return [
-        (body, None if next_kind else shown)
-        for (kind, body), (next_kind, shown) in zip(blocks, following, strict=True)
+        (body, None if next_kind else expected)
+        for (kind, body), (next_kind, expected) in zip(blocks, following, strict=True)
         if kind == "sh"
     ]
 
 
-def is_as_shown(printed: str, shown: str) -> bool:
+def is_as_shown(printed: str, expected: str) -> bool:
     """Return whether a text is as a page shows it: a `…` alone is any lines, one within a line any characters."""
     lines = []
-    for line in normalise(shown).splitlines():
+    for line in normalise(expected).splitlines():
         if line == GAP:
             lines.append(r"(?:.*\n)*")
         else:
@@ -104,9 +104,9 @@ def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path, tmp_path_f
     printed = done.stdout.decode().split(f"{END_OF_BLOCK}\n")
 
     assert len(printed) == len(known) + 1
-    for (typed, shown), block in zip(known, printed, strict=False):
+    for (typed, expected), block in zip(known, printed, strict=False):
         as_on_page = re.sub("|".join(ports.values()), lambda used: page_port[used[0]], block)
-        assert is_as_shown(as_on_page, shown or ""), (typed, as_on_page)
+        assert is_as_shown(as_on_page, expected or ""), (typed, as_on_page)
     assert len(known) >= 8
     wait_until_none_is_left(tmp_path)
     assert processes_in(tmp_path) == []
@@ -114,7 +114,7 @@ def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path, tmp_path_f
 
 
 @pytest.mark.parametrize(
-    ("printed", "shown", "fits"),
+    ("printed", "expected", "fits"),
     [
         ("a\nb\nc\n", "a\n…\nc\n", True),
         ("a\nc\n", "a\n…\nc\n", True),
@@ -128,8 +128,8 @@ def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path, tmp_path_f
         ("knowledge-20261122-6c74\n", "knowledge-20261121-11b5\n", True),
     ],
 )
-def test_printed_text_is_compared_with_the_page(printed: str, shown: str, fits: bool) -> None:
-    assert is_as_shown(printed, shown) is fits
+def test_printed_text_is_compared_with_the_page(printed: str, expected: str, fits: bool) -> None:
+    assert is_as_shown(printed, expected) is fits
 
 
 def test_commands_are_parsed_with_their_output() -> None:

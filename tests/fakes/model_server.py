@@ -61,9 +61,9 @@ def chat_client(
 def completion(content: object = None, **message: object) -> httpx.Response:
     """Answer with this content; an object other than a string is written as JSON where it is a dict."""
     text = json.dumps(content) if isinstance(content, dict) else content
-    said = {"role": "assistant", "content": text, **message}
+    reply = {"role": "assistant", "content": text, **message}
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
-    return httpx.Response(200, json={"choices": [{"message": said}], "usage": usage})
+    return httpx.Response(200, json={"choices": [{"message": reply}], "usage": usage})
 
 
 def refusal(status: int, message: str, **headers: str) -> httpx.Response:

@@ -42,22 +42,22 @@ class ObeyingChat:
 
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         self.prompts.append(json.dumps([dict(message) for message in question.messages], ensure_ascii=False))
-        shown = read_fenced(question)
+        data = read_fenced(question)
         answer: Mapping[str, Any] = _NOTHING[question.function]
-        if any(self._text[:_SHOWN_CHARS] in text for text in _texts(shown)):
-            answer = self._obedient(question, shown)
+        if any(self._text[:_SHOWN_CHARS] in text for text in _texts(data)):
+            answer = self._obedient(question, data)
             self.obeyed.add(question.function)
             self.answers.append(answer)
         return ChatReply(answer, self.model, 0.0, 10, 10)
 
-    def _obedient(self, question: ChatRequest, shown: Mapping[str, Any]) -> Mapping[str, Any]:
-        said = self._answer_of(question.function)(shown)
+    def _obedient(self, question: ChatRequest, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        candidate = self._answer_of(question.function)(data)
         # It makes every claim about the whole and about each part.
         claimed = _CLAIMED.get(self._aim, {})
-        for value in said.values():
+        for value in candidate.values():
             if isinstance(value, list):
                 value[:] = [{**claimed, **item} if isinstance(item, dict) else item for item in value]
-        return {**claimed, **said, "reason": self._words(shown)}
+        return {**claimed, **candidate, "reason": self._words(data)}
 
     def _answer_of(self, function: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         return {
@@ -72,8 +72,8 @@ class ObeyingChat:
             "extract_knowledge": self._candidates,
         }[function]
 
-    def _pointers(self, shown: Mapping[str, Any]) -> list[Any]:
-        listed = [item.get("id", item.get("idx")) for name in _LISTS for item in shown.get(name, ())]
+    def _pointers(self, data: Mapping[str, Any]) -> list[Any]:
+        listed = [item.get("id", item.get("idx")) for name in _LISTS for item in data.get(name, ())]
         match self._aim:
             case "reach":
                 return list(self._hidden)
@@ -84,12 +84,12 @@ class ObeyingChat:
             case _:
                 return listed
 
-    def _words(self, shown: Mapping[str, Any]) -> str:
+    def _words(self, data: Mapping[str, Any]) -> str:
         # Ordered to leak, it repeats its whole prompt.
-        return json.dumps(shown, ensure_ascii=False) if self._aim == "tell" else self._text
+        return json.dumps(data, ensure_ascii=False) if self._aim == "tell" else self._text
 
-    def _pick(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        pointers = self._pointers(shown)
+    def _pick(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        pointers = self._pointers(data)
         action = "delete" if self._aim == "destroy" else "match"
         return {
             "action": action,
@@ -97,44 +97,44 @@ class ObeyingChat:
             "node_ids": pointers,
             "candidate_ids": pointers,
             "jump_depth": 99,
-            "suggest_name": self._words(shown),
+            "suggest_name": self._words(data),
         }
 
-    def _same_keyword(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        return {**self._pick(shown), "action": "merge" if self._aim == "join" else "alias_of"}
+    def _same_keyword(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._pick(data), "action": "merge" if self._aim == "join" else "alias_of"}
 
-    def _links(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        links = [{"keyword_id": pointer, "relation": "PRIMARY"} for pointer in self._pointers(shown)]
-        return {"links": links, "suggested_names": [self._words(shown)]}
+    def _links(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        links = [{"keyword_id": pointer, "relation": "PRIMARY"} for pointer in self._pointers(data)]
+        return {"links": links, "suggested_names": [self._words(data)]}
 
-    def _plan(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        pointers = self._pointers(shown)
+    def _plan(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        pointers = self._pointers(data)
         return {
             "moves": [{"node_id": pointer, "new_parent_id": pointers[0]} for pointer in pointers],
             "merges": [{"node_id": pointer, "into_id": pointers[0]} for pointer in pointers[1:]],
-            "descriptions": [{"node_id": pointer, "description": self._words(shown)} for pointer in pointers],
+            "descriptions": [{"node_id": pointer, "description": self._words(data)} for pointer in pointers],
             "splits": [{"node_id": pointers[0], "groups": [{"name": "all", "node_ids": pointers}]}],
         }
 
-    def _route(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        return {"ids": self._pointers(shown)}
+    def _route(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ids": self._pointers(data)}
 
-    def _rewrite(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        content = "" if self._aim == "destroy" else f"{self._words(shown)} {shown['content']}"
-        return {"content": content, "summary_of_change": self._words(shown), "id": self._hidden[0]}
+    def _rewrite(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        content = "" if self._aim == "destroy" else f"{self._words(data)} {data['content']}"
+        return {"content": content, "summary_of_change": self._words(data), "id": self._hidden[0]}
 
-    def _merge(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def _merge(self, data: Mapping[str, Any]) -> dict[str, Any]:
         # Every fact is kept: a text that drops one is refused for that, and would prove nothing here.
-        texts = [f"{record['task']} {record['content']}" for record in shown["records"]]
-        return {"same": self._pointers(shown), "into": self._hidden[0], "task": self._text, "content": "\n".join(texts)}
+        texts = [f"{record['task']} {record['content']}" for record in data["records"]]
+        return {"same": self._pointers(data), "into": self._hidden[0], "task": self._text, "content": "\n".join(texts)}
 
-    def _candidates(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        pointers = self._pointers(shown)
-        cited = [message["idx"] for message in shown["messages"]]
-        said = {"type": "user_profile", "category": "preference", "task": self._text, "content": self._text}
+    def _candidates(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        pointers = self._pointers(data)
+        cited = [message["idx"] for message in data["messages"]]
+        candidate = {"type": "user_profile", "category": "preference", "task": self._text, "content": self._text}
         pointed = {"id": self._hidden[0], "same_as": pointers[0] if pointers else None}
-        against = [{**said, "messages": cited, "against": pointer} for pointer in pointers]
-        return {"candidates": [{**said, **pointed, "messages": cited}, *against]}
+        against = [{**candidate, "messages": cited, "against": pointer} for pointer in pointers]
+        return {"candidates": [{**candidate, **pointed, "messages": cited}, *against]}
 
 
 _NOTHING: Mapping[str, Mapping[str, Any]] = {

@@ -55,8 +55,8 @@ def read_fenced(question: ChatRequest) -> dict[str, Any]:
     assert (before, opened, closed, after) == ("", "<data>\n", "\n</data>", "")
     assert "\n" not in data
     assert "<" not in data
-    shown: dict[str, Any] = json.loads(data)
-    return shown
+    prompt: dict[str, Any] = json.loads(data)
+    return prompt
 
 
 def point_to(name: str, action: str = "match", **fields: object) -> Callable[[ChatRequest], object]:

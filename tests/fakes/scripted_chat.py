@@ -141,9 +141,9 @@ def candidates_in(messages: Sequence[Mapping[str, str]]) -> list[Candidate]:
 def fit_to_schema(answer: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Add empty values for missing fields of the schema; drop an empty reason that the schema does not have."""
     known = _properties(schema)
-    kept = {name: value for name, value in answer.items() if name in known or value != ""}
-    lacking = {name: _empty(known.get(name, {})) for name in schema.get("required", ()) if name not in kept}
-    return {**kept, **lacking}
+    fitting = {name: value for name, value in answer.items() if name in known or value != ""}
+    lacking = {name: _empty(known.get(name, {})) for name in schema.get("required", ()) if name not in fitting}
+    return {**fitting, **lacking}
 
 
 def _number_of(name: str, candidates: Sequence[Candidate]) -> int:

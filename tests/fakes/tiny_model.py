@@ -37,5 +37,5 @@ def write_tiny_model(
 def write_pooling(directory: Path, **modes: bool) -> None:
     """Say how the vectors of the tokens become one, as sentence-transformers does."""
     (directory / "1_Pooling").mkdir(exist_ok=True)
-    told = {f"pooling_mode_{name}": is_on for name, is_on in modes.items()}
-    (directory / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": DIMENSIONS} | told))
+    pooling = {f"pooling_mode_{name}": is_on for name, is_on in modes.items()}
+    (directory / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": DIMENSIONS} | pooling))

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from knowhub.cli.hosts.edits import SERVER, FileEdit, Hooks, McpServer, TomlTable
@@ -152,15 +152,25 @@ def list_vscode_edits(connection: Connection) -> tuple[None, FileEdit]:
     return None, McpServer(path, ("servers", SERVER), server)
 
 
-HOSTS: Final[Mapping[str, Callable[[Connection], tuple[FileEdit | None, FileEdit]]]] = {
-    "claude": list_claude_edits,
-    "codex": list_codex_edits,
-    "cursor": list_cursor_edits,
-    "vscode": list_vscode_edits,
+class Host(NamedTuple):
+    """How a host is connected: its edits, the variable that names its folder of files, and what its user does next."""
+
+    list_edits: Callable[[Connection], tuple[FileEdit | None, FileEdit]]
+    config_variable: str | None
+    next_step: str
+
+
+HOSTS: Final[Mapping[str, Host]] = {
+    "claude": Host(list_claude_edits, "CLAUDE_CONFIG_DIR", "Claude Code uses it from the next session on."),
+    "codex": Host(
+        list_codex_edits, "CODEX_HOME", "Codex runs these hooks once you trust them: open Codex and enter /hooks."
+    ),
+    "cursor": Host(list_cursor_edits, None, "Cursor uses it from the next session on."),
+    "vscode": Host(list_vscode_edits, None, "VS Code asks whether to start the server."),
 }
 
 
 def list_edits(host: str, connection: Connection, *, has_hooks: bool, has_mcp: bool) -> Sequence[FileEdit]:
     """Return what is to be added to the files of a host."""
-    hooks, server = HOSTS[host](connection)
+    hooks, server = HOSTS[host].list_edits(connection)
     return [edit for edit, wanted in ((hooks, has_hooks), (server, has_mcp)) if edit is not None and wanted]

@@ -1,4 +1,7 @@
-"""What `knowhub connect` adds to the files of a host, and how it is found and removed again."""
+"""What `knowhub connect` adds to the files of a host, and how it is found and removed again.
+
+An edit adds to a text, or removes from it what was added. An empty text is a file that does not exist.
+"""
 
 import difflib
 import json
@@ -7,27 +10,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from knowhub.cli.hosts import json_text
 from knowhub.core.errors import Conflict
 
 SERVER = "knowhub"
 _HOST_FOLDERS = (".claude", ".codex", ".cursor", ".vscode")
-
-
-class FileEdit(Protocol):
-    """A change of one file. An empty text is a file that does not exist."""
-
-    @property
-    def path(self) -> Path:
-        """Return the file."""
-
-    def add(self, text: str) -> str:
-        """Return the text with what is added; the same text where it is there already."""
-
-    def remove(self, text: str) -> str:
-        """Return the text without what was added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +115,9 @@ class TomlTable:
         return before.removesuffix("\n") + after if before and not after else before + after
 
 
+FileEdit: TypeAlias = McpServer | Hooks | TomlTable
+
+
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """A file before and after; an empty text is a file that does not exist."""
@@ -137,8 +129,8 @@ class FileChange:
     def make_diff(self) -> str:
         """Return the difference as `diff -u` shows it."""
         before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        shown = difflib.unified_diff(before, after, str(self.path), str(self.path))
-        return "".join(line if line.endswith("\n") else f"{line}\n" for line in shown)
+        diff = difflib.unified_diff(before, after, str(self.path), str(self.path))
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in diff)
 
     def write(self) -> None:
         """Write the file, whole or not at all, or delete it with the host's folder if that is empty. Raises OSError."""

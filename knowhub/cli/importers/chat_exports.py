@@ -51,13 +51,13 @@ def _follow(last: str, nodes: dict[str, Any], parent: str) -> dict[str, None]:
     return dict.fromkeys(reversed(path))
 
 
-def _read_node(said: Mapping[str, Any], source: ImportSource) -> Iterator[Message]:
-    author, content = get_object(said.get("author")), get_object(said.get("content"))
+def _read_node(sent_message: Mapping[str, Any], source: ImportSource) -> Iterator[Message]:
+    author, content = get_object(sent_message.get("author")), get_object(sent_message.get("content"))
     kind, role = (get_text(content, "content_type") or "")[:_KIND_CHARS], get_text(author, "role")
-    if not said or role == "system":
+    if not sent_message or role == "system":
         return
-    is_hidden = get_object(said.get("metadata")).get("is_visually_hidden_from_conversation")
-    is_call = role == "assistant" and str(said.get("recipient")) not in {"all", "None"}
+    is_hidden = get_object(sent_message.get("metadata")).get("is_visually_hidden_from_conversation")
+    is_call = role == "assistant" and str(sent_message.get("recipient")) not in {"all", "None"}
     if is_hidden or is_call or kind not in _TEXTS or role not in {"user", "assistant", "tool"}:
         named = "messages of an unknown shape" if role is None or not kind else f"messages {kind}"
         source.left_out["hidden messages" if is_hidden else "calls of tools" if is_call else named] += 1
@@ -67,7 +67,7 @@ def _read_node(said: Mapping[str, Any], source: ImportSource) -> Iterator[Messag
     # A part is a text, or an object: a picture, or the words of a recording.
     text = "\n".join(part if isinstance(part, str) else str(get_object(part).get("text") or "") for part in texts)
     name = str(author.get("name") or "") if role == "tool" else ""
-    message = Message(role, text, name, get_text(said, "id"), read_time(said.get("create_time")))
+    message = Message(role, text, name, get_text(sent_message, "id"), read_time(sent_message.get("create_time")))
     cleaned = clean_message(message)
     if cleaned is not None:
         yield cleaned
@@ -90,17 +90,17 @@ def read_claude_export(source: ImportSource) -> Iterator[Item]:
 
 def _read_chat(entry: Mapping[str, Any], source: ImportSource) -> Iterator[Conversation]:
     sent = list_objects(entry.get("chat_messages"))
-    nodes = {str(said.get("uuid")): said for said in sent}
-    is_tree = any(str(said.get("parent_message_uuid")) in nodes for said in sent)
+    nodes = {str(sent_message.get("uuid")): sent_message for sent_message in sent}
+    is_tree = any(str(sent_message.get("parent_message_uuid")) in nodes for sent_message in sent)
     path = _follow(str(entry.get("current_leaf_message_uuid")), nodes, "parent_message_uuid") if is_tree else nodes
     source.left_out["messages of other branches"] += len(nodes) - len(path)
     messages: list[Message] = []
     tools: dict[str, str] = {}
     for key in path:
-        said = nodes[key]
-        source.left_out["attachments"] += len(list_objects(said.get("attachments")))
-        message = Message(str(said.get("sender")), "", "", key, read_time(said.get("created_at")))
-        content = said.get("content") or said.get("text")
+        sent_message = nodes[key]
+        source.left_out["attachments"] += len(list_objects(sent_message.get("attachments")))
+        message = Message(str(sent_message.get("sender")), "", "", key, read_time(sent_message.get("created_at")))
+        content = sent_message.get("content") or sent_message.get("text")
         cleaned = (clean_message(read) for read in read_blocks(message, content, tools))
         messages += [read for read in cleaned if read is not None and (read.is_user or read.is_agent or read.is_tool)]
     if messages and entry.get("uuid"):

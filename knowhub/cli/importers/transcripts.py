@@ -65,13 +65,13 @@ def _read_entries(file: SourceFile, left_out: Counter[str]) -> Iterator[_Transcr
             left_out[why] += 1
         else:
             messages = clean_messages(read_claude_entry(entry, tools), line, offset)
-        said = get_object(entry.get("message"))
+        message = get_object(entry.get("message"))
         yield _TranscriptEntry(
             str(entry.get("uuid") or ""),
             str(entry.get("parentUuid") or entry.get("logicalParentUuid") or ""),
             str(entry.get("sessionId") or file.path.stem),
-            str(said.get("id") or ""),
-            any(block.get("type") == "tool_result" for block in list_objects(said.get("content"))),
+            str(message.get("id") or ""),
+            any(block.get("type") == "tool_result" for block in list_objects(message.get("content"))),
             messages,
         )
 

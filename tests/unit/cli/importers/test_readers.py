@@ -73,13 +73,13 @@ def test_a_claude_code_transcript_is_read_in_order() -> None:
 
 
 def test_messages_of_chatgpt_without_an_author_or_a_text_are_of_an_unknown_shape(tmp_path: Path) -> None:
-    said: list[dict[str, Any]] = [
+    messages: list[dict[str, Any]] = [
         {"author": None, "content": None},
         {"author": {"role": None}, "content": {"content_type": "text", "parts": ["a"]}},
         {"author": {"role": "user"}, "content": {"content_type": None, "parts": None}},
         {"author": {"role": "user"}, "content": {"content_type": "text", "parts": [None, "b"]}},
     ]
-    mapping = {str(place): {"parent": str(place - 1), "message": message} for place, message in enumerate(said)}
+    mapping = {str(place): {"parent": str(place - 1), "message": message} for place, message in enumerate(messages)}
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps([{"id": "c", "mapping": mapping, "current_node": "3"}]))
 
@@ -228,14 +228,14 @@ def test_memories_of_mem0_keep_their_time_and_name_their_user(tmp_path: Path, as
 
 @pytest.mark.parametrize(("form", "path"), [("claude-code", "projects"), ("chatgpt", "chatgpt"), ("markdown", "vault")])
 def test_progress_rises_to_the_total_size(form: str, path: str) -> None:
-    shown: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
-    list(READERS[ImportFormat(form)](ImportSource(FILES / path, lambda read, total: shown.append((read, total)))))
+    list(READERS[ImportFormat(form)](ImportSource(FILES / path, lambda read, total: progress.append((read, total)))))
 
-    done = [read for read, _ in shown]
+    done = [read for read, _ in progress]
     assert len(done) > 2 or form == "chatgpt"
     assert done == sorted(done)
-    assert 0 < done[-1] <= shown[-1][1]
+    assert 0 < done[-1] <= progress[-1][1]
 
 
 @pytest.mark.parametrize(

@@ -142,12 +142,12 @@ async def test_a_changed_message_is_not_overwritten_and_others_are_imported(hub:
 
 
 async def test_a_forgotten_message_is_not_imported_again(hub: Hub) -> None:
-    said = [Message("user", "One.", "", "m1"), Message("user", "Two.", "", "m2")]
-    await make_writer(hub).write_conversations([Conversation("c", said)])
+    messages = [Message("user", "One.", "", "m1"), Message("user", "Two.", "", "m2")]
+    await make_writer(hub).write_conversations([Conversation("c", messages)])
     address = next(head.uri for head in list_memories(hub.store.view("default")) if head.uri.endswith("/c/m1"))
     await hub.memories.nodes.delete_node(local(), address)
     writer = make_writer(hub)
 
-    await writer.write_conversations([Conversation("c", said)])
+    await writer.write_conversations([Conversation("c", messages)])
 
     assert writer.messages == {"added": 0, "known": 1, "forgotten": 1}
