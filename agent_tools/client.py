@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
@@ -18,6 +18,8 @@ import httpx
 from agent_tools import arguments, failures
 from agent_tools.results import ToolFailure
 from agent_tools.run import bind_caller
+
+ValueT = TypeVar("ValueT")
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 CONNECT_TIMEOUT_S = 5.0
@@ -65,18 +67,25 @@ async def request(
     return _parse_json_object(content, call)
 
 
-def list_results(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the `results` of a list or a search."""
-    results = reply.get("results")
-    if not isinstance(results, list) or not all(isinstance(result, dict) for result in results):
+def get_field(reply: Mapping[str, Any], name: str, kind: type[ValueT]) -> ValueT:
+    """Return a field of an answer. Raises ToolFailure if it has another type: no KnowHub has answered."""
+    value = reply.get(name)
+    if not isinstance(value, kind):
+        raise failures.make_foreign_answer("the request")
+    return value
+
+
+def list_results(reply: Mapping[str, Any], name: str = "results") -> list[dict[str, Any]]:
+    """Return the `results` of a list or a search, which must be objects."""
+    results: list[Any] = get_field(reply, name, list)
+    if not all(isinstance(result, dict) for result in results):
         raise failures.make_foreign_answer("the request")
     return results
 
 
 def check_row(reply: dict[str, Any]) -> dict[str, Any]:
     """Return the reply, which must be a row with an id."""
-    if not isinstance(reply.get("id"), str):
-        raise failures.make_foreign_answer("the request")
+    get_field(reply, "id", str)
     return reply
 
 

@@ -66,9 +66,7 @@ async def extract_on_compaction(
 
 
 def _format_extraction(reply: Mapping[str, Any], notice: str) -> ToolResult:
-    candidates, saved = reply.get("candidates"), reply.get("saved")
-    if not isinstance(candidates, list) or not isinstance(saved, list):
-        raise failures.make_foreign_answer("the request")
+    candidates, saved = client.get_field(reply, "candidates", list), client.get_field(reply, "saved", list)
     resources = reply.get("resources")
     offers = [offer for offer in resources if isinstance(offer, Mapping)] if isinstance(resources, list) else []
     status = "would be saved" if reply.get("dry_run") else "saved"

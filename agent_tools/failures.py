@@ -11,6 +11,7 @@ QUOTE_LIMIT_CHARS = 300
 FIELD_LIMIT = 10
 
 _READ_AGAIN = "Read it again with knowledge_search, then decide whether the change is still right."
+_CONFLICT = "It conflicts with the present state of the server."
 _ASK_OPERATOR = "Go on without it, and tell the operator of the server."
 _PERHAPS_DONE = "If it was a change, it may be done all the same: check before you repeat it."
 _ADVICE = {
@@ -85,22 +86,30 @@ def _describe_next_step(
 ) -> str:
     match status:
         case 404:
-            return not_found or f"The server does not know {call}. Set KNOWHUB_API_URL to a KnowHub server that does."
+            advice = not_found or f"The server does not know {call}. Set KNOWHUB_API_URL to a KnowHub server that does."
         case 409:
-            return _describe_conflict(problem)
+            version = problem.get("current_version")
+            is_version = isinstance(version, int)
+            advice = f"It was changed meanwhile; its version is now {version}." if is_version else _CONFLICT
+            advice += f" {_READ_AGAIN}"
         case 400 | 422:
-            return _describe_fields(problem)
+            advice = _describe_fields(problem)
         case 429:
-            return _describe_wait(headers)
+            after = shorten(headers.get("retry-after", ""))
+            wait = f"{after} s" if after.isdecimal() else f"until {after}" if after else "a minute"
+            advice = f"Wait {wait}, then call again."
+        case _ if status in _ADVICE:
+            advice = _ADVICE[status].format(call=call)
+        case _ if status < HTTPStatus.BAD_REQUEST:
+            target = shorten(headers.get("location", "another address"))
+            advice = f"The server redirects {call} to {target}. Set KNOWHUB_API_URL to the final address."
+        case _ if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            advice = "Correct the call, or go on without it."
         case _:
-            return _ADVICE[status].format(call=call) if status in _ADVICE else _describe_status(call, status, headers)
-
-
-def _describe_conflict(problem: dict[str, Any]) -> str:
-    version = problem.get("current_version")
-    if isinstance(version, int):
-        return f"It was changed meanwhile; its version is now {version}. {_READ_AGAIN}"
-    return f"It conflicts with the present state of the server. {_READ_AGAIN}"
+            request_id = headers.get("x-request-id")
+            named = f" Its request id is {shorten(request_id)}." if request_id else ""
+            advice = f"The server failed. Try once more, later.{named} If it fails again: {_ASK_OPERATOR}"
+    return advice
 
 
 def _describe_fields(problem: dict[str, Any]) -> str:
@@ -110,21 +119,3 @@ def _describe_fields(problem: dict[str, Any]) -> str:
         return "Correct the arguments and call again."
     shown = [f"{shorten(error.get('field'))}: {shorten(error.get('message'))}" for error in named[:FIELD_LIMIT]]
     return f"Correct these and call again — {'; '.join(shown)}."
-
-
-def _describe_wait(headers: Mapping[str, str]) -> str:
-    after = shorten(headers.get("retry-after", ""))
-    if after.isdecimal():
-        return f"Wait {after} s, then call again."
-    return f"Wait until {after}, then call again." if after else "Wait a minute, then call again."
-
-
-def _describe_status(call: str, status: int, headers: Mapping[str, str]) -> str:
-    if status < HTTPStatus.BAD_REQUEST:
-        target = shorten(headers.get("location", "another address"))
-        return f"The server redirects {call} to {target}. Set KNOWHUB_API_URL to the final address."
-    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return "Correct the call, or go on without it."
-    request_id = headers.get("x-request-id")
-    named = f" Its request id is {shorten(request_id)}." if request_id else ""
-    return f"The server failed. Try once more, later.{named} If it fails again: {_ASK_OPERATOR}"

@@ -5,7 +5,6 @@ A recall never stops the agent: without a server each of these succeeds with not
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from agent_tools import arguments, client, failures, records
@@ -31,15 +30,6 @@ _SAY_WHAT_HELPED: Final = (
 )
 
 _Recalled: TypeAlias = tuple[list[dict[str, Any]], str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    """How a goal ended: by the action complete, fail or cancel. `tags` are None if nothing was said of records."""
-
-    action: str
-    outcome: str
-    tags: list[str] | None
 
 
 @tool()
@@ -72,7 +62,7 @@ async def goal(
         case "focus":
             return await _focus_goal(run, _require_id(goal_id))
         case "complete" | "fail" | "cancel":
-            return await _end_goal(run, _require_id(goal_id), _Ending(action, outcome, _split_tags(used)))
+            return await _end_goal(run, _require_id(goal_id), action, outcome, _split_tags(used))
         case "list":
             return ToolResult("Goals", run.tree.render(), {"items": [], "goals": run.tree.to_dict()["goals"]})
         case _:
@@ -167,14 +157,14 @@ async def _focus_goal(run: AgentRun, goal_id: str) -> ToolResult:
     )
 
 
-async def _end_goal(run: AgentRun, goal_id: str, ending: _Ending) -> ToolResult:
+async def _end_goal(run: AgentRun, goal_id: str, action: str, outcome: str, tags: list[str] | None) -> ToolResult:
     ended = run.tree.get(goal_id)
-    is_helpful = ending.action == "complete"
+    is_helpful = action == "complete"
     ended.status = GoalStatus.COMPLETED if is_helpful else GoalStatus.FAILED
-    ended.outcome = arguments.clean_text(ending.outcome).strip()[:_OUTCOME_LIMIT_CHARS]
+    ended.outcome = arguments.clean_text(outcome).strip()[:_OUTCOME_LIMIT_CHARS]
     # The goal may be taken up again before this is sent.
-    ended.was_helpful, ended.was_external = is_helpful, ending.action == "cancel"
-    ended.tags = ending.tags
+    ended.was_helpful, ended.was_external = is_helpful, action == "cancel"
+    ended.tags = tags
     ended.evidence_due = bool(ended.was_shown and run.trace_id)
     missed = await _send_evidence(run)
     notice = await _save_tree(run)

@@ -76,7 +76,7 @@ async def knowledge_search(
         **arguments.check_caller(ids),
     }
     reply = await client.request("GET", "/api/knowledge/search", params=params)
-    found = _format_results(reply, "No knowledge matches. Use other words, or a lower min_score.")
+    found = _list_records(reply, "No knowledge matches. Use other words, or a lower min_score.")
     if recorded and found.metadata["items"]:
         recorded.was_shown = True
     return found
@@ -210,7 +210,7 @@ async def knowledge_list(
     """
     params = {"limit": limit, "types": arguments.join_names(types), "scopes": arguments.join_names(scopes)}
     reply = await client.request("GET", "/api/knowledge", params=params)
-    return _format_results(reply, "No knowledge is saved yet.")
+    return _list_records(reply, "No knowledge is saved yet.")
 
 
 @tool()
@@ -234,7 +234,7 @@ async def knowledge_delete(knowledge_id: str) -> ToolResult:
     """
     path = f"/api/knowledge/{client.encode_segment(knowledge_id)}"
     reply = await client.request("DELETE", path, not_found=_USE_A_SHOWN_ID)
-    operation_id = _check_operation(reply)
+    operation_id = _get_operation(reply)
     return ToolResult(
         "Knowledge deleted", f"Deleted.{_offer_undo(operation_id)}", {"items": [], "operation_id": operation_id}
     )
@@ -247,7 +247,7 @@ async def profile_get(limit: int = 20) -> ToolResult:
     Args:
         limit: How many records at most, 1 to 1000.
     """
-    return _format_results(
+    return _list_records(
         await client.request("GET", "/api/knowledge/profile", params={"limit": limit}),
         "Nothing is known about the user yet.",
     )
@@ -262,7 +262,7 @@ async def undo(operation_id: str) -> ToolResult:
     """
     path = f"/api/operations/{client.encode_segment(operation_id)}/undo"
     reply = await client.request("POST", path, body={}, not_found="Use an operation id that a change has shown.")
-    made = _check_operation(reply)
+    made = _get_operation(reply)
     return ToolResult("Undone", f"Undone.{_offer_undo(made)}", {"items": [], "operation_id": made})
 
 
@@ -303,26 +303,16 @@ def _set_owner(scopes: list[str] | None, owner: str | None, agent_id: str) -> di
     return {"scopes": list(DEFAULT_SCOPES), "owner": f"agent:{agent_id}", **given}
 
 
-def _check_operation(reply: Mapping[str, Any]) -> str | None:
-    operation_id = reply.get("operation_id", 0)
-    if operation_id is not None and not isinstance(operation_id, str):
-        raise failures.make_foreign_answer("the request")
-    return operation_id
+def _list_records(reply: Mapping[str, Any], nothing: str) -> ToolResult:
+    return records.make_list("Knowledge", reply, client.list_results(reply), nothing=nothing)
+
+
+def _get_operation(reply: Mapping[str, Any]) -> str | None:
+    return None if reply.get("operation_id", 0) is None else client.get_field(reply, "operation_id", str)
 
 
 def _offer_undo(operation_id: object) -> str:
     return f" To take it back: undo {failures.shorten(operation_id)}." if operation_id else ""
-
-
-def _format_results(reply: Mapping[str, Any], nothing: str) -> ToolResult:
-    items = client.list_results(reply)
-    more = " There are more: raise limit to see them." if reply.get("next_cursor") else ""
-    output = f"{len(items)} found.{more}\n\n{records.format_records(items)}" if items else nothing
-    return ToolResult(
-        f"Knowledge: {len(items)} found",
-        output + records.describe_degraded(reply),
-        {"items": items, "degraded": records.list_degraded(reply)},
-    )
 
 
 def _format_saved(record: dict[str, Any]) -> ToolResult:

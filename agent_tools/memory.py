@@ -134,10 +134,8 @@ async def read_memory(
 
 
 def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
-    results, status, archive = reply.get("write_results"), reply.get("status"), reply.get("archive")
-    if not isinstance(results, list) or not isinstance(status, str) or not isinstance(archive, dict):
-        raise failures.make_foreign_answer("the request")
-    writes = [write for write in results if isinstance(write, dict)]
+    status, archive = client.get_field(reply, "status", str), client.get_field(reply, "archive", dict)
+    writes = [write for write in client.get_field(reply, "write_results", list) if isinstance(write, dict)]
     address = failures.shorten(archive.get("archive_uri") or "")
     summary = {
         "committed": f"The session is stored at {address}.",
@@ -159,20 +157,15 @@ def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
 
 
 def _format_search(reply: Mapping[str, Any]) -> ToolResult:
-    blocks = reply.get("blocks")
-    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise failures.make_foreign_answer("the request")
+    blocks = client.list_results(reply, "blocks")
     output = records.fence_rows(blocks, _format_block) if blocks else "No memory was found."
     metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": records.list_degraded(reply)}
     return ToolResult(f"Memories: {len(blocks)} found", output + records.describe_degraded(reply), metadata)
 
 
 def _format_read(reply: Mapping[str, Any]) -> ToolResult:
-    if not isinstance(reply.get("uri"), str):
-        raise failures.make_foreign_answer("the request")
-    return ToolResult(
-        "Memory", records.fence_rows([reply], _format_block), {"items": [dict(reply)], "uri": reply["uri"]}
-    )
+    uri = client.get_field(reply, "uri", str)
+    return ToolResult("Memory", records.fence_rows([reply], _format_block), {"items": [dict(reply)], "uri": uri})
 
 
 def _format_block(block: Mapping[str, Any], limit_chars: int) -> Iterator[str]:

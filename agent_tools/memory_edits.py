@@ -107,8 +107,7 @@ async def memory_grep(text: str, uri: str | None = None, limit: int = 20) -> Too
     """
     params = {"q": arguments.clean_query(text), "uri": uri, "limit": limit}
     reply = await client.request("GET", "/api/context/grep", params=params, not_found=_USE_A_FOUND_URI)
-    more = " There are more: raise limit to see them." if reply.get("truncated") else ""
-    return _format_rows("Lines", client.list_results(reply), ("uri", "text"), more)
+    return _list_rows("Lines", reply, ("uri", "text"))
 
 
 @tool()
@@ -124,7 +123,7 @@ async def memory_read_many(uris: list[str], level: Literal["L0", "L1", "L2"] = "
     more = f" There is no memory at {failures.shorten(', '.join(missing))}." if missing else ""
     # The whole text includes the overview, and that the abstract.
     shown = {"L0": "abstract", "L1": "overview", "L2": "content"}[level]
-    return _format_rows("Memories", client.list_results(reply), ("uri", "category", "said_at", shown), more)
+    return _list_rows("Memories", reply, ("uri", "category", "said_at", shown), more)
 
 
 @tool()
@@ -135,30 +134,21 @@ async def memory_sessions(limit: int = 10) -> ToolResult:
         limit: How many at most, 1 to 1000.
     """
     reply = await client.request("GET", "/api/context/sessions", params={"limit": limit})
-    more = " There are more: raise limit to see them." if reply.get("next_cursor") else ""
-    return _format_rows("Sessions", client.list_results(reply), ("uri", "message_count", "first_at", "last_at"), more)
+    return _list_rows("Sessions", reply, ("uri", "message_count", "first_at", "last_at"))
 
 
 def _format_node(done: str, reply: dict[str, Any]) -> ToolResult:
-    uri = reply.get("uri")
-    if not isinstance(uri, str):
-        raise failures.make_foreign_answer("the request")
-    return _format_write(done, uri, reply)
+    return _format_write(done, client.get_field(reply, "uri", str), reply)
 
 
 def _format_write(done: str, uri: str, reply: Mapping[str, Any]) -> ToolResult:
-    operation_id = reply.get("operation_id")
-    if not isinstance(operation_id, str):
-        raise failures.make_foreign_answer("the request")
+    operation_id = client.get_field(reply, "operation_id", str)
     output = f"{failures.shorten(uri)} is {done}. The undo tool takes it back: {failures.shorten(operation_id)}."
     return ToolResult(f"Memory {done}", output, {"items": [dict(reply)], "uri": uri, "operation_id": operation_id})
 
 
-def _format_rows(title: str, rows: list[dict[str, Any]], fields: tuple[str, ...], more: str) -> ToolResult:
+def _list_rows(title: str, reply: Mapping[str, Any], fields: tuple[str, ...], more: str = "") -> ToolResult:
     def format_row(row: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
-        for name in fields:
-            if row.get(name) not in {None, ""}:
-                yield records.quote(name, str(row[name]), limit_chars)
+        return records.format_fields(row, fields, limit_chars)
 
-    shown = f"\n\n{records.fence_rows(rows, format_row)}" if rows else ""
-    return ToolResult(f"{title}: {len(rows)} found", f"{len(rows)} found.{more}{shown}", {"items": rows})
+    return records.make_list(title, reply, client.list_results(reply), format_row, more=more)

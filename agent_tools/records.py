@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from agent_tools import failures
+from agent_tools.results import ToolResult
 
 OUTPUT_BUDGET_CHARS = 24_000
 _SHORTEST_EXCERPT_CHARS = 100
@@ -26,6 +27,34 @@ def fence_rows(rows: Sequence[Mapping[str, Any]], format_row: FormatRow) -> str:
     """Format rows after FENCE_NOTE. Each row has an equal share of `OUTPUT_BUDGET_CHARS`."""
     limit_chars = split_budget(len(rows))
     return "\n\n".join([FENCE_NOTE, *("\n".join(format_row(row, limit_chars)) for row in rows)])
+
+
+def make_list(
+    title: str,
+    reply: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    format_row: FormatRow | None = None,
+    nothing: str | None = None,
+    more: str = "",
+) -> ToolResult:
+    """Make the result of a list or a search: how many rows there are, and the rows; records by default.
+
+    `nothing` is said where there are none, and `more` behind the number.
+    """
+    has_more = reply.get("next_cursor") or reply.get("truncated")
+    more = " There are more: raise limit to see them." if has_more else more
+    output = nothing if nothing and not rows else f"{len(rows)} found.{more}"
+    if rows:
+        output += f"\n\n{fence_rows(rows, format_row or _format_record)}"
+    metadata = {"items": list(rows), "degraded": list_degraded(reply)}
+    return ToolResult(f"{title}: {len(rows)} found", output + describe_degraded(reply), metadata)
+
+
+def format_fields(row: Mapping[str, Any], names: Sequence[str], limit_chars: int) -> Iterator[str]:
+    """Yield the fields of a row that hold something, as `quote` makes them."""
+    for name in names:
+        if row.get(name) not in (None, "", {}):
+            yield quote(name, str(row[name]), limit_chars)
 
 
 def split_budget(count: int) -> int:

@@ -102,13 +102,7 @@ async def resource_list(
     }
     reply = await client.request("GET", "/api/resource", params=params)
     items = [_drop_secret(item) for item in client.list_results(reply)]
-    more = " There are more: raise limit to see them." if reply.get("next_cursor") else ""
-    output = (
-        f"{len(items)} found.{more}\n\n{records.fence_rows(items, _format_resource)}"
-        if items
-        else "No resource was found."
-    )
-    return ToolResult(f"Resources: {len(items)} found", output, {"items": items})
+    return records.make_list("Resources", reply, items, _format_resource, "No resource was found.")
 
 
 def _drop_secret(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,10 +111,7 @@ def _drop_secret(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _format_resource(record: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
-    for name in ("id", "title", "content_type", "expires_at", "expired", "has_secure_body", "metadata"):
-        if record.get(name) not in (None, "", {}):
-            yield records.quote(name, str(record[name]), limit_chars)
-    if record.get("body"):
-        yield records.quote("body", str(record["body"]), limit_chars)
+    names = ("id", "title", "content_type", "expires_at", "expired", "has_secure_body", "metadata", "body")
+    yield from records.format_fields(record, names, limit_chars)
     if record.get("secure_body") is not None:
         yield records.quote("secure_body", str(record["secure_body"]))

@@ -30,9 +30,10 @@ from benchmarks.servers import PACKAGED, knowhub, running
 from knowhub.context import uri
 from knowhub.context.model import PARTS, ContextSummary, MemoryCategory
 from knowhub.context.queries import SEARCHED_TEXTS
-from knowhub.context.retrieval.assembler import RetrievalAssembler
+from knowhub.context.retrieval.assembler import make_blocks
+from knowhub.context.retrieval.ranking import ScoredHit
 from knowhub.context.retrieval.search import MemorySearch
-from knowhub.context.search_model import NodeHit, TypedQuery
+from knowhub.context.search_model import TypedQuery
 from knowhub.core import clock
 from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
@@ -174,7 +175,7 @@ class _Bare:
 
     def __init__(self, store: FileStore, index: LexicalIndex[ContextSummary]) -> None:
         self._index = index
-        self._assembler = RetrievalAssembler(store, index)
+        self._store = store
 
     async def search(self, ctx: RequestContext, question: str) -> object:
         groups = [visibility_facets(ctx.visible or frozenset()), frozenset({"category:sessions"})]
@@ -183,19 +184,8 @@ class _Bare:
             return ctx.sees(head.audience)
 
         found = await self._index.search(ACCOUNT, question, groups, sees, TOP_K)
-        hits = [
-            NodeHit(
-                uri=hit.head.uri,
-                parent_uri=hit.head.parent_uri,
-                score=hit.relevance,
-                category=hit.head.category.value,
-                abstract=hit.head.abstract,
-                level=0,
-                source="seed",
-            )
-            for hit in found.hits
-        ]
-        return self._assembler.assemble(TypedQuery(question), hits, ctx)
+        hits = [ScoredHit(hit.head, hit.relevance) for hit in found.hits]
+        return make_blocks(self._store.view(ACCOUNT), self._index, TypedQuery(question), hits, ctx)
 
 
 async def _timed(work: Any) -> float:  # noqa: ANN401 -- any awaitable

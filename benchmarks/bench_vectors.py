@@ -1,4 +1,4 @@
-"""Vector search at 100,000 × 384 beside numpy's exact scan and usearch's own search, at five shares of visible records.
+"""Vector search at 100,000 × 384 beside numpy's exact scan, at five shares of visible records.
 
 Vectors lie around centres, as meanings do; what is visible is drawn at random. Recall is against the exact answer.
 """
@@ -10,7 +10,6 @@ from itertools import islice
 from statistics import median
 
 import numpy as np
-from usearch.index import Index
 
 from knowhub.search.vectors import Matrix, Vectors, make_row_type
 
@@ -29,14 +28,11 @@ async def main() -> None:
     matrix, queries = _meanings(chance, RECORDS), _meanings(chance, QUERIES)
     visible = {share: chance.random(RECORDS) < share for share in SHARES}
     vectors = _filled(matrix, visible)
-    graph = Index(ndim=DIMENSIONS, metric="ip", dtype="f32")
-    graph.add(np.arange(RECORDS, dtype=np.uint64), matrix, threads=0)
     for share, mask in visible.items():
-        await _compare(share, mask, (vectors, matrix, graph), queries)
+        await _compare(share, mask, vectors, matrix, queries)
 
 
-async def _compare(share: float, mask: "np.ndarray", stores: "tuple[Vectors, Matrix, Index]", queries: Matrix) -> None:
-    vectors, matrix, graph = stores
+async def _compare(share: float, mask: "np.ndarray", vectors: Vectors, matrix: Matrix, queries: Matrix) -> None:
     groups = [frozenset({f"share:{share}"})]
     allowed = np.flatnonzero(mask)
 
@@ -47,28 +43,21 @@ async def _compare(share: float, mask: "np.ndarray", stores: "tuple[Vectors, Mat
         return [int(item) for item in best[np.argsort(-values[best])]]
 
     async def ours(query: Matrix) -> Sequence[int]:
-        likeness = await asyncio.to_thread(vectors.run_comparison, vectors.start_comparison(query, groups), TOP_K)
+        likeness = await asyncio.to_thread(vectors.run_comparison, vectors.start_comparison(query, groups))
         return [number for _, number in islice(likeness.iter_best(TOP_K), TOP_K)]
-
-    def approximate(query: Matrix) -> Sequence[int]:
-        # What a plain filter behind the search leaves is its recall; its time is the library's own.
-        return [int(key) for key in graph.search(query, TOP_K).keys if mask[key]]
 
     exact = [set(allowed[np.argsort(-(matrix[allowed] @ query))[:TOP_K]].tolist()) for query in queries]
     found = [set(await ours(query)) for query in queries]
-    theirs = [set(approximate(query)) for query in queries]
     ratios, times = [], []
     for _ in range(ROUNDS):
         mine = [await _timed(ours, query) for query in queries]
         numpys = [_clocked(scan, query) for query in queries]
-        graphs = [_clocked(approximate, query) for query in queries]
-        times.append((median(mine), median(numpys), median(graphs)))
+        times.append((median(mine), median(numpys)))
         ratios.append(median(mine) / median(numpys))
-    own, numpy_s, graph_s = (median(column) * 1e3 for column in zip(*times, strict=True))
+    own, numpy_s = (median(column) * 1e3 for column in zip(*times, strict=True))
     print(
         f"{share:.1%} of {RECORDS} visible: recall@{TOP_K} {_recall(found, exact):.3f} (goal >= {RECALL}), "
-        f"p50 {own:.2f} ms, numpy's scan {numpy_s:.2f} ms: {median(ratios):.2f} x (goal <= {LIMIT}); "
-        f"usearch {graph_s:.2f} ms with recall {_recall(theirs, exact):.3f}"
+        f"p50 {own:.2f} ms, numpy's scan {numpy_s:.2f} ms: {median(ratios):.2f} x (goal <= {LIMIT})"
     )
 
 

@@ -9,19 +9,16 @@ from pathlib import Path
 
 import structlog
 
-from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.service import AuditService
 from knowhub.context.authoring import MemoryAuthoring
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
-from knowhub.context.commit.session_node import ArchiveBuilder
-from knowhub.context.commit.session_summary import SessionSummarizer
-from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
-from knowhub.context.service import ContextParts, ContextService
+from knowhub.context.service import ContextService
 from knowhub.core.allowances import TokenBuckets
 from knowhub.core.background_writes import DecisionLog
 from knowhub.core.cursors import CursorCodec
 from knowhub.core.ids import RandomIds
+from knowhub.core.job_board import InMemoryJobBoard
 from knowhub.core.store_results import CompactionResult
 from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import API_KEYS, KEY_USES
@@ -41,14 +38,14 @@ from knowhub.knowledge.evolve.similarity import Similarity
 from knowhub.knowledge.evolve.slimming import Slimming, SlimOptions
 from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExtraction
-from knowhub.knowledge.feedback.impressions import ImpressionLog
-from knowhub.knowledge.feedback.outcomes import OutcomeService
+from knowhub.knowledge.impressions import ImpressionLog
 from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.knowledge.outcomes import OutcomeService
 from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchOptions
-from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
+from knowhub.knowledge.search.routing import KnowledgeReranking, Router
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.erasure import ErasureService
-from knowhub.operations.jobs import InMemoryJobBoard, Jobs
+from knowhub.operations.jobs import Jobs
 from knowhub.operations.service import OperationsService
 from knowhub.operations.snapshots import Snapshots
 from knowhub.resources.service import ResourceService
@@ -59,8 +56,8 @@ from knowhub.stores.files.doctor.directory_check import inspect
 from knowhub.stores.files.doctor.findings import Finding
 from knowhub.stores.files.doctor.repair import repair
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.snapshots.archive import Manifest
 from knowhub.stores.files.snapshots.restore import unpack_directory
-from knowhub.stores.files.snapshots.snapshot_manifest import Manifest
 from knowhub.stores.files.subprocess_runner import run_in_subprocess
 from knowhub.usecases.distill_session import Distillation
 from knowhub.usecases.recall import RecallService
@@ -84,7 +81,6 @@ class Knowledge:
         adapters: Adapters,
         indexes: Indexes,
         decisions: DecisionLog,
-        recently_shown: RecentImpressions,
         stack: AsyncExitStack,
     ) -> None:
         settings, clock, ids = adapters.settings, adapters.clock, adapters.ids
@@ -102,11 +98,11 @@ class Knowledge:
             indexes.records.index,
             clock,
             SearchOptions(
-                RankingStages(router, reranking),
+                router,
+                reranking,
                 settings.relevance_floor,
                 settings.evidence_half_life_days,
                 self.impressions,
-                recently_shown.note,
             ),
         )
         self.outcomes = OutcomeService(store, self.impressions)
@@ -144,7 +140,7 @@ class Keywords:
         recent_matches = RecentMatchesByReader(settings.recent_keywords)
         store.subscribe(Invalidation(cache, recent_matches), [KEYWORDS, INFOS, LINKS])
         self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note, cache)
-        near = NearKeywords(text, TreeTextSearch(indexes.tree.index, settings.relevance_floor), cache)
+        near = NearKeywords(text, TreeTextSearch(indexes.tree.index, settings.relevance_floor))
         self.tree = KeywordService(store, near, ids, self.agent, options)
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
         self.search = KeywordSearch(store, near, self.agent, options, cache, decisions)
@@ -159,16 +155,10 @@ class Memories:
     def __init__(self, adapters: Adapters, indexes: Indexes, work: BackgroundWork, records: KnowledgeService) -> None:
         settings, store, reranker = adapters.settings, adapters.store, adapters.reranker
         directories = work.exports.directories
-        archives = ArchiveBuilder(simplify)
         reranking = None if reranker is None else MemoryReranking(reranker, settings.rerank_budget_s)
-        parts = ContextParts(
-            CommitCoordinator(store, archives, directories, work.extraction),
-            MemorySearch(store, indexes.memories.index, adapters.clock, reranking),
-            MemoryReadService(store),
-            SessionSummarizer(archives),
-            directories,
-        )
-        self.nodes = ContextService(store, parts)
+        commits = CommitCoordinator(store, simplify, directories, work.extraction)
+        search = MemorySearch(store, indexes.memories.index, adapters.clock, reranking)
+        self.nodes = ContextService(store, commits, search, directories, simplify)
         self.authoring = MemoryAuthoring(store, directories)
         self.outbox = indexes.outbox
         self.extraction = work.extraction
@@ -204,21 +194,20 @@ class Hub:
         self.cursors = CursorCodec(self.store.log_id)
         self.decisions = DecisionLog(self.store, enabled=self.settings.log_agent_decisions)
         stack.push_async_callback(self.decisions.close)
-        recently_shown = RecentImpressions(self.clock)
 
         self.indexes = Indexes(adapters, stack)
         self.keywords = Keywords(adapters, self.indexes, self.decisions)
         work = BackgroundWork(adapters, self.indexes, stack)
         self.maintenance = work.maintenance
         self.exports = work.exports
-        self.knowledge = Knowledge(adapters, self.indexes, self.decisions, recently_shown, stack)
+        self.knowledge = Knowledge(adapters, self.indexes, self.decisions, stack)
         self.memories = Memories(adapters, self.indexes, work, self.knowledge.records)
         reveals = self.settings.reveals_per_hour
         self.resources = ResourceService(
             self.store, self.vault, TokenBuckets(reveals, HOUR_S, time.monotonic) if reveals else None
         )
         self.operations = Operations(adapters, work, self.keywords.tree)
-        self.audit = AuditService(self.store, self.clock, recently_shown)
+        self.audit = AuditService(self.store, self.clock)
         self.recall = RecallService(
             self.knowledge.search, self.keywords.search, self.memories.nodes, _log_failed_source
         )

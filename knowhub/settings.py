@@ -87,6 +87,7 @@ class Settings(BaseSettings):
     llm_proxy: str | None = Field(default=None, repr=False)
     llm_ca_file: Path | None = None
     llm_write_budget_s: float = Field(default=30.0, gt=0)
+    extraction_budget_s: float = Field(default=300.0, gt=0)
     descent_budget_s: float = Field(default=15.0, gt=0)
     llm_budget_s: float = Field(default=3.0, gt=0)
     routing_candidates: int = Field(default=100, ge=0, le=1000)

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.context import uri
-from knowhub.context.commit.commit_coordinator import CommitCoordinator, CommitStages
-from knowhub.context.commit.session_node import ArchiveBuilder
+from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit_model import CommitOptions, CommitResult, SessionCommit, UsedTool
 from knowhub.context.model import NODES, PARTS, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_memories, list_parts
@@ -38,15 +37,11 @@ class RecordingDirectories:
 class CommitBench:
     """A commit coordinator with its store, clock and directories."""
 
-    def __init__(
-        self,
-        stages: CommitStages | None = None,
-        store: MemoryStore | FileStore | None = None,
-    ) -> None:
+    def __init__(self, store: MemoryStore | FileStore | None = None) -> None:
         self.clock = FakeClock()
         self.store = store or MemoryStore(self.clock, CountedIds())
         self.directories = RecordingDirectories()
-        self.commits = CommitCoordinator(self.store, ArchiveBuilder(), self.directories, stages=stages)
+        self.commits = CommitCoordinator(self.store, str, self.directories)
 
     async def commit(
         self,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.context.index_model import OutboxEvent
+from knowhub.context.events import OutboxEvent
 from knowhub.context.model import ContextSummary
 from knowhub.context.outbox import OutboxStatus
 from knowhub.context.queries import list_memories

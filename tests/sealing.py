@@ -10,8 +10,7 @@ from knowhub.resources.model import NewResource
 from knowhub.resources.vault import Vault
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.keys.keyring import FileKeyring
-from knowhub.stores.files.keys.master_key import FileMasterKeys
+from knowhub.stores.files.keys import FileKeyring, FileMasterKeys
 from tests.builders import CountedIds
 from tests.fakes.memory_keyring import HeldMasters, MemoryKeyring
 

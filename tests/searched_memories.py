@@ -9,7 +9,7 @@ from typing import Any
 from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import SEARCHED_TEXTS
-from knowhub.context.retrieval.memory_read_service import MemoryReadService
+from knowhub.context.retrieval.layers import read_layer
 from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
 from knowhub.context.search_model import RetrievedBlock
 from knowhub.core.recall import SearchHits
@@ -54,7 +54,6 @@ class Memories:
     index: CountedIndex
     clock: FakeClock
     searching: MemorySearch
-    reading: MemoryReadService
 
     async def put(self, *rows: Mapping[str, Any]) -> None:
         """Write rows, as one operation."""
@@ -66,6 +65,10 @@ class Memories:
             part_row(session_uri, number, **{**fields, **message}) for number, message in enumerate(messages, start=0)
         ]
         await self.put(node_row(session_uri, abstract="", **fields), *parts)
+
+    def read(self, address: str, level: str | int = "L1", ctx: RequestContext = LI, **named: Any) -> RetrievedBlock:  # noqa: ANN401 -- what a reading takes
+        """Read a layer."""
+        return read_layer(self.store.view(ACCOUNT), ctx, address, level, **named)
 
     async def search(self, question: str, ctx: RequestContext = LI, **named: Any) -> list[RetrievedBlock]:  # noqa: ANN401 -- what a search takes
         """Return the blocks of a search."""
@@ -88,6 +91,6 @@ async def memories_in(folder: Path, reranking: MemoryReranking | None = None) ->
     store.subscribe(lexical, [NODES, PARTS])
     index = CountedIndex(lexical)
     try:
-        yield Memories(store, index, clock, MemorySearch(store, index, clock, reranking), MemoryReadService(store))
+        yield Memories(store, index, clock, MemorySearch(store, index, clock, reranking))
     finally:
         await store.close()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
 from knowhub.stores.files.log.log_line import BaseHeader
-from knowhub.stores.files.log.log_reader import LogReader
-from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.log_reader import Damage, LogReader
 
 
 @dataclass(frozen=True, slots=True)

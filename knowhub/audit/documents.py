@@ -1,4 +1,4 @@
-"""The rows that an audit reads, and why a record is stale or never found."""
+"""The rows that an audit reads, and why a record is stale."""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import INFOS
 from knowhub.keywords.tree import list_newest_infos
-from knowhub.knowledge.feedback.evidence import quality
+from knowhub.knowledge.evidence import quality
 from knowhub.knowledge.model import DEFAULT_SCORE, KNOWLEDGE, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import list_records
 
@@ -78,7 +78,6 @@ def _author(row: Mapping[str, Any]) -> str:
 
 
 _DAY_S = 86_400.0
-_FRESH_HELPFUL = 1
 
 
 def find_stale(row: Mapping[str, Any], superseder: str | None, now: float, stale_days: float) -> dict[str, Any]:
@@ -100,17 +99,3 @@ def find_stale(row: Mapping[str, Any], superseder: str | None, now: float, stale
     if days >= stale_days:
         reasons["untouched"] = {"updated_at": row["updated_at"], "days": int(days)}
     return reasons
-
-
-def never_found(row: Mapping[str, Any], last_shown: float | None, now: float, stale_days: float) -> dict[str, Any]:
-    """Return what shows that a record was never of use; empty when it was, or is younger than `stale_days`.
-
-    Never of use is: evidence as on the day when it was saved, and shown by no search that is remembered.
-    """
-    evaluation = row["eval"]
-    days = (now - parse_iso(row["created_at"])) / _DAY_S
-    is_fresh = evaluation["helpful"] <= _FRESH_HELPFUL and evaluation["harmful"] == 0
-    has_cases = evaluation["helpful_history"] or evaluation["harmful_history"]
-    if days < stale_days or not is_fresh or has_cases or last_shown is not None:
-        return {}
-    return {"created_at": row["created_at"], "days": int(days), "votes": 0}

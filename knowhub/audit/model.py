@@ -22,7 +22,6 @@ class FindingKind(StrEnum):
     NEAR_DUPLICATE = "near_duplicate"
     FEEDBACK_LOOP = "feedback_loop"
     STALE = "stale"
-    NEVER_FOUND = "never_found"
 
 
 class AuditSeverity(StrEnum):
@@ -63,7 +62,6 @@ class Report:
     junk: int
     summary: Mapping[str, int]
     findings: Sequence[RowFinding]
-    searches_known_since: float
 
     @property
     def junk_rate(self) -> float:
@@ -105,7 +103,6 @@ NEAR_DUPLICATE = "Compare them: they may differ in what matters. Keep one that s
 KEYWORD_DUPLICATE = "Merge them, where they mean the same."
 FEEDBACK_LOOP = "Delete it, unless it adds something of its own: then save that alone."
 SEVERAL_AUTHORS = "Find out who said it first: what agents hand on to each other is no evidence."
-NEVER_FOUND = "Delete it, or put its task as one would ask for it."
 STALE = {
     "expired": "Delete it, or give it another `valid_to`.",
     "superseded": "Nothing needs to be done; delete it when nobody asks for the past.",

@@ -1,7 +1,7 @@
 """Find texts that came out of KnowHub: repeated word for word, or in the form of its own answers."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ LEAST_WEIGHT = 60
 LEAST_SHARE = 0.6
 LEAST_WRAPPING = 8
 _ANCHOR_CHARS = 24
-_WINDOWS_A_STEP = 4_096
 _MOST_PER_ANCHOR = 4
 _MOST_HITS = 64
 
@@ -58,18 +57,16 @@ class QuoteIndex:
         if len(text) - middle >= _ANCHOR_CHARS:
             self._keep(text[middle : middle + _ANCHOR_CHARS], number * 2 + 1)
 
-    def find_candidates(self, text: str, found: list[QuoteCandidate]) -> Iterator[None]:
-        """Fill `found` with the first positions where this text may quote an earlier one; yields after each step."""
+    def find_candidates(self, text: str) -> list[QuoteCandidate]:
+        """Return the first positions where this text may quote an earlier one."""
         anchors = self._places
-        for start in range(0, max(0, len(text) - _ANCHOR_CHARS + 1), _WINDOWS_A_STEP):
-            stop = min(start + _WINDOWS_A_STEP, len(text) - _ANCHOR_CHARS + 1)
-            for at in [at for at in range(start, stop) if text[at : at + _ANCHOR_CHARS] in anchors]:
-                codes = anchors[text[at : at + _ANCHOR_CHARS]]
-                found += (QuoteCandidate(code // 2, code % 2 == 1, at) for code in codes)
-                if len(found) >= _MOST_HITS:
-                    del found[_MOST_HITS:]
-                    return
-            yield
+        found: list[QuoteCandidate] = []
+        for at in [at for at in range(len(text) - _ANCHOR_CHARS + 1) if text[at : at + _ANCHOR_CHARS] in anchors]:
+            codes = anchors[text[at : at + _ANCHOR_CHARS]]
+            found += (QuoteCandidate(code // 2, code % 2 == 1, at) for code in codes)
+            if len(found) >= _MOST_HITS:
+                break
+        return found[:_MOST_HITS]
 
     def _keep(self, anchor: str, code: int) -> None:
         known = self._places.get(anchor, ())

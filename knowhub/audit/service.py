@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Any
 
 from knowhub.audit import model
-from knowhub.audit.documents import document, find_stale, live_documents, never_found
-from knowhub.audit.impressions import RecentImpressions
+from knowhub.audit.documents import document, find_stale, live_documents
 from knowhub.audit.model import (
     AuditDocument,
     AuditQuery,
@@ -20,8 +19,6 @@ from knowhub.audit.model import (
     RowFinding,
 )
 from knowhub.audit.quotes import (
-    Quote,
-    QuoteCandidate,
     QuoteIndex,
     find_rendering,
     find_search_source,
@@ -42,13 +39,10 @@ RELATED_SHOWN = 50
 AUTHORS_SHOWN = 10
 SEVERAL_AUTHORS = 3
 _QUOTES_SHOWN = 5
-# Rows have times in whole milliseconds: what was shown within that of the save came before it.
-_ROW_TIME_S = 0.001
 _SECRETS_SHOWN = 10
 _MEMBERS_A_STEP = 512
 # Characters; a few milliseconds of work.
 _TAKEN_AT_ONCE = 2_000
-_DONE = object()
 _GRAVE_STALE = ("expired", "bad_evidence")
 _COLLECTIONS = (KNOWLEDGE, INFOS)
 
@@ -56,11 +50,10 @@ _COLLECTIONS = (KNOWLEDGE, INFOS)
 class AuditRun:
     """Looks at the rows of one caller once. Of each it keeps its id, author and time, and what copies are known by."""
 
-    def __init__(self, view: View, ctx: RequestContext, question: AuditQuery, impressions: RecentImpressions) -> None:
+    def __init__(self, view: View, ctx: RequestContext, question: AuditQuery) -> None:
         self._view = view
         self._ctx = ctx
         self._question = question
-        self._impressions = impressions
         self._pace = CooperativePause()
         self._found = FindingCollector(question)
         self._clusters = ClusterBuilder(self._text_of)
@@ -77,12 +70,8 @@ class AuditRun:
         for item in await live_documents(self._view, self._ctx, self._pace):
             await self._check_row(item, now)
             await self._pace.pause()
-        gathering = self._clusters.compare_rows()
-        while await asyncio.to_thread(next, gathering, _DONE) is not _DONE:
-            await self._pace.pause()
-        for cluster in self._clusters.clusters():
-            if cluster is not None:
-                await self._note_cluster(cluster)
+        for cluster in await asyncio.to_thread(self._clusters.build):
+            await self._note_cluster(cluster)
             await self._pace.pause()
         doubles = await self._count_duplicates()
         infos = self._kinds.count(1)
@@ -93,7 +82,6 @@ class AuditRun:
             junk=self._junk.count(1),
             summary=self._found.summary({FindingKind.DUPLICATE: doubles}),
             findings=self._found.findings(),
-            searches_known_since=self._impressions.known_since,
         )
 
     async def _check_row(self, item: AuditDocument, now: float) -> None:
@@ -142,11 +130,6 @@ class AuditRun:
             first = next(iter(reasons))
             evidence = {"reasons": reasons}
             self._found.add(_finding(FindingKind.STALE, severity, item, evidence, model.STALE[first], related))
-        last_shown = self._impressions.last_shown(self._ctx.account, item.id)
-        unused = never_found(item.row, last_shown, now, self._question.stale_days)
-        if unused:
-            details = {**unused, "shown_since": iso(self._impressions.known_since), "shown": 0}
-            self._found.add(_finding(FindingKind.NEVER_FOUND, AuditSeverity.NOTE, item, details, model.NEVER_FOUND))
 
     def _find_newer(self, item: AuditDocument, now: float) -> str | None:
         for newer in find_replacements(self._view, item.id):
@@ -188,9 +171,8 @@ class AuditRun:
     async def _quotes(self, number: int, item: AuditDocument) -> list[dict[str, Any]]:
         """Return the quotes of earlier rows in this one, and keep what later ones would quote of it."""
         text = normalize_quote(item.content)
-        hits: list[QuoteCandidate] = []
-        for _ in self._anchors.find_candidates(text, hits):
-            await self._pace.pause()
+        hits = self._anchors.find_candidates(text)
+        await self._pace.pause()
         quotes: dict[int, dict[str, Any]] = {}
         known: dict[int, tuple[AuditDocument | None, str]] = {}
         for hit in hits:
@@ -200,23 +182,16 @@ class AuditRun:
             earlier, earlier_text = known[hit.number]
             made = quote(earlier_text, text, hit) if earlier is not None and hit.number not in quotes else None
             if earlier is not None and made is not None and item.row.get("supersedes") != earlier.id:
-                quotes[hit.number] = self._format_quote(number, earlier, made)
+                quotes[hit.number] = {
+                    "id": earlier.id,
+                    "chars": made.chars,
+                    "share": made.share,
+                    "wrapping_chars": made.wrapping_chars,
+                    "excerpt": excerpt(earlier.content),
+                }
             await self._pace.pause()
         self._anchors.put(number, text)
         return list(quotes.values())
-
-    def _format_quote(self, number: int, earlier: AuditDocument, made: Quote) -> dict[str, Any]:
-        quotation: dict[str, Any] = {
-            "id": earlier.id,
-            "chars": made.chars,
-            "share": made.share,
-            "wrapping_chars": made.wrapping_chars,
-            "excerpt": excerpt(earlier.content),
-        }
-        last_shown = self._impressions.last_shown(self._ctx.account, earlier.id)
-        if last_shown is not None and last_shown < self._times[number] + _ROW_TIME_S:
-            quotation["shown_s_before"] = max(0.0, round(self._times[number] - last_shown, 3))
-        return quotation
 
     def _find_kept(self, cluster: Cluster) -> tuple[Cluster, AuditDocument] | None:
         """Return a cluster with its oldest row that still exists: others may delete rows while the audit runs."""
@@ -339,10 +314,9 @@ def _members(cluster: Cluster) -> Iterator[int]:
 class AuditService:
     """Audits one account at a time, without a model, a few milliseconds a turn; it writes nothing."""
 
-    def __init__(self, store: Reads, clock: Clock, impressions: RecentImpressions) -> None:
+    def __init__(self, store: Reads, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._impressions = impressions
         # Each needs memory for every row: those that come meanwhile wait.
         self._turn = asyncio.Lock()
 
@@ -353,5 +327,5 @@ class AuditService:
         """
         async with self._turn:
             await self._store.refresh(ctx.account)
-            examination = AuditRun(self._store.view(ctx.account), ctx, question, self._impressions)
+            examination = AuditRun(self._store.view(ctx.account), ctx, question)
             return await examination.report(self._clock.now())

@@ -101,7 +101,7 @@ def read(
     elif relations:
         raise typer.BadParameter("--relations shows those of one URI")
     else:
-        found = run_route(options, "context_edits.read_memories", {"uris": uris, "level": level})
+        found = run_route(options, "context.read_memories", {"uris": uris, "level": level})
         lines = [line for block in found["results"] for line in (block["uri"], _get_level_text(block), "")]
         lines += [f"missing  {uri}" for uri in found["missing"]]
     output.print_answer(found, lines, as_json=options.as_json)
@@ -163,7 +163,7 @@ class MemoryOptions:
         return asdict(self) | {"tags": parse_tags(self.tags)}
 
 
-@route_command(app, "add", "context_edits.create_node", creates=lambda _: True)
+@route_command(app, "add", "context.create_node", creates=lambda _: True)
 def add(node: Answer, draft: MemoryOptions) -> Lines:
     """Create a memory of the caller's."""
     return _list_done(node, f"{node['category']}  {node['uri']}")
@@ -189,7 +189,7 @@ def edit(node: Answer, uri: _Uri, changes: MemoryEdit) -> Lines:
     return _list_done(node, f"{node['category']}  {node['uri']}")
 
 
-@route_command(app, "move", "context_edits.move_node")
+@route_command(app, "move", "context.move_node")
 def move(node: Answer, uri: _Uri, to: _To) -> Lines:
     """Give a memory the URI TO in the same space; edges that lead to it follow."""
     return _list_done(node, f"{node['category']}  {node['uri']}")
@@ -210,7 +210,7 @@ def forget(
         yield f"its text is in {other} too"
 
 
-@route_command(app, "link", "context_edits.link_nodes")
+@route_command(app, "link", "context.link_nodes")
 def link(
     done: Answer,
     from_uri: _Uri,
@@ -222,13 +222,13 @@ def link(
     return _list_done(done, f"linked  {from_uri}  {to_uri}")
 
 
-@route_command(app, "unlink", "context_edits.unlink_nodes")
+@route_command(app, "unlink", "context.unlink_nodes")
 def unlink(done: Answer, from_uri: _Uri, to_uri: _To) -> Lines:
     """Remove the edges from the memory URI to the memory TO."""
     return _list_done(done, f"unlinked  {from_uri}  {to_uri}")
 
 
-@route_command(app, "grep", "context_edits.grep")
+@route_command(app, "grep", "context.grep")
 def grep(
     found: Answer,
     q: Annotated[str, typer.Argument(metavar="TEXT", show_default=False)],

@@ -14,9 +14,9 @@ from knowhub.cli.options import CommonOptions
 from knowhub.cli.serve import bind_socket, run_server
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.request_context import RequestContext, caller_context, local_context
-from knowhub.knowledge.feedback.impressions import ImpressionScope
-from knowhub.knowledge.feedback.outcomes import GoalOutcome, OutcomeKind
+from knowhub.knowledge.impressions import ImpressionScope
 from knowhub.knowledge.model import NewKnowledge, OnConflict, SearchQuery
+from knowhub.knowledge.outcomes import GoalOutcome, OutcomeKind
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -169,12 +169,23 @@ class MemoryAuthoring:
     async def _commit(
         self, ctx: RequestContext, address: str, decide: Decide[View], key: IdempotencyKey | None
     ) -> AuthoredNode:
-        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
-        if not isinstance(outcome, Committed):
-            return AuthoredNode(address, None)
-        # Where a directory has to wait, the leader brings it up: the log has it already.
-        await self._directories.project(ctx.account, outcome.operation)
-        return AuthoredNode(address, outcome.operation.operation_id)
+        return AuthoredNode(address, await commit_nodes(self._store, self._directories, ctx, decide, key))
+
+
+async def commit_nodes(
+    store: Store,
+    directories: ContextDirectories,
+    ctx: RequestContext,
+    decide: Decide[View],
+    key: IdempotencyKey | None,
+) -> str | None:
+    """Write nodes and their directories; return the id of the operation, None if nothing changed."""
+    outcome = await store.commit(ctx.account, ctx.actor, decide, key)
+    if not isinstance(outcome, Committed):
+        return None
+    # Where a directory has to wait, the leader brings it up: the log has it already.
+    await directories.project(ctx.account, outcome.operation)
+    return outcome.operation.operation_id
 
 
 def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from knowhub.context.index_model import EventType, OutboxEvent
-from knowhub.context.model import MemoryCategory, RelationEdge
+from knowhub.context.events import EventType, OutboxEvent
+from knowhub.context.model import COUNTED, MemoryCategory, RelationEdge
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Group, Row
 
@@ -52,7 +52,6 @@ class SessionCommit:
     used_contexts: Sequence[str] = ()
     used_tools: Sequence[UsedTool] = ()
     options: CommitOptions = CommitOptions()
-    trace_id: str = ""
     wait: bool = False
     group: Group | None = None
 
@@ -72,20 +71,22 @@ class SessionArchive:
 class CandidateMemory:
     """A candidate for a memory; a policy decides its place.
 
-    `owner_scope` is `user` or `agent`, `routing_key` what candidates of one category have in common that belong into
-    one node. `source_refs` are URIs of the session's parts that say it. `facts` are what a policy counts.
+    `routing_key` is what candidates of one category have in common that belong into one node. `source_refs` are URIs
+    of the session's parts that say it. `facts` are what a policy counts.
     """
 
     category: MemoryCategory
-    owner_scope: str
     routing_key: str
-    abstract: str
-    overview: str
     content: str
     confidence: float
     source_refs: Sequence[str] = ()
     by: str = "rules"
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def owner_scope(self) -> str:
+        """The side that it belongs to, `user` or `agent`."""
+        return "agent" if self.category in COUNTED else "user"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,10 @@ class MemoryCategory(StrEnum):
     SESSIONS = "sessions"
 
 
+COUNTED = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
+"""What has statistics of calls, and belongs to the agent's side."""
+
+
 class ContextType(StrEnum):
     """The kind of context that a node is."""
 
@@ -51,19 +55,16 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryContext:
-    """Whose memory it is (the caller's context): the spaces that a commit writes into.
+    """Whose memory it is: the spaces that a commit writes into.
 
-    `user` and `agent` are the segments of their spaces, `user_owner` and `agent_owner` the principals who own what is
-    written there. Who calls, and what they see, says `knowhub.core.request_context.RequestContext`.
+    `user` and `agent` are the segments of the spaces, `owner` is the principal who owns what is written there.
     """
 
     account: str
     user: str
     agent: str
-    user_owner: str
-    agent_owner: str
+    owner: str
     session_id: str = ""
-    trace_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

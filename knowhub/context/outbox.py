@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from knowhub.context import edits
-from knowhub.context.events import hash_event
-from knowhub.context.index_model import EventStatus, EventType, OutboxEvent
+from knowhub.context.events import EventStatus, EventType, OutboxEvent, hash_event
 from knowhub.context.model import ContextSummary
 from knowhub.context.queries import find_memory
 from knowhub.core import permissions

@@ -60,24 +60,6 @@ class SeedHit:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeHit:
-    """A node with its score after the hierarchy was looked at; `source` is `seed` or `child`.
-
-    `folded` are the URIs of further messages of the same result: a turn, and the replies to it.
-    """
-
-    uri: str
-    parent_uri: str
-    score: float
-    category: str
-    abstract: str
-    level: int
-    source: str
-    reasons: Sequence[str] = ()
-    folded: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class RetrievedBlock:
     """One answer of a search, or what was read. A search leaves `overview` and `content_excerpt` None.
 

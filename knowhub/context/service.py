@@ -6,23 +6,24 @@ from itertools import islice
 from typing import Any
 
 from knowhub.context import edits, sessions, uri
-from knowhub.context.commit import statements
+from knowhub.context.authoring import commit_nodes
+from knowhub.context.commit import session_node, statements
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
-from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.edits import parse_own_uri
 from knowhub.context.model import NODES, ContextNode, ContextSummary, Level, MemoryCategory, NodeSummary
 from knowhub.context.ports import ContextDirectories
 from knowhub.context.queries import find_memory, list_folders, list_memories_in
-from knowhub.context.retrieval.memory_read_service import MemoryReadService
+from knowhub.context.retrieval.layers import read_layer, read_node
 from knowhub.context.retrieval.search import MemorySearch, explain_block
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
 from knowhub.context.sessions import SessionReading
 from knowhub.context.uri import list_visible_spaces
+from knowhub.conversations.sentences import Fold
 from knowhub.core import clock, permissions
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Row, Store, Unchanged, View, Write
+from knowhub.core.operation import Draft, IdempotencyKey, Row, Store, Unchanged, View, Write
 from knowhub.core.request_context import RequestContext
 
 MAX_LISTED = 5_000
@@ -111,23 +112,22 @@ class EditedNode:
     operation_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ContextParts:
-    """What the verbs are made of: what commits, finds, reads and forgets, and the directories that follow."""
-
-    commits: CommitCoordinator
-    search: MemorySearch
-    reading: MemoryReadService
-    summarizer: SessionSummarizer
-    directories: ContextDirectories
-
-
 class ContextService:
     """Layered memories over a store that makes every decision durable before it is acknowledged."""
 
-    def __init__(self, store: Store, means: ContextParts) -> None:
+    def __init__(
+        self,
+        store: Store,
+        commits: CommitCoordinator,
+        search: MemorySearch,
+        directories: ContextDirectories,
+        fold: Fold,
+    ) -> None:
         self._store = store
-        self._means = means
+        self._commits = commits
+        self._search = search
+        self._directories = directories
+        self._fold = fold
 
     async def commit_session(
         self, ctx: RequestContext, commit: SessionCommit, key: IdempotencyKey | None = None
@@ -137,7 +137,7 @@ class ContextService:
         What was committed before is not committed again. Raises InvalidInput, Forbidden for a reader, Conflict for a
         message that was said otherwise before, and as the store's commit.
         """
-        return await self._means.commits.commit(ctx, commit, key)
+        return await self._commits.commit(ctx, commit, key)
 
     async def search_memory(
         self,
@@ -156,7 +156,7 @@ class ContextService:
         if target_uri is not None:
             edits.parse_own_uri(ctx, target_uri, "target_uri")
         await self._store.refresh(ctx.account)
-        found = await self._means.search.search(ctx, query, target_uri, categories, top_k, limits)
+        found = await self._search.search(ctx, query, target_uri, categories, top_k, limits)
         if target_uri is not None or categories or (limits is not None and limits.is_limiting):
             return found
         return self._with_standing(ctx, found, top_k, explain=limits is not None and limits.explain)
@@ -175,9 +175,8 @@ class ContextService:
         With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
         """
         await self._store.refresh(ctx.account)
-        return await self._means.reading.read(
-            address, level, expand_relations=expand_relations, max_relations=max_relations, ctx=ctx
-        )
+        view = self._store.view(ctx.account)
+        return read_layer(view, ctx, address, level, expand_relations=expand_relations, max_relations=max_relations)
 
     async def get_node(self, ctx: RequestContext, address: str) -> ContextNode:
         """Return a node, or a message, with all of its layers. Raises InvalidInput and NotFound."""
@@ -238,7 +237,7 @@ class ContextService:
                 after = statements.edit_page(row, after, view.now)
             return Draft("edit_memory", [Write(NODES, address, after)])
 
-        operation_id = await self._get_operation_id(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
+        operation_id = await commit_nodes(self._store, self._directories, ctx, decide, key)
         return EditedNode(self._node(ctx, address), operation_id)
 
     async def delete_node(
@@ -255,16 +254,15 @@ class ContextService:
         done = await self._store.find_replay(ctx.account, key)
         summary = None
         if done is None:
-            summary = await self._means.summarizer.summarize_without(
-                before, edits.get_editable_summary(before, ctx, address, expected)
-            )
+            head = edits.get_editable_summary(before, ctx, address, expected)
+            summary = await session_node.summarize_without(before, head, self._fold)
 
         def decide(view: View) -> Draft:
             head = edits.get_editable_summary(view, ctx, address, expected)
-            session = [] if summary is None else self._means.summarizer.update_session(view, head, summary)
+            session = [] if summary is None else session_node.remove_message(view, head, summary)
             return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
 
-        operation_id = await self._get_operation_id(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
+        operation_id = await commit_nodes(self._store, self._directories, ctx, decide, key)
         if operation_id is None:
             raise NotFound.of("memory", address)
         return operation_id
@@ -301,11 +299,4 @@ class ContextService:
     def _node(self, ctx: RequestContext, address: str) -> ContextNode:
         view = self._store.view(ctx.account)
         head = edits.get_visible_summary(view, ctx, address)
-        return self._means.reading.read_all_layers(view, ctx, head)
-
-    async def _get_operation_id(self, ctx: RequestContext, outcome: Outcome) -> str | None:
-        if not isinstance(outcome, Committed):
-            return None
-        # Where a directory has to wait, the leader brings it up: the log has it already.
-        await self._means.directories.project(ctx.account, outcome.operation)
-        return outcome.operation.operation_id
+        return read_node(view, ctx, head)

@@ -19,6 +19,8 @@ _MOST_NAME_WORDS: Final = 4
 # A name before a colon, as transcripts have it: «Ada Lovelace: », «小王：».
 _SPEAKER: Final = re.compile(r"(?P<name>[^\W\d_][^:：\n]{0,39}?)(?::\s|：)")
 
+_SPACES: Final = re.compile(r"\s+")
+
 
 def get_indexed_text(collection: str, row: Row) -> str:
     """Return what a node or a part is found by."""
@@ -103,7 +105,7 @@ def transcript(parts: Iterable[Row]) -> str:
 def _message(part: Row) -> str:
     said_by = f"{part['name']} ({part['role']})" if part["name"] else str(part["role"])
     message_id = f"`{part['message_id']}`" if part["message_id"] else ""
-    heading = " · ".join(filter(None, map(_one_line, (said_by, part["timestamp"] or "", message_id))))
+    heading = " · ".join(filter(None, map(one_line, (said_by, part["timestamp"] or "", message_id))))
     content = str(part["content"])
     # Few messages have two hashes at all, and those are found many times faster than a heading is.
     if "##" in content:
@@ -111,6 +113,26 @@ def _message(part: Row) -> str:
     return f"## {heading}\n\n{content}\n\n"
 
 
-def _one_line(text: str) -> str:
-    # A line break in a name would make a second heading of it.
-    return " ".join(str(text).split())
+def one_line(text: str) -> str:
+    """Return a text on one line."""
+    return _SPACES.sub(" ", text).strip()
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return at most `limit` characters of a text, cut at a word."""
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    word = cut.rfind(" ")
+    return f"{cut[:word] if word > limit // 2 else cut}…"
+
+
+def join_texts(texts: Iterable[str], limit: int, between: str = " ") -> str:
+    """Join as many of the texts as fit, the first in any case."""
+    said = ""
+    for text in texts:
+        longer = f"{said}{between}{text}" if said else text
+        if len(longer) > limit:
+            return said or shorten(text, limit)
+        said = longer
+    return said

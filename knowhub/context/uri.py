@@ -1,7 +1,7 @@
 """`ctx://` URIs of nodes and messages, and the spaces into which a caller's memories go."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -22,17 +22,22 @@ _PLAIN: Final = frozenset("-_.@:+")
 OWN: Final = "~"
 """How the space begins that a user has where no agent is named, and an agent where no user is: no id is written so."""
 
-_IN_MEMORIES: Final = {
-    "users": (
-        *(MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.EVENTS),
-        *(MemoryCategory.CASES, MemoryCategory.PATTERNS),
-    ),
-    # Those that earlier versions kept for all users of an agent.
-    "agents": (MemoryCategory.CASES, MemoryCategory.PATTERNS),
-}
-_BESIDE: Final = {"users": (MemoryCategory.SESSIONS,), "agents": (MemoryCategory.SKILLS, MemoryCategory.TOOLS)}
 _MEMORIES: Final = "memories"
 _SPACE_SEGMENTS: Final = 3
+_NAME: Final = "…"
+_PLACES: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
+    "users": (
+        (_MEMORIES, "profile"),
+        *((_MEMORIES, name, _NAME) for name in ("preferences", "entities", "events", "cases", "patterns")),
+        ("sessions", _NAME, _NAME),
+    ),
+    # Cases and patterns are those that earlier versions kept for all users of an agent.
+    "agents": (
+        *((_MEMORIES, name, _NAME) for name in ("cases", "patterns")),
+        *((name, _NAME) for name in ("skills", "tools")),
+    ),
+}
+"""What stands below the space of a user or an agent."""
 _NOT_NAMED: Final = re.compile(r"[\W_]+")
 
 
@@ -75,14 +80,14 @@ def parse(text: str, field: str = "uri") -> ContextUri:
             field, f"{text[:200]!r} has an empty name in it: no slash ends a URI, and none stands twice"
         )
     names = [_decode(segment, text, field) for segment in written]
-    account, space = names[0], "/".join(written[1:3])
-    problem = _problem(written)
-    if problem is not None:
+    problem = _find_problem(written)
+    if problem:
         raise InvalidInput.of(field, f"{text[:200]!r} names nothing: {problem}")
-    category = _category(written)
-    below = _SPACE_SEGMENTS + (2 if _MEMORIES in written[_SPACE_SEGMENTS:][:1] else 1)
-    rest = [*names[below:], "", ""] if category is not MemoryCategory.PROFILE else ["", ""]
-    return ContextUri(text, account, space, category, rest[0], rest[1])
+    rest = written[_SPACE_SEGMENTS:]
+    depth = 1 if rest[:1] == [_MEMORIES] else 0
+    category = MemoryCategory(rest[depth]) if len(rest) > depth else None
+    name, part, *_ = [*names[_SPACE_SEGMENTS + depth + 1 :], "", ""]
+    return ContextUri(text, names[0], "/".join(written[1:_SPACE_SEGMENTS]), category, name, part)
 
 
 def account_uri(account: str) -> str:
@@ -101,7 +106,8 @@ def node_uri(account: str, space: str, category: MemoryCategory, name: str = "")
     if category is MemoryCategory.PROFILE:
         return f"{root}/memories/profile"
     kind = space.partition("/")[0]
-    between = f"memories/{category.value}" if category in _IN_MEMORIES[kind] else category.value
+    place = next(place for place in _PLACES[kind] if category.value in place)
+    between = "/".join(item for item in place if item != _NAME)
     return f"{root}/{between}/{segment(name)}"
 
 
@@ -184,48 +190,26 @@ def _decode(written: str, text: str, field: str) -> str:
     return OWN + name if own else name
 
 
-def _problem(written: list[str]) -> str | None:
-    _, kind, *_ = [*written, ""]
+def _find_problem(written: list[str]) -> str:
+    """Return why segments are no URI; empty if they are."""
     above, rest = written[:_SPACE_SEGMENTS], written[_SPACE_SEGMENTS:]
     if any(item.startswith(OWN) for item in [*above[:2], *rest]):
         return f"only the name of a space may begin with {OWN}"
-    if kind and kind not in _IN_MEMORIES:
+    if len(written) == 1:
+        return ""
+    places = _PLACES.get(written[1])
+    if places is None:
         return "below the account there are users and agents"
-    if not rest:
-        return None
-    return _problem_in_memories(kind, rest[1:]) if rest[0] == _MEMORIES else _problem_beside(kind, rest)
-
-
-def _problem_in_memories(kind: str, rest: list[str]) -> str | None:
-    if kind == "users" and rest == [MemoryCategory.PROFILE]:
-        return None
-    known = [category.value for category in _IN_MEMORIES[kind]]
-    if rest and rest[0] not in known:
-        return f"memories of {kind} are {', '.join(known)}" + (" and profile" if kind == "users" else "")
-    return None if len(rest) <= len(("category", "name")) else "nothing stands below a memory"
-
-
-def _problem_beside(kind: str, rest: list[str]) -> str | None:
-    known = [category.value for category in _BESIDE[kind]]
-    if rest[0] not in known:
-        return f"a space of {kind} holds memories and {' and '.join(known)}"
-    deepest = ("category", "name", "part") if rest[0] == MemoryCategory.SESSIONS else ("category", "name")
-    return None if len(rest) <= len(deepest) else "nothing stands so far down"
-
-
-def _category(written: list[str]) -> MemoryCategory | None:
-    rest = written[_SPACE_SEGMENTS:]
-    if not rest:
-        return None
-    if rest[0] == _MEMORIES:
-        return MemoryCategory(rest[1]) if len(rest) > 1 else None
-    return MemoryCategory(rest[0])
+    for place in places:
+        if len(rest) <= len(place) and all(fixed in (_NAME, item) for fixed, item in zip(place, rest, strict=False)):
+            return ""
+    return f"below one of the {written[1]} there are {', '.join('/'.join(place) for place in places)}"
 
 
 _USER, _AGENT = "user:", "agent:"
 
 
-def memory_context(ctx: RequestContext, session_id: str = "", trace_id: str = "") -> MemoryContext:
+def memory_context(ctx: RequestContext, session_id: str = "") -> MemoryContext:
     """Return the spaces of who calls. A user has an agent's space of their own, and an agent alone a user's.
 
     What a session teaches of tools rests on what a user did: other users of the agent do not see it.
@@ -244,21 +228,14 @@ def memory_context(ctx: RequestContext, session_id: str = "", trace_id: str = ""
         account=ctx.account,
         user=_segment(user, agent or "", _USER),
         agent=_segment(agent if user is None else None, user or "", _AGENT),
-        user_owner=user or agent or "",
-        agent_owner=user or agent or "",
+        owner=user or agent or "",
         session_id=session_id,
-        trace_id=trace_id,
     )
 
 
 def space_of(whose: MemoryContext, owner_scope: str) -> str:
     """Return the space of an owner scope, `user` or `agent`."""
     return f"users/{whose.user}" if owner_scope == "user" else f"agents/{whose.agent}"
-
-
-def owner_of(whose: MemoryContext, owner_scope: str) -> str:
-    """Return the principal who owns the nodes in the space of an owner scope."""
-    return whose.user_owner if owner_scope == "user" else whose.agent_owner
 
 
 def session_uri(whose: MemoryContext) -> str:
@@ -292,8 +269,6 @@ def list_visible_spaces(ctx: RequestContext) -> list[str] | None:
 
 
 Sees = Callable[[str], bool]
-
-
 """Returns whether the caller sees the node or message with this URI."""
 
 

@@ -27,87 +27,89 @@ class SecretPattern:
     is_valid: Callable[[str], bool] | None = None
 
 
-def _token(name: str, hints: tuple[str, ...], form: str) -> SecretPattern:
+def _make_token(name: str, hints: tuple[str, ...], form: str) -> SecretPattern:
     return SecretPattern(name, hints, re.compile(rf"{_NOT_INSIDE}(?P<secret>{form}){_ENDS}"))
 
 
-def _make_pattern(name: str, hints: tuple[str, ...], form: str) -> SecretPattern:
+def _make_exact(name: str, hints: tuple[str, ...], form: str) -> SecretPattern:
+    return SecretPattern(name, hints, re.compile(form))
+
+
+def _make_chosen(name: str, hints: tuple[str, ...], form: str) -> SecretPattern:
     return SecretPattern(name, hints, re.compile(form), is_chosen=True)
 
 
 PATTERNS = (
-    SecretPattern(
+    _make_exact(
         "private_key",
         ("private key-----",),
         # Its body has no run of five dashes, so that no text is matched twice. A mention without a body is no secret.
-        re.compile(
-            r"(?P<secret>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?=[\w\s\\:,.-]{0,200}?[A-Za-z0-9+/]{32})"
-            r"(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----)){0,4000}(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?)"
-        ),
+        r"(?P<secret>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?=[\w\s\\:,.-]{0,200}?[A-Za-z0-9+/]{32})"
+        r"(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----)){0,4000}(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?)",
     ),
-    _token("aws_access_key_id", ("akia", "asia"), r"(?:AKIA|ASIA)[A-Z0-9]{16}"),
-    SecretPattern(
+    _make_token("aws_access_key_id", ("akia", "asia"), r"(?:AKIA|ASIA)[A-Z0-9]{16}"),
+    _make_exact(
         "aws_secret_access_key",
         ("secret_access_key", "secretaccesskey"),
-        re.compile(
-            rf"(?i:secret_?access_?key){_NAME_ENDS}[:=]\s{{0,8}}{QUOTE}?"
-            r"(?P<secret>[A-Za-z0-9/+=]{40})(?![A-Za-z0-9/+=])"
-        ),
+        rf"(?i:secret_?access_?key){_NAME_ENDS}[:=]\s{{0,8}}{QUOTE}?"
+        r"(?P<secret>[A-Za-z0-9/+=]{40})(?![A-Za-z0-9/+=])",
     ),
-    _token("gcp_api_key", ("aiza",), r"AIza[A-Za-z0-9_-]{35}"),
-    _token("google_oauth_token", ("ya29.",), r"ya29\.[A-Za-z0-9_-]{30,512}"),
-    _token("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}"),
-    _token("github_fine_grained_token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{60,255}"),
-    _token("knowhub_key", ("kh_",), r"kh_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"),
-    _token("gitlab_token", ("glpat-",), r"glpat-[A-Za-z0-9_-]{20,64}"),
-    _token("slack_token", ("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{20,255}"),
-    SecretPattern(
+    _make_token("gcp_api_key", ("aiza",), r"AIza[A-Za-z0-9_-]{35}"),
+    _make_token("google_oauth_token", ("ya29.",), r"ya29\.[A-Za-z0-9_-]{30,512}"),
+    _make_token("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}"),
+    _make_token("github_fine_grained_token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{60,255}"),
+    _make_token("knowhub_key", ("kh_",), r"kh_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"),
+    _make_token("gitlab_token", ("glpat-",), r"glpat-[A-Za-z0-9_-]{20,64}"),
+    _make_token("slack_token", ("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{20,255}"),
+    _make_exact(
         "slack_webhook",
         ("hooks.slack.com/",),
-        re.compile(r"hooks\.slack\.com/(?P<secret>services/T[A-Za-z0-9]{6,16}/B[A-Za-z0-9]{6,16}/[A-Za-z0-9]{18,64})"),
+        r"hooks\.slack\.com/(?P<secret>services/T[A-Za-z0-9]{6,16}/B[A-Za-z0-9]{6,16}/[A-Za-z0-9]{18,64})",
     ),
-    _token("anthropic_key", ("sk-ant-",), r"sk-ant-[A-Za-z0-9_-]{24,255}"),
-    _token("openai_key", ("sk-",), r"sk-(?:(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{24,255}|[A-Za-z0-9]{32,64})"),
-    _token("stripe_key", ("k_live_",), r"[rs]k_live_[A-Za-z0-9]{20,255}"),
-    _token("npm_token", ("npm_",), r"npm_[A-Za-z0-9]{36}"),
-    _token("pypi_token", ("pypi-",), r"pypi-AgEI[A-Za-z0-9_-]{50,512}"),
-    _token("huggingface_token", ("hf_",), r"hf_[A-Za-z0-9]{34}"),
-    _token("aliyun_access_key_id", ("ltai",), r"LTAI[A-Za-z0-9]{16,26}"),
-    _token("tencent_secret_id", ("akid",), r"AKID[A-Za-z0-9]{32}"),
-    _token("sendgrid_key", ("sg.",), r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
-    _token("telegram_bot_token", (":aa",), r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}"),
-    _token("jwt", ("eyj",), r"eyJ[A-Za-z0-9_-]{10,512}\.eyJ[A-Za-z0-9_-]{10,3000}\.[A-Za-z0-9_-]{16,700}"),
-    _make_pattern(
+    _make_token("anthropic_key", ("sk-ant-",), r"sk-ant-[A-Za-z0-9_-]{24,255}"),
+    _make_token(
+        "openai_key", ("sk-",), r"sk-(?:(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{24,255}|[A-Za-z0-9]{32,64})"
+    ),
+    _make_token("stripe_key", ("k_live_",), r"[rs]k_live_[A-Za-z0-9]{20,255}"),
+    _make_token("npm_token", ("npm_",), r"npm_[A-Za-z0-9]{36}"),
+    _make_token("pypi_token", ("pypi-",), r"pypi-AgEI[A-Za-z0-9_-]{50,512}"),
+    _make_token("huggingface_token", ("hf_",), r"hf_[A-Za-z0-9]{34}"),
+    _make_token("aliyun_access_key_id", ("ltai",), r"LTAI[A-Za-z0-9]{16,26}"),
+    _make_token("tencent_secret_id", ("akid",), r"AKID[A-Za-z0-9]{32}"),
+    _make_token("sendgrid_key", ("sg.",), r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
+    _make_token("telegram_bot_token", (":aa",), r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}"),
+    _make_token("jwt", ("eyj",), r"eyJ[A-Za-z0-9_-]{10,512}\.eyJ[A-Za-z0-9_-]{10,3000}\.[A-Za-z0-9_-]{16,700}"),
+    _make_chosen(
         "connection_string",
         ("://",),
         r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{0,128}:(?P<secret>[^\s/@\"'<>]{3,256})@[\w\[]",
     ),
-    _make_pattern(
+    _make_chosen(
         "authorization_header",
         ("bearer ", "basic ", "token "),
         rf"(?i:authorization){_NAME_ENDS}[:=]\s{{0,8}}{QUOTE}?(?i:bearer|basic|token)\s{{1,4}}"
         r"(?P<secret>[A-Za-z0-9._~+/=-]{16,4096})",
     ),
-    _make_pattern(
+    _make_chosen(
         "password",
         ("password", "passwd", "passphrase", "pwd"),
         rf"(?i:password|passwd|passphrase|(?<![a-z])pwd){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>{_VALUE})",
     ),
-    _make_pattern(
+    _make_chosen(
         "named_key",
         ("key", "token", "secret"),
         r"(?i:(?<![a-z])(?:api|access|auth|account|client|private|signing|encryption|app|refresh|session|bot)"
         rf"[_ -]?(?:key|token|secret)|(?<![a-z])(?:secret|token)(?:[_-]?key)?){_NAME_ENDS}(?::|=|：|＝)\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{16,256}})",
     ),
-    _make_pattern(
+    _make_chosen(
         "password_zh",
         ("密码", "口令", "密碼"),
         rf"(?:密码|密碼|口令)\s{{0,4}}(?:是|为|為|设为|设置为|改为|[:：=＝]){{1,2}}\s{{0,8}}"
         rf"{QUOTE}?(?P<secret>{_VALUE})",
     ),
-    _make_pattern(
+    _make_chosen(
         "named_key_zh",
         ("密钥", "秘钥", "密鑰", "令牌"),
         rf"(?:密钥|秘钥|密鑰|令牌)\s{{0,4}}(?:是|为|為|[:：=＝]){{1,2}}\s{{0,8}}"
@@ -181,188 +183,145 @@ def _has_check_digit(number: str) -> bool:
 
 
 SPOKEN_PATTERNS = (
-    SecretPattern(
+    _make_exact(
         "password",
         ("password", "passwd", "passphrase", "passcode", "pwd", "密码", "密碼", "口令", "暗号", "验证码", "pin"),
-        re.compile(
-            r"(?:(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd))(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
-            rf"|密码|密碼|口令|暗号|验证码){_IS}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})"
-        ),
+        r"(?:(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd))(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
+        rf"|密码|密碼|口令|暗号|验证码){_IS}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
-    SecretPattern(
+    _make_exact(
         "password",
         ("密码", "密碼", "口令", "暗号"),
-        re.compile(
-            rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{_MEASURE}"
-            r"(?P<secret>(?=[\u3400-\u9fff]{1,32}[!-~]{0,64}\d)[\u3400-\u9fff]{1,32}[!-~]{1,64})"
-        ),
+        rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{_MEASURE}"
+        r"(?P<secret>(?=[\u3400-\u9fff]{1,32}[!-~]{0,64}\d)[\u3400-\u9fff]{1,32}[!-~]{1,64})",
     ),
-    SecretPattern(
+    _make_exact(
         # Words of Chinese alone: 密码是芝麻开门, 密码统一用「小桥流水」. They end where the clause does.
         "password",
         ("密码", "密碼", "口令", "暗号", "暗號"),
-        re.compile(
-            # 密码用途, 密码用户 are other words: «used» alone says nothing.
-            r"(?:密码|密碼|口令|暗号|暗號)(?:(?:统一|統一|[就都也]){1,2}\s{0,4}用"
-            r"|(?:统一|統一|必须|一定|现在|目前|[就都也还]){0,2}\s{0,4}(?:是|为|為|叫|用(?=[\s\"“「])|设为|設為|设成|設成|改[为成用]|改為|换成|換成"
-            r"|[:：=＝]))"
-            rf"\s{{0,4}}[:：]?\s{{0,4}}{QUOTE}?+(?!{_ABOUT_ZH})"
-            r"(?P<secret>[\u3400-\u9fff]{3,16}?)(?=[吧呢啊哦了]?(?:[\s\"'”’」』,，.。;；!！、?？)）]|$))"
-        ),
+        # 密码用途, 密码用户 are other words: «used» alone says nothing.
+        r"(?:密码|密碼|口令|暗号|暗號)(?:(?:统一|統一|[就都也]){1,2}\s{0,4}用"
+        r"|(?:统一|統一|必须|一定|现在|目前|[就都也还]){0,2}\s{0,4}(?:是|为|為|叫|用(?=[\s\"“「])|设为|設為|设成|設成|改[为成用]|改為|换成|換成"
+        r"|[:：=＝]))"
+        rf"\s{{0,4}}[:：]?\s{{0,4}}{QUOTE}?+(?!{_ABOUT_ZH})"
+        r"(?P<secret>[\u3400-\u9fff]{3,16}?)(?=[吧呢啊哦了]?(?:[\s\"'”’」』,，.。;；!！、?？)）]|$))",
     ),
-    SecretPattern(
+    _make_exact(
         "password",
         ("passphrase",),
-        re.compile(
-            r"(?i:\bpassphrase)(?:\s+is|\s*[:=])?\s+"
-            r"(?!(?i:for|to|in|on|when|and|or|with|that|which|before|at|from|as|instead|is|must|should|manager)\b)"
-            r"(?P<secret>[A-Za-z]{2,20}(?:[ -][A-Za-z]{2,20}){2,9})"
-        ),
+        r"(?i:\bpassphrase)(?:\s+is|\s*[:=])?\s+"
+        r"(?!(?i:for|to|in|on|when|and|or|with|that|which|before|at|from|as|instead|is|must|should|manager)\b)"
+        r"(?P<secret>[A-Za-z]{2,20}(?:[ -][A-Za-z]{2,20}){2,9})",
     ),
-    SecretPattern(
+    _make_chosen(
         "password",
         ("mysql", "mariadb", "sshpass"),
-        re.compile(r"(?:mysql\w{0,10}|mariadb\w{0,10}|sshpass)\b[^\n]{0,80}?\s-p ?(?P<secret>[^\s-][!-~]{3,255})"),
-        is_chosen=True,
+        r"(?:mysql\w{0,10}|mariadb\w{0,10}|sshpass)\b[^\n]{0,80}?\s-p ?(?P<secret>[^\s-][!-~]{3,255})",
     ),
-    SecretPattern(
+    _make_chosen(
         "password",
         ("@", "-u", "--user"),
-        re.compile(r"(?:(?<![\w/:.+-])[\w.+-]{1,64}:(?P<secret>[^\s/:@\"'<>，。；]{4,256})(?=@[\w\[]))"),
-        is_chosen=True,
+        r"(?:(?<![\w/:.+-])[\w.+-]{1,64}:(?P<secret>[^\s/:@\"'<>，。；]{4,256})(?=@[\w\[]))",
     ),
-    SecretPattern(
-        "password",
-        ("-u ", "--user"),
-        re.compile(r"\s(?:-u\s{0,4}|--user[ =])[\w.@+-]{1,64}:(?P<secret>[^\s\"']{4,256})"),
-        is_chosen=True,
+    _make_chosen(
+        "password", ("-u ", "--user"), r"\s(?:-u\s{0,4}|--user[ =])[\w.@+-]{1,64}:(?P<secret>[^\s\"']{4,256})"
     ),
-    SecretPattern(
+    _make_chosen(
         "cookie",
         ("=",),
-        re.compile(
-            r"(?i:(?<![a-z0-9_-])[a-z_-]{0,64}(?:sess|session|session_?id|sid|auth|token|csrf|cookie|secret))"
-            r"=(?P<secret>[^\s;,，。；\"']{6,4096})"
-        ),
-        is_chosen=True,
+        r"(?i:(?<![a-z0-9_-])[a-z_-]{0,64}(?:sess|session|session_?id|sid|auth|token|csrf|cookie|secret))"
+        r"=(?P<secret>[^\s;,，。；\"']{6,4096})",
     ),
-    SecretPattern(
+    _make_exact(
         # 密码统一用 …, 用这个密码登录：…, 密码设成生日 …
         "password",
         ("密码", "密碼", "口令", "暗号", "暗號", "密匙", "密钥", "密鑰", "秘钥", "令牌", "验证码", "驗證碼"),
-        re.compile(
-            # Only such characters may come between the cue and the value.
-            rf"{_WORD_ZH}(?=[\u3400-\u9fff\s:：=＝\"'`“”‘’「]{{1,25}}[!-~])[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
-            rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})"
-        ),
+        # Only such characters may come between the cue and the value.
+        rf"{_WORD_ZH}(?=[\u3400-\u9fff\s:：=＝\"'`“”‘’「]{{1,25}}[!-~])[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
+        rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
-    SecretPattern(
+    _make_exact(
         # «The password for the mail is …», «the password of the staging db is …»
         "password",
         ("password", "passwd", "passphrase", "passcode", "pwd"),
-        re.compile(
-            r"(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd)) (?:for|of|to|on|at|in)(?: [\w'’./@-]{1,40}){1,6}?"
-            rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})"
-        ),
+        r"(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd)) (?:for|of|to|on|at|in)(?: [\w'’./@-]{1,40}){1,6}?"
+        rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})",
     ),
-    SecretPattern(
+    _make_exact(
         # «I like … as my password», «the word … as passphrase»
         "password",
         ("password", "passwd", "passphrase", "passcode", "pwd"),
-        re.compile(
-            rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
-            r" (?i:as|to be) (?i:(?:my|our|the|a|your|his|her|their) )?(?:\w{1,20} ){0,2}?"
-            r"(?i:passwords?|passwd|passphrase|passcode|pwd)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))"
-        ),
+        rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
+        r" (?i:as|to be) (?i:(?:my|our|the|a|your|his|her|their) )?(?:\w{1,20} ){0,2}?"
+        r"(?i:passwords?|passwd|passphrase|passcode|pwd)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))",
     ),
-    SecretPattern(
+    _make_exact(
         # 用 … 当密码, 把…作为我的密码
         "password",
         ("密码", "密碼", "口令", "暗号", "暗號"),
-        re.compile(
-            rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}})[\"'”’」]?\s?"
-            r"(?:作为|作為|当作|當作|当成|當成|当|當|做|作)(?:[我你他她它]们?的?)?[\u3400-\u9fff]{0,6}?(?:密码|密碼|口令|暗号|暗號)"
-        ),
+        rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}})[\"'”’」]?\s?"
+        r"(?:作为|作為|当作|當作|当成|當成|当|當|做|作)(?:[我你他她它]们?的?)?[\u3400-\u9fff]{0,6}?(?:密码|密碼|口令|暗号|暗號)",
     ),
-    SecretPattern(
+    _make_exact(
         "password",
         ("password", "passphrase", "密码", "密碼", "口令"),
-        re.compile(
-            rf"(?:(?i:passwords?|passphrase)|{_WORD_ZH})\s{{0,4}}(?:is|are|是|为|為|[:：=])\s{{0,4}}[\"'“「]"
-            r"(?P<secret>(?=[^\"'”」\n]{0,64}\d)[^\"'”」\n]{6,64})[\"'”」]"
-        ),
+        rf"(?:(?i:passwords?|passphrase)|{_WORD_ZH})\s{{0,4}}(?:is|are|是|为|為|[:：=])\s{{0,4}}[\"'“「]"
+        r"(?P<secret>(?=[^\"'”」\n]{0,64}\d)[^\"'”」\n]{6,64})[\"'”」]",
     ),
-    SecretPattern(
+    _make_exact(
         # DB_PASS=…, «pass: …»
         "password",
         ("pass", "pw"),
-        re.compile(
-            r"(?i:(?<![a-z])(?:[a-z0-9]{1,20}_){0,4}(?:pass|pw|pswd))\s?(?:[:=：]|\bis\b)\s{0,4}"
-            rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}"
-            rf"(?![!-~]{{0,64}}[/(]){_FIGURE_AND_LETTER}(?P<secret>[!-~]{{4,256}})"
-        ),
+        r"(?i:(?<![a-z])(?:[a-z0-9]{1,20}_){0,4}(?:pass|pw|pswd))\s?(?:[:=：]|\bis\b)\s{0,4}"
+        rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}"
+        rf"(?![!-~]{{0,64}}[/(]){_FIGURE_AND_LETTER}(?P<secret>[!-~]{{4,256}})",
     ),
-    SecretPattern(
+    _make_chosen(
         "named_key",
         ("key", "token", "secret", "密匙", "密钥", "密鑰", "秘钥", "令牌"),
-        re.compile(
-            rf"(?i:{_KEY}){QUOTE}?\s{{0,4}}(?:{_SAYS}\s{{0,4}}){{0,4}}+{QUOTE}?+"
-            rf"{_MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
-            # A full stop behind it ends the sentence.
-            r"(?P<secret>[A-Za-z0-9_./+=~-]{7,255}[A-Za-z0-9_/+=~-])"
-        ),
-        is_chosen=True,
+        rf"(?i:{_KEY}){QUOTE}?\s{{0,4}}(?:{_SAYS}\s{{0,4}}){{0,4}}+{QUOTE}?+"
+        rf"{_MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
+        # A full stop behind it ends the sentence.
+        r"(?P<secret>[A-Za-z0-9_./+=~-]{7,255}[A-Za-z0-9_/+=~-])",
     ),
-    SecretPattern(
+    _make_exact(
         "login",
         ("credential", "login", "账号", "帳號", "用户名", "账密"),
-        re.compile(
-            r"(?:(?i:credentials?|logins?)|账号密码|帳號密碼|用户名密码|账密|账号)\s{0,4}"
-            r"(?:(?:are|is|[:：=]|是|为|為|用|都)\s{0,4}){0,3}+"
-            rf"[A-Za-z][\w.@-]{{1,40}}[:/](?P<secret>{_FIGURE_OR_SIGN}[^\s/，。；]{{4,256}})"
-        ),
+        r"(?:(?i:credentials?|logins?)|账号密码|帳號密碼|用户名密码|账密|账号)\s{0,4}"
+        r"(?:(?:are|is|[:：=]|是|为|為|用|都)\s{0,4}){0,3}+"
+        rf"[A-Za-z][\w.@-]{{1,40}}[:/](?P<secret>{_FIGURE_OR_SIGN}[^\s/，。；]{{4,256}})",
     ),
-    SecretPattern(
+    _make_exact(
         "login",
         ("/", ":"),
-        re.compile(
-            r"(?:用|以|是)\s{0,2}[A-Za-z][A-Za-z0-9_.@-]{1,40}[/:]"
-            rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；\u3400-\u9fff]{{4,64}})(?=\s?(?:去|来)?登[录陆錄])"
-        ),
+        r"(?:用|以|是)\s{0,2}[A-Za-z][A-Za-z0-9_.@-]{1,40}[/:]"
+        rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；\u3400-\u9fff]{{4,64}})(?=\s?(?:去|来)?登[录陆錄])",
     ),
-    SecretPattern(
+    _make_exact(
         "login",
         ("log", "sign", "connect"),
-        re.compile(
-            r"(?i:\b(?:log|sign)(?:ging|ing)? ?in|\bconnect)(?: \w{1,20}){0,3}? (?:as|with) [A-Za-z][\w.@-]{1,40}[/:]"
-            rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；]{{4,64}})"
-        ),
+        r"(?i:\b(?:log|sign)(?:ging|ing)? ?in|\bconnect)(?: \w{1,20}){0,3}? (?:as|with) [A-Za-z][\w.@-]{1,40}[/:]"
+        rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；]{{4,64}})",
     ),
-    SecretPattern(
+    _make_exact(
         "pin",
         ("pin", "code"),
-        re.compile(
-            r"(?i:\bmy (?:\w{1,20} ){0,2}pin|\b(?:door|access|gate|alarm|lock|security|entry|unlock) code)"
-            r"\s{0,2}(?:is|=|:)\s{0,2}(?P<secret>\d{4,12})(?!\d)"
-        ),
+        r"(?i:\bmy (?:\w{1,20} ){0,2}pin|\b(?:door|access|gate|alarm|lock|security|entry|unlock) code)"
+        r"\s{0,2}(?:is|=|:)\s{0,2}(?P<secret>\d{4,12})(?!\d)",
     ),
-    SecretPattern(
+    _make_exact(
         "totp_seed",
         ("2fa", "totp", "otp", "mfa", "authenticator", "seed", "两步", "二次验证", "双因素"),
-        re.compile(
-            r"(?:(?i:\b2fa|totp|\botp|\bmfa|authenticator|\bseed)|两步验证|二次验证|双因素)[^\n]{0,30}?(?<![A-Za-z0-9])"
-            r"(?P<secret>[A-Z2-7]{16,64})(?![A-Za-z0-9])"
-        ),
+        r"(?:(?i:\b2fa|totp|\botp|\bmfa|authenticator|\bseed)|两步验证|二次验证|双因素)[^\n]{0,30}?(?<![A-Za-z0-9])"
+        r"(?P<secret>[A-Z2-7]{16,64})(?![A-Za-z0-9])",
     ),
-    SecretPattern(
+    _make_exact(
         "recovery_phrase",
         ("phrase", "words", "mnemonic", "助记词", "恢复"),
-        re.compile(
-            r"(?:(?i:\b(?:recovery|seed|mnemonic|backup|wallet)[ -](?:phrase|words?|key)"
-            r"|\bmnemonic)|助记词|恢复(?:短语|词))"
-            rf"\s{{0,4}}(?:(?:is|are|是|为|[:：=])\s{{0,4}}){{1,2}}+{QUOTE}?+"
-            r"(?P<secret>[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){10,23})"
-        ),
+        r"(?:(?i:\b(?:recovery|seed|mnemonic|backup|wallet)[ -](?:phrase|words?|key)"
+        r"|\bmnemonic)|助记词|恢复(?:短语|词))"
+        rf"\s{{0,4}}(?:(?:is|are|是|为|[:：=])\s{{0,4}}){{1,2}}+{QUOTE}?+"
+        r"(?P<secret>[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){10,23})",
     ),
     SecretPattern(
         "card_number",
@@ -373,22 +332,16 @@ SPOKEN_PATTERNS = (
         ),
         is_valid=_has_check_digit,
     ),
-    SecretPattern(
+    _make_exact(
         "card_number",
         ("card", "卡"),
-        re.compile(r"(?:(?i:\bcard)|银行卡|信用卡|储蓄卡|卡号)[^\n\d]{0,16}(?P<secret>\d(?:[ -]?\d){12,18})(?!\d)"),
+        r"(?:(?i:\bcard)|银行卡|信用卡|储蓄卡|卡号)[^\n\d]{0,16}(?P<secret>\d(?:[ -]?\d){12,18})(?!\d)",
     ),
-    SecretPattern(
-        "id_number",
-        ("-",),
-        re.compile(r"(?<![\d-])(?P<secret>(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4})(?![\d-])"),
-    ),
-    SecretPattern(
+    _make_exact("id_number", ("-",), r"(?<![\d-])(?P<secret>(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4})(?![\d-])"),
+    _make_exact(
         "id_number",
         ("19", "20"),
-        re.compile(
-            r"(?<!\d)(?P<secret>[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d"
-            r"|3[01])\d{3}[\dXx])(?![\dA-Za-z])"
-        ),
+        r"(?<!\d)(?P<secret>[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d"
+        r"|3[01])\d{3}[\dXx])(?![\dA-Za-z])",
     ),
 )

@@ -2,7 +2,7 @@
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise, repeat
@@ -113,7 +113,6 @@ _BINS = BANDS * _ROWS // _ROUNDS
 
 FEWEST_SHINGLES = 5
 MOST_CANDIDATES = 8
-_PLACES_A_STEP = 256
 
 
 def band_keys(shingles: frozenset[int]) -> list[int]:
@@ -139,12 +138,13 @@ class MinHashIndex:
         self._owners.append(number)
         self._keys.extend(keys)
 
-    def candidates(self, found: "dict[int, array[int]]") -> Iterator[None]:
-        """Fill `found` with earlier sets that each set may resemble; yields after each bit of work.
+    def find_candidates(self) -> "dict[int, array[int]]":
+        """Return earlier sets that each set may resemble.
 
         Of those that share a key, it is the first one and the last one before it that count: whoever resembles
         many, resembles those. One band is looked at after another, so that one map at a time is in memory.
         """
+        found: dict[int, array[int]] = {}
         for band in range(BANDS):
             firsts: dict[int, int] = {}
             lasts: dict[int, int] = {}
@@ -159,8 +159,7 @@ class MinHashIndex:
                     seen.append(first)
                     seen.append(lasts.get(key, first))
                     lasts[key] = owner
-                if place % _PLACES_A_STEP == 0:
-                    yield
+        return found
 
 
 def rank_candidates(candidates: Sequence[int]) -> list[int]:
@@ -188,7 +187,6 @@ def _fill_empty_bin(place: int, filled: dict[int, int]) -> int:
 
 LEAST_SIMILARITY = 0.8
 _SETS_KEPT = 512
-_NUMBERS_A_STEP = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +218,12 @@ class ClusterBuilder:
         self._homes: dict[int, int] = {}
         self._near: dict[int, list[NearDuplicate]] = {}
         self._sets: dict[int, tuple[int, frozenset[int]]] = {}
-        self._count = 0
 
     def put(self, number: int, text: str, kind: str) -> int | None:
         """Add a row. Return the number of the older row with exactly the same text, None if there is none.
 
-        Numbers count from 0. Rows of different kinds are not compared.
+        Numbers must rise. Rows of different kinds are not compared.
         """
-        self._count = number + 1
         first = self._firsts.setdefault(digest(f"{kind}\n{text}"), number)
         if first != number:
             self._copies.setdefault(first, array("q")).append(number)
@@ -237,38 +233,26 @@ class ClusterBuilder:
             self._sketches.put(number, [hash((kind, key)) for key in band_keys(pairs)])
         return None
 
-    def compare_rows(self) -> Iterator[None]:
-        """Compare what may be alike, when all have been put; yields after each bit of work. Then read `clusters`."""
-        found: dict[int, array[int]] = {}
-        yield from self._sketches.candidates(found)
-        for number in range(self._count):
-            if number in found:
-                self._add_to_cluster(number, rank_candidates(found.pop(number)))
-                yield
-            elif number % _NUMBERS_A_STEP == 0:
-                yield
+    def build(self) -> list[Cluster]:
+        """Return every cluster of two rows or more, the oldest first, when all rows have been put.
+
+        A copy of a near copy is in its cluster too. This takes seconds for many rows: call it in a thread.
+        """
+        found = self._sketches.find_candidates()
+        for number in sorted(found):
+            self._add_to_cluster(number, rank_candidates(found.pop(number)))
         # To free all the sets at once takes 50 ms.
         while self._sets:
             self._sets.popitem()
-            yield
-
-    def clusters(self) -> Iterator[Cluster | None]:
-        """Yield every cluster of two rows or more, the oldest first, and None after each bit of work without one.
-
-        A copy of a near copy is in its cluster too.
-        """
-        for kept in range(self._count):
-            if kept in self._homes or not (kept in self._copies or kept in self._near):
-                if kept % _NUMBERS_A_STEP == 0:
-                    yield None
-                continue
-            cluster = Cluster(kept, list(self._copies.get(kept, ())))
-            for near in self._near.get(kept, ()):
-                again = (NearDuplicate(item, near.to, near.similarity) for item in self._copies.get(near.number, ()))
-                cluster.near += (near, *again)
-                if len(cluster.near) % _NUMBERS_A_STEP == 0:
-                    yield None
-            yield cluster
+        clusters = []
+        for kept in sorted(self._copies.keys() | self._near.keys()):
+            if kept not in self._homes:
+                cluster = Cluster(kept, list(self._copies.get(kept, ())))
+                for near in self._near.get(kept, ()):
+                    copies = self._copies.get(near.number, ())
+                    cluster.near += (near, *(NearDuplicate(item, near.to, near.similarity) for item in copies))
+                clusters.append(cluster)
+        return clusters
 
     def _add_to_cluster(self, number: int, candidates: list[int]) -> None:
         """Add a row to the cluster of the oldest row that it resembles."""

@@ -74,6 +74,11 @@ class Change:
     before: Row | None
     after: Row
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """The collection and the id of the row."""
+        return self.collection, self.id
+
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:

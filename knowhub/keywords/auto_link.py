@@ -1,7 +1,7 @@
 """Automatic links of an info: the keywords that its text names, and the choice of a model among them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids, uuid4_id
@@ -9,7 +9,7 @@ from knowhub.core.operation import Row, Store, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering
 from knowhub.keywords.mentions import Mention, count_unread, find_mentions
-from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
+from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.tree import find_by_token, list_children
@@ -37,6 +37,22 @@ class AutoLinks:
     calls: Sequence[Row] = ()
     degraded: Sequence[str] = ()
     unread_characters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewInfoRow:
+    """An info before its decision: its row without times, its explicit links, and what `auto_link` found."""
+
+    new: NewInfo
+    row: Row
+    keyword_ids: Sequence[str]
+    links: Sequence[tuple[str, RelationType]]
+    auto: AutoLinks = field(default_factory=AutoLinks)
+
+    @property
+    def relations(self) -> dict[str, RelationType]:
+        """The relation of each explicitly linked keyword."""
+        return {**dict.fromkeys(self.keyword_ids, RelationType.PRIMARY), **dict(self.links)}
 
 
 class KeywordMatcher:
@@ -87,11 +103,10 @@ class KeywordMatcher:
         links = [(keyword_id, RelationType.RELATED) for keyword_id in list(found)[:MAX_MENTIONED]]
         return AutoLinks(links, unread_characters=count_unread(content))
 
-    def make_writes(
-        self, view: View, ctx: RequestContext, info_id: str, auto: AutoLinks, *, explicit: frozenset[str]
-    ) -> list[Write]:
-        """Return the writes of new keywords and of links that are missing; `explicit` keywords are linked already."""
+    def make_writes(self, view: View, ctx: RequestContext, info_id: str, new_row: NewInfoRow) -> list[Write]:
+        """Return the writes of new keywords and of links that are missing and not explicit."""
         created: dict[str, Row] = {}
+        auto, explicit = new_row.auto, new_row.relations
         links = {
             keyword_id: relation
             for keyword_id, relation in auto.links
@@ -132,7 +147,7 @@ class KeywordMatcher:
 
     def _list_near_words(self, view: View, ctx: RequestContext, node: Node) -> set[str]:
         row = rendering.get_keyword_row(view, node.id)
-        above = [item for item in rendering.list_visible_path(view, ctx, node)[:-1] if item.id != ROOT_ID]
+        above = [item for item in rendering.list_visible_path(view, ctx, node.id)[:-1] if item.id != ROOT_ID]
         beside = rendering.list_visible_children(view, ctx, node.parent_id or ROOT_ID)[:_MAX_NEAR]
         below = [child for child in list_children(view, node.id)[:_MAX_NEAR] if ctx.sees(child.audience)]
         names = [item.name for item in (*above, *below, *(item for item in beside if item.id != node.id))]
@@ -171,3 +186,15 @@ def _is_doubtful(mention: Mention, *, is_exact: bool, is_english: bool) -> bool:
     if len(mention.token) == 1 or mention.is_part:
         return True
     return is_english and mention.word.isascii() and mention.word.isalpha() and not is_exact
+
+
+def check_links(view: View, ctx: RequestContext, new_row: NewInfoRow) -> None:
+    """Raise InvalidInput for a link to a keyword that the caller does not see, and for too many links."""
+    named = {f"keyword_ids.{index}": keyword_id for index, keyword_id in enumerate(new_row.keyword_ids)}
+    named |= {f"links.{index}.keyword_id": keyword_id for index, (keyword_id, _) in enumerate(new_row.links)}
+    if len(named) > info_rules.MAX_KEYWORD_IDS:
+        most = info_rules.MAX_KEYWORD_IDS
+        raise InvalidInput.of("keyword_ids", f"must have at most {most} entries, with those of `links`")
+    for name, keyword_id in named.items():
+        if rendering.get_visible_node(view, ctx, keyword_id) is None:
+            raise InvalidInput.of(name, f"no keyword with id {keyword_id!r}")

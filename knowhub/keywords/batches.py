@@ -1,28 +1,16 @@
 """New keywords before their decision: rows, parents within a batch, and keywords that are there already."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput
+from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import keyword_rules, rendering
+from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node
 from knowhub.keywords.ports import KeywordText
-
-
-@contextmanager
-def prefix_item_errors(index: int, group: str = "items") -> Iterator[None]:
-    """Name the item of a batch, or of another `group`, in the errors that it causes."""
-    try:
-        yield
-    except InvalidInput as problem:
-        first = problem.errors[0]
-        raise InvalidInput.of(f"{group}.{index}.{first.field}", first.message) from problem
-    except (Conflict, Forbidden) as problem:
-        raise type(problem)(f"{group}.{index}: {problem.detail}", {**problem.extra, "item": index}) from problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +33,7 @@ def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow
     by_ref: dict[str, str] = {}
     parents = []
     for index, (new, new_row) in enumerate(zip(items, new_rows, strict=True)):
-        with prefix_item_errors(index, group):
+        with prefix_errors(f"{group}.{index}", item=index):
             if new.parent_ref is not None and new.parent_id is not None:
                 raise InvalidInput.of("parent_ref", "names a parent beside `parent_id`; send one of them")
             if new.parent_ref is not None and new.parent_ref not in by_ref:

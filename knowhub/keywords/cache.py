@@ -23,8 +23,7 @@ _USES_PER_ENTRY: Final = 32
 _SHARE: Final = 16
 
 Use: TypeAlias = tuple[str, str]
-"""An account, and in it the id of a keyword or an info, `token:<normal form>`, or `any keyword`."""
-ANY_KEYWORD: Final = "any keyword"
+"""An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
 
 
 @dataclass(slots=True)
@@ -153,7 +152,7 @@ def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[st
 
     | change of | keys |
     |---|---|
-    | a keyword | its id; its tokens before and after; `any keyword` |
+    | a keyword | its id; its tokens before and after |
     | … that is created, deleted, moved or has other readers | also its parent before and after |
     | an info | its id |
     | a link | the ids of both ends |
@@ -169,7 +168,7 @@ def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[st
 
 def _list_keys_of_keyword(before: Row | None, after: Row) -> set[str]:
     rows = [row for row in (before, after) if row is not None]
-    used = {str(after["id"]), ANY_KEYWORD}
+    used = {str(after["id"])}
     used.update(f"token:{token}" for row in rows for name in ("normalized", "pinyin") for token in row[name])
     if before is None or _get_position(before) != _get_position(after):
         used.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)
@@ -187,59 +186,44 @@ _READERS: Final = 1_000
 _Reader: TypeAlias = tuple[str, frozenset[str] | None]
 
 
-class RecentMatches:
-    """The ids of the keywords that were matched last, up to `capacity`."""
-
-    def __init__(self, capacity: int = RECENT_CAPACITY) -> None:
-        self._capacity = capacity
-        self._ids: OrderedDict[str, None] = OrderedDict()
-
-    def add(self, keyword_id: str) -> None:
-        """Add an id as the newest; over capacity the oldest is dropped."""
-        self._ids[keyword_id] = None
-        self._ids.move_to_end(keyword_id)
-        if len(self._ids) > self._capacity:
-            self._ids.popitem(last=False)
-
-    def add_path(self, ids: Iterable[str]) -> None:
-        """Add the ids of a path from the root; its end becomes the newest."""
-        for keyword_id in ids:
-            self.add(keyword_id)
-
-    def remove(self, keyword_id: str) -> None:
-        """Remove an id, if it is there."""
-        self._ids.pop(keyword_id, None)
-
-    def list_newest(self) -> list[str]:
-        """List the ids, the newest first."""
-        return list(reversed(self._ids))
-
-
 class RecentMatchesByReader:
-    """The recent matches of each reader. Callers of an account who see the same scopes share them.
+    """The ids of the keywords that each reader matched last, up to `capacity`.
 
-    At most a thousand readers are remembered, the last to read longest.
+    Callers of an account who see the same scopes share them. At most a thousand readers are remembered, the last to
+    read longest.
     """
 
     def __init__(self, capacity: int = RECENT_CAPACITY, readers: int = _READERS) -> None:
         self._capacity = capacity
         self._readers = readers
-        self._of: OrderedDict[_Reader, RecentMatches] = OrderedDict()
+        self._of: OrderedDict[_Reader, OrderedDict[str, None]] = OrderedDict()
 
-    def get_for(self, ctx: RequestContext) -> RecentMatches:
-        """Return the recent matches of this caller."""
-        reader = (ctx.account, ctx.visible)
-        recent = self._of.setdefault(reader, RecentMatches(self._capacity))
-        self._of.move_to_end(reader)
-        if len(self._of) > self._readers:
-            self._of.popitem(last=False)
-        return recent
+    def add(self, ctx: RequestContext, ids: Iterable[str]) -> None:
+        """Add the ids of a path from the root; its end becomes the newest, and over capacity the oldest are dropped."""
+        recent = self._get_for(ctx)
+        for keyword_id in ids:
+            recent[keyword_id] = None
+            recent.move_to_end(keyword_id)
+        while len(recent) > self._capacity:
+            recent.popitem(last=False)
+
+    def list_newest(self, ctx: RequestContext) -> list[str]:
+        """List the ids of this caller, the newest first."""
+        return list(reversed(self._get_for(ctx)))
 
     def remove(self, account: str, keyword_id: str) -> None:
         """Remove a keyword that was deleted, merged or moved from all recent matches of its account."""
         for (of_account, _), recent in self._of.items():
             if of_account == account:
-                recent.remove(keyword_id)
+                recent.pop(keyword_id, None)
+
+    def _get_for(self, ctx: RequestContext) -> OrderedDict[str, None]:
+        reader = (ctx.account, ctx.visible)
+        recent = self._of.setdefault(reader, OrderedDict())
+        self._of.move_to_end(reader)
+        if len(self._of) > self._readers:
+            self._of.popitem(last=False)
+        return recent
 
 
 @dataclass(frozen=True, slots=True)

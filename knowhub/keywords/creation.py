@@ -17,7 +17,6 @@ from knowhub.core.operation import (
     IdempotencyKey,
     LongDecision,
     Operation,
-    Outcome,
     Row,
     Store,
     Unchanged,
@@ -33,10 +32,11 @@ from knowhub.keywords.batches import (
     check_aliases_within,
     get_parent_ids,
     merge_into_twin,
-    prefix_item_errors,
 )
-from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword, TreeOptions
+from knowhub.keywords.fields import prefix_errors
+from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions
 from knowhub.keywords.model_answers import ModelAnswers
+from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.search.text_search import NearKeywords
@@ -126,7 +126,8 @@ class KeywordCreation:
             reply = None if found == [write.id for write in writes] else {"ids": found}
             return Draft("batch_create_keywords", writes, reply=reply)
 
-        outcome = await commit_with_root(self._store, ctx, LongDecision(decide), key)
+        await make_root(self._store, ctx)
+        outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key)
         view = self._store.view(ctx.account)
         if isinstance(outcome, Unchanged):
             return self._make_batch(view, ctx, outcome.answer["ids"], {}, None)
@@ -142,7 +143,7 @@ class KeywordCreation:
         now = self._store.view(ctx.account).now
         new_rows, pause = [], CooperativePause()
         for index, new in enumerate(items):
-            with prefix_item_errors(index, group):
+            with prefix_errors(f"{group}.{index}", item=index):
                 new_rows.append(self._make_new_row(new, ctx, now))
             await pause.pause()
         parents = await asyncio.to_thread(get_parent_ids, items, new_rows, group)
@@ -162,11 +163,11 @@ class KeywordCreation:
         `ids` notes under which id each is there; a parent may be in it already. `position` is for errors: the group of
         the items, and the index of the first.
         """
-        (group, start), plan = position, view.plan()
-        writes, refused = dict[str, Row](), 0
+        (group, start), pending = position, PendingRows(view)
+        refused = 0
         for index, (new_row, given) in enumerate(new_rows, start):
-            with prefix_item_errors(index, group):
-                parent_id = ids.get(given, given)
+            with prefix_errors(f"{group}.{index}", item=index):
+                parent_id, plan = ids.get(given, given), pending.view
                 is_free = new_row.new.allow_duplicate
                 twin = None if is_free else edits.find_twin(plan, ctx, self._text, new_row.name_tokens, parent_id)
                 ids[new_row.id] = new_row.id if twin is None else twin.id
@@ -175,13 +176,9 @@ class KeywordCreation:
                 if twin is not None:
                     row, is_refused = merge_into_twin(plan, ctx, self._text, new_row, twin)
                     refused += is_refused
-                if row is not None and row["id"] in writes:
-                    # Each row is written once, so its version rises once.
-                    row = {**row, "version": writes[row["id"]]["version"]}
                 if row is not None:
-                    writes[str(row["id"])] = row
-                    plan.put(KEYWORDS, str(row["id"]), row)
-        return list(map(keyword_rules.write_keyword, writes.values())), refused
+                    pending.put([keyword_rules.write_keyword(row)])
+        return pending.list_writes(), refused
 
     def _make_batch(
         self,
@@ -310,7 +307,8 @@ class KeywordCreation:
             writes.append(keyword_rules.write_keyword(row))
             return answers.make_draft("create_keyword", writes, new_row.id, placed)
 
-        outcome = await commit_with_root(self._store, ctx, decide, key)
+        await make_root(self._store, ctx)
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         answers.note_outcome(outcome)
         return self._make_written(ctx, get_operation(outcome))
 
@@ -355,44 +353,20 @@ class KeywordCreation:
         return SavedRow(shown, operation_id, degraded=reply.get("degraded", ()), decided=reply.get("decided", {}))
 
 
-# What an attempt answers that would write.
-_WRITES = Unchanged()
+async def make_root(store: Store, ctx: RequestContext) -> None:
+    """Create the root of the caller's account if there is none."""
 
+    def decide(view: View) -> Draft | Unchanged:
+        if find_keyword(view, ROOT_ID) is not None:
+            return Unchanged()
+        return Draft("create_root", [keyword_rules.write_keyword(tree.make_root_row(view.now))])
 
-async def commit_with_root(
-    store: Store, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None = None
-) -> Outcome:
-    """Commit a decision; the first operation of an account creates the root before it.
-
-    A decision that is refused or changes nothing creates no root.
-    """
     if find_keyword(store.view(ctx.account), ROOT_ID) is None:
         # Another process may have created it.
         await store.refresh(ctx.account)
     if find_keyword(store.view(ctx.account), ROOT_ID) is None:
-
-        def attempt(view: View) -> Unchanged:
-            outcome = decide(view)
-            return outcome if isinstance(outcome, Unchanged) else _WRITES
-
-        outcome = await store.commit(ctx.account, ctx.actor, LongDecision(attempt))
-        if outcome is not _WRITES:
-            return outcome
-        await make_root(store, ctx)
-    return await store.commit(ctx.account, ctx.actor, decide, key)
-
-
-async def make_root(store: Store, ctx: RequestContext) -> None:
-    """Create the root of the caller's account if there is none."""
-    if find_keyword(store.view(ctx.account), ROOT_ID) is None:
-        await store.commit(ctx.account, ctx.actor, _root_once)
+        await store.commit(ctx.account, ctx.actor, decide)
 
 
 class _NoParent(InvalidInput):
     """The parent does not exist, or is hidden from the caller."""
-
-
-def _root_once(view: View) -> Draft | Unchanged:
-    if find_keyword(view, ROOT_ID) is not None:
-        return Unchanged()
-    return Draft("create_root", [keyword_rules.write_keyword(tree.make_root_row(view.now))])

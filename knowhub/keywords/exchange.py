@@ -24,11 +24,11 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
+from knowhub.keywords.auto_link import NewInfoRow
 from knowhub.keywords.batches import NewKeywordRow
 from knowhub.keywords.creation import KeywordCreation, make_root
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, NewKeyword, Node, RelationType
-from knowhub.keywords.new_infos import NewInfoRow
 
 ROWS_PER_OPERATION = 1_000
 MAX_ROWS = 100_000

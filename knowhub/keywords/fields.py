@@ -1,24 +1,40 @@
-"""Parsers for the fields of keywords and infos.
+"""Parsers for the fields of keywords and infos, and the place of a wrong one in a request.
 
-Each returns a copy of exact `str`, `list`, `dict`, `int` or `float` that the log can hold, or raises InvalidInput with
-the name of the field.
+Each parser returns a copy of exact `str`, `list`, `dict`, `int` or `float` that the log can hold, or raises
+InvalidInput with the name of the field.
 """
 
 import json
 import math
 import reprlib
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, Final, TypeVar
 
 from knowhub.core import scopes as rules
-from knowhub.core.errors import InvalidInput
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput
 from knowhub.keywords.model import RelationType
+
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 MAX_SCOPES: Final = 50
 MAX_METADATA_BYTES: Final = 64 * 1024
 MAX_METADATA_DEPTH: Final = 64
 _INT64: Final = range(-(2**63), 2**63)
 _PAIR: Final = 2
+
+
+@contextmanager
+def prefix_errors(at: str, **position: int) -> Iterator[None]:
+    """Name a part of a request, such as `items.3`, in the errors that it causes; `position` says where it is."""
+    try:
+        yield
+    except InvalidInput as problem:
+        first = problem.errors[0]
+        raise InvalidInput.of(f"{at}.{first.field}", first.message) from problem
+    except (Conflict, Forbidden) as problem:
+        raise type(problem)(f"{at}: {problem.detail}", {**problem.extra, **position}) from problem
 
 
 def parse_text(field: str, value: object) -> str:
@@ -31,9 +47,16 @@ def parse_text(field: str, value: object) -> str:
     return plain
 
 
+def parse_list(field: str, value: object) -> list[Any]:
+    """Parse a list or a tuple."""
+    if not isinstance(value, list | tuple):
+        raise InvalidInput.of(field, f"must be a list, not {type(value).__name__}")
+    return list(value)
+
+
 def parse_texts(field: str, value: object) -> list[str]:
     """Parse a list of texts; a single text is refused."""
-    return [parse_text(f"{field}.{index}", item) for index, item in enumerate(_parse_list(field, value))]
+    return [parse_text(f"{field}.{index}", item) for index, item in enumerate(parse_list(field, value))]
 
 
 def parse_row_id(field: str, value: object) -> str:
@@ -85,15 +108,15 @@ def parse_metadata(field: str, value: object) -> dict[str, Any]:
 
 def parse_links(field: str, value: object) -> list[tuple[str, RelationType]]:
     """Parse pairs of a keyword id and a relation."""
-    return [_parse_link(f"{field}.{index}", item) for index, item in enumerate(_parse_list(field, value))]
+    return [_parse_link(f"{field}.{index}", item) for index, item in enumerate(parse_list(field, value))]
 
 
-def parse_relation(field: str, value: object) -> RelationType:
-    """Parse a relation."""
-    known = next((relation_type for relation_type in RelationType if relation_type == value), None)
-    if known is None:
-        raise InvalidInput.of(field, f"{reprlib.repr(value)} is no relation: use {', '.join(RelationType)}")
-    return known
+def parse_choice(field: str, kind: type[ChoiceT], value: object) -> ChoiceT:
+    """Parse the name of a member of an enumeration."""
+    for member in kind:
+        if member == value:
+            return member
+    raise InvalidInput.of(field, f"{reprlib.repr(value)} is none of {', '.join(kind)}")
 
 
 def parse_patch(sent: object, patchable: Collection[str]) -> dict[str, Any]:
@@ -164,17 +187,11 @@ class _JsonCopier:
             raise _too_large(self._field)
 
 
-def _parse_list(field: str, value: object) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise InvalidInput.of(field, f"must be a list, not {type(value).__name__}")
-    return list(value)
-
-
 def _parse_link(field: str, value: object) -> tuple[str, RelationType]:
-    pair = _parse_list(field, value)
+    pair = parse_list(field, value)
     if len(pair) != _PAIR:
         raise InvalidInput.of(field, "must be a pair: the id of a keyword, and a relation")
-    return parse_row_id(f"{field}.keyword_id", pair[0]), parse_relation(f"{field}.relation", pair[1])
+    return parse_row_id(f"{field}.keyword_id", pair[0]), parse_choice(f"{field}.relation", RelationType, pair[1])
 
 
 def _is_encodable(plain: str) -> bool:

@@ -15,6 +15,7 @@ from knowhub.keywords.model import INFOS, LINKS, NewInfo, RelationType, make_lin
 
 MAX_SOURCE_CHARS = 2_048
 MAX_CREATOR_CHARS = 200
+MAX_KEYWORD_IDS = 1_000
 PATCHABLE = frozenset({"content", "source", "metadata", "scopes"})
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -29,14 +29,16 @@ from knowhub.core.operation import (
 from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch, SavedRow, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
-from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
-from knowhub.keywords.batches import prefix_item_errors
+from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher, NewInfoRow, check_links
 from knowhub.keywords.cache import INFOS_TTL_S, NO_CACHE, ResultCache
 from knowhub.keywords.collections import INFO
-from knowhub.keywords.creation import commit_with_root
+from knowhub.keywords.creation import make_root
+from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import (
     INFOS,
+    KEYWORDS,
     LINKS,
+    RELATION_RANKS,
     InfoQuery,
     LinkRequest,
     NewInfo,
@@ -44,14 +46,22 @@ from knowhub.keywords.model import (
     TreeOptions,
     make_link_id,
 )
-from knowhub.keywords.new_infos import InfoBatch, NewInfoRow, check_seen, find_duplicate, make_info_writes
+from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.tree import INFO_TABLE, list_infos_of_keyword, list_links_of_info
+from knowhub.keywords.tree import INFO_TABLE, find_equal_info, list_infos_of_keyword, list_links_of_info
 
 MAX_ITEMS = 1_000
 _SAID_OF_LINK = ("relation", "created_by")
-_PLACE = {relation: place for place, relation in enumerate(RelationType)}
+
+
+@dataclass(frozen=True, slots=True)
+class InfoBatch:
+    """The writes of a batch of infos, the id of each info, and the indexes of those that are stored already."""
+
+    writes: Sequence[Write]
+    ids: Sequence[str]
+    duplicates: Sequence[int]
 
 
 class InfoService(OwnedRows):
@@ -89,9 +99,8 @@ class InfoService(OwnedRows):
 
     def cascade(self, view: View, row: Row) -> Sequence[Write]:
         """Return the tombstones of the links of an info."""
-        ids = [make_link_id(row["id"], link.keyword_id) for link in list_links_of_info(view, row["id"])]
-        links = [link for link in (view.get(LINKS, link_id) for link_id in ids) if link is not None]
-        return [info_rules.write_link(make_tombstone(link, view.now)) for link in links]
+        links = [view.get(LINKS, link.id) for link in list_links_of_info(view, row["id"])]
+        return [info_rules.write_link(make_tombstone(link, view.now)) for link in links if link is not None]
 
     async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> SavedRow:
         """Save an info and its links, or link its duplicate; with `auto_link` also to keywords that it is about.
@@ -102,37 +111,32 @@ class InfoService(OwnedRows):
         """
         permissions.check_can_write(ctx)
         new_row = self._make_new_row(ctx, new)
-        auto = AutoLinks()
         if new.auto_link:
             # A retry asks no second question.
             before = await self._store.find_replay(ctx.account, key)
             if before is not None:
                 return self._make_written(ctx, before)
             await self._store.refresh(ctx.account)
-            view = self._store.view(ctx.account)
             # Invalid input is refused before a model is asked.
-            check_seen(view, ctx, new_row)
-            auto = await self._linker.select_keywords(ctx, new_row.row["content"])
+            check_links(self._store.view(ctx.account), ctx, new_row)
+            new_row = replace(new_row, auto=await self._linker.select_keywords(ctx, new_row.row["content"]))
+        auto = new_row.auto
 
         def decide(view: View) -> Draft | Unchanged:
-            stored = find_duplicate(view, new_row)
-            info_id, writes = make_info_writes(view, ctx, new_row, stored)
-            reply: dict[str, Any] = {} if stored is None else {"duplicate_of": stored.id}
+            info_id, is_stored, writes = self._make_writes(view, ctx, new_row)
+            reply: dict[str, Any] = {"duplicate_of": info_id} if is_stored else {}
             if new.auto_link:
-                linked = self._linker.make_writes(view, ctx, info_id, auto, explicit=frozenset(new_row.get_links))
-                writes = [*writes, *linked]
-                reply |= {"degraded": list(auto.degraded), "decided": _describe_links(linked, auto)}
+                reply |= {"degraded": list(auto.degraded), "decided": _describe_links(writes, new_row)}
             if not writes:
                 return Unchanged(reply)
-            op = "create_info" if stored is None else "link_info"
+            op = "link_info" if is_stored else "create_info"
             return Draft(op, writes, reply=reply or None, agent_io=list(auto.calls) or None)
 
         outcome: Outcome | None = None
         try:
             if auto.names:
-                outcome = await commit_with_root(self._store, ctx, decide, key)
-            else:
-                outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+                await make_root(self._store, ctx)
+            outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         finally:
             if not isinstance(outcome, Committed) or outcome.replayed:
                 # The info was refused or cancelled, or is a retry of a concurrent request.
@@ -162,11 +166,10 @@ class InfoService(OwnedRows):
 
         outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key)
         operation = None if isinstance(outcome, Unchanged) else outcome.operation
-        rows = {} if operation is None else {row["id"]: row for row in _list_info_rows(operation)}
-        reply = (outcome.answer if isinstance(outcome, Unchanged) else outcome.operation.reply) or {"ids": list(rows)}
-        view = self._store.view(ctx.account)
+        rows = {row["id"]: row for row in _list_info_rows(operation)}
+        reply = _get_reply(outcome) or {"ids": list(rows)}
+        view, duplicates = self._store.view(ctx.account), frozenset(reply.get("duplicates", ()))
         operation_id = None if operation is None else operation.operation_id
-        duplicates = frozenset(reply.get("duplicates", ()))
         saved = [
             SavedRow(
                 rows.get(info_id) or view.get(INFOS, info_id) or {},
@@ -259,17 +262,14 @@ class InfoService(OwnedRows):
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rendering.require_info(view, ctx, info_id)
-        seen = [
-            (rendering.get_visible_node(view, ctx, link.keyword_id), link) for link in list_links_of_info(view, info_id)
+        links = [(link, view.get(LINKS, link.id)) for link in list_links_of_info(view, info_id)]
+        seen = [(rendering.get_visible_node(view, ctx, link.keyword_id), link, row) for link, row in links]
+        shown = [(node, link.relation, row) for node, link, row in seen if node is not None and row is not None]
+        shown.sort(key=lambda item: (RELATION_RANKS[item[1]], item[0].ordinal))
+        return [
+            (rendering.render_keyword(view, ctx, node, with_children=False), relation, str(row["created_by"]))
+            for node, relation, row in shown
         ]
-        shown = [(node, link.relation) for node, link in seen if node is not None]
-        found = []
-        for node, relation in sorted(shown, key=lambda item: (_PLACE[item[1]], item[0].ordinal)):
-            row = view.get(LINKS, make_link_id(info_id, node.id))
-            if row is not None:
-                json_text = rendering.render_keyword(view, ctx, node, with_children=False)
-                found.append((json_text, relation, str(row["created_by"])))
-        return found
 
     async def list_newest(
         self, ctx: RequestContext, keyword_id: str | None, limit: int, before: int | None
@@ -290,7 +290,7 @@ class InfoService(OwnedRows):
         await self._store.refresh(ctx.account)
         new_rows, pause = [], CooperativePause()
         for index, new in enumerate(items):
-            with prefix_item_errors(index, group):
+            with prefix_errors(f"{group}.{index}", item=index):
                 new_row = self._make_new_row(ctx, new)
             auto = self._linker.match_text(ctx, new_row.row["content"]) if new.auto_link else AutoLinks()
             new_rows.append(replace(new_row, auto=auto))
@@ -305,22 +305,15 @@ class InfoService(OwnedRows):
         position: tuple[str, int] = ("items", 0),
     ) -> InfoBatch:
         """Return the writes of prepared infos; `position` is their group in errors, and the index of the first."""
-        group, start = position
-        plan = view.plan()
-        writes: dict[tuple[str, str], Write] = {}
-        batch = InfoBatch()
+        (group, start), pending = position, PendingRows(view)
+        ids, duplicates = [], []
         for index, new_row in enumerate(new_rows, start):
-            stored = find_duplicate(plan, new_row)
-            with prefix_item_errors(index, group):
-                info_id, item = make_info_writes(plan, ctx, new_row, stored)
-            explicit = frozenset(new_row.get_links)
-            for write in (*item, *self._linker.make_writes(plan, ctx, info_id, new_row.auto, explicit=explicit)):
-                writes[write.collection, write.id] = write
-                plan.put(write.collection, write.id, write.after)
-            batch.ids.append(info_id)
-            batch.duplicates.extend([] if stored is None else [index])
-        batch.writes.extend(writes.values())
-        return batch
+            with prefix_errors(f"{group}.{index}", item=index):
+                info_id, is_stored, writes = self._make_writes(pending.view, ctx, new_row)
+            pending.put(writes)
+            ids.append(info_id)
+            duplicates.extend([index] if is_stored else [])
+        return InfoBatch(pending.list_writes(), ids, duplicates)
 
     def _make_new_row(self, ctx: RequestContext, new: NewInfo) -> NewInfoRow:
         # Before the decision, which blocks other writers.
@@ -330,16 +323,31 @@ class InfoService(OwnedRows):
             new, row, fields.parse_texts("keyword_ids", new.keyword_ids), fields.parse_links("links", new.links)
         )
 
+    def _make_writes(self, view: View, ctx: RequestContext, new_row: NewInfoRow) -> tuple[str, bool, list[Write]]:
+        """Return the id of an info, whether it is stored already, and the writes: its row and the missing links."""
+        check_links(view, ctx, new_row)
+        stored = find_equal_info(view, new_row.row) if new_row.new.dedup else None
+        info_id = new_row.row["id"] if stored is None else stored.id
+        row = info_rules.set_created_at(new_row.row, view.now)
+        links = info_rules.make_missing_links(view, info_id, new_row.relations, new_row.new.created_by)
+        return (
+            info_id,
+            stored is not None,
+            [
+                *([info_rules.write_info(row)] if stored is None else []),
+                *map(info_rules.write_link, links),
+                *self._linker.make_writes(view, ctx, info_id, new_row),
+            ],
+        )
+
     def _make_written(self, ctx: RequestContext, outcome: Outcome) -> SavedRow:
         operation = None if isinstance(outcome, Unchanged) else outcome.operation
-        reply = (outcome.answer if isinstance(outcome, Unchanged) else outcome.operation.reply) or {}
-        row_id = reply.get("duplicate_of")
-        rows = [] if operation is None else _list_info_rows(operation)
+        reply = _get_reply(outcome)
+        row_id, rows = reply.get("duplicate_of"), _list_info_rows(operation)
         row = rows[0] if rows else self._store.view(ctx.account).get(INFOS, str(row_id)) or {}
-        operation_id = None if operation is None else operation.operation_id
         return SavedRow(
             row,
-            operation_id,
+            None if operation is None else operation.operation_id,
             duplicate_of=row_id,
             degraded=reply.get("degraded", ()),
             decided=reply.get("decided", {}),
@@ -355,16 +363,25 @@ def _check_version(row: Row | None, expected: int | None) -> None:
         raise VersionConflict(row["version"])
 
 
-def _list_info_rows(operation: Operation) -> list[Row]:
-    return [change.after for change in operation.changes if change.collection == INFOS]
+def _get_reply(outcome: Outcome) -> Row:
+    return (outcome.answer if isinstance(outcome, Unchanged) else outcome.operation.reply) or {}
 
 
-def _describe_links(writes: Sequence[Write], auto: AutoLinks) -> dict[str, Any]:
+def _list_info_rows(operation: Operation | None) -> list[Row]:
+    changes = () if operation is None else operation.changes
+    return [change.after for change in changes if change.collection == INFOS]
+
+
+def _describe_links(writes: Sequence[Write], new_row: NewInfoRow) -> dict[str, Any]:
     links = [write.after for write in writes if write.collection == LINKS]
     return {
-        "linked": [{name: link[name] for name in ("keyword_id", "relation", "created_by")} for link in links],
-        "created": [write.id for write in writes if write.collection != LINKS],
-        **_describe_unread(auto),
+        "linked": [
+            {name: link[name] for name in ("keyword_id", "relation", "created_by")}
+            for link in links
+            if link["keyword_id"] not in new_row.relations
+        ],
+        "created": [write.id for write in writes if write.collection == KEYWORDS],
+        **_describe_unread(new_row.auto),
     }
 
 

@@ -32,7 +32,6 @@ from knowhub.keywords.tree import (
     count_children,
     count_links,
     find_info,
-    list_child_ids,
     list_children,
     list_infos_of_keyword,
 )
@@ -71,7 +70,7 @@ def render_candidate(view: View, ctx: RequestContext, node: Node, infos: Sequenc
 
 def format_path(view: View, ctx: RequestContext, node: Node) -> str:
     """Return the path of a keyword as requests name it: `目的地/Java`; the root is `root`."""
-    names = [above.name for above in list_visible_path(view, ctx, node) if above.id != ROOT_ID]
+    names = [above.name for above in list_visible_path(view, ctx, node.id) if above.id != ROOT_ID]
     return join_names(names) or ROOT_ID
 
 
@@ -115,23 +114,21 @@ def require_info(view: View, ctx: RequestContext, info_id: str) -> Info:
     return info
 
 
-def list_visible_path(view: View, ctx: RequestContext, node: Node) -> list[Node]:
+def list_visible_path(view: View, ctx: RequestContext, keyword_id: str) -> list[Node]:
     """Return the visible keywords from the root to this one."""
-    return [above for above in tree.get_path(view, node.id) if ctx.sees(above.audience)]
+    return [above for above in tree.get_path(view, keyword_id) if ctx.sees(above.audience)]
 
 
 def render_path(view: View, ctx: RequestContext, node: Node, *, with_children: bool) -> list[bytes]:
     """Return `list_visible_path` as JSON text; hidden keywords do not count in the levels."""
     return [
         render_keyword(view, ctx, above, with_children=with_children, level=level)
-        for level, above in enumerate(list_visible_path(view, ctx, node))
+        for level, above in enumerate(list_visible_path(view, ctx, node.id))
     ]
 
 
 def get_level(view: View, ctx: RequestContext, keyword_id: str) -> int:
     """Return how many visible ancestors this keyword has."""
-    if ctx.sees_everything:
-        return tree.count_ancestors(view, keyword_id)
     return sum(ctx.sees(above.audience) for above in tree.get_path(view, keyword_id)[:-1])
 
 
@@ -143,8 +140,6 @@ def list_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> l
 
 def list_visible_child_ids(view: View, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
     """Return the ids of `list_visible_children`."""
-    if ctx.sees_everything:
-        return list_child_ids(view, keyword_id)
     return [child.id for child in list_visible_children(view, ctx, keyword_id)]
 
 

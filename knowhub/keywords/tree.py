@@ -175,11 +175,6 @@ def list_children(view: View, keyword_id: str) -> Sequence[Node]:
     return view.lookup(BY_PARENT, keyword_id)
 
 
-def list_child_ids(view: View, keyword_id: str) -> Sequence[str]:
-    """Return the ids of the live children of a keyword, oldest first."""
-    return [node.id for node in list_children(view, keyword_id)]
-
-
 def count_children(view: View, keyword_id: str) -> int:
     """Return how many live children a keyword has, in constant time."""
     return view.count(BY_PARENT, keyword_id)
@@ -256,18 +251,6 @@ def get_path(view: View, keyword_id: str) -> list[Node]:
         upwards[node.id] = node
         node = get_live_node(view, node.parent_id) if node.parent_id is not None else None
     return list(reversed(upwards.values()))
-
-
-def count_ancestors(view: View, keyword_id: str) -> int:
-    """Return the level of a keyword; 0 for the root."""
-    level = 0
-    seen = {keyword_id}
-    node = find_keyword(view, keyword_id)
-    while node is not None and node.parent_id is not None and node.parent_id not in seen:
-        level += 1
-        seen.add(node.parent_id)
-        node = find_keyword(view, node.parent_id)
-    return level
 
 
 def is_within(view: View, keyword_id: str, above_id: str) -> bool:

@@ -3,11 +3,10 @@
 from typing import Final
 
 from knowhub.core.collection import Collection, Computed, OnDelete, Reference
-from knowhub.knowledge import record_rules
-from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.feedback.impressions import IMPRESSIONS
-from knowhub.knowledge.feedback.outcomes import OUTCOMES
+from knowhub.knowledge import evidence, record_rules
+from knowhub.knowledge.impressions import IMPRESSIONS
 from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.knowledge.outcomes import OUTCOMES
 from knowhub.knowledge.table import KNOWLEDGE_TABLE
 
 _COUNTERS: Final = (("helpful",), ("harmful",), ("weak", "success"), ("weak", "failure"))

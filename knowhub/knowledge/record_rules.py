@@ -11,7 +11,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Row, Write, next_of, next_version
 from knowhub.core.owned_rows import make_owned_fields
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import table, votes
+from knowhub.knowledge import evidence, table
 from knowhub.knowledge.model import (
     DEFAULT_SCORE,
     KNOWLEDGE,
@@ -35,7 +35,7 @@ def new_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> 
 def make_imported_row(line: ImportedKnowledge, row_id: str, before: Row | None, now: float, ctx: RequestContext) -> Row:
     """Return the row of an imported line. Evidence and creation time are kept; the version rises."""
     evaluation = {"score": line.record.score or DEFAULT_SCORE, **_FRESH_EVALUATION, **line.evaluation}
-    evaluation["confidence"] = line.evaluation.get("confidence", votes.confidence(evaluation, now))
+    evaluation["confidence"] = line.evaluation.get("confidence", evidence.confidence(evaluation, now))
     row = _row(line.record, row_id, now, ctx)
     created_at = line.created_at or row["created_at"]
     return row | {"eval": evaluation, "version": next_version(before), "created_at": created_at}

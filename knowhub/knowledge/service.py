@@ -21,10 +21,9 @@ from knowhub.core.operation import (
 )
 from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import record_rules, table
+from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
-from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.feedback.evidence import Voter
+from knowhub.knowledge.evidence import VoteKind, Voter, is_sunk, sum_votes, weigh_votes
 from knowhub.knowledge.model import (
     KNOWLEDGE,
     Feedback,
@@ -44,7 +43,6 @@ from knowhub.knowledge.visibility import (
     redact_row,
     render_record_json,
 )
-from knowhub.knowledge.votes import VoteKind, is_sunk, sum_votes, weigh_votes
 
 REVIVE_OP = "restore_knowledge"
 _SUMMARIES_PER_TURN: Final = 10_000

@@ -14,8 +14,8 @@ from knowhub.core.operation import View
 from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
+from knowhub.knowledge.evidence import weigh_votes
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, ListQuery
-from knowhub.knowledge.votes import weigh_votes
 
 FACETS: Final = {item.name: item.facet for item in RECORD_FIELDS if item.facet is not None}
 """The fields that search and lists filter by, with the names of their facets."""

@@ -1,13 +1,13 @@
 """What of the log a caller may see, and which operations they may undo."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from knowhub.core import permissions
-from knowhub.core.collection import Collections, Key, flatten, list_changed_paths
+from knowhub.core.collection import Collection, Collections, Key, OnDelete, flatten, list_changed_paths
 from knowhub.core.errors import Forbidden
-from knowhub.core.operation import Change, Operation, Row, View
+from knowhub.core.operation import Change, Operation, Row, View, is_live
 from knowhub.core.request_context import RequestContext
-from knowhub.operations.cascade import cascaded_keys
 from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP
 
 # To undo one of these needs the same right as to do it, beside the right to each row.
@@ -43,7 +43,7 @@ class AccessPolicy:
     def can_see_current(self, change: Change) -> bool:
         """Return whether the caller may see both sides of a change, and the row as it is now."""
         # What was hidden since is hidden with all that it was.
-        row = self.view.get(change.collection, change.id)
+        row = self.view.get(*change.key)
         return self.can_see_change(change) and (row is None or self.can_see_row(change.collection, row))
 
     def can_see_change(self, change: Change) -> bool:
@@ -106,10 +106,10 @@ class AccessPolicy:
     def _list_direct_changes(self, operation: Operation) -> list[Change]:
         """Return the changes without those of cascaded rows, which need no right."""
         cascaded = cascaded_keys(operation.changes, self.collections)
-        return [change for change in operation.changes if (change.collection, change.id) not in cascaded]
+        return [change for change in operation.changes if change.key not in cascaded]
 
     def _can_restore(self, change: Change) -> bool:
-        current = self.view.get(change.collection, change.id) or change.after
+        current = self.view.get(*change.key) or change.after
         if "scopes" not in current:
             return True
         before, after = change.before or current, change.after
@@ -157,3 +157,48 @@ class AccessPolicy:
         references = () if collection is None else collection.references
         targets = (reference.key(row) for reference in references if reference.limits_visibility)
         return [target for target in targets if target is not None]
+
+
+def cascaded_keys(changes: Sequence[Change], collections: Collections) -> frozenset[Key]:
+    """Return the rows of an operation that only went along with a row that was deleted or that came back.
+
+    Those are rows that were reattached from or to such a row, and join rows, such as links, that lead to it; with the
+    latter, the other join rows of the row at their other end.
+    """
+    turned = [change for change in changes if change.before is not None]
+    died = {change.key for change in turned if is_live(change.before) and not is_live(change.after)}
+    revived = {change.key for change in turned if not is_live(change.before) and is_live(change.after)}
+    if not died and not revived:
+        return frozenset()
+    found = {change.key for change in turned if _is_reattached(change, collections, died, revived)}
+    for collection in collections.values():
+        if collection.row_id is not None:
+            joins = [change for change in changes if change.collection == collection.name]
+            found |= {(collection.name, row_id) for row_id in _list_cascaded_joins(joins, collection, died | revived)}
+    return frozenset(found)
+
+
+def _is_reattached(change: Change, collections: Collections, died: set[Key], revived: set[Key]) -> bool:
+    # A deleted row is reattached as well: it comes back where it would be now.
+    collection = collections.get(change.collection)
+    if collection is None or change.before is None or is_live(change.before) != is_live(change.after):
+        return False
+    moved = list_changed_paths(flatten(change.before), flatten(change.after))
+    return any(
+        moved == [(reference.field,)]
+        and reference.on_delete is OnDelete.REATTACH
+        and (reference.key(change.before) in died or reference.key(change.after) in revived)
+        for reference in collection.references
+    )
+
+
+def _list_cascaded_joins(changes: Sequence[Change], collection: Collection, turned: set[Key]) -> Iterator[str]:
+    def other_ends(change: Change) -> set[Key | None]:
+        references = (other for other in collection.references if other.on_delete is not OnDelete.REATTACH)
+        return {reference.key(change.after) for reference in references}
+
+    ends: set[Key | None] = set()
+    for change in changes:
+        if any(reference.key(change.after) in turned for reference in collection.references):
+            ends |= other_ends(change)
+    return (change.id for change in changes if not ends.isdisjoint(other_ends(change)))

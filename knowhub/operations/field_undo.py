@@ -1,31 +1,28 @@
 """Undo of one operation: from its changes to the rows that undoing it writes, or what is in the way."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-from knowhub.core import permissions
+from knowhub.core import clock, permissions
 from knowhub.core.collection import (
     Collection,
     Key,
     OnDelete,
     Path,
+    Reference,
     UndoneRow,
     check_rows,
     flatten,
     list_changed_paths,
     unflatten,
 )
-from knowhub.core.erasing import ERASING, is_erased
+from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
 from knowhub.core.operation import Change, Operation, Row, is_live, make_tombstone, next_of, next_version
-from knowhub.operations.access_policy import AccessPolicy
-from knowhub.operations.cascade import cascade_delete, cascaded_keys, make_next_row, reattach
+from knowhub.operations.access_policy import AccessPolicy, cascaded_keys
 from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP
-
-_ABSENT = object()
-_Flat: TypeAlias = Mapping[Path, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +32,11 @@ class BlockedRow:
     collection: str
     id: str
     fields: frozenset[Path]
+
+    @classmethod
+    def of(cls, change: Change, fields: Iterable[Path]) -> "BlockedRow":
+        """Return the row of a change, with the fields that are in the way."""
+        return cls(*change.key, frozenset(fields))
 
 
 def undo_change(change: Change, current: Row, collection: Collection, now: float) -> Row | BlockedRow:
@@ -47,71 +49,48 @@ def undo_change(change: Change, current: Row, collection: Collection, now: float
         # Most rows of an import: nothing can be in the way.
         return make_tombstone(current, now)
     before, after, present = flatten(change.before or {}), flatten(change.after), flatten(current)
+    since = list_changed_paths(after, present)
     if change.before is None:
-        blocked = [path for path in list_changed_paths(after, present) if not collection.merges(path)]
-        result: Mapping[str, Any] = {**current, "deleted": True}
-    else:
-        touched = [path for path in list_changed_paths(before, after) if not collection.merges(path)]
-        compared = _with_groups(touched, collection)
-        blocked = [path for path in compared if present.get(path, _ABSENT) != after.get(path, _ABSENT)]
-        blocked += _find_overlaps(touched, before, after, present)
-        result = unflatten(_restore_fields(touched, (before, after, present), collection))
-    if blocked:
-        return BlockedRow(change.collection, change.id, frozenset(blocked))
-    return next_of(result, current, now)
-
-
-def _with_groups(touched: Sequence[Path], collection: Collection) -> list[Path]:
-    """Add the other fields of each group that holds a changed field."""
-    grouped = [path for group in collection.field_groups if not group.isdisjoint(touched) for path in sorted(group)]
-    return list(dict.fromkeys([*touched, *grouped]))
-
-
-def _find_overlaps(touched: Sequence[Path], before: _Flat, after: _Flat, present: _Flat) -> list[Path]:
-    """Return what was written since below or above a value that comes back.
-
-    An object and a value that is none cannot be in one place, so that one of them would be lost.
-    """
-    back = [path for path in touched if path in before]
-    solid = {path for path in back if before[path] != {}}
-    above = {path[:size] for path in back for size in range(1, len(path))}
-    fresh = [path for path, value in present.items() if after.get(path, _ABSENT) != value]
-    return [
-        path
-        for path in fresh
-        if (path in above and present[path] != {}) or any(path[:size] in solid for size in range(1, len(path)))
-    ]
-
-
-def _restore_fields(
-    touched: Sequence[Path], rows: tuple[_Flat, _Flat, _Flat], collection: Collection
-) -> dict[Path, Any]:
-    """Return the present row with the fields that were touched as before, and with counters and lists merged."""
-    before, after, present = rows
+        blocked = [path for path in since if not collection.merges(path)]
+        return BlockedRow.of(change, blocked) if blocked else make_tombstone(current, now)
+    changed = list_changed_paths(before, after)
+    touched = {path for path in changed if not collection.merges(path)}
+    groups = [group for group in collection.field_groups if not group.isdisjoint(touched)]
+    blocked = [path for path in since if path in touched.union(*groups)]
     result = dict(present)
-    merging = [path for path in list_changed_paths(before, after) if collection.merges(path)]
-    for path in merging:
-        if present.get(path, _ABSENT) != after.get(path, _ABSENT) and path in present and path in after:
+    for path in changed:
+        if path not in touched and path in since and path in present and path in after:
             # A counter or a list that did not exist before began empty.
             if path in collection.counters:
                 result[path] = present[path] + before.get(path, 0) - after[path]
             elif path in collection.append_only:
                 result[path] = _merge_list(before.get(path, ()), after[path], present[path])
-    unchanged = [path for path in merging if present.get(path, _ABSENT) == after.get(path, _ABSENT)]
-    for path in [*touched, *unchanged]:
-        if path in before:
-            result[path] = before[path]
-        else:
-            result.pop(path, None)
-            _keep_empty_object(result, path[:-1], before)
-    return result
+        elif path in touched or path not in since:
+            _restore_field(result, path, before)
+    row = unflatten(result)
+    if _drop_empty(flatten(row)) != _drop_empty(result):
+        # An object and a value that is none cannot be in one place: one of them would be lost.
+        tops = {path[0] for path in touched}
+        blocked += [path for path in since if path[0] in tops]
+    return BlockedRow.of(change, blocked) if blocked else next_of(row, current, now)
 
 
-def _keep_empty_object(result: dict[Path, Any], holder: Path, before: _Flat) -> None:
-    """Keep an object that existed before, also if its last entry was removed."""
-    size = len(holder)
-    if holder and any(path[:size] == holder for path in before) and not any(path[:size] == holder for path in result):
+def _restore_field(result: dict[Path, Any], path: Path, before: Mapping[Path, Any]) -> None:
+    result.pop(path, None)
+    holder = path[:-1]
+    if path in before:
+        result[path] = before[path]
+    elif holder and _has_entries(before, holder) and not _has_entries(result, holder):
+        # An object that existed before is kept without its last entry.
         result[holder] = {}
+
+
+def _has_entries(flat: Mapping[Path, Any], holder: Path) -> bool:
+    return any(path[: len(holder)] == holder for path in flat)
+
+
+def _drop_empty(flat: Mapping[Path, Any]) -> dict[Path, Any]:
+    return {path: value for path, value in flat.items() if value != {}}
 
 
 def _merge_list(before: Sequence[Any], after: Sequence[Any], present: Sequence[Any]) -> list[Any]:
@@ -152,15 +131,7 @@ class UndoConflict(KnowHubError):
         self.blocks = blocks
 
 
-def check_not_erased(operation: Operation) -> None:
-    """Raise RowErased if a row of the operation was erased."""
-    # The lines of the log say so themselves; a row that was erased since this one was read is found by its own state.
-    gone = next((change for change in operation.changes if is_erased(change.after)), None)
-    if gone is not None and not operation.op.startswith(ERASING):
-        raise RowErased(gone.collection, gone.id)
-
-
-def undo_rows(policy: AccessPolicy, operation: Operation) -> list[tuple[Key, Row]]:
+def undo_rows(policy: AccessPolicy, operation: Operation) -> dict[Key, Row]:
     """Return the rows that undo an operation on the state of the policy's view.
 
     Raises NotFound for what the caller does not see any more, Forbidden for scopes that they cannot give, Conflict,
@@ -168,17 +139,22 @@ def undo_rows(policy: AccessPolicy, operation: Operation) -> list[tuple[Key, Row
     """
     undoing = _UndoBuilder(policy, operation)
     undoing.restore_fields()
-    if operation.op != RESTORE_SNAPSHOT_OP:
-        # A restore is undone only while nothing was written since: then each row comes back exactly, in any order.
-        undoing.update_computed()
-        undoing.resolve_cascaded()
+    # A restore is undone only while nothing was written since: then each row comes back exactly, in any order.
+    is_restore = operation.op == RESTORE_SNAPSHOT_OP
+    if not is_restore:
+        undoing.recompute()
+        undoing.reattach_cascaded()
         undoing.cascade_deletes()
         undoing.check_references()
     if undoing.blocks:
         raise UndoConflict(operation, undoing.blocks)
-    if operation.op != RESTORE_SNAPSHOT_OP:
-        undoing.validate()
-    return list(undoing.rows.items())
+    if not is_restore:
+        try:
+            check_rows(policy.collections, policy.view, undoing.rows)
+        except (InvalidInput, Conflict) as problem:
+            detail = f"with what was changed since, undoing this would leave an invalid record: {problem.detail}"
+            raise Conflict(detail, {"blocked_by": [], "blocked_by_hidden": 0}) from problem
+    return undoing.rows
 
 
 class _UndoBuilder:
@@ -190,40 +166,40 @@ class _UndoBuilder:
         self._collections = policy.collections
         self._operation = operation
         self._cascaded = cascaded_keys(operation.changes, policy.collections)
-        self._changes: dict[Key, Change] = {}
         self.rows: dict[Key, Row] = {}
         self.blocks: list[BlockedRow] = []
 
     def restore_fields(self) -> None:
-        """Restore what each change changed. Rows that only went along stay where they were put since."""
+        """Restore what each change changed. Cascaded rows need no right, and are in nobody's way."""
         for change in reversed(self._operation.changes):
-            key = change.collection, change.id
-            current = self._view.get(*key) or change.after
-            is_cascaded = key in self._cascaded
-            if not is_cascaded:
-                self._check_row(key, current)
-            elif is_erased(current):
-                continue
-            row = undo_change(change, current, self._collections[change.collection], self._view.now)
-            if not is_cascaded and self._is_deleted_since(change, current):
-                row = BlockedRow(*key, frozenset({_DELETED}))
-            if isinstance(row, BlockedRow):
+            key, collection = change.key, self._collections[change.collection]
+            current, is_cascaded = self._view.get(*key) or change.after, key in self._cascaded
+            if not is_cascaded and "scopes" in current and not self._policy.can_see_row(key[0], current):
+                # The operation was visible when it was made; the row as it is now need not be.
+                raise NotFound.of("operation", self._operation.operation_id)
+            if is_erased(current):
+                if is_cascaded:
+                    continue
+                raise RowErased(*key)
+            row = undo_change(change, current, collection, self._view.now)
+            if not is_cascaded and not is_live(current) and _is_edit(change, collection):
+                row = BlockedRow.of(change, [_DELETED])
+            if not isinstance(row, BlockedRow):
+                self.rows[key] = row
                 if not is_cascaded:
-                    self.blocks.append(row)
-                continue
-            if not is_cascaded:
-                permissions.check_scopes(self._policy.ctx, row.get("scopes", ()), current=current.get("scopes", ()))
-            self._changes[key] = change
-            self.rows[key] = row
+                    permissions.check_scopes(self._policy.ctx, row.get("scopes", ()), current=current.get("scopes", ()))
+            elif not is_cascaded:
+                self.blocks.append(row)
 
-    def update_computed(self) -> None:
+    def recompute(self) -> None:
         """Compute anew what is made of other fields."""
         restored = dict(self.rows)
-        for key, change in self._changes.items():
-            for computed in self._collections[key[0]].computed:
+        for change in reversed(self._operation.changes):
+            key = change.key
+            for computed in self._collections[key[0]].computed if key in restored else ():
                 self.rows[key] = computed.recompute(UndoneRow(change, self.rows[key], self._view.get, restored))
 
-    def resolve_cascaded(self) -> None:
+    def reattach_cascaded(self) -> None:
         """Reattach rows that went along and whose target is gone, or leave them as they are."""
         cascaded = [key for key in self.rows if key in self._cascaded and is_live(self.rows[key])]
         for key in sorted(cascaded, key=self._rank):
@@ -233,21 +209,44 @@ class _UndoBuilder:
                 if target is None or not reference.is_required or self._is_available(target):
                     continue
                 del self.rows[key]
-                moved = reattach(key, row, reference, self._collections, self._row) if reference.via else None
+                moved = self._reattach(key, row, reference) if reference.via else None
                 if moved is not None and self._has_targets(*moved):
-                    self.rows[moved[0]] = make_next_row(moved[1], self._view.get(*moved[0]), self._view.now)
+                    self.rows[moved[0]] = self._make_next(moved[1], self._view.get(*moved[0]))
                 break
 
     def cascade_deletes(self) -> None:
         """Have rows that refer to one which goes follow it as their reference says, or be in the way."""
-        gone = [key for key in self.rows if self._is_deleted(key)]
+        gone = [key for key, row in self.rows.items() if not is_live(row) and is_live(self._view.get(*key))]
         while gone:
             referrers = [(key, target) for target in gone for key in self._view.referrers(*target)]
             gone = []
             for key, target in sorted(referrers, key=lambda item: self._cascade_order(*item)):
-                row = self._row(*key)
-                if row is not None and is_live(row):
-                    gone += self._cascade_delete(key, row, target)
+                for reference in self._collections[key[0]].references:
+                    row = self._row(*key)
+                    if row is None or not is_live(row) or reference.key(row) != target:
+                        continue
+                    self._follow_target(key, row, reference)
+                    if not is_live(self._row(*key)) and is_live(self._view.get(*key)):
+                        gone.append(key)
+
+    def check_references(self) -> None:
+        """Find rows that would be live without a row that they need, or above themselves."""
+        sound: dict[str, set[str]] = defaultdict(set)
+        for key, row in self.rows.items():
+            for reference in self._collections[key[0]].references if is_live(row) else ():
+                target = reference.key(row)
+                if target is None:
+                    continue
+                if reference.is_required and not self._is_available(target):
+                    self.blocks.append(BlockedRow(*target, frozenset({_DELETED})))
+                elif reference.is_acyclic:
+                    self._check_cycle(key, reference.field, sound[key[0]])
+                elif reference.excluded_by and reference.key(self._view.get(*key) or {}) != target:
+                    self._check_excluded(reference.excluded_by, key, target)
+
+    def _row(self, collection: str, row_id: str) -> Row | None:
+        """Return a row as it will be after the undo."""
+        return self.rows.get((collection, row_id)) or self._view.get(collection, row_id)
 
     def _rank(self, key: Key) -> int:
         row = self._row(*key)
@@ -259,85 +258,60 @@ class _UndoBuilder:
         references = (reference for reference in self._collections[key[0]].references if reference.key(row) == target)
         return all(reference.on_delete is not OnDelete.CASCADE for reference in references), self._rank(key)
 
-    def _cascade_delete(self, key: Key, row: Row, target: Key) -> list[Key]:
-        """Have one row follow its target; return what is deleted with it."""
-        deleted = []
-        written = list(cascade_delete(key, row, target, self._collections, self._row, self._view.now))
-        for written_key, written_row in written:
-            self.rows[written_key] = {**written_row, "version": next_version(self._view.get(*written_key))}
-            if self._is_deleted(written_key):
-                deleted.append(written_key)
-        if not written:
-            self._block_forbidden(key, row, target)
-        return deleted
+    def _follow_target(self, key: Key, row: Row, reference: Reference) -> None:
+        """Delete or move a row whose target goes, or note that it is in the way."""
+        if reference.on_delete in {OnDelete.CASCADE, OnDelete.REATTACH}:
+            moved = self._reattach(key, row, reference) if reference.on_delete is OnDelete.REATTACH else None
+            if moved is None or moved[0] != key:
+                self.rows[key] = make_tombstone(row, self._view.now) | {"version": next_version(self._view.get(*key))}
+            if moved is not None:
+                before = row if moved[0] == key else self._row(*moved[0])
+                version = {"version": next_version(self._view.get(*moved[0]))}
+                self.rows[moved[0]] = self._make_next(moved[1], before) | version
+        # A hidden row that can do without the target stays as it is: to be in the way would tell that it exists.
+        elif reference.on_delete is OnDelete.FORBID and (
+            reference.is_required or self._policy.can_see_row(key[0], row)
+        ):
+            self.blocks.append(BlockedRow(*key, frozenset({(reference.field,)})))
 
-    def check_references(self) -> None:
-        """Find rows that would be live without a row that they need, or above themselves."""
-        sound: dict[str, set[str]] = defaultdict(set)
-        for key, row in self.rows.items():
-            if not is_live(row):
-                continue
-            for reference in self._collections[key[0]].references:
-                target = reference.key(row)
-                if target is None:
-                    continue
-                if reference.is_required and not self._is_available(target):
-                    self.blocks.append(BlockedRow(*target, frozenset({_DELETED})))
-                elif reference.is_acyclic:
-                    self._check_cycle(key, reference.field, sound[key[0]])
-                elif reference.excluded_by and reference.key(self._view.get(*key) or {}) != target:
-                    self._check_excluded(reference.excluded_by, key, target)
+    def _reattach(self, key: Key, row: Row, reference: Reference) -> tuple[Key, Row] | None:
+        """Return a row, with its key, whose reference leads to what is live above its target; None if there is nothing.
 
-    def validate(self) -> None:
-        """Raise Conflict for a row that no write could have made."""
-        try:
-            check_rows(self._collections, self._view, self.rows)
-        except (InvalidInput, Conflict) as problem:
-            detail = f"with what was changed since, undoing this would leave an invalid record: {problem.detail}"
-            raise Conflict(detail, {"blocked_by": [], "blocked_by_hidden": 0}) from problem
+        The key differs where it is made of the reference: then the row takes the place of no other.
+        """
+        collection, heir = self._collections[key[0]], self._live_ancestor(reference, row)
+        if heir is None:
+            return None
+        moved = {**row, reference.field: heir}
+        if collection.row_id is None:
+            return key, moved
+        new_key = key[0], collection.row_id(moved)
+        return None if is_live(self._row(*new_key)) else (new_key, moved)
 
-    def _is_deleted_since(self, change: Change, current: Row) -> bool:
-        """Return whether the row was deleted since, and the operation changed more than its counters and lists."""
-        if change.before is None or not is_live(change.before) or not is_live(change.after) or is_live(current):
-            return False
-        moved = list_changed_paths(flatten(change.before), flatten(change.after))
-        return not all(map(self._collections[change.collection].merges, moved))
+    def _live_ancestor(self, reference: Reference, row: Row) -> str | None:
+        """Return the nearest live row from the target of a reference upwards, or a row that every account has."""
+        target_id: str | None = row.get(reference.field)
+        passed: set[str] = set()
+        while target_id is not None and target_id not in passed:
+            if self._is_available((reference.target, target_id)):
+                return target_id
+            passed.add(target_id)
+            target_id = (self._row(reference.target, target_id) or {}).get(reference.via)
+        return min(self._collections[reference.target].fixed_ids, default=None)
 
-    def _check_row(self, key: Key, current: Row) -> None:
-        if "scopes" in current and not self._policy.can_see_row(key[0], current):
-            # The operation was visible when it was made; the row as it is now need not be.
-            raise NotFound.of("operation", self._operation.operation_id)
-        if is_erased(current):
-            raise RowErased(*key)
-
-    def _row(self, collection: str, row_id: str) -> Row | None:
-        """Return a row as it will be after the undo."""
-        return self.rows.get((collection, row_id)) or self._view.get(collection, row_id)
+    def _make_next(self, row: Row, before: Row | None) -> dict[str, Any]:
+        """Return a row as the next version of the row with the same key; a row that was not live is created anew."""
+        moment = clock.iso(self._view.now)
+        fresh = {} if is_live(before) else {"created_at": moment}
+        return {**row, **fresh, "version": next_version(before), "updated_at": moment}
 
     def _is_available(self, target: Key) -> bool:
         row = self._row(*target)
         return is_live(row) or (row is None and target[1] in self._collections[target[0]].fixed_ids)
 
     def _has_targets(self, key: Key, row: Row) -> bool:
-        references = self._collections[key[0]].references
-        required = [reference.key(row) for reference in references if reference.is_required]
+        required = [item.key(row) for item in self._collections[key[0]].references if item.is_required]
         return all(target is None or self._is_available(target) for target in required)
-
-    def _is_deleted(self, key: Key) -> bool:
-        return is_live(self._view.get(*key)) and not is_live(self.rows[key])
-
-    def _block_forbidden(self, key: Key, row: Row, target: Key) -> None:
-        # A hidden row that can do without the target stays as it is: to be in the way would tell that it exists.
-        is_visible = self._policy.can_see_row(key[0], row)
-        fields = {
-            (reference.field,)
-            for reference in self._collections[key[0]].references
-            if reference.key(row) == target
-            and reference.on_delete is OnDelete.FORBID
-            and (is_visible or reference.is_required)
-        }
-        if fields:
-            self.blocks.append(BlockedRow(*key, frozenset(fields)))
 
     def _check_excluded(self, field: str, *targets: Key) -> None:
         for target in targets:
@@ -358,3 +332,11 @@ class _UndoBuilder:
             passed.append(above)
             above = (self._row(collection, above) or {}).get(field)
         sound.update(passed)
+
+
+def _is_edit(change: Change, collection: Collection) -> bool:
+    """Return whether a change of a live row touched more than counters, lists and computed fields."""
+    if change.before is None or not is_live(change.before) or not is_live(change.after):
+        return False
+    moved = list_changed_paths(flatten(change.before), flatten(change.after))
+    return not all(map(collection.merges, moved))

@@ -36,12 +36,13 @@ class OperationPage:
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo did, or in a dry run would do."""
+    """What an undo did, or in a dry run would do. `changes_total` counts them where `changes` has only the first."""
 
     operation_ids: Sequence[str]
     undone: Sequence[str]
     changes: Sequence[Change]
     dry_run: bool
+    changes_total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@ An operation or a group is undone alone, or with the later operations that are i
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Final
 
-from knowhub.core.clock import CooperativePause
+from knowhub.core.clock import CooperativePause, free_in_turns
 from knowhub.core.collection import Collections, flatten, list_changed_paths
 from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, KnowHubError, NotFound
@@ -27,12 +29,14 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.access_policy import AccessPolicy
-from knowhub.operations.field_undo import BlockedRow, RowErased, UndoConflict, check_not_erased, undo_rows
+from knowhub.operations.field_undo import BlockedRow, RowErased, UndoConflict, undo_rows
 from knowhub.operations.model import OperationEntry, OperationFilter, OperationPage, UndoResult
 from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP, LogChanged
 
 MAX_WITH_LATER: Final = 100
 """How many later operations `with_later` undoes at most, and how many are named that are in the way."""
+MAX_SHOWN: Final = 1_000
+"""How many changed rows an answer has at most."""
 _TRIES = 10
 # An operation with more rows is undone in a thread.
 _LONG = 50
@@ -95,8 +99,8 @@ class OperationsService:
         return AccessPolicy(ctx, self._collections, self._store.view(ctx.account))
 
     def _is_undoable(self, operation: Operation) -> bool:
-        """Return whether every row of an operation can be undone at all."""
-        return bool(operation.changes) and all(map(self._is_undoable_change, operation.changes))
+        """Return whether every row of an operation can be undone at all. One of a group may have no rows."""
+        return bool(operation.changes or operation.group) and all(map(self._is_undoable_change, operation.changes))
 
     def _missing(self, operation_id: str) -> NotFound:
         """Return the error for an operation that is not there, or that the caller may not see."""
@@ -112,9 +116,10 @@ class OperationsService:
     async def _undo(self, run: "_UndoRun") -> UndoResult:
         await self._store.refresh(run.ctx.account)
         policy, read_up_to = self._policy(run.ctx), self._store.last_seq_of(run.ctx.account)
-        chosen = await self._targets(policy, run.operation_id)
+        chosen, pace = await self._find_chosen(policy, run.operation_id), CooperativePause()
         for operation in chosen:
             policy.check_permissions(operation)
+            await pace.pause()
         most = len(chosen) + MAX_WITH_LATER
         is_restore = chosen[-1].op == RESTORE_SNAPSHOT_OP
         if is_restore and await self._store.find_replay(run.ctx.account, run.key) is None:
@@ -127,20 +132,24 @@ class OperationsService:
             except UndoConflict as blocked:
                 chosen = self._add_later(run, chosen, await self._find_conflicts(chosen, blocked), most)
 
-    async def _targets(self, policy: AccessPolicy, operation_id: str) -> Sequence[Operation]:
-        account = policy.ctx.account
+    async def _find_chosen(self, policy: AccessPolicy, operation_id: str) -> list[Operation]:
+        """Return the operation, or those of a group that are not undone yet."""
+        account, pace = policy.ctx.account, CooperativePause()
         operation = await self._store.operation(account, operation_id)
         operations = [operation] if operation else await self._store.group(account, operation_id)
         if operation is not None and operation.op == RESTORE_SNAPSHOT_OP and operation.group is not None:
             operations = await self._store.group(account, operation.group.id)
-        if not operations or not all(map(policy.can_see, operations)):
+        if not operations:
             raise self._missing(operation_id)
+        for item in operations:
+            if not policy.can_see(item):
+                raise self._missing(operation_id)
+            await pace.pause()
         if operation is None and operations[0].group is not None and operations[0].group.index > 0:
             raise _conflict("a compaction has removed the first operations of this group; undo the others by their ids")
-        is_group = operation is None
         left = [item for item in operations if self._store.undone_by(account, item.operation_id) is None]
         # Of a group, what was undone already is left out; if that is all of it, the decision says so.
-        return left if is_group and left else operations
+        return left if operation is None and left else list(operations)
 
     async def _find_written_since(self, restore: Sequence[Operation]) -> list[Operation]:
         """Return what was written into the account after a restore, the undo of a part of it left out."""
@@ -183,8 +192,8 @@ class OperationsService:
         Raises Conflict where `with_later` was not asked for or cannot help, and Forbidden.
         """
         policy = self._policy(run.ctx)
-        visible = sorted(filter(policy.can_see, later), key=_seq)
-        together = sorted([*chosen, *visible], key=_seq)
+        visible = sorted(filter(policy.can_see, later), key=attrgetter("seq"))
+        together = sorted([*chosen, *visible], key=attrgetter("seq"))
         problem = None
         if not later:
             problem = "as things are now this cannot be undone; change the records themselves instead"
@@ -203,9 +212,12 @@ class OperationsService:
             policy.check_permissions(operation)
         return together
 
-    async def _commit(self, run: "_UndoRun", chosen: Sequence[Operation], read_up_to: int | None) -> UndoResult:
-        """Undo operations as one group, the newest first: each on the state that the one after it had found."""
-        newest_first = sorted(chosen, key=_seq, reverse=True)
+    async def _commit(self, run: "_UndoRun", chosen: list[Operation], read_up_to: int | None) -> UndoResult:
+        """Undo operations as one group, the newest first: each on the state that the one after it had found.
+
+        The list of operations is empty afterwards.
+        """
+        newest_first = sorted(chosen, key=attrgetter("seq"), reverse=True)
         group_id = f"undo-{self._ids.hex(32)}"
         run.changes, run.read_up_to = {}, read_up_to
         decides = [
@@ -214,35 +226,43 @@ class OperationsService:
         ]
         ctx = run.ctx
         try:
-            outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, run.key)
+            outcomes = list(await self._store.commit_group(ctx.account, ctx.actor, decides, run.key))
         except _DryRun:
             outcomes = []
         except RowErased as erased:
             raise await self._make_erased_conflict(run, erased) from erased
         done = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
-        changes = [change for index in sorted(run.changes) for change in run.changes[index]]
-        if done:
-            changes = [change for operation in done for change in operation.changes]
+        parts = [operation.changes for operation in done] or [run.changes[index] for index in sorted(run.changes)]
         policy, pace = self._policy(ctx), CooperativePause()
         shown: list[Change] = []
-        for change in changes:
+        total = 0
+        for change in chain.from_iterable(parts):
             if ctx.sees_everything or policy.can_see_change(change):
-                shown.append(policy.redact(change))
+                total += 1
+                if total <= MAX_SHOWN:
+                    shown.append(policy.redact(change))
             await pace.pause()
-        return UndoResult(
+        result = UndoResult(
             [operation.operation_id for operation in done],
             [operation.undo_of for operation in reversed(done) if operation.undo_of is not None]
             or [operation.operation_id for operation in chosen],
             shown,
             run.dry_run,
+            total if total > MAX_SHOWN else None,
         )
+        parts.clear()
+        await free_in_turns(run.changes, outcomes, done, decides, newest_first, chosen)
+        return result
 
     def _decide(self, run: "_UndoRun", operation: Operation, group: Group) -> Decide[View]:
         def decide(view: View) -> Draft:
             is_moved = run.read_up_to is not None and self._store.last_seq_of(operation.account) != run.read_up_to
             if run.read_up_to is not None and group.index == 0 and (is_moved or not view.is_acknowledged):
                 raise LogChanged
-            check_not_erased(operation)
+            # The lines of the log say so themselves; a row that was erased since is found by its own state.
+            gone = next((change for change in operation.changes if is_erased(change.after)), None)
+            if gone is not None and not operation.op.startswith(ERASING):
+                raise RowErased(*gone.key)
             # Counters are never in the way, so that the rows alone would let a vote be taken back twice.
             undo = view.undone_by(operation.operation_id)
             if undo is not None:
@@ -250,10 +270,11 @@ class OperationsService:
             if not self._is_undoable(operation):
                 raise _conflict(f"{operation.op} cannot be undone", more={"undoable": False})
             rows = undo_rows(AccessPolicy(run.ctx, self._collections, view), operation)
-            run.changes[group.index] = [Change(*key, view.get(*key), row) for key, row in rows]
-            if run.dry_run and group.index == group.of - 1:
-                raise _DryRun
-            writes = [Write(*key, row) for key, row in rows]
+            if run.dry_run:
+                run.changes[group.index] = [Change(*key, view.get(*key), row) for key, row in rows.items()]
+                if group.index == group.of - 1:
+                    raise _DryRun
+            writes = [Write(*key, row) for key, row in rows.items()]
             own_group = group if group.of > 1 else None
             return Draft("undo_operation", writes, undo_of=operation.operation_id, group=own_group, is_checked=True)
 
@@ -345,15 +366,11 @@ def _conflict(
 def _changes_fields(operation: Operation, block: BlockedRow) -> bool:
     """Return whether an operation changed one of the blocked fields, or a value above or below one."""
     for change in operation.changes:
-        if (change.collection, change.id) == (block.collection, block.id):
+        if change.key == (block.collection, block.id):
             moved = list_changed_paths(flatten(change.before or {}), flatten(change.after))
             if not block.fields.isdisjoint(moved):
                 return True
     return False
-
-
-def _seq(operation: Operation) -> int:
-    return operation.seq
 
 
 def _undoes_later(operation: Operation, since: int) -> bool:

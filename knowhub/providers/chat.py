@@ -32,7 +32,6 @@ from knowhub.providers.http import (
     estimate_request_tokens,
 )
 from knowhub.providers.json_answers import InvalidAnswer, parse_answer
-from knowhub.providers.json_schema import list_unsupported_words
 from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
@@ -94,7 +93,6 @@ class ChatClient(GuardedClient):
         """
         try:
             async with self._call(timeout_s) as deadline:
-                _check_schema(question.schema)
                 return await self._send(_Call(question, deadline))
         except ChatFailed as failure:
             if isinstance(failure.__cause__, _UnfitAnswer) or is_request_error(failure.__cause__):
@@ -181,19 +179,6 @@ class ChatClient(GuardedClient):
         self._prompt_tokens += spent_prompt
         self._completion_tokens += spent_completion
         await self._budget.add(spent_prompt + spent_completion - reserved)
-
-
-def _check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise ModelUnavailable for a schema that answers cannot be checked by, or that cannot be sent."""
-    unknown = list_unsupported_words(schema)
-    if unknown:
-        detail = f"the schema says {unknown[0]!r}, which is not checked here"
-        raise ModelUnavailable(FailureReason.FAILURE, detail)
-    try:
-        orjson.dumps(schema, default=dict)
-    except TypeError as error:
-        detail = f"the schema cannot be written as JSON: {error}"
-        raise ModelUnavailable(FailureReason.FAILURE, detail) from error
 
 
 def _tokens(count: object) -> int | None:

@@ -1,8 +1,5 @@
 """Embeddings from an OpenAI-compatible server."""
 
-import base64
-import binascii
-import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,22 +60,16 @@ def unit_vectors(matrix: npt.NDArray[np.float64]) -> list[Vector]:
     return [array("f", row.tobytes()) for row in unit]
 
 
-def _numbers(embedding: object) -> Sequence[float] | npt.NDArray[np.float32]:
+def _numbers(embedding: object) -> Sequence[float]:
+    # The text of an error may repeat what the server sent.
+    problem = InvalidResponse("an embedding in the server's answer is no list of numbers")
+    if not isinstance(embedding, list):
+        raise problem
     try:
-        return _read(embedding)
-    except (binascii.Error, ValueError, TypeError, OverflowError):
-        # Its text may repeat what the server sent.
-        raise InvalidResponse("an embedding in the server's answer is no list of numbers") from None
-
-
-def _read(embedding: object) -> Sequence[float] | npt.NDArray[np.float32]:
-    if isinstance(embedding, str):
-        # What servers send that were asked for `base64`: little-endian, whatever the machine.
-        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4")
-    if isinstance(embedding, list):
         # An array refuses what is no number, where numpy reads "1.5" as one and null as NaN.
         return array("d", embedding)
-    raise TypeError
+    except (TypeError, OverflowError):
+        raise problem from None
 
 
 DEFAULT_MODEL = "text-embedding-3-small"
@@ -86,7 +77,6 @@ _PATH = "/embeddings"
 _MOST_TOKENS = 1_000_000_000
 # A text this short fits every model: what refuses it does not mind its length.
 _SHORTEST_CUT = 250
-_ABOUT_FORMAT = re.compile(r"encoding.?format|base64", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +100,8 @@ class EmbeddingOptions(EndpointOptions):
 class EmbeddingClient(GuardedClient):
     """Asks one server over `http`, which its maker closes. Raises ValueError for an address or key of no use.
 
-    Three things are learned and kept for the life of the client: whether the server sends numbers in base64, how many
-    texts it takes at a time, and the dimension of its vectors.
+    Two things are learned and kept for the life of the client: how many texts the server takes at a time, and the
+    dimension of its vectors.
     """
 
     who, failed, unavailable = "embedder", EmbeddingFailed, EmbeddingFailed
@@ -119,7 +109,6 @@ class EmbeddingClient(GuardedClient):
     def __init__(self, options: EmbeddingOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
         super().__init__(options, http, timing)
-        self._asks_base64 = True
         self._batch = options.batch
         self._dimensions = options.dimensions
         self._has_answered = False
@@ -184,13 +173,7 @@ class EmbeddingClient(GuardedClient):
         return found
 
     async def _request_vectors(self, texts: Sequence[str], deadline: float) -> list[Vector]:
-        try:
-            answer = await self._endpoint.post(_PATH, self._request_body(texts), deadline)
-        except RequestRejected as refusal:
-            if not (self._asks_base64 and _ABOUT_FORMAT.search(refusal.said)):
-                raise
-            self._asks_base64 = False
-            answer = await self._endpoint.post(_PATH, self._request_body(texts), deadline)
+        answer = await self._endpoint.post(_PATH, self._request_body(texts), deadline)
         vectors = vectors_in(answer, len(texts))
         self._check_dimension(len(vectors[0]))
         self._has_answered = True
@@ -201,9 +184,6 @@ class EmbeddingClient(GuardedClient):
 
     def _request_body(self, texts: Sequence[str]) -> bytes:
         body: dict[str, Any] = {"model": self._options.model, "input": texts}
-        if self._asks_base64:
-            # A quarter of the bytes, and no text to be read as numbers. Servers that do not know it send lists.
-            body["encoding_format"] = "base64"
         if self._options.dimensions is not None:
             body["dimensions"] = self._options.dimensions
         try:

@@ -44,6 +44,7 @@ _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 class EndpointOptions:
     """Where a server is, what a request to it may take, and when it is left alone.
 
+    An attempt may take `attempt_timeout_s`, or its share of the time that all attempts have, if that is more.
     `max_attempts` counts the first one too. The breaker opens after `breaker_failures` failed calls in a row, for
     `breaker_cool_down_s`; after 0, never.
     """
@@ -148,9 +149,6 @@ class Endpoint:
         }
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
-        self._timeout = httpx.Timeout(
-            options.attempt_timeout_s, connect=min(_CONNECT_TIMEOUT_S, options.attempt_timeout_s)
-        )
 
     async def post(self, path: str, body: bytes, deadline: float, sending: Sending = nullcontext) -> dict[str, Any]:
         """Send `body` to `path` below the base URL and return the JSON object that answers it.
@@ -167,17 +165,20 @@ class Endpoint:
         self, path: str, body: bytes, deadline: float, sending: Sending = nullcontext
     ) -> dict[str, Any] | list[Any]:
         """Do as `post` does, and return a JSON list where the server answers with one."""
+        # Work that has minutes, such as reading a session in the background, waits for a slow model that long.
+        left_s = deadline - asyncio.get_running_loop().time()
+        limit_s = max(self._options.attempt_timeout_s, left_s / self._options.max_attempts)
         for attempt in range(self._options.max_attempts - 1):
             try:
                 async with sending():
-                    return await self._attempt(path, body)
+                    return await self._attempt(path, body, limit_s)
             except TransientFailure as failure:
                 pause_s = self._get_delay_s(failure, attempt)
                 if pause_s >= deadline - asyncio.get_running_loop().time():
                     raise
             await self._timing.sleep(pause_s)
         async with sending():
-            return await self._attempt(path, body)
+            return await self._attempt(path, body, limit_s)
 
     def _get_delay_s(self, failure: TransientFailure, attempt: int) -> float:
         if failure.retry_after_s is not None:
@@ -186,17 +187,17 @@ class Endpoint:
         share = 0.5 + int(self._timing.ids.hex(4), 16) / 0x20000
         return share * min(_FIRST_PAUSE_S * 2.0 ** min(attempt, _MOST_DOUBLINGS), _LONGEST_PAUSE_S)
 
-    async def _attempt(self, path: str, body: bytes) -> dict[str, Any] | list[Any]:
+    async def _attempt(self, path: str, body: bytes, limit_s: float) -> dict[str, Any] | list[Any]:
         url = self._base + path
+        timeout = httpx.Timeout(limit_s, connect=min(_CONNECT_TIMEOUT_S, limit_s))
         try:
             # httpx counts its timeout anew at every byte: a server that drips would hold the caller for ever.
             async with (
-                asyncio.timeout(self._options.attempt_timeout_s),
-                self._http.stream("POST", url, content=body, headers=self._headers, timeout=self._timeout) as response,
+                asyncio.timeout(limit_s),
+                self._http.stream("POST", url, content=body, headers=self._headers, timeout=timeout) as response,
             ):
                 received = await self._read_body(response)
         except (TimeoutError, httpx.TimeoutException) as error:
-            limit_s = self._options.attempt_timeout_s
             is_free = isinstance(error, _NEVER_SENT)
             raise TransientFailure(
                 f"the server did not answer within {limit_s:g} s", late=True, is_free=is_free

@@ -1,13 +1,13 @@
-"""The JSON object in the answer of a model."""
+"""The JSON object in the answer of a model, and as much of JSON Schema as our prompts use."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Any, Final
 
 import orjson
 
-from knowhub.providers.json_schema import mismatch
 from knowhub.providers.redaction import NO_KEY, Redaction
 
 # orjson reads 1,024 levels and writes 254; what is read here is later written into something.
@@ -109,3 +109,74 @@ def _find_end(text: str, start: int) -> tuple[int, bool]:
     except (ValueError, RecursionError):
         # A number of too many digits, or too many levels: nobody says where.
         return start, False
+
+
+SCHEMA_WORDS: Final = frozenset(
+    {"type", "properties", "required", "additionalProperties", "items", "enum", "description"}
+)
+"""The words of JSON Schema that `mismatch` knows: those of our prompts."""
+_SHOWN_CHARACTERS = 60
+# 1.0 too is an integer to the standard; whoever uses the answer counts with it, so it is not one here.
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "null": (NoneType,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def mismatch(value: object, schema: Mapping[str, Any], path: str = "$") -> str | None:
+    """Return where and how `value` does not fit `schema`, in words for a model; None when it fits."""
+    types = _list_types(schema)
+    if types and not any(type(value) in _TYPES[name] for name in types):
+        return f"{path}: {_format_value(value)} is not of type {' or '.join(types)}"
+    allowed = schema.get("enum")
+    # By type too: to Python, 1 is True.
+    if allowed is not None and not any(type(value) is type(item) and value == item for item in allowed):
+        return f"{path}: {_format_value(value)} is not one of {_format_value(allowed)}"
+    if isinstance(value, dict):
+        return _find_object_mismatch(value, schema, path)
+    if isinstance(value, list) and "items" in schema:
+        parts = (mismatch(part, schema["items"], f"{path}[{index}]") for index, part in enumerate(value))
+        return next((problem for problem in parts if problem), None)
+    return None
+
+
+def is_strict(schema: Mapping[str, Any]) -> bool:
+    """Say whether a server's strict mode takes `schema`: every object is closed and asks for all it names."""
+    properties = schema.get("properties", {})
+    if "object" in _list_types(schema) and (
+        schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties)
+    ):
+        return False
+    return all(map(is_strict, properties.values())) and ("items" not in schema or is_strict(schema["items"]))
+
+
+def _list_types(schema: Mapping[str, Any]) -> Sequence[str]:
+    named = schema.get("type", ())
+    return (named,) if isinstance(named, str) else tuple(named)
+
+
+def _find_object_mismatch(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> str | None:
+    properties = schema.get("properties", {})
+    missing = [name for name in schema.get("required", ()) if name not in value]
+    if missing:
+        return f"{path}: the field {_format_value(missing[0])} is missing"
+    for name, part in value.items():
+        if name not in properties and schema.get("additionalProperties") is False:
+            return f"{path}: there is no field {_format_value(name)}"
+        problem = mismatch(part, properties.get(name, {}), f"{path}.{_cut(name)}")
+        if problem:
+            return problem
+    return None
+
+
+def _format_value(value: object) -> str:
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

@@ -9,7 +9,7 @@ import orjson
 
 from knowhub.core.language_models import ChatRequest, Message
 from knowhub.providers.http import InvalidResponse, RequestRejected
-from knowhub.providers.json_schema import is_strict
+from knowhub.providers.json_answers import is_strict
 
 _INSTRUCTION = (
     "Return one JSON object and nothing else: no prose before or after it, no code fence. It fits this JSON Schema:\n"

@@ -10,10 +10,10 @@ from typing import Any, Final
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import OWNED_FIELDS, EraseRules, is_erased
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
-from knowhub.core.operation import IdempotencyKey, Row, View, Write, is_live, next_of, next_version
+from knowhub.core.operation import IdempotencyKey, Row, View, is_live, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import normalize
-from knowhub.resources.model import RESOURCES, REVEALS, NewResource
+from knowhub.resources.model import RESOURCES, NewResource
 
 MAX_ID_CHARS = 512
 
@@ -155,11 +155,6 @@ def reveal_row(row: Row, ctx: RequestContext, before: Row | None, now: float) ->
         "created_at": moment if before is None else before["created_at"],
         "updated_at": moment,
     }
-
-
-def write_reveal(row: Row) -> Write:
-    """Say that a reveal shall be on record."""
-    return Write(REVEALS, row["id"], row)
 
 
 def make_public_view(row: Row, now: float | None = None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from knowhub.core import permissions
@@ -19,6 +18,7 @@ from knowhub.core.operation import (
     Row,
     Unchanged,
     View,
+    Write,
     next_of,
 )
 from knowhub.core.owned_rows import OwnedRows, SavedRow, Scan, list_visible
@@ -29,7 +29,6 @@ from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import (
     RESOURCES,
     REVEALS,
-    DataKey,
     NewResource,
     ResourceHead,
     ResourcePage,
@@ -39,12 +38,10 @@ from knowhub.resources.model import (
 from knowhub.resources.vault import Vault
 
 _TRIES = 5
-_SEAL_TRIES = 100
 _REFUSALS: Final[tuple[type[KnowHubError], ...]] = (Conflict, Forbidden, InvalidInput, NotFound)
 
-_Seal: TypeAlias = Callable[[int], Mapping[str, Any] | None]
-"""From the version of a row to what is sealed in it."""
-_DecideSealed: TypeAlias = Callable[[View, _Seal], Draft | Unchanged]
+_DecideSealed: TypeAlias = Callable[[View, Mapping[str, Any] | None], Draft | Unchanged]
+"""A decision over a view and the sealed body."""
 
 
 class ResourceService(OwnedRows):
@@ -68,12 +65,12 @@ class ResourceService(OwnedRows):
         """
         permissions.check_can_write(ctx)
 
-        def decide(view: View, seal: _Seal) -> Draft | Unchanged:
+        def decide(view: View, sealed: Mapping[str, Any] | None) -> Draft | Unchanged:
             before = view.get(RESOURCES, new.id)
             row = decisions.make_row(new, before, view.now, ctx, upsert=upsert)
             if new.secure_body is None and decisions.is_unchanged(row, before):
                 return Unchanged(before)
-            row[decisions.SEALED] = seal(row["version"])
+            row[decisions.SEALED] = sealed
             return Draft("save_resource", [self.write(row)])
 
         key = decisions.hide_secret(key, {**asdict(new), "upsert": upsert})
@@ -95,12 +92,12 @@ class ResourceService(OwnedRows):
         is_resealed = decisions.SECURE_BODY in patch
         secure: str | None = patch.get(decisions.SECURE_BODY)
 
-        def decide(view: View, seal: _Seal) -> Draft | Unchanged:
+        def decide(view: View, sealed: Mapping[str, Any] | None) -> Draft | Unchanged:
             row = self.find_for_edit(view, ctx, resource_id, expected)
             after = decisions.apply_patch(row, patch, view.now, ctx)
             if is_resealed and (secure is not None or row[decisions.SEALED] is not None):
                 after = after or next_of(row, row, view.now)
-                after[decisions.SEALED] = seal(after["version"])
+                after[decisions.SEALED] = sealed
             return Unchanged(row) if after is None else Draft("edit_resource", [self.write(after)])
 
         key = decisions.hide_secret(key, {**patch, "id": resource_id, "version": expected})
@@ -173,7 +170,7 @@ class ResourceService(OwnedRows):
                 return Unchanged()
             before = view.get(REVEALS, row["id"])
             reveal = decisions.reveal_row(newest, ctx, before, view.now)
-            return Draft("reveal_resource", [decisions.write_reveal(reveal)])
+            return Draft("reveal_resource", [Write(REVEALS, row["id"], reveal)])
 
         return decide
 
@@ -187,19 +184,20 @@ class ResourceService(OwnedRows):
     ) -> Outcome:
         """Commit a decision, after its data key is durable in the keyring."""
         if secure is None:
-            return await self._store.commit(ctx.account, ctx.actor, lambda view: decide(view, _no_seal), key)
-        text = secure
+            return await self._store.commit(ctx.account, ctx.actor, lambda view: decide(view, None), key)
         # What will be refused is refused before a key is made for it.
         await self._store.refresh(ctx.account)
-        view = self._store.view(ctx.account)
         done = await self._store.find_replay(ctx.account, key)
         if done is not None:
-            return await self._check_same_secret(done, text)
-        decide(view, _no_seal)
+            return await self._check_same_secret(done, secure)
+        planned = decide(self._store.view(ctx.account), None)
+        version = 0 if isinstance(planned, Unchanged) else int(planned.writes[0].after["version"])
         data_key = await self._vault.new_key(ctx.account, resource_id)
         is_used = True
         try:
-            outcome = await self._commit_sealed(ctx, (data_key, text), decide, key)
+            # Another write may come first. The body names the version that it was sealed for, and opens with it.
+            sealed = self._vault.seal(data_key, secure, version)
+            outcome = await self._store.commit(ctx.account, ctx.actor, lambda view: decide(view, sealed), key)
             is_used = isinstance(outcome, Committed) and not outcome.replayed
         except _REFUSALS:
             is_used = False
@@ -210,7 +208,7 @@ class ResourceService(OwnedRows):
                 with suppress(KnowHubError):
                     # The answer is what became of the row: a key too many opens nothing.
                     await self._vault.discard(data_key)
-        return outcome if is_used or isinstance(outcome, Unchanged) else await self._check_same_secret(outcome, text)
+        return outcome if is_used or isinstance(outcome, Unchanged) else await self._check_same_secret(outcome, secure)
 
     async def _check_same_secret(self, done: Committed, text: str) -> Committed:
         """Return what an earlier request with this key wrote. Raises InvalidInput if its secret was another."""
@@ -220,40 +218,8 @@ class ResourceService(OwnedRows):
             raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
         return done
 
-    async def _commit_sealed(
-        self, ctx: RequestContext, sealing: tuple[DataKey, str], decide: _DecideSealed, key: IdempotencyKey | None
-    ) -> Outcome:
-        """Seal the body for the version that the row will have, and commit; do it again if another write came first."""
-        for _ in range(_SEAL_TRIES):
-            planned = decide(self._store.view(ctx.account), _no_seal)
-            version = 0 if isinstance(planned, Unchanged) else int(planned.writes[0].after["version"])
-            sealed = self._vault.seal(*sealing, version)
-
-            def seal(decided: int, expected: int = version, body: Mapping[str, Any] = sealed) -> Mapping[str, Any]:
-                if decided != expected:
-                    raise _OtherVersion
-                return body
-
-            try:
-                return await self._store.commit(ctx.account, ctx.actor, partial(_decide_with, decide, seal), key)
-            except _OtherVersion:
-                await self._store.refresh(ctx.account)
-        raise Conflict("this resource is being written to without a pause; nothing was saved, try it again")
-
-
-class _OtherVersion(Exception):
-    """Raised by a decision if the row gets another version than the body was sealed for."""
-
-
-def _decide_with(decide: _DecideSealed, seal: _Seal, view: View) -> Draft | Unchanged:
-    return decide(view, seal)
-
 
 def _passes(head: ResourceHead, query: ResourceQuery, now: float) -> bool:
     if query.content_type is not None and head.content_type != query.content_type:
         return False
     return query.expired is None or query.expired == (head.expires_at is not None and head.expires_at <= now)
-
-
-def _no_seal(_version: int) -> None:
-    return None

@@ -1,18 +1,17 @@
-"""Check the arguments of a keyword tree: a wrong one raises an error that names it."""
+"""The arguments of a keyword tree, and of its `_Normalize`: a wrong one raises an error that names it."""
 
 import math
-import reprlib
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from knowhub.core.errors import InvalidInput
-from knowhub.keywords.fields import parse_integer
+from knowhub.keywords.fields import parse_integer, parse_texts
 from knowhub.keywords.model import NewInfo, NewKeyword
+from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.settings import Settings
 
-ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 NewT = TypeVar("NewT", NewKeyword, NewInfo)
 
 _ALIASES: Final = {"enable_result_cache": "result_cache", "include_description": "describe_candidates"}
@@ -50,13 +49,6 @@ def parse_options(parameters: Mapping[str, Any], options: Mapping[str, Any]) -> 
     return Settings(**{**parameters, **chosen}), defaults
 
 
-def check_id(field: str, value: object) -> str:
-    """Return an id. Whether there is such a row is not checked."""
-    if not isinstance(value, str):
-        raise InvalidInput.of(field, f"must be the id of a row, not {type(value).__name__}")
-    return str.__str__(value)
-
-
 def check_flag(field: str, value: object) -> bool:
     """Return True or False. A text such as "no" is refused."""
     if not isinstance(value, bool):
@@ -82,14 +74,6 @@ def check_number(field: str, value: object) -> float:
     return float(value)
 
 
-def check_choice(field: str, kind: type[ChoiceT], value: object) -> ChoiceT:
-    """Return the member of an enumeration that `value` names."""
-    for member in kind:
-        if member == value:
-            return member
-    raise InvalidInput.of(field, f"{reprlib.repr(value)} is none of {', '.join(kind)}")
-
-
 def parse_specs(kind: type[NewT], specs: Sequence[Mapping[str, Any]]) -> list[NewT]:
     """Return the new rows of a batch, one for each spec."""
     if not isinstance(specs, list | tuple):
@@ -109,3 +93,34 @@ def _spec_fields(kind: type[NewT], spec: object, path: str) -> Iterator[tuple[st
             raise InvalidInput.of(f"{path}.{name}", "is missing")
         if name in spec:
             yield name, spec[name]
+
+
+class Normalizer(Protocol):
+    def _Normalize(self, text: str) -> list[str]: ...
+
+
+class TreeText(KeywordTextRules):
+    """The KeywordText of a tree. It holds the tree weakly, so that a tree that nobody uses is freed and closed."""
+
+    def __init__(self, tree: Normalizer) -> None:
+        self._tree = weakref.ref(tree)
+
+    def tokens(self, text: str) -> list[str]:
+        """Return the normal forms. Raises InvalidInput if they are no list of texts, and what `_Normalize` raises."""
+        tree = self._tree()
+        if tree is None:
+            raise RuntimeError("this keyword tree does not exist any more")
+        try:
+            return check_normal_forms(tree._Normalize(text))  # noqa: SLF001 -- subclasses override it by this name
+        except Exception:
+            raise
+        except BaseException as error:
+            # It would end the event loop, which other threads wait for.
+            raise RuntimeError(f"`normalize` raised {type(error).__name__}") from error
+
+
+def check_normal_forms(value: object) -> list[str]:
+    """Return the list of texts that `normalize` made. Raises InvalidInput when it is anything else."""
+    if not isinstance(value, list):
+        raise InvalidInput.of("normalize", f"must return a list of texts, not {type(value).__name__}")
+    return parse_texts("normalize", value)

@@ -10,16 +10,17 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import fields, rendering
+from knowhub.keywords import rendering
+from knowhub.keywords.fields import parse_choice, parse_text, parse_texts
 from knowhub.keywords.model import InfoPolicy, InfoQuery, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.service import DeleteOptions
 from knowhub.keywords.tree import find_by_token
 from knowhub.sdk.arguments import (
-    check_choice,
+    TreeText,
     check_flag,
-    check_id,
+    check_normal_forms,
     check_number,
     check_version,
     parse_options,
@@ -27,7 +28,6 @@ from knowhub.sdk.arguments import (
 )
 from knowhub.sdk.hub_thread import HubThread
 from knowhub.sdk.llm_client import InjectedModel, StubLLMClient
-from knowhub.sdk.tree_text import TreeText, check_normal_forms
 from knowhub.sdk.values import (
     ChildrenOf,
     Info,
@@ -44,15 +44,7 @@ from knowhub.wiring.adapters import Overrides
 
 WrittenT = TypeVar("WrittenT", SavedRow, SavedBatch)
 
-_DESCENT_FIELDS = (
-    "outcome",
-    "node_id",
-    "path",
-    "candidates",
-    "suggested_parent_id",
-    "suggested_name",
-    "reason",
-)
+_DESCENT_FIELDS = ("outcome", "node_id", "path", "candidates", "suggested_parent_id", "suggested_name", "reason")
 
 
 class KeywordMethods:
@@ -117,7 +109,7 @@ class KeywordMethods:
 
     def search(self, query: str, *, use_agent: bool = True, disambiguate: bool | None = None) -> SearchResult:
         """Find a keyword by name; if there is none and `use_agent` is set, let the model search the tree."""
-        query, expand = fields.parse_text("query", query), check_flag("llm_expand_query", use_agent)
+        query, expand = parse_text("query", query), check_flag("llm_expand_query", use_agent)
         chosen = self._defaults.disambiguate if disambiguate is None else disambiguate
         is_disambiguated = check_flag("llm_disambiguate", chosen)
 
@@ -129,24 +121,21 @@ class KeywordMethods:
 
     def get_keyword(self, id: str) -> KeywordNode | None:
         """Return a keyword, or None."""
-        keyword_id = check_id("id", id)
         try:
-            return make_node(self._thread.run(lambda hub, ctx: hub.keywords.tree.get(ctx, keyword_id)).json)
+            return make_node(self._thread.run(lambda hub, ctx: hub.keywords.tree.get(ctx, parse_text("id", id))).json)
         except NotFound:
             return None
 
     def get_children(self, id: str) -> list[KeywordNode]:
         """Return the children of a keyword, the oldest first. Raises NotFound."""
-        keyword_id = check_id("id", id)
-        rows = self._thread.run(lambda hub, ctx: hub.keywords.tree.list_children(ctx, keyword_id))
+        rows = self._thread.run(lambda hub, ctx: hub.keywords.tree.list_children(ctx, parse_text("id", id)))
         return [make_node(row) for row in rows.records]
 
     def get_path(self, id: str) -> list[KeywordNode]:
         """Return the keywords from the root to this one. Raises NotFound."""
-        keyword_id = check_id("id", id)
 
         async def read_path(hub: Hub, ctx: RequestContext) -> list[KeywordNode]:
-            return _make_nodes(hub, ctx, await hub.keywords.tree.get_path(ctx, keyword_id))
+            return _make_nodes(hub, ctx, await hub.keywords.tree.get_path(ctx, parse_text("id", id)))
 
         return self._thread.run(read_path)
 
@@ -154,19 +143,16 @@ class KeywordMethods:
         self, id: str, relation: RelationType | None = None, page: int = 0, size: int = 50
     ) -> list[Info]:
         """Return a page of the infos of a keyword, the newest first. The first page is 0. Raises NotFound."""
-        keyword_id = check_id("id", id)
-        query = InfoQuery(None if relation is None else fields.parse_relation("relation", relation), page, size)
-        return [
-            make_info(row)
-            for row in self._thread.run(lambda hub, ctx: hub.keywords.infos.list_for_keyword(ctx, keyword_id, query))
-        ]
+        keyword_id = parse_text("id", id)
+        query = InfoQuery(None if relation is None else parse_choice("relation", RelationType, relation), page, size)
+        rows = self._thread.run(lambda hub, ctx: hub.keywords.infos.list_for_keyword(ctx, keyword_id, query))
+        return [make_info(row) for row in rows]
 
     def get_keywords_of_info(self, info_id: str) -> list[tuple[KeywordNode, RelationType]]:
         """Return the keywords that an info is linked to, each with its relation. Raises NotFound."""
-        info_id = check_id("info_id", info_id)
 
         async def read_keywords(hub: Hub, ctx: RequestContext) -> list[tuple[KeywordNode, RelationType]]:
-            linked = await hub.keywords.infos.list_keywords(ctx, info_id)
+            linked = await hub.keywords.infos.list_keywords(ctx, parse_text("info_id", info_id))
             nodes = _make_nodes(hub, ctx, (row for row, _, _ in linked))
             return [(node, relation) for node, (_, relation, _) in zip(nodes, linked, strict=True)]
 
@@ -187,46 +173,48 @@ class KeywordMethods:
         auto_place = check_flag("llm_auto_place", use_agent_for_parent)
         chosen = self._defaults.dedup_check if dedup_check is None else dedup_check
         is_checked = check_flag("llm_dedup_check", chosen)
-        written = self._write(
+        return self._write_node(
             lambda hub, ctx: hub.keywords.tree.create(ctx, new, auto_place=auto_place, dedup_check=is_checked)
         )
-        return make_node(written.record)
 
     def update_keyword(self, id: str, patch: Mapping[str, Any], version: int) -> KeywordNode:
         """Change name, aliases, description or metadata. Raises VersionConflict if `version` is not the current one."""
-        row_id, seen = check_id("id", id), check_version(version, is_required=True)
-        done = self._write(lambda hub, ctx: hub.keywords.tree.update(ctx, row_id, patch, seen, allow_duplicate=True))
-        return make_node(done.record)
+        row_id, seen = parse_text("id", id), check_version(version, is_required=True)
+        return self._write_node(
+            lambda hub, ctx: hub.keywords.tree.update(ctx, row_id, patch, seen, allow_duplicate=True)
+        )
 
     def move_keyword(self, id: str, new_parent_id: str, version: int | None = None) -> str | None:
         """Move a keyword with everything below it; return the operation. Raises Conflict for a cycle."""
-        row_id, parent_id, seen = check_id("id", id), check_id("new_parent_id", new_parent_id), check_version(version)
-        done = self._write(lambda hub, ctx: hub.keywords.tree.move(ctx, row_id, parent_id, seen, allow_duplicate=True))
-        return done.operation_id
+        row_id, parent_id, seen = (
+            parse_text("id", id),
+            parse_text("new_parent_id", new_parent_id),
+            check_version(version),
+        )
+        return self._write(
+            lambda hub, ctx: hub.keywords.tree.move(ctx, row_id, parent_id, seen, allow_duplicate=True)
+        ).operation_id
 
     def merge_keywords(self, src_id: str, dst_id: str, version: int | None = None) -> str | None:
         """Merge the first keyword into the second; return the operation. Raises Conflict if the second is below it."""
-        src_id, dst_id = check_id("src_id", src_id), check_id("dst_id", dst_id)
-        expected = check_version(version)
-        return self._write(lambda hub, ctx: hub.keywords.tree.merge(ctx, src_id, dst_id, expected)).operation_id
+        source, into, seen = parse_text("src_id", src_id), parse_text("dst_id", dst_id), check_version(version)
+        return self._write(lambda hub, ctx: hub.keywords.tree.merge(ctx, source, into, seen)).operation_id
 
     def delete_keyword(
         self, id: str, cascade: bool = False, info_policy: str = "reattach", version: int | None = None
     ) -> str:
         """Delete a keyword; return the operation. `info_policy` is reattach, forbid or detach."""
-        keyword_id, policy = check_id("id", id), check_choice("info_policy", InfoPolicy, info_policy)
+        keyword_id, policy = parse_text("id", id), parse_choice("info_policy", InfoPolicy, info_policy)
         deletion = DeleteOptions(check_flag("cascade", cascade), policy, check_version(version))
         return self._run_operation(lambda hub, ctx: hub.keywords.tree.delete(ctx, keyword_id, deletion))
 
     def add_alias(self, id: str, alias: str) -> KeywordNode:
         """Add an alias to a keyword. Raises Conflict when another keyword has this name."""
-        keyword_id = check_id("id", id)
-        return make_node(self._write(lambda hub, ctx: hub.keywords.tree.add_alias(ctx, keyword_id, alias)).record)
+        return self._write_node(lambda hub, ctx: hub.keywords.tree.add_alias(ctx, parse_text("id", id), alias))
 
     def remove_alias(self, id: str, alias: str) -> KeywordNode:
         """Remove an alias from a keyword. Raises NotFound."""
-        keyword_id = check_id("id", id)
-        return make_node(self._write(lambda hub, ctx: hub.keywords.tree.remove_alias(ctx, keyword_id, alias)).record)
+        return self._write_node(lambda hub, ctx: hub.keywords.tree.remove_alias(ctx, parse_text("id", id), alias))
 
     def create_info(
         self, content: str, source: str = "", keyword_ids: list[str] | None = None, auto_link: bool = False
@@ -238,26 +226,26 @@ class KeywordMethods:
 
     def update_info(self, info_id: str, patch: Mapping[str, Any], version: int | None = None) -> Info:
         """Change content, source or metadata. Raises VersionConflict if `version` is given and not the current one."""
-        info_id, expected = check_id("info_id", info_id), check_version(version)
-        return make_info(self._write(lambda hub, ctx: hub.keywords.infos.patch(ctx, info_id, patch, expected)).record)
+        row_id, seen = parse_text("info_id", info_id), check_version(version)
+        return make_info(self._write(lambda hub, ctx: hub.keywords.infos.patch(ctx, row_id, patch, seen)).record)
 
     def delete_info(self, info_id: str, version: int | None = None) -> str:
         """Delete an info with its links; return the operation."""
-        info_id, expected = check_id("info_id", info_id), check_version(version)
-        return self._run_operation(lambda hub, ctx: hub.keywords.infos.delete(ctx, info_id, expected))
+        row_id, seen = parse_text("info_id", info_id), check_version(version)
+        return self._run_operation(lambda hub, ctx: hub.keywords.infos.delete(ctx, row_id, seen))
 
     def link_info(
         self, info_id: str, keyword_id: str, relation: RelationType = RelationType.RELATED, created_by: str = "user"
     ) -> InfoKeywordLink:
         """Link an info to a keyword. If they are linked, the relation and the creator are replaced."""
-        info_id, keyword_id = check_id("info_id", info_id), check_id("keyword_id", keyword_id)
-        link = LinkRequest(fields.parse_relation("relation", relation), created_by)
-        return make_link(self._write(lambda hub, ctx: hub.keywords.infos.link(ctx, info_id, keyword_id, link)).record)
+        info, keyword = parse_text("info_id", info_id), parse_text("keyword_id", keyword_id)
+        link = LinkRequest(parse_choice("relation", RelationType, relation), created_by)
+        return make_link(self._write(lambda hub, ctx: hub.keywords.infos.link(ctx, info, keyword, link)).record)
 
     def unlink_info(self, info_id: str, keyword_id: str) -> str:
         """Unlink an info from a keyword; return the operation. Raises NotFound."""
-        info_id, keyword_id = check_id("info_id", info_id), check_id("keyword_id", keyword_id)
-        return self._run_operation(lambda hub, ctx: hub.keywords.infos.unlink(ctx, info_id, keyword_id))
+        info, keyword = parse_text("info_id", info_id), parse_text("keyword_id", keyword_id)
+        return self._run_operation(lambda hub, ctx: hub.keywords.infos.unlink(ctx, info, keyword))
 
     def batch_create_keywords(self, specs: Sequence[Mapping[str, Any]]) -> list[KeywordNode]:
         """Create all keywords in one operation, or none. A spec may name an earlier `ref` as its `parent_ref`."""
@@ -273,7 +261,7 @@ class KeywordMethods:
 
     def reorganize(self, scope_id: str | None = None) -> dict[str, Any]:
         """Return a plan to tidy the tree, or the part below a keyword. Nothing is changed."""
-        scope_id = None if scope_id is None else check_id("scope_id", scope_id)
+        scope_id = None if scope_id is None else parse_text("scope_id", scope_id)
         return self._thread.run(lambda hub, ctx: hub.keywords.curator.reorganize(ctx, scope_id))
 
     def apply_reorganize_plan(self, plan: Mapping[str, Any]) -> str | None:
@@ -291,10 +279,8 @@ class KeywordMethods:
 
         Those are in `extra["blocked_by"]`. `with_later` undoes them too, newest first, all or none.
         """
-        operation_id = check_id("operation_id", operation_id)
-        result = self._thread.run(
-            lambda hub, ctx: hub.operations.log.undo(ctx, operation_id, with_later=bool(with_later))
-        )
+        undone = parse_text("operation_id", operation_id)
+        result = self._thread.run(lambda hub, ctx: hub.operations.log.undo(ctx, undone, with_later=bool(with_later)))
         self.last_operation_id = result.operation_ids[-1] if result.operation_ids else None
         return self.last_operation_id
 
@@ -316,8 +302,7 @@ class KeywordMethods:
 
         The present state is saved in another snapshot first. Raises NotFound, and InvalidInput for a damaged snapshot.
         """
-        snapshot_ts = check_id("ts", ts)
-        result = self._thread.run(lambda hub, ctx: hub.operations.snapshots.restore(ctx, snapshot_ts))
+        result = self._thread.run(lambda hub, ctx: hub.operations.snapshots.restore(ctx, parse_text("ts", ts)))
         self.last_operation_id = result.operation_ids[-1] if result.operation_ids else None
         return result.restore_id
 
@@ -325,6 +310,9 @@ class KeywordMethods:
         written = self._thread.run(work)
         self.last_operation_id = written.operation_id
         return written
+
+    def _write_node(self, work: Callable[[Hub, RequestContext], Coroutine[Any, Any, SavedRow]]) -> KeywordNode:
+        return make_node(self._write(work).record)
 
     def _run_operation(self, work: Callable[[Hub, RequestContext], Coroutine[Any, Any, str]]) -> str:
         self.last_operation_id = operation_id = self._thread.run(work)
@@ -335,12 +323,12 @@ class KeywordMethods:
     def _Normalize(self, text: str) -> list[str]:
         """Return the normal forms by which a name is looked up. A subclass may override this."""
         if self._normalize is None:
-            return self._rules.tokens(fields.parse_text("text", text))
+            return self._rules.tokens(parse_text("text", text))
         return check_normal_forms(self._normalize(text))
 
     def _AgentDescend(self, query: str, intent: str) -> dict[str, Any]:
         """Let the model search the tree; return the outcome."""
-        query, purpose = fields.parse_text("query", query), check_choice("intent", Intent, intent)
+        query, purpose = parse_text("query", query), parse_choice("intent", Intent, intent)
         outcome = self._thread.run(
             lambda hub, ctx: hub.keywords.agent.descend(
                 ctx, lambda: hub.store.view(ctx.account), Goal(query, purpose), hub.settings.descent_budget_s
@@ -351,7 +339,7 @@ class KeywordMethods:
 
     def _SuggestParent(self, name: str) -> str:
         """Return the parent that the model chooses for a name; the root if it finds none."""
-        name = fields.parse_text("name", name)
+        name = parse_text("name", name)
         suggestion = self._thread.run(
             lambda hub, ctx: hub.keywords.agent.suggest_parent(
                 ctx, lambda: hub.store.view(ctx.account), Goal(name), hub.settings.llm_write_budget_s
@@ -361,7 +349,7 @@ class KeywordMethods:
 
     def _CollectCandidates(self, start_ids: Sequence[str]) -> list[dict[str, str]]:
         """Return what a model would see below these keywords: `{id, name, path}`, breadth first."""
-        start_ids = fields.parse_texts("start_ids", start_ids)
+        start_ids = parse_texts("start_ids", start_ids)
 
         async def collect(hub: Hub, ctx: RequestContext) -> list[dict[str, str]]:
             await hub.store.refresh(ctx.account)
@@ -373,7 +361,7 @@ class KeywordMethods:
 
     def _ExactLookup(self, tokens: Sequence[str]) -> list[str]:
         """Return the ids of the keywords that have one of these normal forms, without duplicates."""
-        tokens = fields.parse_texts("tokens", tokens)
+        tokens = parse_texts("tokens", tokens)
 
         async def look_up(hub: Hub, ctx: RequestContext) -> list[str]:
             await hub.store.refresh(ctx.account)

@@ -18,7 +18,7 @@ from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.engine.account import seq_of_change
 from knowhub.engine.searchable import SearchableRows
-from knowhub.search.ports import HeadT, Texts
+from knowhub.search.texts import HeadT, Texts
 from knowhub.search.vector_files import Rejection, RetryPolicy, VectorFiles, VectorNote
 from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type
 
@@ -85,11 +85,6 @@ class AccountVectors(Generic[HeadT]):
         return bool(self._waiting) or next(self._iter_due(now), None) is not None
 
     @property
-    def needs_links(self) -> bool:
-        """Whether the neighbour graph lacks rows."""
-        return self.vectors is not None and self.vectors.needs_graph
-
-    @property
     def erase_seq(self) -> int | None:
         """The number of the newest erase that the file contains; None if there is no file."""
         return self._files.erase_seq
@@ -129,7 +124,7 @@ class AccountVectors(Generic[HeadT]):
             return []
         comparison = self.vectors.start_comparison(query, groups)
         # In a thread: comparing with a hundred thousand takes ten milliseconds.
-        likeness = await asyncio.to_thread(self.vectors.run_comparison, comparison, 2 * limit)
+        likeness = await asyncio.to_thread(self.vectors.run_comparison, comparison)
         found: list[tuple[float, HeadT]] = []
         for count, (value, number) in enumerate(likeness.iter_best(2 * limit), start=1):
             head = self._records.by_text_num(number)
@@ -166,12 +161,19 @@ class AccountVectors(Generic[HeadT]):
                 yield row_id, rejection.number
 
     async def _copy_vectors(self, waiting: Sequence[PendingText]) -> list[PendingText]:
-        """Reuse the vectors of equal texts, and return the other texts."""
-        known = [None if self.vectors is None else self.vectors.find_by_text(item.digest) for item in waiting]
-        alike = [(item, vector) for item, vector in zip(waiting, known, strict=True) if vector is not None]
+        """Reuse the vectors of equal texts, and return the other texts, each once."""
+        alike: list[tuple[PendingText, Matrix]] = []
+        # An equal text of the same batch takes over the vector in the next one.
+        unknown: dict[int, PendingText] = {}
+        for item in waiting:
+            vector = None if self.vectors is None else self.vectors.find_by_text(item.digest)
+            if vector is None:
+                unknown.setdefault(item.digest, item)
+            else:
+                alike.append((item, vector))
         if alike:
             await self._write_current([item for item, _ in alike], np.array([vector for _, vector in alike]))
-        return [item for item, vector in zip(waiting, known, strict=True) if vector is None]
+        return list(unknown.values())
 
     async def write_vectors(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
         """Write vectors durably. Raises Unavailable."""
@@ -242,13 +244,8 @@ class AccountVectors(Generic[HeadT]):
     async def write_all(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
         """Replace all vectors. Raises Unavailable."""
         async with self._writing:
-            erases, numbers = self._log.erases, [waiting.number for waiting in embedded]
             rows = _make_rows(embedded, np.array(vectors, dtype=np.float32))
-            rows = rows[[self._is_current(number) for number in numbers]]
-            self._dimensions = rows["vector"].shape[1]
-            fresh = self._make_note(numbers, self._dimensions, erases)
-            self._note = await asyncio.to_thread(self._files.write, rows, fresh)
-            await self._replace(rows)
+            await self._write_anew(rows[[self._is_current(waiting.number) for waiting in embedded]], self._log.erases)
             self._load_pending()
 
     async def _write_current(self, embedded: Sequence[PendingText], vectors: Matrix) -> None:
@@ -263,34 +260,32 @@ class AccountVectors(Generic[HeadT]):
                 await self._write(rows, erases)
 
     async def _write(self, rows: Rows, erases: int) -> None:
-        dimensions = rows["vector"].shape[1]
-        note, numbers = self._note, rows["number"].tolist()
-        if note is None or self.vectors is None or self.vectors.dimensions != dimensions:
-            # The first vectors of a model, or vectors of other dimensions.
-            fresh = self._make_note(numbers, dimensions, erases)
-            self._note = await asyncio.to_thread(self._files.write, rows, fresh)
-            self._dimensions = dimensions
+        note = self._note
+        if note is None or self.vectors is None or self.vectors.dimensions != rows["vector"].shape[1]:
+            # The first vectors of a model, or vectors of other dimensions: then the rows of the old ones wait again.
             has_others = self.vectors is not None
-            self.vectors = Vectors(dimensions)
-            self._add(self.vectors, rows)
+            await self._write_anew(rows, erases)
             if has_others:
                 self._load_pending()
             return
-        seq = self._get_complete_seq(numbers)
+        seq = self._get_complete_seq(rows["number"].tolist())
         after = replace(note, seq=seq, checksum=self._log.checksum(seq))
         self._note = await asyncio.to_thread(self._files.append, rows, note, after)
         self._add(self.vectors, rows)
 
+    async def _write_anew(self, rows: Rows, erases: int) -> None:
+        """Write a file of these rows alone. `erases` is the newest erase that the rows were read after."""
+        self._dimensions = rows["vector"].shape[1]
+        fresh = self._make_note(rows["number"].tolist(), self._dimensions, erases)
+        self._note = await asyncio.to_thread(self._files.write, rows, fresh)
+        await self._replace(rows)
+
     async def _rewrite(self) -> None:
         # Read now: later erases may not be in the written file.
         erases, kept = self._log.erases, self.vectors
-        if kept is None:
-            return
-        numbers = [head.text_num for head in self._records.heads() if head.text_num in kept]
-        fresh = self._make_note(numbers, kept.dimensions, erases)
-        rows = await asyncio.to_thread(kept.rows, numbers)
-        self._note = await asyncio.to_thread(self._files.write, rows, fresh)
-        await self._replace(rows)
+        if kept is not None:
+            numbers = [head.text_num for head in self._records.heads() if head.text_num in kept]
+            await self._write_anew(await asyncio.to_thread(kept.rows, numbers), erases)
 
     def _make_note(self, numbers: Sequence[int], dimensions: int, erases: int) -> VectorNote:
         seq = self._get_complete_seq(numbers)

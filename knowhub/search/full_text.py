@@ -15,9 +15,8 @@ import tantivy
 
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import StorageFull, Unavailable
-from knowhub.search.bm25 import Statistics
 from knowhub.search.index_files import BuildNote, IndexFiles
-from knowhub.search.tail import Document
+from knowhub.search.tail import Document, Statistics
 
 # Raised when the analyzer or the schema changes: what was built before is then built again.
 LAYOUT: Final = 2

@@ -12,8 +12,8 @@ from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReaso
 from knowhub.core.recall import LEXICAL, VECTOR, SearchHit, SearchHits, StageScore
 from knowhub.search.analysis import query_terms
 from knowhub.search.lexical import LexicalIndex
-from knowhub.search.ports import HeadT
 from knowhub.search.scripts import ScriptSkill, ScriptSkills, is_zero
+from knowhub.search.texts import HeadT
 from knowhub.search.vector_index import VectorIndex
 from knowhub.search.vectors import Matrix
 

@@ -14,13 +14,11 @@ from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.engine.account import seq_of_change
 from knowhub.engine.searchable import SearchableRows
-from knowhub.search import bm25
 from knowhub.search.analysis import count_words, index_terms, query_terms, weigh_query
-from knowhub.search.bm25 import QueryTerm, Statistics
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.index_files import AccountIndexes
-from knowhub.search.ports import HeadT, Texts
-from knowhub.search.tail import Document, Tail, join_terms
+from knowhub.search.tail import Document, QueryTerm, Statistics, Tail, get_reach, join_terms
+from knowhub.search.texts import HeadT, Texts
 
 INDEX: Final = "index"
 """Names what is missing, where a search left out rows that are not in the index on disk yet."""
@@ -130,7 +128,7 @@ class AccountIndex(Generic[HeadT]):
                 if on_disk == limit:
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
-        reach, enough = bm25.get_reach(terms, statistics.documents)
+        reach, enough = get_reach(terms, statistics.documents)
         hits = [SearchHit(passed[number], score) for score, number in found[:limit]]
         return SearchHits(hits, lag, degraded, reach, enough)
 

@@ -1,8 +1,9 @@
 """What each kind of row is searched by: knowledge records, memories, keywords and infos."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from knowhub.context import texts
 from knowhub.context.model import NODES, PARTS, MemoryCategory
@@ -10,10 +11,10 @@ from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
 from knowhub.context.queries import facet
 from knowhub.core.operation import Row
 from knowhub.core.recall import tag_facets
+from knowhub.core.table_schema import Index
 from knowhub.keywords.tree import SEARCHED_TEXTS as TREE_TEXTS
 from knowhub.knowledge.table import SEARCHED_TEXTS as RECORD_TEXTS
 from knowhub.search.analysis import index_terms, iterate_terms
-from knowhub.search.ports import Searchable
 
 _TASK_WEIGHT: Final = 3
 _NAME_WEIGHT: Final = 2
@@ -23,13 +24,56 @@ _WORDS_OF_A_MEMORY: Final = 0.2
 _OF_SESSIONS: Final = facet("category", MemoryCategory.SESSIONS.value)
 
 
-class KnowledgeTexts:
+class Searchable(Protocol):
+    """The summary of a row, without its text.
+
+    `text_num` is the number of the change that last wrote the text: an entry with an older number is outdated. `facets`
+    are the values by which a search can be filtered. A row `is_rewritten` if there was an earlier version.
+    """
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def text_num(self) -> int: ...
+    @property
+    def live(self) -> bool: ...
+    @property
+    def is_rewritten(self) -> bool: ...
+    @property
+    def facets(self) -> frozenset[str]: ...
+
+
+HeadT = TypeVar("HeadT", bound=Searchable)
+
+
+class Texts(ABC):
+    """What a kind of row is searched by. `indexes` find its rows by the number of their text, one a collection."""
+
+    indexes: ClassVar[Sequence[Index[Any]]]
+
+    @abstractmethod
+    def terms(self, row: Row) -> Iterator[Sequence[str]]:
+        """Yield the terms of a row in parts of bounded length; repeats add weight."""
+
+    @abstractmethod
+    def size(self, row: Row) -> int:
+        """Return about how many characters `terms` reads."""
+
+    @abstractmethod
+    def embedding_text(self, row: Row) -> str:
+        """Return the text of a row that is embedded."""
+
+    def weigh_vector(self, head: Searchable, weight: float) -> float:  # noqa: ARG002 -- for those that depend on it
+        """Return the share of the vector in the score of a row, where `weight` is the share that is configured."""
+        return weight
+
+
+class KnowledgeTexts(Texts):
     """A record is searched by its task, which counts most, its content and its tags."""
 
     indexes = RECORD_TEXTS
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
-        """Yield the terms of a record in parts; repeats add weight."""
         for part in iterate_terms(row["task"]):
             yield part * _TASK_WEIGHT
         yield from iterate_terms(row["content"])
@@ -37,35 +81,26 @@ class KnowledgeTexts:
             yield _tag_terms(name)
 
     def size(self, row: Row) -> int:
-        """Return about how many characters `terms` looks through."""
         return len(row["task"]) + len(row["content"])
 
     def embedding_text(self, row: Row) -> str:
-        """Return the text of a record that is embedded."""
         return truncate(f"{row['task']}\n{row['content']}")
 
-    def weigh_vector(self, _head: Searchable, weight: float) -> float:
-        """Return the share of the vector in the score of a record: as it is configured."""
-        return weight
 
-
-class ContextTexts:
+class ContextTexts(Texts):
     """A node is searched by its L0 text, a part of a session by its own text, both also by their days."""
 
     indexes = MEMORY_TEXTS
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
-        """Yield the terms of a node or a part, in parts."""
         collection = get_collection(row)
         yield from iterate_terms(texts.get_indexed_text(collection, row))
         yield texts.get_indexed_dates(collection, row)
 
     def size(self, row: Row) -> int:
-        """Return about how many characters `terms` looks through."""
         return len(row["content" if get_collection(row) == PARTS else "abstract"])
 
     def embedding_text(self, row: Row) -> str:
-        """Return the text of a node or a part that is embedded."""
         return truncate(texts.get_indexed_text(get_collection(row), row))
 
     def weigh_vector(self, head: Searchable, weight: float) -> float:
@@ -76,13 +111,12 @@ class ContextTexts:
         return weight if not weight or _OF_SESSIONS in head.facets else 1 - _WORDS_OF_A_MEMORY * (1 - weight)
 
 
-class TreeTexts:
+class TreeTexts(Texts):
     """A keyword is searched by its names, which count most, and its description; an info by its content."""
 
     indexes = TREE_TEXTS
 
     def terms(self, row: Row) -> Iterator[Sequence[str]]:
-        """Yield the terms of a keyword or an info, in parts."""
         if not _is_keyword(row):
             yield from iterate_terms(row["content"])
             return
@@ -92,18 +126,12 @@ class TreeTexts:
         yield from iterate_terms(row["description"])
 
     def size(self, row: Row) -> int:
-        """Return about how many characters `terms` looks through."""
         return len(row["description"]) if _is_keyword(row) else len(row["content"])
 
     def embedding_text(self, row: Row) -> str:
-        """Return the text of a keyword or an info that is embedded."""
         if not _is_keyword(row):
             return truncate(row["content"])
         return truncate("\n".join(filter(None, (", ".join((row["name"], *row["aliases"])), row["description"]))))
-
-    def weigh_vector(self, _head: Searchable, weight: float) -> float:
-        """Return the share of the vector in the score of a row: as it is configured."""
-        return weight
 
 
 def _is_keyword(row: Row) -> bool:

@@ -1,19 +1,20 @@
 """The vectors of all accounts. They follow the log; missing vectors are embedded in the background."""
 
 import asyncio
+from array import array
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from knowhub.core.errors import Unavailable
-from knowhub.core.language_models import EmbeddingFailed, Vector
+from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason, TextRefused, Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
 from knowhub.engine.searchable import SearchableRows
 from knowhub.search.account_vectors import AccountVectors, PendingText
-from knowhub.search.batch_embedder import BatchEmbedder
 from knowhub.search.index_files import AccountIndexes
-from knowhub.search.ports import HeadT, Texts
+from knowhub.search.scripts import HARMLESS, ScriptSkills, is_zero
+from knowhub.search.texts import HeadT, Texts
 from knowhub.search.vector_files import RetryPolicy, VectorFiles
 from knowhub.search.vectors import Matrix
 
@@ -23,6 +24,78 @@ _BATCH: Final = 64
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 _NAMED: Final = 3
+# For the background: a slow machine may take this long for a batch of long texts.
+_BATCH_TIMEOUT_S: Final = 120.0
+_ATTEMPTS: Final = 3
+
+
+class BatchEmbedder:
+    """Embeds batches, and tells a server that is down from a text that it rejects."""
+
+    def __init__(self, embedder: Embedder, literacy: ScriptSkills) -> None:
+        self._embedder = embedder
+        self._literacy = literacy
+        self.dimensions: int | None = None
+
+    @property
+    def model(self) -> str:
+        """The name under which its vectors are kept."""
+        return self._embedder.model
+
+    async def embed(self, texts: Sequence[str]) -> "list[Vector | None]":
+        """Return a vector for each text, None for rejected texts. Raises EmbeddingFailed if the embedder is down.
+
+        A text in a script that the embedder cannot read gets a vector of zeros.
+        """
+        is_read = []
+        for text in texts:
+            is_read.append(await self._literacy.can_read(text))
+            await asyncio.sleep(0)
+        # At least one text is embedded, to learn the dimensions.
+        spare = [] if any(is_read) else [HARMLESS]
+        asked = await self._embed_batch([*(text for text, read in zip(texts, is_read, strict=True) if read), *spare])
+        length = next((len(vector) for vector in asked if vector is not None), None)
+        blank = None if length is None else array("f", bytes(4 * length))
+        answers = iter(asked)
+        return [next(answers) if read else blank for read in is_read]
+
+    async def update_dimensions(self) -> None:
+        """Ask the embedder for its dimensions. Raises EmbeddingFailed."""
+        if not await self._is_available():
+            raise EmbeddingFailed(FailureReason.FAILURE, "it is not well")
+
+    async def _embed_batch(self, texts: Sequence[str]) -> "list[Vector | None]":
+        """Embed a batch. If it fails, split it in halves."""
+        for _ in range(1 if len(texts) > 1 else _ATTEMPTS):
+            try:
+                return await self._call_embedder(texts)
+            except TextRefused:
+                break
+            except EmbeddingFailed:
+                if not await self._is_available():
+                    raise
+        if len(texts) == 1:
+            return [None]
+        half = len(texts) // 2
+        return await self._embed_batch(texts[:half]) + await self._embed_batch(texts[half:])
+
+    async def _call_embedder(self, texts: Sequence[str]) -> "list[Vector | None]":
+        vectors = list(await self._embedder.embed(texts, _BATCH_TIMEOUT_S))
+        if any(map(is_zero, vectors)):
+            # The model may not have been loaded yet: ask a second time.
+            if not await self._is_available():
+                raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros")
+            vectors = list(await self._embedder.embed(texts, _BATCH_TIMEOUT_S))
+        self.dimensions = len(vectors[0]) if vectors else self.dimensions
+        return [None if is_zero(vector) else vector for vector in vectors]
+
+    async def _is_available(self) -> bool:
+        try:
+            (vector,) = await self._embedder.embed([HARMLESS], _BATCH_TIMEOUT_S)
+        except EmbeddingFailed:
+            return False
+        self.dimensions = len(vector)
+        return not is_zero(vector)
 
 
 class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
@@ -139,7 +212,7 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
         now = asyncio.get_running_loop().time()
         is_wanted = self._is_dimension_unknown or any(
-            account.is_due(self._retry_policy.clock.now()) or account.needs_links for account in self._accounts.values()
+            account.is_due(self._retry_policy.clock.now()) for account in self._accounts.values()
         )
         is_busy = self._work is not None and not self._work.done()
         if is_wanted and not is_busy and not self._is_closed and now >= self._not_before:
@@ -178,9 +251,6 @@ class VectorIndex(AccountIndexes[AccountVectors[HeadT]], Generic[HeadT]):
             self._problem = str(problem)
             return
         self._pause_s, self._problem = 0.0, None
-        for account in self._list():
-            while account.needs_links and account.vectors is not None and not self._is_closed:
-                await asyncio.to_thread(account.vectors.extend_graph)
 
     async def _embed_batch(self, account: AccountVectors[HeadT], batch: Sequence[PendingText]) -> None:
         account.asked = frozenset(waiting.row_id for waiting in batch)

@@ -7,12 +7,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from threading import Lock
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from usearch.index import Index
 
 Matrix: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[Any]
@@ -20,16 +18,9 @@ Rows: TypeAlias = NDArray[Any]
 
 # Few blocks, as each product wakes the threads of the library anew; memory that no row has touched costs nothing.
 _ROWS_PER_BLOCK: Final = 1 << 16
-_LINKED_PER_TURN: Final = 512
 # Taking rows out of a matrix costs as much as comparing three times as many where they lie.
 _WORTH_TAKING_OUT: Final = 3
-# A quarter of a gigabyte is read in some 25 ms; beyond it a graph of neighbours is worth its upkeep.
-_EXACT_NUMBERS: Final = 1 << 26
-_SPARE_NEIGHBOURS: Final = 64
 _MORE: Final = 4
-_CONNECTIONS: Final = 24
-_EXPANSION_ADD: Final = 128
-_EXPANSION_SEARCH: Final = 256
 
 
 def make_row_type(dimensions: int) -> np.dtype[Any]:
@@ -74,54 +65,12 @@ class Comparison:
     count: int
     slots: NDArray[np.int64] | None
 
-    @property
-    def size(self) -> int:
-        return self.count if self.slots is None else len(self.slots)
-
-
-class VectorGraph:
-    """The first `rows` vectors of an account, each linked to similar ones, where too many would have to be compared.
-
-    It is in memory only. Until it is built, vectors are compared exactly.
-    """
-
-    def __init__(self, dimensions: int) -> None:
-        self.rows = 0
-        self._lock = Lock()
-        self._graph = Index(
-            ndim=dimensions,
-            metric="ip",
-            dtype="f16",
-            connectivity=_CONNECTIONS,
-            expansion_add=_EXPANSION_ADD,
-            expansion_search=_EXPANSION_SEARCH,
-        )
-
-    def add(self, vectors: NDArray[np.float32]) -> None:
-        """Add the next rows. Meant for a thread: it takes a millisecond per row."""
-        keys = np.arange(self.rows, self.rows + len(vectors), dtype=np.uint64)
-        with self._lock:
-            self._graph.add(keys, vectors, threads=1)
-        self.rows += len(vectors)
-
-    def search(self, query: NDArray[np.float32], many: int) -> NDArray[np.int64]:
-        """Return rows that are near to a query, in the order of the rows."""
-        with self._lock:
-            found = self._graph.search(query, min(many, self.rows), threads=1)
-        return np.sort(found.keys.astype(np.int64))
-
 
 class Vectors:
-    """Vectors by number, with the facets of their records. It belongs to the event loop, but where it says otherwise.
+    """Vectors by number, with the facets of their records. Belongs to the event loop, but where it says otherwise."""
 
-    Up to `exact_numbers` floats are compared one by one; a graph of neighbours serves where there are more.
-    """
-
-    def __init__(
-        self, dimensions: int, exact_numbers: int = _EXACT_NUMBERS, rows_per_block: int = _ROWS_PER_BLOCK
-    ) -> None:
+    def __init__(self, dimensions: int, rows_per_block: int = _ROWS_PER_BLOCK) -> None:
         self.dimensions = dimensions
-        self._exact_numbers = exact_numbers
         self._rows_per_block = rows_per_block
         self._count = 0
         self._blocks: list[Matrix] = []
@@ -130,7 +79,6 @@ class Vectors:
         self._slots: dict[int, int] = {}
         self._slot_by_digest: dict[int, int] = {}
         self._slots_by_facet: dict[str, array[int]] = {}
-        self._neighbours = VectorGraph(dimensions)
 
     def __len__(self) -> int:
         return self._count
@@ -192,41 +140,13 @@ class Vectors:
             allowed = passing if allowed is None else allowed & passing
         return Comparison(query, self._count, None if allowed is None else np.flatnonzero(allowed))
 
-    def run_comparison(self, asked: Comparison, many: int) -> VectorSimilarities:
-        """Compare a query with its rows; where those are very many, with the nearest, at least `many` of them.
-
-        Meant for a thread: it reads only what stood when the comparison was made.
-        """
-        slots = self._search_graph(asked, many) if asked.size * self.dimensions > self._exact_numbers else None
-        slots = asked.slots if slots is None else slots
+    def run_comparison(self, asked: Comparison) -> VectorSimilarities:
+        """Compare a query with its rows. Meant for a thread: it reads only what stood when the comparison was made."""
         numbers = np.concatenate([*self._numbers, np.empty(0, np.int64)])[: asked.count]
-        return VectorSimilarities(self._multiply(asked, slots), numbers if slots is None else numbers[slots])
+        return VectorSimilarities(self._multiply(asked), numbers if asked.slots is None else numbers[asked.slots])
 
-    @property
-    def needs_graph(self) -> bool:
-        """Whether there are rows that a graph of neighbours should hold and does not."""
-        return (
-            self._count * self.dimensions > self._exact_numbers
-            and self._neighbours.rows + _LINKED_PER_TURN <= self._count
-        )
-
-    def extend_graph(self) -> None:
-        """Bring the next rows into the graph. Meant for a thread, one at a time."""
-        block, offset = divmod(self._neighbours.rows, self._rows_per_block)
-        self._neighbours.add(self._blocks[block][offset : offset + _LINKED_PER_TURN])
-
-    def _search_graph(self, asked: Comparison, many: int) -> NDArray[np.int64] | None:
-        """Return rows that are near; None where the graph does not serve, being unfinished or mostly filtered away."""
-        covered = self._neighbours.rows
-        wanted = 2 * many * asked.count // asked.size + _SPARE_NEIGHBOURS
-        if (asked.count - covered) * self.dimensions > self._exact_numbers or wanted * _SPARE_NEIGHBOURS > asked.count:
-            return None
-        # What came after the graph is compared one by one.
-        near = np.concatenate([self._neighbours.search(asked.query, wanted), np.arange(covered, asked.count)])
-        near = near if asked.slots is None else np.intersect1d(near, asked.slots, assume_unique=True)
-        return near if len(near) >= many else None
-
-    def _multiply(self, asked: Comparison, slots: NDArray[np.int64] | None) -> Matrix:
+    def _multiply(self, asked: Comparison) -> Matrix:
+        slots = asked.slots
         values = np.empty(asked.count if slots is None else len(slots), np.float32)
         if slots is None or len(slots) * _WORTH_TAKING_OUT > asked.count:
             everything = np.empty(asked.count, np.float32)

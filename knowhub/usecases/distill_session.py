@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 from knowhub.context import uri
 from knowhub.context.model import NODES, ContextSummary, MemoryCategory
 from knowhub.context.queries import find_memory, list_memories_in
+from knowhub.context.sessions import find_session
 from knowhub.core import permissions
-from knowhub.core.errors import NotFound
 from knowhub.core.operation import Committed, HistoryStore, IdempotencyKey, Row, View
 from knowhub.core.owned_rows import RowTextPage, SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
@@ -130,7 +130,7 @@ class Distillation:
     ) -> DistillationResult:
         await self._memories.refresh(ctx.account)
         view = self._memories.view(ctx.account)
-        session_uri = _session(view, ctx, session_id)
+        session_uri = find_session(view, ctx, session_id).uri
         rows = list(_list_session_memories(view, ctx, session_uri, session_id))[:MAX_DISTILLED]
         done = None if dry_run else await self._memories.find_replay(ctx.account, key)
         if done is not None:
@@ -155,7 +155,7 @@ class Distillation:
         before = {
             row["id"]: _find_earlier_record(row, existing.get(row["id"], ()), merged.get(row["id"], ())) for row in rows
         }
-        speaker = uri.memory_context(ctx).user_owner
+        speaker = uri.memory_context(ctx).owner
         return [
             _plan(
                 ctx,
@@ -219,19 +219,6 @@ class Distillation:
             named = (status, made["id"], made["task"], made["content"])
             results.append(DistilledMemory(planned.row["id"], kind, made["types"], *named))
         return DistillationResult(session_uri, results, list(written.values()), done.operation.operation_id)
-
-
-def _session(view: View, ctx: RequestContext, session_id: str) -> str:
-    whose = uri.memory_context(ctx, session_id)
-    try:
-        session_uri = uri.session_uri(whose)
-    except ValueError:
-        # No commit could have named a session so.
-        raise NotFound.of("session", session_id) from None
-    head = find_memory(view, session_uri)
-    if head is None or not head.live or not ctx.sees(head.audience):
-        raise NotFound.of("session", session_id)
-    return session_uri
 
 
 def _list_session_memories(view: View, ctx: RequestContext, session_uri: str, session_id: str) -> Iterator[Row]:

@@ -21,13 +21,13 @@ from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
 from knowhub.web import routes as route_modules
 from knowhub.web.auth import AuthMiddleware, log_first_steps
-from knowhub.web.browsers import Cors, page_headers
+from knowhub.web.browsers import page_headers
 from knowhub.web.hooks.service import HookService
 from knowhub.web.json_text import json_limits
 from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
 from knowhub.web.mcp.endpoint import make_route
 from knowhub.web.metrics import Metrics
-from knowhub.web.middleware import HostGuard, RequestIdMiddleware
+from knowhub.web.middleware import Cors, HostGuard, RequestIdMiddleware
 from knowhub.web.request_guard import NDJSON, BodyRules, RequestGuard
 from knowhub.web.route import Routes
 
@@ -36,7 +36,6 @@ _ORDER = (
     "exchange",
     "knowledge",
     "keyword_files",
-    "missed_keywords",
     "keywords",
     "infos",
     "resources",

@@ -1,7 +1,7 @@
 """The one place that knows statuses: failures become RFC 9457 `application/problem+json`, those of MCP JSON-RPC."""
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from http import HTTPStatus
 from math import ceil
 from typing import Any
@@ -17,7 +17,7 @@ from starlette.routing import Match, Route
 from knowhub.core import errors
 from knowhub.web import json_rpc
 from knowhub.web.browsers import Headers, headers_of
-from knowhub.web.parsing import InvalidRequest
+from knowhub.web.parsing import MalformedJson
 
 _log = structlog.get_logger("knowhub.web")
 
@@ -34,10 +34,6 @@ _KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
 )
 REQUEST_ID = "knowhub.request_id"
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
-_TRIED = ("function-", "constrained-", "list[")
-_LOCATIONS = ("body", "query", "path", "header")
-# pydantic's prefix before the message of a validator of our own.
-_PREFIX = re.compile(r"^(Value error|Assertion failed), ")
 
 
 def problem(
@@ -71,19 +67,13 @@ def install(app: Starlette, routes: Sequence[Route]) -> None:
         status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
         extra = dict(error.extra)
         if isinstance(error, errors.InvalidInput):
-            extra["errors"] = [
-                {"field": field_error.field, "message": field_error.message} for field_error in error.errors
-            ]
+            extra["errors"] = [asdict(field_error) for field_error in error.errors]
         headers = {"Retry-After": str(ceil(error.retry_after_s))} if isinstance(error, errors.TooManyRequests) else None
         return _response(request, status, kind, error.detail, extra, headers)
 
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, InvalidRequest)  # noqa: S101 -- as above
-        found = [_field_error(item) for item in error.errors]
-        if any(item["type"] == "json_invalid" for item in error.errors):
-            return _response(request, 400, "malformed-json", "the body is not JSON", {"errors": found})
-        named = "; ".join(f"{item['field']}: {item['message']}" for item in found[:5])
-        return _response(request, 422, "invalid-input", named, {"errors": found})
+    async def handle_malformed(request: Request, error: Exception) -> Response:
+        extra = {"errors": [{"field": "body", "message": str(error)}]}
+        return _response(request, 400, "malformed-json", "the body is not JSON", extra)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 -- as above
@@ -104,7 +94,7 @@ def install(app: Starlette, routes: Sequence[Route]) -> None:
         )
 
     app.add_exception_handler(errors.KnowHubError, handle_known)
-    app.add_exception_handler(InvalidRequest, invalid)
+    app.add_exception_handler(MalformedJson, handle_malformed)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, handle_unexpected)
 
@@ -125,16 +115,6 @@ def _response(
     if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE, HTTPStatus.TOO_MANY_REQUESTS):
         headers = {"Retry-After": "1", **(headers or {})}
     return Response(body, status, headers, media_type)
-
-
-def _field_error(error: Mapping[str, Any]) -> dict[str, str]:
-    parts = [str(part) for part in error["loc"]]
-    if error["type"] == "json_invalid":
-        return {"field": "body", "message": str(error.get("ctx", {}).get("error", error["msg"]))}
-    # Where a value may be of several types, pydantic adds the name of the one it tried.
-    parts = [part for part in parts if not part.startswith(_TRIED)]
-    named = parts[1:] if parts and parts[0] in _LOCATIONS else parts
-    return {"field": ".".join(named) or "body", "message": _PREFIX.sub("", error["msg"])}
 
 
 def _answer_unrouted(routes: Sequence[Route], request: Request, error: HTTPException) -> Response:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from knowhub.core.errors import FieldError
 from knowhub.core.json_strings import parse_in_pieces
@@ -20,6 +21,8 @@ PARSED_WHOLE: Final = 1024 * 1024
 _END_BYTES: Final = 64
 # After so many wrong lines a file is read no further.
 MAX_WRONG_LINES: Final = 100
+_MAX_NAMED: Final = 1_000
+_TRIED: Final = ("function-", "constrained-", "list[")
 # A slice of the worst bytes takes about 2 ms.
 SLICE_BYTES: Final = 64 * 1024
 _OPEN, _CLOSE, _COMMA = 1, 0xFF, 0
@@ -108,7 +111,7 @@ def parse_json_lines(
         except orjson.JSONDecodeError as problem:
             errors.append(FieldError(f"lines.{number}", f"is not JSON: {problem}"))
         except ValidationError as problem:
-            errors += _list_errors(number, problem)
+            errors += list_field_errors(problem, f"lines.{number}")[: MAX_WRONG_LINES + 1]
         except ValueError as problem:
             errors.append(FieldError(f"lines.{number}", str(problem)))
         wrong += 1
@@ -117,14 +120,19 @@ def parse_json_lines(
     return rows, errors
 
 
-def _list_errors(number: int, problem: ValidationError) -> list[FieldError]:
-    if problem.error_count() > MAX_WRONG_LINES:
-        # A line may hold a million fields; naming each takes seconds.
-        return [FieldError(f"lines.{number}", f"{problem.error_count()} fields of this line are wrong")]
-    return [
-        FieldError(".".join(map(str, ("lines", number, *error["loc"]))), error["msg"].removeprefix("Value error, "))
-        for error in problem.errors()
-    ]
+def list_field_errors(problem: ValidationError, place: str = "") -> list[FieldError]:
+    """Return the wrong fields with their paths below `place`; `body` where a whole body is wrong."""
+    if problem.error_count() > _MAX_NAMED:
+        # A body may hold a million fields; naming each takes seconds.
+        return [FieldError(place or "body", f"{problem.error_count()} fields are wrong; they are too many to name")]
+    return [_describe_error(error, place) for error in problem.errors(include_url=False, include_input=False)]
+
+
+def _describe_error(error: ErrorDetails, place: str) -> FieldError:
+    # Where a value may be of several types, pydantic adds the name of the type that it tried.
+    parts = [str(part) for part in error["loc"] if not str(part).startswith(_TRIED)]
+    named = ".".join([place, *parts] if place else parts)
+    return FieldError(named or "body", error["msg"].removeprefix("Value error, "))
 
 
 class _Meter:

@@ -16,7 +16,7 @@ from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.auth import CALLER
 from knowhub.web.json_rpc import COUNT_WRITE
 from knowhub.web.json_rpc import PATH as MCP_PATH
-from knowhub.web.middleware import READING, answer_problem
+from knowhub.web.middleware import READING, HttpMiddleware, answer_problem
 
 # An operator must see the state of a server that is at its limit.
 _ALWAYS = frozenset({"/health", "/ready", "/metrics"})
@@ -27,17 +27,16 @@ _WRITES = "a caller may write {} times a day (UTC) here"
 _FULL = (503, "unavailable", "this hub answers as many requests at once as it may; try again")
 
 
-class ConcurrencyLimit:
+class ConcurrencyLimit(HttpMiddleware):
     """Answers a limited number of requests at a time. It refuses others at once: waiting, they would hold memory."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
-        self._app = app
+        super().__init__(app)
         self._most = most
         self._running = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it with 503."""
-        if scope["type"] != "http" or scope["path"] in _ALWAYS:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _ALWAYS:
             await self._app(scope, receive, send)
             return
         if self._running >= self._most:
@@ -58,7 +57,7 @@ class RateLimits:
     writes_per_day: int
 
 
-class RateLimiter:
+class RateLimiter(HttpMiddleware):
     """Limits the requests per minute and the writes per day of each caller under /api/ and at /mcp; more are 429.
 
     What a request to /mcp does is only known when its tool runs: the tool counts the write.
@@ -70,15 +69,14 @@ class RateLimiter:
     def __init__(
         self, app: ASGIApp, allowed: RateLimits, clock: Clock, seconds: Callable[[], float] = time.monotonic
     ) -> None:
-        self._app = app
+        super().__init__(app)
         per_minute, per_day = allowed.requests_per_minute, allowed.writes_per_day
         self._requests = TokenBuckets(per_minute, _MINUTE_S, seconds) if per_minute else None
         self._writes = DailyCounts(per_day, clock.now) if per_day else None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it with 429."""
-        path = scope.get("path", "")
-        if scope["type"] != "http" or not (path.startswith(_LIMITED) or path == MCP_PATH):
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if not (path.startswith(_LIMITED) or path == MCP_PATH):
             await self._app(scope, receive, send)
             return
         who = name_caller(scope)

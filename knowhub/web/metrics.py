@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import Metric
 from starlette.types import Scope
 
 from knowhub.bootstrap import Hub
-from knowhub.context.index_model import EventStatus
+from knowhub.context.events import EventStatus
 from knowhub.core.language_models import Usage, get_counted
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

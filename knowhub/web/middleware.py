@@ -1,4 +1,4 @@
-"""The ASGI middleware before every route: request ids, metrics, host and origin checks."""
+"""The ASGI middleware before every route: request ids, metrics, host and origin checks, CORS."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -23,21 +23,37 @@ _FOREIGN_PAGE = (
     "pages of other sites may not call this hub; name an allowed site in KNOWHUB_CORS_ORIGINS, and use fetch"
 )
 _PAGES = frozenset({"/", "/docs"})
+_METHODS = b"GET, POST, PUT, PATCH, DELETE"
+_REQUEST_HEADERS = b"Authorization, Content-Type, Idempotency-Key, If-Match, X-API-Key, X-Request-ID"
+_ANSWER_HEADERS = b"Allow, ETag, Location, Retry-After, X-Operation-Id, X-Request-ID"
+_AN_HOUR_S = b"3600"
+_VARY = (b"vary", b"Origin")
 
 
-class RequestIdMiddleware:
+class HttpMiddleware:
+    """Passes on what is no HTTP request, such as the start and the end of the server."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await (self._handle if scope["type"] == "http" else self._app)(scope, receive, send)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request, or refuse it."""
+        raise NotImplementedError
+
+
+class RequestIdMiddleware(HttpMiddleware):
     """Gives each request its id, and has it counted by `observe`, with its status and seconds."""
 
     def __init__(self, app: ASGIApp, ids: Ids, observe: Callable[[Scope, int, float], None]) -> None:
-        self._app = app
+        super().__init__(app)
         self._ids = ids
         self._observe = observe
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, counted."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = _sent_request_id(scope) or self._ids.hex(32).encode()
         scope[REQUEST_ID] = request_id.decode()
         started = time.perf_counter()
@@ -63,21 +79,17 @@ class RequestIdMiddleware:
             self._observe(scope, status, time.perf_counter() - started)
 
 
-class HostGuard:
+class HostGuard(HttpMiddleware):
     """Refuses requests for other hosts and from pages of other origins: a web page must not reach a local server."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str] = ()) -> None:
-        self._app = app
+        super().__init__(app)
         self._allowed = frozenset(allowed_hosts)
         self._origins = frozenset(origins)
         # Enough for every honest caller.
         self._find_refusal = lru_cache(maxsize=1000)(self._check)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = origin = None
         is_foreign = False
         for name, value in scope["headers"]:
@@ -110,6 +122,50 @@ class HostGuard:
             or origin_name in self._allowed
         )
         return None if same else f"pages of {origin!r} may not call this hub; name its host in KNOWHUB_ALLOWED_HOSTS"
+
+
+class Cors(HttpMiddleware):
+    """Lets pages of the named origins read answers. No cookies: a page has to bring a key, or none is asked for.
+
+    It runs before authentication, because a browser asks first, and without a key. A request from any other origin is
+    answered too, but its page cannot read the answer.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
+        super().__init__(app)
+        self._origins = frozenset(origin.encode() for origin in origins)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin")
+        marks = [_VARY]
+        if origin in self._origins and origin is not None:
+            marks = [
+                _VARY,
+                (b"access-control-allow-origin", origin),
+                (b"access-control-expose-headers", _ANSWER_HEADERS),
+            ]
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                await _answer_preflight(send, marks)
+                return
+
+        async def send_marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *marks]
+            await send(message)
+
+        await self._app(scope, receive, send_marked)
+
+
+async def _answer_preflight(send: Send, marks: list[tuple[bytes, bytes]]) -> None:
+    agreed = [
+        *marks,
+        (b"access-control-allow-methods", _METHODS),
+        (b"access-control-allow-headers", _REQUEST_HEADERS),
+        (b"access-control-max-age", _AN_HOUR_S),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": agreed})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def answer_problem(

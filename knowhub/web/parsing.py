@@ -5,7 +5,6 @@ FastAPI's own parsing of bodies and queries costs as much as the rest of a reque
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -13,18 +12,14 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from knowhub.core.errors import InvalidInput
-from knowhub.web.json_text import PARSED_WHOLE, parse_json
+from knowhub.web.json_text import PARSED_WHOLE, list_field_errors, parse_json
 from knowhub.web.schemas.parts import CommaSeparated
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-class InvalidRequest(Exception):
-    """A body or a query that does not fit its model; `errors` are as pydantic lists them."""
-
-    def __init__(self, errors: Sequence[Mapping[str, Any]]) -> None:
-        super().__init__(f"{len(errors)} fields are wrong")
-        self.errors = errors
+class MalformedJson(Exception):
+    """A body that is not JSON."""
 
 
 # A larger body is parsed in a thread.
@@ -35,12 +30,13 @@ _LONG_DIGITS = 19
 _LONG_INTEGER = b"0" * _LONG_DIGITS
 _DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else ord(" ") for byte in range(256))
 _INTEGER_BOUND = 2.0**63
-# Listing each of a hundred thousand wrong fields would take seconds.
-_MAX_LISTED = 1000
+_NAMED = 5
 
 
 async def parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
-    """Parse a JSON body into its model; no body at all is an empty object. Raises InvalidRequest.
+    """Parse a JSON body into its model; no body at all is an empty object.
+
+    Raises MalformedJson and InvalidInput.
 
     A large body is parsed in a thread, so that other requests are answered meanwhile.
     """
@@ -52,7 +48,7 @@ async def parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
 def parse_query(raw: bytes, model: type[ModelT]) -> ModelT:
     """Parse a query into its model; a list may come as several parameters of one name.
 
-    Raises InvalidRequest, and InvalidInput for a second value of a parameter that is no list.
+    Raises InvalidInput, also for a second value of a parameter that is no list.
     """
     pairs: dict[str, str] = {}
     for name, value in _split_query(raw) if raw else ():
@@ -62,7 +58,7 @@ def parse_query(raw: bytes, model: type[ModelT]) -> ModelT:
     try:
         return model.model_validate(pairs)
     except ValidationError as problem:
-        raise _invalid("query", problem) from None
+        raise _refuse(problem) from None
 
 
 def _split_query(raw: bytes) -> list[tuple[str, str]]:
@@ -89,12 +85,12 @@ def _parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
                 raise InvalidInput.of("body", "must not hold an integer of more than 64 bits")
     except orjson.JSONDecodeError as problem:
         if is_large:
-            raise _malformed(problem) from None
+            raise MalformedJson(str(problem)) from None
         value = _parse_loosely(raw)
     try:
         return model.model_validate(value)
     except ValidationError as problem:
-        raise _invalid("body", problem) from None
+        raise _refuse(problem) from None
 
 
 def _has_long_digits(raw: bytes) -> bool:
@@ -121,11 +117,7 @@ def _parse_loosely(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
         # As text: of bytes, json would also take UTF-16, in which brackets hide from the depth that is allowed.
         return json.loads(raw.decode(), parse_int=_integer)
     except ValueError as problem:
-        raise _malformed(problem) from None
-
-
-def _malformed(problem: ValueError) -> InvalidRequest:
-    return InvalidRequest([{"type": "json_invalid", "loc": ("body",), "msg": str(problem), "input": {}}])
+        raise MalformedJson(str(problem)) from None
 
 
 def _integer(digits: str) -> int:
@@ -133,8 +125,6 @@ def _integer(digits: str) -> int:
     return int(digits[:32])
 
 
-def _invalid(place: str, problem: ValidationError) -> InvalidRequest:
-    if problem.error_count() > _MAX_LISTED:
-        message = f"{problem.error_count()} fields are wrong; send fewer, to have each of them named"
-        return InvalidRequest([{"type": "too_many_errors", "loc": (place,), "msg": message}])
-    return InvalidRequest([{**error, "loc": (place, *error["loc"])} for error in problem.errors()])
+def _refuse(problem: ValidationError) -> InvalidInput:
+    errors = list_field_errors(problem)
+    return InvalidInput("; ".join(f"{error.field}: {error.message}" for error in errors[:_NAMED]), errors)

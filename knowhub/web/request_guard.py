@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -12,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.web.json_text import JsonLimits, find_excess_in_turns
 from knowhub.web.limits import name_caller
-from knowhub.web.middleware import READING, answer_problem
+from knowhub.web.middleware import READING, HttpMiddleware, answer_problem
 
 BODY: Final = "knowhub.body"
 BODY_HASH: Final = "knowhub.body_hash"
@@ -47,7 +48,7 @@ class BodyRules:
     arrival_s: float
 
 
-class RequestGuard:
+class RequestGuard(HttpMiddleware):
     """Reads a body whole before a route runs, and refuses what no route could read.
 
     The bytes of a body count until its request is answered, for the process and for the caller: from the beginning as
@@ -55,16 +56,12 @@ class RequestGuard:
     """
 
     def __init__(self, app: ASGIApp, rules: BodyRules) -> None:
-        self._app = app
+        super().__init__(app)
         self._rules = rules
-        self._held = _HeldBytes()
+        self._held: Counter[str | None] = Counter()
         self._measuring = asyncio.Lock()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, its body read."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Most paths are printable, which is the fastest check.
         if not scope["path"].isprintable() and _CONTROLS.search(scope["path"]):
             await _refuse_path(scope, send)
@@ -183,54 +180,45 @@ class _Refusal(Exception):
         self.headers = headers
 
 
-@dataclass(slots=True)
-class _HeldBytes:
-    """How many bytes of bodies are held, in all and for each caller who has any."""
-
-    total: int = 0
-    by_caller: dict[str, int] = field(default_factory=dict)
-
-
 class _Share:
-    """The bytes that one request holds. The caller is None where only the process has a limit."""
+    """The bytes that one request holds of those of all, which `held` counts, and of those of its caller.
 
-    def __init__(self, rules: BodyRules, held: _HeldBytes, caller: str | None) -> None:
-        self._rules = rules
+    The caller is None where only the process has a limit.
+    """
+
+    def __init__(self, rules: BodyRules, held: Counter[str | None], caller: str | None) -> None:
         self._held = held
-        self._caller = caller
         self._count = 0
+        self._limits: dict[str | None, tuple[int, str]] = {
+            None: (rules.held_bytes, "requests that are not answered yet hold at most {} bytes together; try again")
+        }
+        if caller is not None:
+            detail = (
+                "the requests of one caller that are not answered yet hold at most {} bytes together; "
+                "wait for answers, and send it again"
+            )
+            self._limits = {caller: (rules.caller_bytes, detail), **self._limits}
 
     def take_up_to(self, size: int) -> str | None:
         """Count as many bytes as a body has by now, or say which limit forbids; what was counted before stays so."""
         more = size - self._count
-        if more <= 0:
-            return None
-        if self._caller is not None:
-            held = self._held.by_caller.get(self._caller, 0) + more
-            if 0 < self._rules.caller_bytes < held:
-                return (
-                    "the requests of one caller that are not answered yet hold at most "
-                    f"{self._rules.caller_bytes} bytes together; wait for answers, and send it again"
-                )
-        if 0 < self._rules.held_bytes < self._held.total + more:
-            limit = self._rules.held_bytes
-            return f"requests that are not answered yet hold at most {limit} bytes together; try again"
-        if self._caller is not None:
-            self._held.by_caller[self._caller] = held
-        self._held.total += more
-        self._count = size
+        for holder, (most, detail) in self._limits.items():
+            if more > 0 and 0 < most < self._held[holder] + more:
+                return detail.format(most)
+        self._add(max(0, more))
         return None
 
     def give_back(self) -> None:
         """Count nothing for this request any more."""
-        if not self._count:
-            return
-        self._held.total -= self._count
-        if self._caller is not None:
-            self._held.by_caller[self._caller] -= self._count
-            if not self._held.by_caller[self._caller]:
-                del self._held.by_caller[self._caller]
-        self._count = 0
+        self._add(-self._count)
+
+    def _add(self, more: int) -> None:
+        self._count += more
+        for holder in self._limits:
+            self._held[holder] += more
+            if not self._held[holder]:
+                # Callers come and go.
+                del self._held[holder]
 
 
 def _is_last_request(scope: Scope) -> bool:

@@ -133,14 +133,11 @@ def answer_report(report: Mapping[str, Any]) -> Response:
 
 
 def answer_saved(
-    saved: SavedRow,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
-    warnings: Sequence[Mapping[str, str]] = (),
+    saved: SavedRow, status: int = 200, location: str | None = None, more: Mapping[str, Any] | None = None
 ) -> Response:
-    """Answer with a row after a write."""
-    body = {**make_saved_view(saved), **({"warnings": warnings} if warnings else {})}
-    return answer_write(body, saved.operation_id, status, etag(saved.record["version"]) | dict(headers or {}))
+    """Answer with a row after a write, the path of a new one, and what `more` says of it."""
+    headers = etag(saved.record["version"]) | ({"Location": location} if location else {})
+    return answer_write({**make_saved_view(saved), **(more or {})}, saved.operation_id, status, headers)
 
 
 def answer_history(page: HistoryPage) -> Response:
@@ -150,11 +147,8 @@ def answer_history(page: HistoryPage) -> Response:
 
 
 def answer_created_row(written: SavedRow, folder: str, status: int = 201) -> Response:
-    """Answer with a new row, its path, and what a model decided about it."""
-    headers = {**etag(written.record["version"]), "Location": f"{folder}/{written.record['id']}"}
-    decided = {"decided": written.decided} if written.decided else {}
-    body = {"degraded": written.degraded, **decided, **make_saved_view(written)}
-    return answer_write(body, written.operation_id, status, headers)
+    """Answer with a new row, and whether a model that was needed failed."""
+    return answer_saved(written, status, f"{folder}/{written.record['id']}", {"degraded": written.degraded})
 
 
 async def answer_rows(rows: Sequence[Mapping[str, Any]], rest: Mapping[str, Any], status: int) -> Response:
@@ -171,14 +165,7 @@ async def answer_created_rows(written: SavedBatch) -> Response:
     """Answer with the rows that one operation made, in order."""
     # A batch asks no model.
     rest: dict[str, Any] = {"degraded": [], "operation_id": written.operation_id}
-    rows = [
-        {
-            **saved.record,
-            **({} if saved.duplicate_of is None else {"duplicate_of": saved.duplicate_of}),
-            **({"decided": saved.decided} if saved.decided else {}),
-        }
-        for saved in written.records
-    ]
+    rows = [make_saved_view(saved) for saved in written.records]
     return await answer_rows(rows, rest, 201)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any, ClassVar, Final, NewType, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 from urllib.parse import unquote
@@ -16,15 +16,17 @@ from starlette.types import Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, InvalidInput, Unavailable
+from knowhub.core.job_board import JobStatus
 from knowhub.core.operation import IdempotencyKey
+from knowhub.core.owned_rows import RowTextPage
 from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
-from knowhub.operations.jobs import JobStatus, Work
+from knowhub.operations.jobs import Work
 from knowhub.web.auth import context_of, make_local_context
 from knowhub.web.parsing import parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH
-from knowhub.web.responses import answer_json, answer_write
-from knowhub.web.schemas.parts import Body, CallerIds, DeleteBody
+from knowhub.web.responses import answer_json, answer_text_list, answer_write
+from knowhub.web.schemas.parts import Body, CallerIds, DeleteBody, DeletionAnswer
 from knowhub.web.schemas.upkeep import JobStarted
 
 _MAX_KEY_CHARS: Final = 200
@@ -65,6 +67,14 @@ class Call:
     async def find_keyword(self, given: str) -> str:
         """Return the id of a keyword that is named by its id, its path or its name. Raises Conflict."""
         return await self.hub.keywords.tree.find_id(self.ctx, given)
+
+    def read_cursor(self, collection: str, cursor: str | None) -> int | None:
+        """Return the position at which a page of a list begins. Raises InvalidInput."""
+        return self.hub.cursors.decode(self.ctx.account, collection, cursor)
+
+    def answer_page(self, collection: str, page: RowTextPage) -> Response:
+        """Answer with a page of a list, and the cursor of the next one."""
+        return answer_text_list(page.records, self.hub.cursors.encode(self.ctx.account, collection, page.next_position))
 
     def get_header(self, name: str) -> str | None:
         """Return a header of the request."""
@@ -126,10 +136,18 @@ class EditCall(WriteCall):
         return version
 
     async def erase(self, collection: str, row_id: str) -> Response:
-        """Erase a row: delete it, and remove its content for good."""
-        done = await self.hub.operations.erasure.erase(self.ctx, collection, row_id, self.version, self.key)
-        answer = {"erased": True, "other_rows": done.other_rows, "snapshots": done.snapshots, "pending": done.pending}
-        return answer_write(answer, done.operation_id)
+        """Erase a row: delete it, and remove its content for good. It is a job for who does not `wait`."""
+        erasure, version, key = self.hub.operations.erasure, self.version, self.key
+
+        async def work(_progress: object) -> dict[str, Any]:
+            done = asdict(await erasure.erase(self.ctx, collection, row_id, version, key))
+            return {"erased": True, **done}
+
+        if getattr(self.ids, "wait", True):
+            answer = await work(None)
+            return answer_write(answer, answer.pop("operation_id"))
+        check_can_maintain(self.ctx)
+        return await answer_job(self, "erase", work, key, wait=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +177,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
 DeclaredAnswer = type[BaseModel] | tuple[type[BaseModel], str] | TextAnswer
 Answers = Mapping[int, DeclaredAnswer]
 STARTED: Final[dict[int, DeclaredAnswer]] = {202: (JobStarted, "Started; see /api/jobs.")}
+DELETED: Final[dict[int, DeclaredAnswer]] = {200: DeletionAnswer, **STARTED}
 
 
 class Declared(TypedDict, total=False):
@@ -249,7 +268,7 @@ class Route(StarletteRoute):
     async def _parse(self, request: Request) -> Given:
         """Return what the body and the query hold, and the body as it was sent.
 
-        Raises InvalidRequest and InvalidInput.
+        Raises MalformedJson and InvalidInput.
         """
         raw, query = request.scope.get(BODY, b""), request.scope["query_string"]
         if self.body is None:

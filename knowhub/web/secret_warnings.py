@@ -15,13 +15,15 @@ _ADVICE = (
 )
 
 
-async def list_warnings(texts: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return a warning with `field` and `message` for each secret in the texts, by their fields; at most 20.
+async def find_warnings(texts: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
+    """Return the field `warnings` of an answer: a `field` and a `message` for each secret in texts, at most 20.
 
+    Without a secret, there is no such field.
     Other values than texts are passed over. No message contains any part of a secret.
     """
     long = sum(len(text) for text in texts.values() if isinstance(text, str)) > _SEARCHED_AT_ONCE
-    return await asyncio.to_thread(_find_all, texts) if long else _find_all(texts)
+    warnings = await asyncio.to_thread(_find_all, texts) if long else _find_all(texts)
+    return {"warnings": warnings} if warnings else {}
 
 
 def _find_all(texts: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -10,12 +10,9 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from knowhub.audit.model import Report
 from knowhub.context.commit.rule_extraction import UNREAD
 from knowhub.context.commit_model import CommitResult
-from knowhub.context.index_model import OutboxEvent
-from knowhub.context.outbox import OutboxStatus
-from knowhub.context.search_model import MemorySearchResult
+from knowhub.context.events import OutboxEvent
 from knowhub.core.clock import iso
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.store_results import SnapshotEntry
@@ -25,22 +22,9 @@ from knowhub.keywords.exchange import TreeImportResult
 from knowhub.keywords.model import KeywordSearchResult
 from knowhub.knowledge.evolve.slimming import SlimResult
 from knowhub.knowledge.exchange import ImportResult
-from knowhub.knowledge.extract.model import ExtractionResult
-from knowhub.knowledge.model import KnowledgeSearchResult
-from knowhub.operations.model import RestoreResult, UndoResult
+from knowhub.operations.model import RestoreResult
 from knowhub.web.schemas.answers import SlimAnswer
-from knowhub.web.schemas.context_answers import (
-    CommitAnswer,
-    FoundBlock,
-    MemorySearchAnswer,
-    OutboxAnswer,
-    TypedQueryAnswer,
-)
-from knowhub.web.schemas.extraction import ExtractAnswer
-from knowhub.web.schemas.operations import ChangeAnswer, UndoAnswer
-from knowhub.web.schemas.upkeep import AuditAnswer
-
-_BLOCK_FIELDS = tuple(FoundBlock.model_fields)
+from knowhub.web.schemas.context_answers import CommitAnswer
 
 
 def view_of(model: type[BaseModel], source: object, **others: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON
@@ -52,28 +36,10 @@ def view_of(model: type[BaseModel], source: object, **others: Any) -> dict[str, 
 # Knowledge.
 
 
-def make_search_view(found: KnowledgeSearchResult) -> dict[str, Any]:
-    """Return the records that a search found."""
-    optional = {"routed": found.routed, "explanation": found.explanation, "tokens": found.tokens}
-    return {
-        "results": found.records,
-        "count": len(found.records),
-        "degraded": found.degraded,
-        "index_lag": found.index_lag,
-        **{name: value for name, value in optional.items() if value is not None},
-    }
-
-
 def make_saved_view(saved: SavedRow) -> dict[str, Any]:
-    """Return a row after a write."""
-    optional = {"duplicate_of": saved.duplicate_of, "restored": saved.is_restored or None}
-    said = {name: value for name, value in optional.items() if value is not None}
-    return {**saved.record, **said, "operation_id": saved.operation_id}
-
-
-def make_extraction_view(extracted: ExtractionResult) -> dict[str, Any]:
-    """Return what a conversation taught."""
-    return view_of(ExtractAnswer, extracted, candidates=extracted.results, count=len(extracted.saved))
+    """Return a row after a write, and what happened to it."""
+    optional = {"duplicate_of": saved.duplicate_of, "restored": saved.is_restored, "decided": saved.decided}
+    return {**saved.record, **{name: value for name, value in optional.items() if value}}
 
 
 def make_slimming_view(done: SlimResult) -> dict[str, Any]:
@@ -124,7 +90,7 @@ def make_commit_view(done: CommitResult) -> dict[str, Any]:
     return view_of(
         CommitAnswer,
         done,
-        outbox_events=[_event(event) for event in done.outbox_events],
+        outbox_events=[make_event_view(event) for event in done.outbox_events],
         dropped=[
             {"what": "messages", "why": "not_read", "count": count}
             if why == UNREAD
@@ -134,39 +100,12 @@ def make_commit_view(done: CommitResult) -> dict[str, Any]:
     )
 
 
-def make_memory_search_view(found: MemorySearchResult) -> dict[str, Any]:
-    """Return what a search of memories found."""
-    return view_of(
-        MemorySearchAnswer,
-        found,
-        query_plan=[view_of(TypedQueryAnswer, query) for query in found.query_plan],
-        blocks=[
-            {name: getattr(block, name) for name in _BLOCK_FIELDS if name != "why" or block.why is not None}
-            for block in found.blocks
-        ],
-    )
-
-
-def make_outbox_view(status: OutboxStatus) -> dict[str, Any]:
-    """Return the events that wait for the vector index."""
-    return view_of(OutboxAnswer, status, dead_letters=[_event(letter) for letter in status.dead_letters])
-
-
-def _event(event: OutboxEvent) -> dict[str, Any]:
+def make_event_view(event: OutboxEvent) -> dict[str, Any]:
+    """Return an event of the outbox."""
     return asdict(event) | {"created_at": iso(event.created_at)}
 
 
 # Operations, keys and upkeep.
-
-
-def make_undo_view(done: UndoResult) -> dict[str, Any]:
-    """Return what an undo changed."""
-    return view_of(
-        UndoAnswer,
-        done,
-        changes=[view_of(ChangeAnswer, change) for change in done.changes],
-        operation_id=done.operation_ids[-1] if done.operation_ids else None,
-    )
 
 
 def make_key_view(identity: IdentityService, key: ApiKey) -> dict[str, Any]:
@@ -198,15 +137,3 @@ def make_restore_view(done: RestoreResult) -> dict[str, Any]:
     erased = [{"collection": collection, "id": row_id} for collection, row_id in done.erased]
     operation_id = done.operation_ids[-1] if done.operation_ids else None
     return asdict(done) | {"erased": erased, "operation_id": operation_id}
-
-
-def make_report_view(report: Report) -> dict[str, Any]:
-    """Return the report of an audit."""
-    return view_of(
-        AuditAnswer,
-        report,
-        junk_rate=report.junk_rate,
-        searches_known_since=iso(report.searches_known_since),
-        count=len(report.findings),
-        truncated=report.is_truncated,
-    )

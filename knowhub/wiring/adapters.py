@@ -21,8 +21,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.batch import run_once
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.keys.keyring import FileKeyring
-from knowhub.stores.files.keys.master_key import FileMasterKeys
+from knowhub.stores.files.keys import FileKeyring, FileMasterKeys
 from knowhub.stores.files.store import FileStore, StoreOptions, open_store
 from knowhub.stores.files.subprocess_runner import SubprocessRunner, run_in_process, run_in_subprocess
 from knowhub.wiring.collections import COLLECTIONS

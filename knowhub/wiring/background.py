@@ -7,7 +7,7 @@ from knowhub.core.projection import Projection
 from knowhub.operations.jobs import Background
 from knowhub.operations.snapshot_schedule import PeriodicSnapshots
 from knowhub.resources.vault import KeyShredder
-from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
+from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.maintenance import Maintenance, MaintenanceTask
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
@@ -43,7 +43,7 @@ class BackgroundWork:
                 adapters.chat,
                 indexes.memories.index,
                 self.exports.directories,
-                settings.llm_write_budget_s,
+                settings.extraction_budget_s,
                 self._wake,
             )
             leader_jobs["extraction"] = self.extraction.tick

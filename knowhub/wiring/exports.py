@@ -14,8 +14,7 @@ from knowhub.search.index_files import IndexFiles
 from knowhub.search.vector_files import VectorFiles
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.doctor.log_contents import LogContents
-from knowhub.stores.files.doctor.projection_check import CheckedProjection, ProjectionsOf
+from knowhub.stores.files.doctor.log_contents import CheckedProjection, LogContents, ProjectionsOf
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.projections.json_maps import JsonMaps

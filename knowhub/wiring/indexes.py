@@ -15,14 +15,12 @@ from knowhub.engine.searchable import SearchableRows
 from knowhub.keywords.model import Node
 from knowhub.keywords.tree import Info
 from knowhub.knowledge.model import KnowledgeSummary
-from knowhub.search.batch_embedder import BatchEmbedder
 from knowhub.search.hybrid import HybridIndex, QueryVectors
 from knowhub.search.lexical import SEARCH_WAIT_S, LexicalIndex
-from knowhub.search.ports import HeadT, Texts
 from knowhub.search.scripts import ScriptSkills
-from knowhub.search.texts import ContextTexts, KnowledgeTexts, TreeTexts
+from knowhub.search.texts import ContextTexts, HeadT, KnowledgeTexts, Texts, TreeTexts
 from knowhub.search.vector_files import RetryPolicy
-from knowhub.search.vector_index import UnusedVectors, VectorIndex
+from knowhub.search.vector_index import BatchEmbedder, UnusedVectors, VectorIndex
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Adapters
 from knowhub.wiring.models import EmbeddingReport

@@ -17,8 +17,7 @@ from knowhub.providers.embeddings import EmbeddingClient, EmbeddingOptions
 from knowhub.providers.http import RequestTiming
 from knowhub.providers.local_embedder import LocalEmbedder, find_model, find_packaged_model
 from knowhub.providers.rerank import RerankClient, RerankOptions, RerankStyle
-from knowhub.search.script_probes import PROBES
-from knowhub.search.scripts import ScriptSkills
+from knowhub.search.scripts import PROBES, ScriptSkills
 from knowhub.settings import DEFAULT_MODEL, Settings
 
 _CHECK_S: Final = 60.0

@@ -122,7 +122,7 @@ DECISION = {
     "type": "object",
     "properties": {
         "action": {"enum": ["jump", "match", "missing", "ambiguous"]},
-        "node_id": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "node_id": {"type": ["integer", "null"]},
         "node_ids": {"type": "array", "items": {"type": "integer"}},
         "candidate_ids": {"type": "array", "items": {"type": "integer"}},
         "suggest_name": {"type": ["string", "null"]},

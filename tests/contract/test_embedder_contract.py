@@ -1,23 +1,20 @@
 """What every embedder promises (`core.embedding.Embedder`), run on the client, the local model and the fake."""
 
 import asyncio
-import json
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
-import httpx
 import pytest
 import respx
 
 from knowhub.core.language_models import CountedModel, Embedder, EmbeddingFailed, FailureReason, Vector
 from knowhub.providers.http import make_client
 from knowhub.providers.local_embedder import LocalEmbedder, find_model
-from tests.e2e import scripted_vectors
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.fakes.tiny_model import write_tiny_model
-from tests.fakes.vector_server import EMBEDDINGS_URL, embedding_client
+from tests.fakes.vector_server import EMBEDDINGS_URL, answer_hashed, embedding_client
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +26,7 @@ class CountedEmbedder(Embedder, CountedModel, Protocol):
 TEXTS = ["the index of a database", "snake is an animal", "a database index"]
 
 
-@pytest.fixture(params=["client", "client of lists", "local", "hashing"])
+@pytest.fixture(params=["client", "local", "hashing"])
 async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[CountedEmbedder]:
     async with respx.mock(assert_all_called=False) as router, make_client() as http:
         if request.param == "hashing":
@@ -37,20 +34,8 @@ async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         elif request.param == "local":
             yield LocalEmbedder(find_model(write_tiny_model(tmp_path / "tiny")))
         else:
-            router.post(EMBEDDINGS_URL).mock(side_effect=answer_vectors(lists=request.param == "client of lists"))
+            router.post(EMBEDDINGS_URL).mock(side_effect=answer_hashed)
             yield embedding_client(http, batch=2)
-
-
-def answer_vectors(*, lists: bool) -> Callable[[httpx.Request], httpx.Response]:
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked = json.loads(request.content)
-        return httpx.Response(200, json=scripted_vectors.embeddings(asked if not lists else drop_format(asked), {}))
-
-    return answer
-
-
-def drop_format(asked: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in asked.items() if name != "encoding_format"}
 
 
 def likeness(first: Vector, other: Vector) -> float:

@@ -11,7 +11,7 @@ from knowhub.core.errors import Unavailable
 from knowhub.resources.ports import Keyring
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.keys.keyring import FileKeyring
+from knowhub.stores.files.keys import FileKeyring
 from tests.fakes.memory_keyring import MemoryKeyring
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.knowledge.model import KNOWLEDGE
-from knowhub.search.ports import Searchable
+from knowhub.search.texts import Searchable
 from knowhub.wiring.indexes import SearchIndex
 from tests.builders import FakeClock, knowledge_row
 from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, session_at

@@ -158,25 +158,6 @@ async def test_operations_unread_by_another_process_are_not_dropped(tmp_path: Pa
         assert state_of(other, known) == state_of(store, known)
 
 
-@pytest.mark.parametrize("where", ["header", "a row", "the end"])
-async def test_a_damaged_base_is_reported_and_stops_writing(tmp_path: Path, where: str) -> None:
-    async with open_store(tmp_path) as store:
-        known = await fill(store, 150)
-        await compact(store)
-    (base,) = (tmp_path / "change_log").glob("base-*")
-    data = bytearray(base.read_bytes())
-    data[{"header": 30, "a row": len(data) // 2, "the end": len(data) - 20}[where]] ^= 4
-    base.write_bytes(data)
-
-    async with open_store(tmp_path) as store:
-        status = store.status()
-
-        assert not status.writable
-        assert base.name in status.damage[0].path
-        found = [text for text in state_of(store, known).values() if text is not None]
-        assert bool(found) == (where == "a row")
-
-
 async def test_a_crash_at_any_call_of_a_compaction_changes_no_row(tmp_path: Path) -> None:
     deaths = 0
     for call in range(1, NEVER_REACHED):

@@ -274,20 +274,6 @@ async def test_an_erasure_also_erases_from_foreign_lines(tmp_path: Path, change:
     assert find_files_with(tmp_path, secret) == []
 
 
-@pytest.mark.parametrize("name", ["log_id", "segment", "generation", "first_seq", "previous_length"])
-async def test_the_header_of_a_segment_that_another_program_wrote_is_named(tmp_path: Path, name: str) -> None:
-    async with open_domain(tmp_path) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge("first"))
-    replace_operation(tmp_path, 0, drop_field(name))
-
-    async with open_domain(tmp_path) as hub:
-        damage = hub.store.status().damage
-    named = list_problems(tmp_path)
-
-    assert [(item.offset, item.reason) for item in damage] == [(0, "the segment's header is damaged")]
-    assert any("the segment's header is damaged" in problem for problem in named)
-
-
 async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         await hub.knowledge.records.save(local(), new_knowledge(CONTENT))
@@ -304,17 +290,3 @@ async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Pat
     assert [(Path(item.path).name, item.offset) for item in damage] == [(base.name, offset)]
     assert version == 1
     assert any(f"{base.name}: offset {offset}" in problem for problem in named)
-
-
-async def test_doctor_reports_a_base_without_a_row_count(tmp_path: Path) -> None:
-    async with open_hub_at(tmp_path) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge(CONTENT))
-        await hub.compact(0)
-    (base,) = (tmp_path / "change_log").glob("base-*")
-    replace_line(base, -1, lambda line: change_line(line, drop_field("rows")))
-
-    named = list_problems(tmp_path)
-    repair_folder(tmp_path)
-
-    assert any(base.name in problem for problem in named)
-    assert list_problems(tmp_path) == []

@@ -76,7 +76,7 @@ FAULTS = (
     Fault("keep the torn tail", "log/loader.py", "context.log.truncate(segment, end)", "segment + end", [TAILS]),
     Fault(
         "throw away what is cut",
-        "log/recovery.py",
+        "log/log_reader.py",
         "replace_file(files, path, data)",
         "replace_file(files, kept, data[:0])",
         [TAILS],
@@ -88,10 +88,10 @@ FAULTS = (
         "            load(line)\n            load(line)\n",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
-    Fault("apply half a group", "log/recovery.py", "group.index == group.of - 1", "group.index >= 0", [PREFIXES]),
+    Fault("apply half a group", "log/log_reader.py", "group.index == group.of - 1", "group.index >= 0", [PREFIXES]),
     Fault(
         "take a line that is out of sequence",
-        "log/recovery.py",
+        "log/log_reader.py",
         "if seq == next_seq or (",
         "if seq > 0 or (",
         ["test_damaged_logs.py::test_whole_lines_that_change_places_are_named"],
@@ -182,14 +182,14 @@ FAULTS = (
     ),
     Fault(
         "compact away what another process has not read",
-        "compacting/compaction.py",
+        "compaction.py",
         "while not self._is_free(segment):",
         "while False:",
         ["test_compaction.py::test_operations_unread_by_another_process_are_not_dropped"],
     ),
     Fault(
         "forget what is younger than the retention",
-        "compacting/compaction.py",
+        "compaction.py",
         "if last_seq < history.base_seq or is_young or",
         "if last_seq < history.base_seq or",
         ["test_compaction.py::test_operations_within_the_retention_can_still_be_undone"],

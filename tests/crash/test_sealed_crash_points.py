@@ -10,7 +10,7 @@ from knowhub.resources.model import RESOURCES
 from knowhub.resources.service import ResourceService
 from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.keys.keyring import keyring_of
+from knowhub.stores.files.keys import keyring_of
 from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.context.index_model import EventStatus
+from knowhub.context.events import EventStatus
 from knowhub.context.outbox import REJECTED
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import FailureReason, TextRefused

@@ -11,7 +11,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.operations.snapshots import Snapshots
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.snapshots.archive_reader import check_snapshot
+from knowhub.stores.files.snapshots.archive import check_snapshot
 from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
 from knowhub.stores.files.store import FileStore

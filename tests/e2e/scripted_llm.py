@@ -46,7 +46,6 @@ _REFUSED = {
     "response_format": "response_format is not supported",
     "schema": "response_format.type json_schema is not supported",
     "tools": "tools are not supported by this model",
-    "encoding_format": "unknown field: encoding_format",
     "documents": "missing field `texts`",
 }
 

@@ -1,6 +1,5 @@
 """What the scripted server answers at `/embeddings` and `/rerank`: the vectors of the hashing embedder."""
 
-import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,13 +12,8 @@ def embeddings(asked: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, A
     texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
     dimensions = step.get("dimensions") or asked.get("dimensions") or DIMENSIONS
     vectors = [hash_vector(text, dimensions) for text in texts][: -step.get("missing", 0) or None]
-    is_base64 = asked.get("encoding_format") == "base64"
     data = [
-        {
-            "object": "embedding",
-            "index": at + step.get("shift", 0),
-            "embedding": base64.b64encode(vector.tobytes()).decode() if is_base64 else list(vector),
-        }
+        {"object": "embedding", "index": at + step.get("shift", 0), "embedding": list(vector)}
         for at, vector in enumerate(vectors)
     ]
     if "numbers" in step:

@@ -142,7 +142,7 @@ async def test_records_saved_in_an_embedder_outage_are_found_and_embedded_later(
 
 @pytest.mark.parametrize("count", [150, pytest.param(1_500, marks=[pytest.mark.nightly, pytest.mark.timeout(600)])])
 async def test_several_processes_embed_each_text_once(tmp_path: Path, llm: ScriptedLLM, count: int) -> None:
-    contents = texts(count)
+    contents = texts(count) + texts(count)[-PROCESSES:]
     # The tests before have had the same texts embedded.
     before = len(await llm.requests("embeddings"))
     async with AsyncExitStack() as stack:

@@ -238,3 +238,36 @@ def test_a_tree_of_100000_concepts_stalls_nobody(tmp_path: Path) -> None:
 
     found = list_stalls(measured, STALL_MS)
     assert not found, "\n".join(found)
+
+
+def measure_group_undo(data: Path, concepts: int) -> RouteTiming:
+    """Import a tree, and undo the import as one group."""
+    document = make_concepts(concepts)
+    with run_watched_server(data) as server, httpx.Client(base_url=server.url, timeout=600, trust_env=False) as client:
+        import_id = client.post("/api/keywords/import", content=document, headers=SKOS).json()["import_id"]
+        while client.get("/ready").json().get("index_lag"):
+            time.sleep(0.05)
+        client.get("/_heartbeat")
+        watch = Stopwatch(server.process.pid)
+        answer = client.post(f"/api/operations/{import_id}/undo").json()
+        found = RouteTiming(watch.read(), **client.get("/_heartbeat").json())
+        assert len(answer["changes"]) == 1_000
+        assert answer["changes_total"] >= concepts
+        assert [row["id"] for row in client.get("/api/keywords").json()["results"]] in ([], ["root"])
+    return found
+
+
+def test_an_undo_of_5000_keywords_stalls_nobody(tmp_path: Path) -> None:
+    found = list_stalls({"undo": measure_group_undo(tmp_path, 5_000)}, STALL_AMONG_OTHERS_MS)
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_an_undo_of_100000_keywords_stalls_nobody(tmp_path: Path) -> None:
+    figures = measure_group_undo(tmp_path, 100_000)
+    sys.stdout.write(f"undo {figures.seconds:7.2f} s {figures.stall_ms:5.0f} ms\n")
+
+    found = list_stalls({"undo": figures}, STALL_MS)
+    assert not found, "\n".join(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from knowhub.core.language_models import ChatFailed, ChatReply, ChatRequest, FailureReason
-from knowhub.providers.json_schema import mismatch
+from knowhub.providers.json_answers import SCHEMA_WORDS, mismatch
 
 Answer: TypeAlias = Mapping[str, Any] | Exception | Callable[[ChatRequest], Mapping[str, Any]]
 EXHAUSTED = {"action": "missing", "reason": "script exhausted"}
@@ -40,10 +40,18 @@ class ScriptedChat:
             reason = FailureReason.TIMEOUT if isinstance(answer, TimeoutError) else FailureReason.FAILURE
             raise ChatFailed(reason, f"{type(answer).__name__}: {answer}")
         data = answer(question) if callable(answer) else answer
+        _check_words(question.schema)
         problem = mismatch(dict(data), question.schema)
         if problem:
             raise ChatFailed(FailureReason.FAILURE, f"the scripted answer does not fit: {problem}")
         return ChatReply(dict(data), self.model, 0.0, 100, 10)
+
+
+def _check_words(schema: Mapping[str, Any]) -> None:
+    """Fail for a prompt whose schema says what nothing checks."""
+    assert schema.keys() <= SCHEMA_WORDS
+    for part in (*schema.get("properties", {}).values(), *filter(None, [schema.get("items")])):
+        _check_words(part)
 
 
 class DelayedChat(ScriptedChat):

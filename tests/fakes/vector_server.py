@@ -1,9 +1,6 @@
 """Answers of embedding and rerank servers for respx, and clients whose waiting takes no time."""
 
-import base64
 import json
-from array import array
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +38,3 @@ def answer_embedded(*vectors: object, **more: object) -> httpx.Response:
     """Answer with these embeddings, valid or not."""
     data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
     return httpx.Response(200, json={"data": data, **more})
-
-
-def encode_base64(numbers: Sequence[float]) -> str:
-    return base64.b64encode(array("f", numbers).tobytes()).decode()

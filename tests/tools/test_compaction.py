@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import httpx
 import pytest
 import respx
 
@@ -10,7 +9,6 @@ from agent_tools.compaction import extract_on_compaction, knowledge_extract
 from agent_tools.messages import MAX_BODY_CHARS, MAX_MESSAGES
 from agent_tools.prompts.knowledge import KNOWLEDGE_EXTRACTION_PROMPT
 from agent_tools.records import FENCE_NOTE
-from agent_tools.registry import call_tool
 from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio
@@ -145,25 +143,6 @@ async def test_the_notice_names_each_correction(
     assert result.metadata["notice"] in result.output
 
 
-@pytest.mark.parametrize("bad", [None, 5, "abc", {"content": "x"}, {"role": "r" * 300, "content": "x"}])
-async def test_only_a_message_that_cannot_be_sent_is_left_out(hub: respx.MockRouter, bad: object) -> None:
-    route = hub.post("/api/knowledge/extract").respond(json=REPLY)
-
-    result = await extract_on_compaction([bad, GOOD])  # type: ignore[list-item]  # as a host may have it
-
-    assert read_body(route)["messages"] == [GOOD]
-    assert "message 1 was left out" in result.output
-
-
-async def test_the_notice_about_many_bad_messages_is_short(hub: respx.MockRouter) -> None:
-    result = await extract_on_compaction("abc" * 1000)  # type: ignore[arg-type]  # as a host may have it
-
-    assert result.error is None
-    assert "and 2990 more" in result.output
-    assert len(result.output) < 1000
-    assert not hub.calls
-
-
 async def test_a_message_that_is_too_long_is_left_out_alone(hub: respx.MockRouter) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
 
@@ -203,24 +182,6 @@ async def test_a_value_that_is_not_a_list_of_messages_is_refused() -> None:
     assert "Pass a list, the oldest first" in (result.error or "")
 
 
-@pytest.mark.parametrize("failure", [httpx.ConnectError("down"), httpx.ReadTimeout("late")])
-async def test_a_compaction_goes_on_without_a_server(hub: respx.MockRouter, failure: Exception) -> None:
-    hub.post("/api/knowledge/extract").mock(side_effect=failure)
-
-    result = await extract_on_compaction([{"role": "user", "content": "I prefer tabs"}])
-
-    assert result.error is not None
-
-
-@pytest.mark.parametrize("reply", [{}, {"candidates": [], "saved": None}, {"candidates": 1, "saved": []}])
-async def test_an_answer_with_other_fields_is_an_error(hub: respx.MockRouter, reply: dict[str, Any]) -> None:
-    hub.post("/api/knowledge/extract").respond(json=reply)
-
-    result = await knowledge_extract([{"role": "user", "content": "I prefer tabs"}])
-
-    assert result.error is not None
-
-
 async def test_offered_resources_are_named(hub: respx.MockRouter) -> None:
     offer = {"content_type": "credential", "shown": "gh…89 (40 characters)"}
     hub.post("/api/knowledge/extract").respond(json=REPLY | {"resources": [offer]})
@@ -229,15 +190,6 @@ async def test_offered_resources_are_named(hub: respx.MockRouter) -> None:
 
     assert "resource_save" in result.output
     assert result.metadata["resources"] == [offer]
-
-
-async def test_a_model_can_call_it_by_name(hub: respx.MockRouter) -> None:
-    route = hub.post("/api/knowledge/extract").respond(json=REPLY)
-
-    result = await call_tool("knowledge_extract", {"messages": [{"role": "user", "content": "I prefer tabs"}]})
-
-    assert result.error is None
-    assert route.called
 
 
 async def test_an_unknown_parameter_raises() -> None:

@@ -167,11 +167,6 @@ def test_every_tool_of_the_server_is_in_these_tests() -> None:
     assert of_modules == CALLS.keys()
 
 
-def test_two_tools_have_a_second_name() -> None:
-    assert knowledge.get_knowledge is knowledge.knowledge_search
-    assert knowledge.save_knowledge is knowledge.knowledge_save
-
-
 async def call_every_tool() -> list[ToolResult]:
     return [await call_tool(name, arguments) for name, arguments in CALLS.items()]
 

@@ -11,7 +11,6 @@ import respx
 
 from agent_tools import goal as goals
 from agent_tools.goal import AgentRun, GoalTree, agent_start, before_risky_step, focus_goal, running
-from agent_tools.goal_tree import GoalStatus
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
 from agent_tools.trace_store import FileTraceStore
@@ -59,28 +58,6 @@ async def test_focus_searches_the_description_and_stores_and_shows_the_results(
     assert kept is not None
     assert kept.to_dict() == tree.to_dict()
     assert len(hub.calls) == 1
-
-
-async def test_focus_without_a_trace_sends_only_the_search(hub: respx.MockRouter) -> None:
-    search = answer_search(hub)
-    tree = GoalTree()
-
-    await focus_goal(tree, tree.add("write a parser").id)
-
-    assert query_of(search) == {"q": "write a parser", "top_k": "3", "min_score": "3"}
-
-
-async def test_focusing_again_searches_again_and_takes_the_new_answer(hub: respx.MockRouter) -> None:
-    search = answer_search(hub)
-    tree = GoalTree()
-    wanted = tree.add("登录")
-    await focus_goal(tree, wanted.id)
-    search.respond(json={"results": [RECORD], "count": 1})
-
-    result = await focus_goal(tree, wanted.id)
-
-    assert len(result) == 1
-    assert wanted.knowledge == [RECORD]
 
 
 async def test_an_unknown_goal_is_an_error_with_the_known_ids(hub: respx.MockRouter) -> None:
@@ -175,20 +152,6 @@ async def test_one_tool_creates_focuses_completes_and_lists_goals(hub: respx.Moc
     }
 
 
-async def test_a_failed_goal_is_reported_as_a_failure(hub: respx.MockRouter) -> None:
-    answer_search(hub, RECORD)
-    outcome = hub.post("/api/knowledge/outcome").respond(json={"results": [], "count": 0, "operation_id": None})
-    run = AgentRun(trace_id="trace-1")
-    wanted = run.tree.add("登录")
-
-    with running(run):
-        await goals.goal("focus", wanted.id)
-        await goals.goal("fail", wanted.id, outcome="验证码")
-
-    assert read_body(outcome)["outcome"] == "failure"
-    assert wanted.status is GoalStatus.FAILED
-
-
 async def test_a_goal_without_shown_knowledge_sends_no_evidence(hub: respx.MockRouter) -> None:
     answer_search(hub)
     outcome = hub.post("/api/knowledge/outcome").respond(json={})
@@ -233,20 +196,6 @@ async def test_the_tool_says_what_to_do_without_a_run_and_for_a_wrong_action(hub
     assert "needs a goal_id" in (no_goal.error or "")
     assert "needs a description" in (blank.error or "")
     assert not hub.calls
-
-
-async def test_a_lone_surrogate_in_a_description_is_replaced(hub: respx.MockRouter, tmp_path: Path) -> None:
-    answer_search(hub)
-    store = FileTraceStore(tmp_path)
-    run = AgentRun(trace_id="t", trace_store=store)
-
-    with running(run):
-        created = await goals.goal("create", description="login \ud83d now")
-
-    assert created.metadata["notice"] == ""
-    kept = await store.load_goal_tree("t")
-    assert kept is not None
-    assert [goal.description for goal in kept] == ["login ? now"]
 
 
 async def test_two_runs_in_one_process_keep_their_goals_apart(hub: respx.MockRouter) -> None:

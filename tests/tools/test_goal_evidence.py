@@ -99,20 +99,6 @@ async def test_a_focus_without_a_server_keeps_the_shown_records_and_their_eviden
     assert list_outcomes(outcome) == [(wanted.id, True)]
 
 
-async def test_an_empty_focus_keeps_the_evidence_of_earlier_records(hub: respx.MockRouter) -> None:
-    search, outcome = hub.get(SEARCH).respond(json=ONE), accept_outcomes(hub)
-    run = AgentRun(trace_id="trace-1")
-    wanted = run.tree.add("remove the link")
-    with running(run):
-        await goals.goal("focus", wanted.id)
-        search.respond(json=NOTHING)
-        await goals.goal("focus", wanted.id)
-
-        await goals.goal("complete", wanted.id)
-
-    assert list_outcomes(outcome) == [(wanted.id, True)]
-
-
 async def test_a_late_success_is_sent_although_the_goal_was_taken_up_again(hub: respx.MockRouter) -> None:
     hub.get(SEARCH).respond(json=ONE)
     outcome = hub.post(OUTCOME).mock(side_effect=httpx.ConnectError("refused"))

@@ -170,17 +170,6 @@ async def test_an_invalid_id_is_made_valid(hub: respx.MockRouter, search: respx.
     assert wanted.id == odd
 
 
-async def test_two_long_ids_with_the_same_beginning_stay_different(search: respx.Route) -> None:
-    tree = GoalTree()
-    goal_ids = []
-
-    for last in "ab":
-        await focus_goal(tree, tree.add("登录", goal_id="g" * 300 + last).id, trace_id="t")
-        goal_ids.append(query_of(search)["goal_id"])
-
-    assert goal_ids[0] != goal_ids[1]
-
-
 async def test_goals_deeper_than_the_stack_of_python_work(search: respx.Route, tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path)
     run = AgentRun(trace_id="deep", trace_store=store)

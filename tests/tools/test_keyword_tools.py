@@ -9,7 +9,7 @@ from agent_tools.keywords import info_save, keyword_create, keyword_search
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
 from agent_tools.results import ToolResult
-from tests.tools.routes import query_of, read_body
+from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,6 @@ CALLS: dict[str, dict[str, Any]] = {
     "keyword_create": {"name": "数据库"},
     "info_save": {"content": "KEYS 会阻塞服务器"},
 }
-IDS = {"user_id": "u", "agent_id": "a", "project_id": "p", "team_id": "t", "org_id": "o", "account": "acme"}
 ROOT = {"id": "root", "name": "root", "aliases": [], "description": ""}
 LANGUAGES = {"id": "k-1", "name": "编程语言", "aliases": [], "description": ""}
 JAVA = {"id": "k-2", "name": "Java", "aliases": ["JDK"], "description": "运行在 JVM 上", "parent_id": "k-1"}
@@ -30,22 +29,6 @@ def answer(status: str, **fields: object) -> dict[str, Any]:
     empty: dict[str, Any] = {"node": None, "path": [], "infos": [], "candidates": []}
     suggested: dict[str, Any] = {"suggested_parent_id": None, "suggested_name": None, "reason": "exact", "degraded": []}
     return {"status": status, **empty, **suggested, **fields}
-
-
-async def test_search_sends_the_query_and_allows_the_model(hub: respx.MockRouter) -> None:
-    route = hub.get("/api/keywords/search").respond(json=answer("not_found"))
-
-    await keyword_search("C++ & 指针")
-
-    assert query_of(route) == {"q": "C++ & 指针", "llm_expand_query": "true"}
-
-
-async def test_search_sends_the_caller_and_can_exclude_the_model(hub: respx.MockRouter) -> None:
-    route = hub.get("/api/keywords/search").respond(json=answer("not_found"))
-
-    await keyword_search("q", False, **IDS)
-
-    assert query_of(route) == {"q": "q", "llm_expand_query": "false", **IDS}
 
 
 async def test_a_match_is_shown_with_its_path_and_infos_as_data(hub: respx.MockRouter) -> None:
@@ -109,15 +92,6 @@ async def test_create_sends_only_given_fields(hub: respx.MockRouter) -> None:
     assert (result.metadata["id"], result.metadata["status"]) == ("k-2", "created")
     assert (result.metadata["operation_id"], result.metadata["decided"]) == ("op-1", {"placed": "suggested"})
     assert result.metadata["items"] == [made]
-
-
-async def test_create_sends_parent_aliases_and_caller(hub: respx.MockRouter) -> None:
-    route = hub.post("/api/keywords").respond(201, json=JAVA)
-
-    await keyword_create("Java", "k-1", ["JDK"], "运行在 JVM 上", False, allow_duplicate=True, **IDS)
-
-    own = {"name": "Java", "parent_id": "k-1", "aliases": ["JDK"], "description": "运行在 JVM 上"}
-    assert read_body(route) == {**own, "llm_auto_place": False, "allow_duplicate": True, **IDS}
 
 
 async def test_save_sends_the_keywords_and_names_missing_parts(hub: respx.MockRouter) -> None:

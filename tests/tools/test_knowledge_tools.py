@@ -7,14 +7,12 @@ import respx
 
 from agent_tools.knowledge import (
     Rating,
-    get_knowledge,
     knowledge_batch_update,
     knowledge_list,
     knowledge_save,
     knowledge_search,
     knowledge_slim,
     knowledge_update,
-    save_knowledge,
 )
 from agent_tools.records import FENCE_NOTE
 from tests.tools.routes import query_of, read_body
@@ -31,38 +29,6 @@ RECORD: dict[str, Any] = {
 }
 
 
-async def test_search_sends_query_and_defaults_and_leaves_types_out(hub: respx.MockRouter) -> None:
-    route = hub.get("/api/knowledge/search").respond(json={"results": [RECORD], "count": 1})
-
-    result = await knowledge_search("登录 & 爬虫")
-
-    assert query_of(route) == {"q": "登录 & 爬虫", "top_k": "5", "min_score": "3"}
-    assert route.calls.last.request.content == b""
-    assert result.error is None
-    assert result.metadata["items"] == [RECORD]
-    assert len(result) == 1
-
-
-async def test_search_joins_types_with_commas_and_sends_the_caller(hub: respx.MockRouter) -> None:
-    route = hub.get("/api/knowledge/search").respond(json={"results": [], "count": 0})
-
-    await get_knowledge(
-        "q", 3, 4, ["tool", "strategy"], user_id="u", agent_id="a", project_id="p", team_id="t", org_id="o"
-    )
-
-    assert query_of(route) == {
-        "q": "q",
-        "top_k": "3",
-        "min_score": "4",
-        "types": "tool,strategy",
-        "user_id": "u",
-        "agent_id": "a",
-        "project_id": "p",
-        "team_id": "t",
-        "org_id": "o",
-    }
-
-
 async def test_search_shows_records_as_data(hub: respx.MockRouter) -> None:
     hub.get("/api/knowledge/search").respond(json={"results": [RECORD], "count": 1, "degraded": ["llm"]})
 
@@ -75,94 +41,6 @@ async def test_search_shows_records_as_data(hub: respx.MockRouter) -> None:
     assert "| evidence: confidence 0.9, helpful 2, harmful 0, score 4" in result.output
     assert result.output.endswith("The server had to do without: llm.")
     assert result.metadata["degraded"] == ["llm"]
-
-
-async def test_an_empty_search_is_not_an_error(hub: respx.MockRouter) -> None:
-    hub.get("/api/knowledge/search").respond(json={"results": [], "count": 0, "degraded": []})
-
-    result = await knowledge_search("q")
-
-    assert result.error is None
-    assert result.metadata["items"] == []
-    assert bool(result)
-    assert result.output == "No knowledge matches. Use other words, or a lower min_score."
-
-
-async def test_save_sends_the_body_with_its_defaults(hub: respx.MockRouter) -> None:
-    route = hub.post("/api/knowledge").respond(201, json={**RECORD, "operation_id": "op-1"})
-
-    result = await knowledge_save("登录网站", "随机延迟", ["tool"])
-
-    assert read_body(route) == {
-        "task": "登录网站",
-        "content": "随机延迟",
-        "types": ["tool"],
-        "tags": {},
-        "scopes": ["org:cybertogether"],
-        "owner": "agent:research_agent",
-        "source": {
-            "name": "",
-            "category": "exp",
-            "urls": [],
-            "agent_id": "research_agent",
-            "submitted_by": "",
-            "message_id": "",
-        },
-        "score": 3,
-    }
-    assert query_of(route) == {}
-    assert result.output == "Saved as knowledge-20260305-a1b2. To take it back: undo op-1."
-    assert result.metadata["id"] == "knowledge-20260305-a1b2"
-    assert len(result) == 1
-
-
-async def test_save_sends_everything_that_is_given(hub: respx.MockRouter) -> None:
-    route = hub.post("/api/knowledge").respond(201, json=RECORD)
-
-    await save_knowledge(
-        task="t",
-        content="c",
-        types=["tool", "usecase"],
-        tags={"domain": "web"},
-        scopes=["user:ann"],
-        owner="user:ann",
-        source_name="docs",
-        source_category="paper",
-        urls=["https://example.com"],
-        agent_id="crawler",
-        submitted_by="ann@example.com",
-        score=5,
-        message_id="msg-1",
-        resource_ids=["code/selenium/login"],
-    )
-
-    assert read_body(route) == {
-        "task": "t",
-        "content": "c",
-        "types": ["tool", "usecase"],
-        "tags": {"domain": "web"},
-        "scopes": ["user:ann"],
-        "owner": "user:ann",
-        "source": {
-            "name": "docs",
-            "category": "paper",
-            "urls": ["https://example.com"],
-            "agent_id": "crawler",
-            "submitted_by": "ann@example.com",
-            "message_id": "msg-1",
-        },
-        "score": 5,
-        "resource_ids": ["code/selenium/login"],
-    }
-
-
-async def test_save_makes_the_given_agent_the_owner(hub: respx.MockRouter) -> None:
-    route = hub.post("/api/knowledge").respond(201, json=RECORD)
-
-    await knowledge_save("t", "c", ["tool"], agent_id="crawler")
-
-    assert read_body(route)["owner"] == "agent:crawler"
-    assert read_body(route)["source"]["agent_id"] == "crawler"
 
 
 @pytest.mark.parametrize("given", [{}, {"owner": "user:ann"}, {"scopes": ["user:ann"]}])
@@ -186,16 +64,6 @@ async def test_saving_an_equal_record_says_so(hub: respx.MockRouter) -> None:
     assert result.error is None
     assert result.output == "An equal record exists already: knowledge-20260305-a1b2. Nothing new was saved."
     assert result.metadata["duplicate_of"] == RECORD["id"]
-
-
-async def test_update_sends_only_what_is_given(hub: respx.MockRouter) -> None:
-    route = hub.put("/api/knowledge/knowledge-1").respond(json=RECORD)
-
-    result = await knowledge_update("knowledge-1", add_helpful_case={"task": "t", "outcome": "成功"})
-
-    assert read_body(route) == {"add_helpful_case": {"task": "t", "outcome": "成功"}}
-    assert result.error is None
-    assert result.output.startswith("The feedback was recorded.\n")
 
 
 async def test_update_sends_all_feedback_and_says_that_the_content_was_rewritten(
@@ -239,14 +107,6 @@ async def test_update_says_when_the_content_could_not_be_rewritten(hub: respx.Mo
     assert "do without: llm" in result.output
 
 
-async def test_update_keeps_an_odd_id_in_one_segment(hub: respx.MockRouter) -> None:
-    route = hub.put().respond(json=RECORD)
-
-    await knowledge_update("知识 a/b?", update_score=1)
-
-    assert route.calls.last.request.url.raw_path == b"/api/knowledge/%E7%9F%A5%E8%AF%86%20a%2Fb%3F"
-
-
 async def test_update_without_an_id_sends_no_request(hub: respx.MockRouter) -> None:
     result = await knowledge_update("", update_score=1)
 
@@ -278,16 +138,6 @@ async def test_batch_update_sends_the_list_and_names_unknown_ids(hub: respx.Mock
     assert result.error is None
     assert result.metadata == {"items": results, "unknown": ["k-2"]}
     assert result.output.startswith("Feedback was recorded for 1 of 2. Unknown ids: k-2.")
-
-
-async def test_list_sends_its_default_and_leaves_the_filters_out(hub: respx.MockRouter) -> None:
-    route = hub.get("/api/knowledge").respond(json={"results": [RECORD], "count": 1, "next_cursor": None})
-
-    result = await knowledge_list()
-
-    assert query_of(route) == {"limit": "10"}
-    assert result.metadata["items"] == [RECORD]
-    assert "| task: 登录网站" in result.output
 
 
 async def test_list_joins_its_filters_and_says_that_there_is_more(hub: respx.MockRouter) -> None:

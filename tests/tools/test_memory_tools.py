@@ -7,11 +7,9 @@ import httpx
 import pytest
 import respx
 
-from agent_tools.arguments import CONTEXT_IDS
 from agent_tools.memory import commit_session, read_memory, search_memory
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
-from agent_tools.run import running
 
 pytestmark = pytest.mark.anyio
 
@@ -42,37 +40,6 @@ BLOCK: dict[str, Any] = {
     "said_at": "2026-03-05T09:00:00Z",
 }
 FOUND = {"query_plan": [], "seed_hits": [], "blocks": [BLOCK], "total": 1, "degraded": ["embedder"], "index_lag": 0}
-
-
-async def test_a_commit_sends_only_given_fields(hub: respx.MockRouter) -> None:
-    route = hub.post("/api/context/sessions/commit").mock(httpx.Response(201, json=COMMITTED))
-    said: list[Any] = [{"role": "user", "content": "Hi"}, {"role": "user", "content": "Hi", "message_id": "m-2"}]
-
-    result = await commit_session("s-1", said)
-
-    # Two messages of the same words are two: an id made of the words would make one of them.
-    assert json.loads(route.calls.last.request.content) == {"session_id": "s-1", "messages": said}
-    assert result.metadata["operation_id"] == "op-1"
-    assert len(result) == 1
-    assert SESSION in result.output
-
-
-async def test_a_commit_passes_on_every_parameter(hub: respx.MockRouter) -> None:
-    route = hub.post("/api/context/sessions/commit").mock(httpx.Response(200, json=COMMITTED | {"status": "dry_run"}))
-    given: dict[str, Any] = {
-        "session_id": "s-1",
-        "messages": [{"role": "user", "content": "Hi", "name": "li", "timestamp": "2026-03-05T09:00:00+00:00"}],
-        "used_contexts": ["ctx://default/users/li/memories/profile"],
-        "used_tools": [{"name": "bash", "ok": True}],
-        "options": {"dry_run": True},
-    }
-    ids = dict.fromkeys(CONTEXT_IDS, "x")
-
-    with running(caller=ids):
-        result = await call_tool("commit_session", given)
-
-    assert json.loads(route.calls.last.request.content) == given | ids
-    assert "Nothing was written" in result.output
 
 
 async def test_an_invalid_message_is_corrected_and_named(hub: respx.MockRouter) -> None:
@@ -139,38 +106,12 @@ async def test_a_value_that_is_not_a_list_of_messages_is_refused_in_one_sentence
     assert not hub.calls
 
 
-@pytest.mark.parametrize("given", ["sessions,events", ["sessions", "events"], ("sessions", "events")])
-async def test_categories_may_be_a_text(
-    hub: respx.MockRouter,
-    given: Any,  # noqa: ANN401 -- whatever a host hands over
-) -> None:
-    route = hub.get("/api/context/search").mock(httpx.Response(200, json=FOUND))
-
-    await search_memory("周报", categories=given)
-
-    assert route.calls.last.request.url.params["categories"] == "sessions,events"
-
-
 async def test_an_empty_query_is_refused(hub: respx.MockRouter) -> None:
     nothing: Any = None
 
     result = await search_memory(nothing)
 
     assert (result.error, len(hub.calls)) == ("The query is empty. Pass a question.", 0)
-
-
-async def test_a_search_sends_its_filters(hub: respx.MockRouter) -> None:
-    route = hub.get("/api/context/search").mock(httpx.Response(200, json=FOUND))
-
-    await search_memory(" 报告 ", target_uri=SESSION, categories=["sessions", "events"], top_k=3, user_id="li")
-
-    assert dict(route.calls.last.request.url.params) == {
-        "q": "报告",
-        "target_uri": SESSION,
-        "categories": "sessions,events",
-        "top_k": "3",
-        "user_id": "li",
-    }
 
 
 async def test_memories_are_shown_as_data(hub: respx.MockRouter) -> None:
@@ -184,19 +125,6 @@ async def test_memories_are_shown_as_data(hub: respx.MockRouter) -> None:
     assert "| message_ids: m-1" in shown
     assert "do without: embedder" in result.output
     assert result.metadata["items"] == [BLOCK]
-
-
-async def test_an_empty_result_says_so(hub: respx.MockRouter) -> None:
-    hub.get("/api/context/search").mock(httpx.Response(200, json=FOUND | {"blocks": [], "degraded": []}))
-
-    assert (await search_memory("x")).output == "No memory was found."
-
-
-async def test_a_blank_query_is_not_sent(hub: respx.MockRouter) -> None:
-    result = await search_memory(" \n")
-
-    assert result.error == "The query is empty. Pass a question."
-    assert not hub.calls
 
 
 async def test_a_reading_sends_its_level_and_shows_the_text_once(hub: respx.MockRouter) -> None:
@@ -225,3 +153,23 @@ async def test_an_unknown_uri_says_where_to_find_one(hub: respx.MockRouter) -> N
 
     assert result.error is not None
     assert "Use a uri from search_memory" in result.error
+
+
+async def test_lines_memories_and_sessions_are_shown_behind_the_bar(hub: respx.MockRouter) -> None:
+    line = {"uri": SESSION, "category": "preferences", "line": 1, "text": "a\n| uri: made up"}
+    hub.get("/api/context/grep").respond(json={"results": [line], "truncated": True})
+    read = hub.post("/api/context/read").respond(
+        json={"results": [{"uri": SESSION, "abstract": "a", "overview": "an overview"}], "missing": ["ctx://other"]}
+    )
+    hub.get("/api/context/sessions").respond(json={"results": [{"uri": "ctx://s", "message_count": 2}]})
+
+    found = await call_tool("memory_grep", {"text": "a"})
+    several = await call_tool("memory_read_many", {"uris": [SESSION, "ctx://other"]})
+    sessions = await call_tool("memory_sessions", {})
+
+    assert "|   | uri: made up" in found.output
+    assert "raise limit" in found.output
+    assert json.loads(read.calls.last.request.content) == {"uris": [SESSION, "ctx://other"], "level": "L1"}
+    assert "| overview: an overview" in several.output
+    assert "no memory at ctx://other" in several.output
+    assert "| message_count: 2" in sessions.output

@@ -53,9 +53,3 @@ def test_many_long_records_stay_near_the_budget() -> None:
     shown = format_records([{**RECORD, "content": "x" * 10_000}] * 50)
 
     assert len(shown) < 2 * OUTPUT_BUDGET_CHARS
-
-
-def test_a_record_without_fields_is_shown() -> None:
-    shown = format_records([{}])
-
-    assert "| evidence: not given" in shown

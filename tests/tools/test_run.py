@@ -65,17 +65,6 @@ async def test_arguments_of_the_host_override_the_run(hub: respx.MockRouter) -> 
     assert query_of(search) == {"q": "q", "top_k": "5", "min_score": "3", "user_id": "ann", "agent_id": "crawler"}
 
 
-@pytest.mark.parametrize("caller", [{"project_id": "atlas"}, {"account": "acme"}])
-async def test_without_a_user_the_server_decides_whose_a_save_is(hub: respx.MockRouter, caller: dict[str, str]) -> None:
-    route = hub.post("/api/knowledge").respond(201, json=RECORD)
-
-    with running(caller=caller):
-        await knowledge_save("t", "c", ["tool"])
-
-    assert not {"owner", "scopes"} & read_body(route).keys()
-    assert read_body(route).items() >= caller.items()
-
-
 async def test_a_search_of_the_model_is_noted_for_the_focused_goal(hub: respx.MockRouter) -> None:
     search = hub.get("/api/knowledge/search").respond(json={"results": []})
     outcome = hub.post("/api/knowledge/outcome").respond(json={})

@@ -10,10 +10,8 @@ import pytest
 from agent_tools import risk
 from knowhub.audit import quotes
 from knowhub.context import texts, times
-from knowhub.context.commit import statements
+from knowhub.context.commit import session_node, statements
 from knowhub.context.commit.rule_extraction import extract_by_rules
-from knowhub.context.commit.session_node import ArchiveBuilder
-from knowhub.context.commit_model import SessionArchive
 from knowhub.conversations import dates, messages, recalled, secrets
 from knowhub.conversations.change_checks import check_changes
 from knowhub.conversations.changes import ChangePrompt, KnownMemory
@@ -24,7 +22,7 @@ from knowhub.keywords import mentions
 from knowhub.knowledge import facts
 from knowhub.knowledge.evolve import merging
 from knowhub.knowledge.extract import suggestions
-from knowhub.knowledge.extract.statement_candidates import find_candidates
+from knowhub.knowledge.extract.reading import find_candidates
 from knowhub.search.analysis import index_terms, weigh_query
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.context_commits import SESSION
@@ -47,7 +45,7 @@ def split_messages(text: str) -> list[Message]:
 
 
 def extract_memories(text: str) -> None:
-    extract_by_rules(SessionArchive("s1", SESSION, ""), split_messages(text), [])
+    extract_by_rules(SESSION, split_messages(text), [], [])
 
 
 def check_model_changes(text: str) -> None:
@@ -62,7 +60,7 @@ def check_model_changes(text: str) -> None:
 def summarize_session(text: str) -> None:
     # Messages without a statement have no summary.
     messages = [message for message in split_messages(text) if message.content.strip()]
-    ArchiveBuilder().extract_summary(messages or [Message("user", "a")])
+    session_node.summarize_session(messages or [Message("user", "a")])
 
 
 def correct_memory(text: str) -> None:
@@ -78,8 +76,7 @@ def find_quotes(text: str) -> None:
     index = quotes.QuoteIndex()
     quoted = quotes.normalize_quote(text)
     index.put(1, quoted)
-    for _ in index.find_candidates(quoted, []):
-        pass
+    index.find_candidates(quoted)
 
 
 def find_all_secrets(text: str) -> None:

@@ -1,5 +1,6 @@
 """Erasing over HTTP: which rows and texts are gone, what answers report, and what is refused afterwards."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -134,6 +135,32 @@ async def test_an_ambiguous_erase_parameter_is_refused(
 
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "erase")
     assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 200
+
+
+async def test_an_erase_that_nobody_waits_for_is_a_job(
+    api: httpx.AsyncClient, save_record: SaveRecord, folder: Path
+) -> None:
+    record = await save_record(SECRET)
+
+    started = await api.delete(f"/api/knowledge/{record['id']}", params=ERASE | {"wait": "false"})
+
+    assert started.status_code == 202
+    job = await wait_for_job(api, started.json()["job_id"])
+    assert (job["kind"], job["status"]) == ("erase", "done")
+    assert (job["result"]["erased"], job["result"]["pending"]) == (True, [])
+    assert find_files_with(folder, SECRET) == []
+    again = await api.request("DELETE", f"/api/knowledge/{record['id']}", json={"erase": True, "wait": False})
+    failed = await wait_for_job(api, again.json()["job_id"])
+    assert (failed["status"], "erased already" in failed["error"]) == ("failed", True)
+
+
+async def wait_for_job(api: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
+    for _ in range(1000):
+        job: dict[str, Any] = (await api.get(f"/api/jobs/{job_id}")).json()
+        if job["status"] != "running":
+            return job
+        await asyncio.sleep(0.01)
+    raise AssertionError(job)
 
 
 async def test_without_erase_a_deletion_can_be_undone(api: httpx.AsyncClient, save_record: SaveRecord) -> None:

@@ -166,7 +166,9 @@ async def test_requests_over_mcp_count_and_of_its_tools_those_that_write(setting
         refused = await api.post("/mcp", json={}, headers=HEADERS)
 
     assert second == "a caller may write 1 times a day (UTC) here"
-    assert (refused.status_code, refused.headers["retry-after"]) == (429, "15")
+    # A minute has four requests; the calls above took some of the first fifteen seconds.
+    assert refused.status_code == 429
+    assert 0 < int(refused.headers["retry-after"]) <= 15
     assert refused.json()["error"]["message"] == "a caller may ask 4 times a minute here"
 
 

@@ -121,7 +121,7 @@ async def test_the_address_names_the_caller_and_hides_its_records_from_others(mc
     assert [row["id"] for row in own["results"]] == [saved["id"]]
     assert foreign["results"] == []
     assert "no knowledge with id" in await mcp.call_in_error("read", "?user=eve", id=saved["id"])
-    assert "role: unknown in the address" in await mcp.call_in_error("recall", "?role=root", query="a")
+    assert "role: Extra inputs are not permitted" in await mcp.call_in_error("recall", "?role=root", query="a")
 
 
 async def test_the_role_of_a_key_decides_about_reads_and_writes(hub_with_keys: tuple[Hub, Settings]) -> None:

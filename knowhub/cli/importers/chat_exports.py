@@ -6,8 +6,8 @@ from typing import Any, Final
 from knowhub.cli.importers.model import Conversation, Item, Note, get_object, list_objects, read_time
 from knowhub.cli.importers.source import ImportSource, SourceFile
 from knowhub.conversations.messages import Message
-from knowhub.web.hooks.host import get_text, read_blocks
-from knowhub.web.hooks.transcript import clean_message
+from knowhub.web.hooks.hosts import get_text, read_blocks
+from knowhub.web.hooks.transcripts import clean_message
 
 _UNKNOWN: Final = "conversations of an unknown shape"
 _TEXTS: Final = ("text", "multimodal_text", "execution_output")

@@ -9,7 +9,7 @@ import yaml
 
 from knowhub.cli.importers.model import Note, get_object, read_time
 from knowhub.cli.importers.source import ImportSource
-from knowhub.web.hooks.host import get_text
+from knowhub.web.hooks.hosts import get_text
 
 MAX_NOTE_BYTES: Final = 2 * 1024 * 1024
 _MARK: Final = "---\n"

@@ -10,8 +10,8 @@ from knowhub.cli.importers.notes import MAX_NOTE_BYTES, find_title
 from knowhub.cli.importers.source import ImportSource, SourceFile
 from knowhub.conversations.messages import Message
 from knowhub.core.errors import InvalidInput
-from knowhub.web.hooks.host import get_text
-from knowhub.web.hooks.transcript import clean_message, parse_entry
+from knowhub.web.hooks.hosts import get_text
+from knowhub.web.hooks.transcripts import clean_message, parse_entry
 
 _VERSION: Final = 2
 _KIND: Final = "openviking.ovpack"

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 from knowhub.core import clock
 from knowhub.core.errors import InvalidInput, NotFound, TooLarge
-from knowhub.web.hooks.transcript import parse_entry
+from knowhub.web.hooks.transcripts import parse_entry
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 MAX_VALUE_CHARS: Final = 64 * 1024 * 1024

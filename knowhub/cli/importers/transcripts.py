@@ -11,8 +11,8 @@ from typing import Any, Final
 from knowhub.cli.importers.model import Conversation, get_object, list_objects
 from knowhub.cli.importers.source import ImportSource, SourceFile
 from knowhub.conversations.messages import Message
-from knowhub.web.hooks import claude, codex
-from knowhub.web.hooks.transcript import clean_messages, parse_entry
+from knowhub.web.hooks.hosts import CLAUDE_LEFT_OUT, read_claude_entry, read_codex_entry
+from knowhub.web.hooks.transcripts import clean_messages, parse_entry
 
 _KIND_CHARS: Final = 40
 _NOT_JSON: Final = "lines that are no JSON objects, or cut off"
@@ -64,7 +64,7 @@ def _read_entries(file: SourceFile, left_out: Counter[str]) -> Iterator[_Transcr
         if why:
             left_out[why] += 1
         else:
-            messages = clean_messages(claude.read_entry(entry, tools), line, offset)
+            messages = clean_messages(read_claude_entry(entry, tools), line, offset)
         message = get_object(entry.get("message"))
         yield _TranscriptEntry(
             str(entry.get("uuid") or ""),
@@ -85,7 +85,7 @@ def _find_reason(entry: Mapping[str, Any]) -> str:
         return f"attachments {str(get_object(entry.get('attachment')).get('type'))[:_KIND_CHARS]}"
     if kind not in {"user", "assistant"}:
         return f"entries {kind}"
-    return next((f"entries with {flag}" for flag in claude.LEFT_OUT if entry.get(flag)), "")
+    return next((f"entries with {flag}" for flag in CLAUDE_LEFT_OUT if entry.get(flag)), "")
 
 
 def _find_current(entries: Sequence[_TranscriptEntry]) -> set[str]:
@@ -127,7 +127,7 @@ def read_codex(source: ImportSource) -> Iterator[Conversation]:
             if kind in _CODEX_ITEMS:
                 entry = {"type": "response_item", "timestamp": entry.get("timestamp"), "payload": entry}
             payload = get_object(entry.get("payload"))
-            read = clean_messages(codex.read_entry(entry, tools), line, offset)
+            read = clean_messages(read_codex_entry(entry, tools), line, offset)
             messages += read
             if kind == "session_meta" or (not session_id and kind == "None"):
                 session_id = session_id or str((payload or entry).get("id") or "")

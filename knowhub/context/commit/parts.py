@@ -1,6 +1,7 @@
 """The messages of a session as rows: aligned with those that are stored, numbered and written."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import count
@@ -8,9 +9,8 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.edits import FORGOTTEN
-from knowhub.context.model import CALLS, PARTS, ContextSummary, MemoryContext
+from knowhub.context.model import CALLS, NODES, PARTS, ContextSummary, MemoryContext
 from knowhub.context.queries import find_memory, list_parts
-from knowhub.context.uri import owner_of
 from knowhub.conversations.messages import Message
 from knowhub.core import clock, scopes
 from knowhub.core.erasing import is_erased
@@ -19,37 +19,30 @@ from knowhub.core.operation import Row, View, Write, is_live, next_version
 
 _SAME_BEGINNING: Final = 3
 """So many messages alike do not begin a session twice by chance; one greeting does."""
+SUMMARISED_MESSAGES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class SentMessage:
-    """A message that is sent: its URI where it has an id, and a key that only messages alike share."""
+class NamedMessage:
+    """A message by its URI, None where it was sent without an id, and by a key that only messages alike share."""
 
     uri: str | None
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """A message of the session, a deleted one too."""
-
-    uri: str
-    key: str
-
-
-def find_repeated(sent: Sequence[SentMessage], session: Sequence[StoredMessage]) -> list[str | None]:
+def find_repeated(sent: Sequence[NamedMessage], session: Sequence[NamedMessage]) -> list[str | None]:
     """Return for each sent message the URI of the message that it repeats; None for a new message."""
-    places = {stood.uri: place for place, stood in enumerate(session)}
+    places = {stored.uri: place for place, stored in enumerate(session)}
     found = [None if item.uri is None else places.get(item.uri) for item in sent]
     if any(place is not None for place in found):
         _align_neighbours(found, sent, session)
     else:
-        begins, count = _overlap([item.key for item in sent], [stood.key for stood in session])
+        begins, count = _find_overlap([item.key for item in sent], [stored.key for stored in session])
         found[:count] = range(begins, begins + count)
     return [None if place is None else session[place].uri for place in found]
 
 
-def _align_neighbours(found: list[int | None], sent: Sequence[SentMessage], session: Sequence[StoredMessage]) -> None:
+def _align_neighbours(found: list[int | None], sent: Sequence[NamedMessage], session: Sequence[NamedMessage]) -> None:
     """Place those without ids behind, then those before, a message that has a place."""
     for step, order in ((1, range(len(sent))), (-1, range(len(sent) - 1, -1, -1))):
         taken = {place for place in found if place is not None}
@@ -66,30 +59,15 @@ def _align_neighbours(found: list[int | None], sent: Sequence[SentMessage], sess
             found[at] = place
 
 
-def _overlap(sent: Sequence[str], session: Sequence[str]) -> tuple[int, int]:
+def _find_overlap(sent: Sequence[str], session: Sequence[str]) -> tuple[int, int]:
     """Return the position in the session where the list begins, and how many of its messages match there."""
     pairs = zip(sent, session, strict=False)
     alike = next((at for at, (ours, theirs) in enumerate(pairs) if ours != theirs), min(len(sent), len(session)))
     if alike >= min(len(sent), len(session), _SAME_BEGINNING):
         return 0, alike
-    count = _count_overlap(sent, session[-len(sent) :])
+    longest = min(len(sent), len(session))
+    count = next((size for size in range(longest, 0, -1) if sent[:size] == session[-size:]), 0)
     return len(session) - count, count
-
-
-def _count_overlap(sent: Sequence[str], end: Sequence[str]) -> int:
-    """Return the length of the longest end of a list with which another begins (Knuth, Morris and Pratt)."""
-    borders = [0]
-    for key in sent[1:]:
-        length = borders[-1]
-        while length and sent[length] != key:
-            length = borders[length - 1]
-        borders.append(length + (sent[length] == key))
-    length = 0
-    for key in end:
-        while length and (length == len(sent) or sent[length] != key):
-            length = borders[length - 1]
-        length += sent[length] == key
-    return length
 
 
 class MessageState(StrEnum):
@@ -109,6 +87,42 @@ class TranscriptPart:
     message_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session as it is: its live node and messages; and the messages of a commit, `fresh` where they are new."""
+
+    uri: str
+    row: Row | None
+    heads: Sequence[ContextSummary]
+    parts: Sequence[TranscriptPart]
+    fresh: Sequence[TranscriptPart]
+    counts: Mapping[str, int]
+
+    @property
+    def uris(self) -> frozenset[str]:
+        """The URIs of its live messages."""
+        return frozenset(head.uri for head in self.heads)
+
+    @property
+    def heads_to_summarise(self) -> Sequence[ContextSummary]:
+        """The newest of its messages: of a longer session these say what it is about."""
+        return self.heads[-SUMMARISED_MESSAGES:]
+
+
+def read_state(view: View, session_uri: str, messages: Sequence[Message], keys: Sequence[str]) -> SessionState:
+    """Return a session, and where non-empty messages with these `content_keys` stand in it. Raises Conflict."""
+    row = view.get(NODES, session_uri)
+    parts = name_parts(view, session_uri, messages, keys)
+    states = [_get_state(view, part) for part in parts]
+    fresh = [part for part, state in zip(parts, states, strict=True) if state is MessageState.NEW]
+    counts = {
+        "added": len(fresh),
+        "known": states.count(MessageState.KNOWN),
+        "forgotten": states.count(MessageState.FORGOTTEN),
+    }
+    return SessionState(session_uri, row if is_live(row) else None, list_parts(view, session_uri), parts, fresh, counts)
+
+
 def drop_empty(messages: Sequence[Message]) -> list[Message]:
     """Return the messages that are not empty."""
     return [message for message in messages if message.content.strip()]
@@ -122,44 +136,42 @@ def content_keys(messages: Sequence[Message]) -> list[str]:
     ]
 
 
-def parts_of(
-    view: View, session_uri: str, messages: Sequence[Message], keys: Sequence[str] | None = None
-) -> list[TranscriptPart]:
-    """Name the part of every message that says something: by its id, else by the message of the session it repeats.
+def name_parts(view: View, session_uri: str, messages: Sequence[Message], keys: Sequence[str]) -> list[TranscriptPart]:
+    """Name the part of every message: by its id, else by the message of the session that it repeats.
 
     A new message without an id (`find_repeated`) is named by its content and by how often the session has it, so that
-    no two messages share a name. `keys` are the `content_keys` of the
-    messages, where they are known; without them, empty messages are left out.
+    no two messages share a name.
     """
-    told = drop_empty(messages) if keys is None else messages
-    if all(message.message_id for message in told):
+    if all(message.message_id for message in messages):
         return [
-            TranscriptPart(uri.part_uri(session_uri, item.message_id or ""), item, item.message_id) for item in told
+            TranscriptPart(uri.part_uri(session_uri, item.message_id or ""), item, item.message_id) for item in messages
         ]
-    known_keys = content_keys(told) if keys is None else keys
-    sent = [_make_sent(session_uri, item, key) for item, key in zip(told, known_keys, strict=True)]
-    everything, live = _session(view, session_uri, {item.key for item in sent})
-    met = find_repeated(sent, everything)
-    if len(live) < len(everything) and not any(met):
+    sent = [_make_sent(session_uri, item, key) for item, key in zip(messages, keys, strict=True)]
+    live = list_parts(view, session_uri)
+    gone = [head for item in dict.fromkeys(sent) for head in _iter_versions(view, session_uri, item) if not head.live]
+    # A later message may have the number of a removed message.
+    everything = sorted([*live, *gone], key=lambda head: (head.number, head.live))
+    found = find_repeated(sent, [_make_stored(head) for head in everything])
+    if gone and not any(found):
         # What was forgotten need not be in what is sent.
-        met = find_repeated(sent, live)
+        found = find_repeated(sent, [_make_stored(head) for head in live])
     taken = {item.uri for item in sent if item.uri is not None}
     parts: list[TranscriptPart] = []
-    occurrences: dict[str, int] = {}
-    for message, item, known in zip(told, sent, met, strict=True):
+    occurrences: Counter[str] = Counter()
+    for message, item, known in zip(messages, sent, found, strict=True):
         name = message.message_id or (_segment(known) if known is not None else "")
         while not name:
-            number = occurrences.get(item.key, 0)
-            occurrences[item.key] = number + 1
-            own = f"{session_uri}/{item.key}-{number}"
-            name = f"{item.key}-{number}" if own not in taken and find_memory(view, own) is None else ""
+            own = f"{item.key}-{occurrences[item.key]}"
+            occurrences[item.key] += 1
+            is_free = f"{session_uri}/{own}" not in taken and find_memory(view, f"{session_uri}/{own}") is None
+            name = own if is_free else ""
         named = replace(message, message_id=name)
         # A name of its own is written in letters that a URI takes as they are.
         parts.append(TranscriptPart(item.uri or f"{session_uri}/{name}", named, message.message_id))
     return parts
 
 
-def get_state(view: View, part: TranscriptPart) -> MessageState:
+def _get_state(view: View, part: TranscriptPart) -> MessageState:
     """Return whether a message is in its session. Raises Conflict where its id is that of another message."""
     row = view.get(PARTS, part.uri)
     if row is None:
@@ -177,30 +189,29 @@ def get_state(view: View, part: TranscriptPart) -> MessageState:
     return MessageState.KNOWN
 
 
-def new_parts(view: View, parts: Sequence[TranscriptPart]) -> list[TranscriptPart]:
-    """Return those of the messages that the session does not have. Raises Conflict."""
-    return [part for part in parts if get_state(view, part) is MessageState.NEW]
-
-
-def part_writes(
-    view: View, whose: MemoryContext, session_uri: str, parts: Sequence[TranscriptPart], calls: Sequence[str] = ()
-) -> list[Write]:
+def part_writes(view: View, whose: MemoryContext, state: SessionState, calls: Sequence[str] = ()) -> list[Write]:
     """Return the rows of new messages, numbered after the stored ones; the last one notes the calls that were counted.
 
     A message that an undo removed returns to its number, unless another message has it by now.
     """
-    taken = {head.number for head in list_parts(view, session_uri)}
+    taken = {head.number for head in state.heads}
     following = max(taken, default=-1) + 1
     writes: list[Write] = []
-    for part in parts:
+    for part in state.fresh:
         before = view.get(PARTS, part.uri)
         number = following if before is None or before["number"] in taken else int(before["number"])
         taken.add(number)
         following = max(following, number + 1)
-        writes.append(Write(PARTS, part.uri, _row(part, session_uri, whose, number, before, view.now)))
+        writes.append(Write(PARTS, part.uri, _make_row(part, state.uri, whose, number, before, view.now)))
     if writes and calls:
         writes[-1] = replace(writes[-1], after={**writes[-1].after, CALLS: list(calls)})
     return writes
+
+
+def list_messages(view: View, heads: Sequence[ContextSummary]) -> list[Message]:
+    """Return the messages of these parts."""
+    rows = (view.get(PARTS, head.uri) for head in heads[-SUMMARISED_MESSAGES:])
+    return [message_of(row) for row in rows if row is not None]
 
 
 def message_of(row: Row) -> Message:
@@ -208,7 +219,7 @@ def message_of(row: Row) -> Message:
     return Message(row["role"], row["content"], row["name"], row["message_id"], row["timestamp"])
 
 
-def _row(
+def _make_row(
     part: TranscriptPart, session_uri: str, whose: MemoryContext, number: int, before: Row | None, now: float
 ) -> Mapping[str, Any]:
     message, moment = part.message, clock.iso(now)
@@ -221,7 +232,7 @@ def _row(
         "content": message.content,
         "message_id": part.message_id,
         "timestamp": message.timestamp,
-        "owner": owner_of(whose, "user"),
+        "owner": whose.owner,
         "scopes": [scopes.OWNER],
         "version": next_version(before),
         "created_at": moment,
@@ -229,37 +240,29 @@ def _row(
     }
 
 
-def _make_sent(session_uri: str, message: Message, key: str) -> SentMessage:
+def _make_sent(session_uri: str, message: Message, key: str) -> NamedMessage:
     if message.message_id:
         address = uri.part_uri(session_uri, message.message_id)
-        return SentMessage(address, address)
-    return SentMessage(None, key)
+        return NamedMessage(address, address)
+    return NamedMessage(None, key)
 
 
-def _session(view: View, session_uri: str, keys: Iterable[str]) -> tuple[list[StoredMessage], list[StoredMessage]]:
-    """Return the messages of a session in their order: with those that went, where they are sent again, and without."""
-    live = list_parts(view, session_uri)
-    gone = [head for key in keys for head in _iter_versions(view, session_uri, key) if not head.live]
-    # A later message may have the number of a removed message.
-    everything = sorted([*live, *gone], key=lambda head: (head.number, head.live))
-    return [_make_stored(head) for head in everything], [_make_stored(head) for head in live]
-
-
-def _iter_versions(view: View, session_uri: str, key: str) -> Iterator[ContextSummary]:
-    """Yield the heads of all messages that ever stood under a key."""
-    named = find_memory(view, key) if key.startswith(uri.SCHEME) else None
-    if named is not None:
-        yield named
-    for number in () if key.startswith(uri.SCHEME) else count():
-        head = find_memory(view, f"{session_uri}/{key}-{number}")
+def _iter_versions(view: View, session_uri: str, sent: NamedMessage) -> Iterator[ContextSummary]:
+    """Yield the heads of all messages that ever stood under the id or the key of a message."""
+    if sent.uri is not None:
+        head = find_memory(view, sent.uri)
+        yield from () if head is None else (head,)
+        return
+    for number in count():
+        head = find_memory(view, f"{session_uri}/{sent.key}-{number}")
         if head is None:
             return
         yield head
 
 
-def _make_stored(head: ContextSummary) -> StoredMessage:
+def _make_stored(head: ContextSummary) -> NamedMessage:
     is_named = head.message_id is not None
-    return StoredMessage(head.uri, head.uri if is_named else _segment(head.uri).rpartition("-")[0])
+    return NamedMessage(head.uri, head.uri if is_named else _segment(head.uri).rpartition("-")[0])
 
 
 def _segment(address: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from knowhub.context import uri
-from knowhub.context.commit import tool_counts
+from knowhub.context.commit import tool_calls
 from knowhub.context.commit.statements import (
     MAX_CONTENT,
     MemoryPage,
@@ -15,8 +15,8 @@ from knowhub.context.commit.statements import (
 )
 from knowhub.context.commit_model import CandidateMemory, WriteAction, WritePlan
 from knowhub.context.edits import EDITABLE, FORGOTTEN
-from knowhub.context.index_model import EventType
-from knowhub.context.model import ContextType, MemoryCategory, MemoryContext, RelationEdge
+from knowhub.context.events import EventType
+from knowhub.context.model import COUNTED, ContextType, MemoryCategory, MemoryContext, RelationEdge
 from knowhub.context.uri import session_uri, space_of
 from knowhub.conversations.recalled import normalize_words
 from knowhub.core.erasing import is_erased
@@ -34,7 +34,6 @@ _FULL: Final = "the memory is full, and nothing of it is dropped; correct or del
 _ENDED: Final = "it does not hold any more"
 _OLDER: Final = "what stands of it was said later"
 _TOLD: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
-_COUNTED: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
 
 
 def topic_uri(whose: MemoryContext, owner_scope: str, category: MemoryCategory, key: str) -> str:
@@ -55,7 +54,7 @@ def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
     space, category = space_of(whose, candidate.owner_scope), candidate.category
     if category is MemoryCategory.PROFILE:
         return uri.node_uri(whose.account, space, category)
-    if category in _COUNTED:
+    if category in COUNTED:
         return uri.node_uri(whose.account, space, category, _make_tool_name(candidate.routing_key))
     if category in _TOLD:
         date = candidate.facts.get("date") or (candidate.facts.get("said_at") or "")[:10]
@@ -77,7 +76,7 @@ def build_plan(candidate: CandidateMemory, whose: MemoryContext, row_at: Callabl
     if row is not None and not is_live(row) and row.get(FORGOTTEN) and candidate.category in _TOLD:
         return _skip(target, "it was deleted, and what was deleted stays forgotten")
     existing = row if is_live(row) else None
-    if candidate.category in _COUNTED:
+    if candidate.category in COUNTED:
         return _plan_calls(target, candidate, existing, whose)
     return _plan_statement(target, candidate, existing, whose)
 
@@ -151,9 +150,9 @@ def _plan_calls(target: str, candidate: CandidateMemory, existing: Row | None, w
         return _skip(target, "every call of it was counted before")
     metadata = _metadata(candidate, existing, whose)
     earlier = {} if existing is None else existing["metadata"].get("stats", {})
-    stats = tool_counts.count_uses(earlier, uses, candidate.facts.get("noted_at"))
+    stats = tool_calls.count_uses(earlier, uses, candidate.facts.get("noted_at"))
     before = "" if existing is None else str(existing["content"])
-    told = tool_counts.layers(candidate, before, earlier, stats)
+    told = tool_calls.make_layers(candidate, before, earlier, stats)
     if len(told["content"]) > MAX_CONTENT:
         return _skip(target, _FULL)
     before_refs = () if existing is None else existing["metadata"].get("source_refs", ())
@@ -172,7 +171,7 @@ def _make_plan(
     reason: str,
 ) -> WritePlan:
     category = candidate.category if existing is None else MemoryCategory(existing["category"])
-    kind = ContextType.SKILL if category in _COUNTED else ContextType.MEMORY
+    kind = ContextType.SKILL if category in COUNTED else ContextType.MEMORY
     fixed = {"context_type": kind.value, "category": category.value, "owner_scope": candidate.owner_scope}
     edge = RelationEdge(target, session_uri(whose), EXTRACTED_FROM, "it was said in this session", candidate.confidence)
     action = WriteAction.CREATE if existing is None else WriteAction.MERGE
@@ -186,7 +185,7 @@ def _skip(target: str, reason: str) -> WritePlan:
 
 def _metadata(candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> dict[str, Any]:
     before: Mapping[str, Any] = {} if existing is None else existing["metadata"]
-    limit = _MAX_SOURCES_OF_TOOLS if candidate.category in _COUNTED else _MAX_SOURCES
+    limit = _MAX_SOURCES_OF_TOOLS if candidate.category in COUNTED else _MAX_SOURCES
     return {
         **before,
         "confidence": max(candidate.confidence, before.get("confidence", 0.0)),

@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from knowhub.context import uri
 from knowhub.context.commit.parts import message_of
 from knowhub.context.commit.session_node import OVERVIEW, RECENT_MESSAGES
 from knowhub.context.commit_model import CommitResult, SessionArchive, WriteAction, WritePlan, WriteResult
 from knowhub.context.edits import LAYERS
-from knowhub.context.events import events_of
-from knowhub.context.extraction.wording import shorten
-from knowhub.context.index_model import EventType, OutboxEvent
+from knowhub.context.events import EventType, OutboxEvent, events_of
 from knowhub.context.model import NODES, PARTS, MemoryContext, RelationEdge
+from knowhub.context.texts import shorten
 from knowhub.context.uri import Sees, session_uri
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Change, Operation, Row, View, Write
@@ -21,9 +20,11 @@ _MAX_RECENT: Final = 1_000
 _MAX_NAMED: Final = 10
 
 
-def format_plans(
-    plans: Sequence[WritePlan], results: Sequence[WriteResult], sources: Sequence[Sequence[str]]
-) -> list[dict[str, Any]]:
+PlannedWrite: TypeAlias = tuple[WritePlan, WriteResult, Sequence[str]]
+"""A plan, what became of it, and the messages that it takes in."""
+
+
+def format_plans(planned: Sequence[PlannedWrite]) -> list[dict[str, Any]]:
     """Return the plans and their results as an operation stores them: without texts, which the rows hold.
 
     A text that stood here would be out of reach of who erases the row that says it.
@@ -40,7 +41,7 @@ def format_plans(
             "events": [event.value for event in plan.outbox_events],
             "node_patch": _outline_plan(plan, named),
         }
-        for plan, result, named in zip(plans, results, sources, strict=True)
+        for plan, result, named in planned
     ]
 
 
@@ -82,9 +83,9 @@ def archive_of(whose: MemoryContext, row: Row | None, messages: Sequence[Message
     )
 
 
-def with_degraded(result: CommitResult, *names: str) -> CommitResult:
-    """Return an answer with more names in `degraded`."""
-    return replace(result, degraded=list(dict.fromkeys((*result.degraded, *names)))) if names else result
+def add_degraded(result: CommitResult, name: str) -> CommitResult:
+    """Return an answer with another name in `degraded`."""
+    return replace(result, degraded=list(dict.fromkeys((*result.degraded, name))))
 
 
 def events_to_be(view: View, whose: MemoryContext, writes: Sequence[Write]) -> list[OutboxEvent]:

@@ -3,20 +3,20 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from knowhub.context import uri
-from knowhub.context.commit_model import CandidateMemory, SessionArchive
+from knowhub.context.commit.tool_calls import find_tool_calls
+from knowhub.context.commit_model import CandidateMemory, UsedTool
 from knowhub.context.edits import is_row_seen
-from knowhub.context.extraction.candidates import CandidateFactory, make_statement_candidate
-from knowhub.context.extraction.tool_uses import find_tool_uses
-from knowhub.context.extraction.wording import one_line, shorten
-from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
+from knowhub.context.texts import one_line, shorten
+from knowhub.conversations import dates
 from knowhub.conversations.messages import Message, count_unread, list_readable
 from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words, remove_recalled
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
 from knowhub.conversations.sentences import Fold
-from knowhub.conversations.statements import read_statements
+from knowhub.conversations.statements import Statement, StatementKind, read_statements
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
@@ -25,11 +25,20 @@ MAX_CANDIDATES: Final = 1_000
 UNREAD: Final = "messages_not_read"
 """The key of what is dropped that counts messages; the others count candidates."""
 _MAX_NAMED: Final = 400
-_MAX_ABSTRACT: Final = 300
 _MAX_CONTENT: Final = 8_000
 _MAX_KEY: Final = 200
 _MAX_SOURCES: Final = 50
-_COUNTED: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
+_TITLE_CHARS: Final = 60
+_CONFIDENCE: Final = 0.9
+_PREFERENCE_SLOTS: Final = frozenset({"called", "reply language"})
+_CATEGORIES: Final[Mapping[StatementKind, MemoryCategory]] = {
+    StatementKind.INTRODUCTION: MemoryCategory.PROFILE,
+    StatementKind.PREFERENCE: MemoryCategory.PREFERENCES,
+    StatementKind.INSTRUCTION: MemoryCategory.PREFERENCES,
+    StatementKind.REQUEST: MemoryCategory.PREFERENCES,
+    StatementKind.PLAN: MemoryCategory.EVENTS,
+    StatementKind.LESSON: MemoryCategory.CASES,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,11 @@ def list_recalled(view: View, ctx: RequestContext, used_contexts: Sequence[str])
 
 
 def extract_by_rules(
-    archive: SessionArchive, messages: Sequence[Message], recalled: Sequence[str], fold: Fold = str
+    session_uri: str,
+    messages: Sequence[Message],
+    used_tools: Sequence[UsedTool],
+    recalled: Sequence[str],
+    fold: Fold = str,
 ) -> ExtractedCandidates:
     """Return what these messages, each named by its `message_id`, say that is worth remembering.
 
@@ -54,9 +67,9 @@ def extract_by_rules(
     """
     known = index_recalled(recalled)
     readable = list_readable(messages)
-    factory = CandidateFactory(clean_messages(readable, known), archive)
-    found = [make_statement_candidate(factory, item) for item in read_statements(factory.messages, fold)]
-    kept, dropped = normalize_candidates([*found, *find_tool_uses(factory)], known)
+    cleaned = clean_messages(readable, known)
+    found = [_make_candidate(session_uri, cleaned, item) for item in read_statements(cleaned, fold)]
+    kept, dropped = normalize_candidates([*found, *find_tool_calls(session_uri, cleaned, used_tools)], known)
     if unread := count_unread(messages, readable):
         dropped[UNREAD] = unread
     return ExtractedCandidates(kept, dropped)
@@ -104,6 +117,48 @@ def _list_texts(view: View, ctx: RequestContext, named: str) -> Iterable[str]:
     return [str(row[layer]) for layer in ("abstract", "overview", "content") if row.get(layer)]
 
 
+def _make_candidate(session_uri: str, messages: Sequence[Message], statement: Statement) -> CandidateMemory:
+    """Make the candidate of a statement: what has a single value belongs to the profile, what has a day is an event.
+
+    If several people speak as users, the speaker's name is added: they need not be the account holder.
+    """
+    category = _find_category(statement)
+    prefix = f"{statement.speaker}: " if statement.speaker else ""
+    text = prefix + one_line(statement.text)
+    said_at = dates.moment_of(messages[statement.numbers[-1]].timestamp)
+    facts: dict[str, Any] = {"said_at": said_at}
+    content = text
+    if category is MemoryCategory.PROFILE:
+        owner = f"{statement.speaker} " if statement.speaker else ""
+        topic = statement.kind.value
+        if statement.kind is StatementKind.INTRODUCTION:
+            topic = next((slot for slot, _ in (*statement.values, *statement.ended)), topic)
+        key = f"{owner}{topic}"
+        values = {f"{owner}{slot}": value for slot, value in statement.values}
+        ended = {f"{owner}{slot}": value for slot, value in statement.ended}
+        facts |= {"values": values} | ({"ended": ended} if ended and not values else {})
+    elif category is MemoryCategory.EVENTS and statement.day is not None:
+        day = statement.day.isoformat()
+        key, content = text, text if day in text else f"{text} ({day})"
+        facts = {"date": day, "is_change": statement.is_change, "told_at": said_at, "said_at": f"{day}T00:00:00Z"}
+    elif category is MemoryCategory.CASES:
+        key, content = uri.stable_hash(one_line(statement.task)), statement.text
+    else:
+        # Single-valued facts: the newest statement wins.
+        slot = next((f"{prefix}{slot}" for slot, _ in statement.values), "")
+        key = slot or shorten(text, _TITLE_CHARS)
+        facts |= {"is_single": bool(slot)}
+    sources = [uri.part_uri(session_uri, messages[number].message_id or "") for number in statement.numbers]
+    return CandidateMemory(category, key, content, _CONFIDENCE, sources, facts=facts)
+
+
+def _find_category(statement: Statement) -> MemoryCategory:
+    slots = {slot for slot, _ in statement.values}
+    if slots:
+        return MemoryCategory.PREFERENCES if slots <= _PREFERENCE_SLOTS else MemoryCategory.PROFILE
+    return MemoryCategory.EVENTS if statement.day is not None else _CATEGORIES[statement.kind]
+
+
 def _without_secret_notes(candidate: CandidateMemory) -> CandidateMemory:
     """Drop notes that contain a credential; the calls still count."""
     uses = [
@@ -115,19 +170,19 @@ def _without_secret_notes(candidate: CandidateMemory) -> CandidateMemory:
 
 def _find_problem(candidate: CandidateMemory, known: RecalledTexts) -> str:
     """Return why a candidate is dropped; empty where it is not."""
-    if not candidate.routing_key or not candidate.abstract or not candidate.content:
+    if not candidate.routing_key or not candidate.content:
         return "empty"
-    text = f"{candidate.routing_key}\n{candidate.abstract}\n{candidate.content}"
+    text = f"{candidate.routing_key}\n{candidate.content}"
     if COVER in text or contains_secret(text):
         return "secret"
-    return "recalled" if known.is_said_in(candidate.abstract) or known.is_said_in(candidate.content) else ""
+    said = candidate.content.removesuffix(f" ({candidate.facts.get('date')})")
+    return "recalled" if known.is_said_in(one_line(said)) or known.is_said_in(candidate.content) else ""
 
 
 def _limit_candidate(candidate: CandidateMemory) -> CandidateMemory:
     return replace(
         candidate,
         routing_key=one_line(candidate.routing_key)[:_MAX_KEY].strip(),
-        abstract=shorten(one_line(candidate.abstract), _MAX_ABSTRACT),
         content=shorten(candidate.content.strip(), _MAX_CONTENT),
         confidence=min(max(candidate.confidence, 0.0), 1.0),
         source_refs=list(dict.fromkeys(candidate.source_refs))[-_MAX_SOURCES:],
@@ -136,7 +191,7 @@ def _limit_candidate(candidate: CandidateMemory) -> CandidateMemory:
 
 def _identity(candidate: CandidateMemory) -> str:
     # The calls of one tool add up, whatever the text about them says.
-    return "" if candidate.category in _COUNTED else normalize_words(candidate.content)
+    return "" if candidate.category in COUNTED else normalize_words(candidate.content)
 
 
 def _merge_candidates(first: CandidateMemory, again: CandidateMemory) -> CandidateMemory:

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit import results
-from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
-from knowhub.context.commit.decision import CandidatePlanner
+from knowhub.context.commit.context_writer import ContextWriter
+from knowhub.context.commit.decision import plan_candidate
 from knowhub.context.commit.parts import message_of
 from knowhub.context.commit.rule_extraction import clean_messages
 from knowhub.context.commit.statements import MemoryPage, read_page
 from knowhub.context.commit_model import CandidateMemory, WriteAction
-from knowhub.context.extraction.wording import shorten
 from knowhub.context.model import IMPORT_ID, NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
@@ -46,7 +45,6 @@ _MOST_SIMILAR: Final = 20
 _SIMILAR_A_MESSAGE: Final = 5
 _MOST_ASKED: Final = 40
 _MOST_PROFILE: Final = 80
-_MAX_ABSTRACT: Final = 300
 _MAX_KEY: Final = 200
 _CONFIDENCE: Final = 0.8
 
@@ -135,7 +133,7 @@ def _withhold(messages: Sequence[Message], recalled: frozenset[str]) -> list[Mes
 def _whose(head: ContextSummary, row: Row) -> MemoryContext:
     place = uri.parse(head.uri)
     user = place.space.partition("/")[2]
-    return MemoryContext(place.account, user, "", head.owner, head.owner, str(row["metadata"].get("session_id") or ""))
+    return MemoryContext(place.account, user, "", head.owner, str(row["metadata"].get("session_id") or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +224,10 @@ class SegmentDecision:
             return Unchanged()
         candidates = [self._make_candidate(view, change) for change in self.changes]
         writer = ContextWriter(view)
-        planner = CandidatePlanner(segment.whose, view, writer, RelationWriter(writer), candidates)
         for candidate in candidates:
             self._drop_statements_of_rules(view, writer, candidate)
-        done = [planner.apply(candidate) for candidate in candidates]
-        skipped = [plan.reason for plan, _ in done if plan.action is WriteAction.SKIP]
+        planned = [plan_candidate(view, writer, segment.whose, candidate) for candidate in candidates]
+        skipped = [plan.reason for plan, _, _ in planned if plan.action is WriteAction.SKIP]
         dropped = Counter([*self.refused, *skipped])
         if segment.cut:
             dropped["messages_cut"] += segment.cut
@@ -241,9 +238,7 @@ class SegmentDecision:
         if metadata is None:
             return Unchanged()
         writer.merge_node(segment.whose, segment.session.uri, {"metadata": metadata})
-        plans, done_results = [plan for plan, _ in done], [result for _, result in done]
-        sources = [candidate.source_refs for candidate in candidates]
-        reply = {"plans": results.format_plans(plans, done_results, sources), "dropped": dict(dropped)}
+        reply = {"plans": results.format_plans(planned), "dropped": dict(dropped)}
         import_id = row["metadata"].get(IMPORT_ID)
         # It is undone with its import. The first operation of an import is a commit.
         group = Group(import_id, 1, 2) if import_id else None
@@ -265,10 +260,7 @@ class SegmentDecision:
             facts |= {"is_forgotten": True} if change.action == FORGET else {}
         return CandidateMemory(
             category=MemoryCategory(change.category),
-            owner_scope="user",
             routing_key=change.statement[:_MAX_KEY],
-            abstract=shorten(change.statement, _MAX_ABSTRACT),
-            overview=change.statement,
             content=change.statement,
             confidence=_CONFIDENCE,
             source_refs=[address for address, _ in cited],

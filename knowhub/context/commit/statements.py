@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from knowhub.context.commit import tool_counts
+from knowhub.context.commit import tool_calls
 from knowhub.context.commit_model import CandidateMemory
 from knowhub.context.edits import BY_PERSON
-from knowhub.context.extraction.wording import join_texts, one_line, shorten
-from knowhub.context.model import HISTORY, STATEMENTS, MemoryCategory
+from knowhub.context.model import COUNTED, HISTORY, STATEMENTS, MemoryCategory
+from knowhub.context.texts import join_texts, one_line, shorten
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.statements import read_values
 from knowhub.core import clock
@@ -28,7 +28,6 @@ _MAX_HISTORY: Final = 200
 _MAX_SOURCES: Final = 200
 # What is longer is a document and no statement: it is kept as it is, and read for no value.
 _MAX_STATEMENT_CHARS: Final = 1_000
-_COUNTED: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
 # As earlier versions wrote a statement: «- I live in Rome. (2026-05-08, session s1)».
 _BULLET: Final = re.compile(r"^- (?P<text>.*?)(?: \((?P<day>\d{4}-\d\d-\d\d)?(?:, )?(?:session [^\s()]+)?\))?$")
 
@@ -175,8 +174,8 @@ def complete_layers(category: MemoryCategory, row: Row, patch: Mapping[str, Any]
     content = patch.get("content", row["content"])
     if content == row["content"] or category is MemoryCategory.SESSIONS:
         return patch
-    if category in _COUNTED:
-        made = tool_counts.layers_of(content)
+    if category in COUNTED:
+        made = tool_calls.split_layers(content)
     else:
         made = make_layers([(one_line(line), "") for line in reversed(content.split("\n")) if line.strip()])
         made["overview"] = shorten(content.strip(), MAX_OVERVIEW)

@@ -8,10 +8,11 @@ from knowhub.context import edits, texts
 from knowhub.context.model import PARTS, ContextSummary, Level
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import find_memory, message_id_of
-from knowhub.context.search_model import NodeHit, RetrievedBlock, TypedQuery
+from knowhub.context.retrieval.ranking import ScoredHit
+from knowhub.context.search_model import RetrievedBlock, TypedQuery
 from knowhub.context.uri import Sees
 from knowhub.core import clock
-from knowhub.core.operation import Store, View, is_live
+from knowhub.core.operation import View, is_live
 from knowhub.core.request_context import RequestContext
 
 # So that a line of a terminal, cut at 120 characters, shows the match too.
@@ -22,58 +23,53 @@ _MOST_WORDS: Final = 8
 _MOST_MESSAGE_IDS: Final = 20
 
 
-class RetrievalAssembler:
-    """Makes blocks of hits. Of rows it reads those of long messages, which are their own L0."""
-
-    def __init__(self, store: Store, index: ContextIndex) -> None:
-        self._store = store
-        self._index = index
-
-    def assemble(self, query: TypedQuery, hits: Sequence[NodeHit], ctx: RequestContext) -> list[RetrievedBlock]:
-        """Return a block for each hit that is still live, in order."""
-        view = self._store.view(ctx.account)
-        sees = edits.visibility_check(view, ctx)
-        found = ((hit, find_memory(view, hit.uri)) for hit in hits)
-        return [
-            self._block(view, query, hit, _as_seen(head, sees)) for hit, head in found if head is not None and head.live
-        ]
-
-    def _block(self, view: View, query: TypedQuery, hit: NodeHit, head: ContextSummary) -> RetrievedBlock:
-        text = self._text(view, query, head)
-        return RetrievedBlock(
+def make_blocks(
+    view: View, index: ContextIndex, query: TypedQuery, hits: Sequence[ScoredHit], ctx: RequestContext
+) -> list[RetrievedBlock]:
+    """Return a block for each hit, in order. Of rows it reads those of long messages, which are their own L0."""
+    sees = edits.visibility_check(view, ctx)
+    blocks = []
+    for hit in hits:
+        head = _as_seen(hit.head, sees)
+        text = _get_text(view, index, query, head)
+        block = RetrievedBlock(
             uri=head.uri,
             category=head.category.value,
             level_hit=Level.L0.name,
             abstract=text,
-            score=hit.score,
-            match_reason="; ".join(self._reasons(query, hit, text)),
+            score=round(hit.score, 6),
+            match_reason="; ".join(_list_reasons(index, query, hit, text)),
             message_ids=_list_message_ids(view, hit, head),
             said_at=clock.iso(head.said_at) if head.said_at is not None else None,
         )
+        blocks.append(block)
+    return blocks
 
-    def _text(self, view: View, query: TypedQuery, head: ContextSummary) -> str:
-        if not head.is_part or len(head.abstract) < texts.MAX_SHOWN_CHARS:
-            return head.abstract
-        row = view.get(PARTS, head.uri)
-        if row is None or not is_live(row):
-            return head.abstract
-        said = texts.format_message(row)
-        if len(said) <= texts.MAX_MESSAGE_CHARS:
-            return said
-        words = set(self._index.matched_terms(query.text, query.text))
-        # A single Chinese character matches anywhere; the longest word says most.
-        whole = {word for word in words if len(word) > 1} or words
-        return _excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
 
-    def _reasons(self, query: TypedQuery, hit: NodeHit, text: str) -> Iterable[str]:
-        words = self._index.matched_terms(query.text, text)
-        # A bigram of Chinese says what its two characters say.
-        whole = [word for word in words if not any(word != other and word in other for other in words)]
-        if whole:
-            yield f"words: {', '.join(whole[:_MOST_WORDS])}"
-        yield from hit.reasons
-        if not whole and not hit.reasons:
-            yield "meaning" if "times" not in query.hints else "day"
+def _get_text(view: View, index: ContextIndex, query: TypedQuery, head: ContextSummary) -> str:
+    if not head.is_part or len(head.abstract) < texts.MAX_SHOWN_CHARS:
+        return head.abstract
+    row = view.get(PARTS, head.uri)
+    if row is None or not is_live(row):
+        return head.abstract
+    said = texts.format_message(row)
+    if len(said) <= texts.MAX_MESSAGE_CHARS:
+        return said
+    words = set(index.matched_terms(query.text, query.text))
+    # A single Chinese character matches anywhere; the longest word says most.
+    whole = {word for word in words if len(word) > 1} or words
+    return _excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
+
+
+def _list_reasons(index: ContextIndex, query: TypedQuery, hit: ScoredHit, text: str) -> Iterable[str]:
+    words = index.matched_terms(query.text, text)
+    # A bigram of Chinese says what its two characters say.
+    whole = [word for word in words if not any(word != other and word in other for other in words)]
+    if whole:
+        yield f"words: {', '.join(whole[:_MOST_WORDS])}"
+    yield from hit.reasons
+    if not whole and not hit.reasons:
+        yield "meaning" if "times" not in query.hints else "day"
 
 
 def _as_seen(head: ContextSummary, sees: Sees) -> ContextSummary:
@@ -93,7 +89,7 @@ def _excerpt(said: str, words: Sequence[str]) -> str:
     return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if place else said[: texts.MAX_MESSAGE_CHARS]
 
 
-def _list_message_ids(view: View, hit: NodeHit, head: ContextSummary) -> list[str]:
+def _list_message_ids(view: View, hit: ScoredHit, head: ContextSummary) -> list[str]:
     """Name the messages of a turn, or those that an extracted memory comes from, best first."""
     place = {address: at for at, address in enumerate(hit.folded)}
     named = (

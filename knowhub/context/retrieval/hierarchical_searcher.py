@@ -1,22 +1,21 @@
 """Search below the nodes of the first step, and combine the results of all searches."""
 
-import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from knowhub.context.model import ContextSummary, Level, MemoryCategory
+from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import find_memory, find_profile, list_memories_from, list_neighbours
 from knowhub.context.retrieval import ranking
 from knowhub.context.retrieval.l0_retriever import Groups, Seeds, groups_of
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
-from knowhub.context.search_model import NodeHit, TypedQuery
+from knowhub.context.search_model import TypedQuery
 from knowhub.context.times import date_tags
 from knowhub.conversations import messages
 from knowhub.core.errors import InvalidInput
-from knowhub.core.operation import Store, View
+from knowhub.core.operation import View
 from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
 
@@ -25,9 +24,8 @@ NEIGHBOURS: Final = (0.5, 0.3, 0.2, 0.1)
 _OF_SESSION: Final = 0.8
 
 
-MatchTerms: TypeAlias = Callable[..., list[str]]
-Place = tuple[float, str, int]
-"""A candidate part of a session: its negative score (for a min-heap), the URI of the session, the part's number."""
+Place: TypeAlias = tuple[str, int]
+"""A candidate part of a session: the URI of the session, and the part's number."""
 
 
 @dataclass(slots=True)
@@ -69,32 +67,25 @@ class TranscriptScores:
 
     def __init__(self, sessions: dict[str, SessionScores], best: float) -> None:
         spoken = {address: session for address, session in sessions.items() if session.hits}
-        self._mixed = {address: session.mix_scores() for address, session in spoken.items()}
+        mixed = {address: session.mix_scores() for address, session in spoken.items()}
         bests = {address: session.best() for address, session in spoken.items()}
-        self._highest = max((max(scores.values()) for scores in self._mixed.values()), default=1.0) or 1.0
+        highest = max((max(scores.values()) for scores in mixed.values()), default=1.0) or 1.0
         best_session = max(bests.values(), default=1.0) or 1.0
-        self._of_session = {address: _OF_SESSION * value / best_session for address, value in bests.items()}
         best_part = max((hit.relevance for session in spoken.values() for hit in session.hits.values()), default=0.0)
-        self._scale = best_part / best / (1 + _OF_SESSION)
+        scale = best_part / best / (1 + _OF_SESSION)
+        self._scores = {
+            (address, number): scale * (score / highest + _OF_SESSION * bests[address] / best_session)
+            for address, scores in mixed.items()
+            for number, score in scores.items()
+        }
 
-    def best_first(self) -> Iterator[Place]:
-        """Yield the places, best first; few are ever asked for."""
-        places: list[Place] = []
-        by_neighbours = -self._scale / self._highest
-        for address, scores in self._mixed.items():
-            by_session = -self._scale * self._of_session[address]
-            places += [(by_neighbours * score + by_session, address, number) for number, score in scores.items()]
-        heapq.heapify(places)
-        while places:
-            yield heapq.heappop(places)
+    def list_best(self, most: int) -> list[tuple[Place, float]]:
+        """Return the best places with their scores, best first."""
+        return sorted(self._scores.items(), key=lambda item: (-item[1], item[0]))[:most]
 
     def score(self, head: ContextSummary) -> float:
         """Return what a part is worth; 0 where nothing near it matched."""
-        scores = self._mixed.get(head.parent_uri, {})
-        return self._weigh_score(scores[head.number], head.parent_uri) if head.number in scores else 0.0
-
-    def _weigh_score(self, score: float, address: str) -> float:
-        return self._scale * (score / self._highest + self._of_session[address])
+        return self._scores.get((head.parent_uri, head.number), 0.0)
 
 
 _BESIDE: Final = [(sign * away, share) for away, share in enumerate(NEIGHBOURS, start=1) for sign in (-1, 1)]
@@ -119,43 +110,34 @@ _LEAST_SHARE: Final = 0.3
 _UNKNOWN_SHARE: Final = 0.6
 
 
-class HierarchicalSearcher:
-    """Mixes a part's score with its neighbours' and its session's, and a memory's with its source's."""
+def rank_memories(
+    view: View, index: ContextIndex, query: TypedQuery, seeds: Seeds, ctx: RequestContext
+) -> list[ScoredHit]:
+    """Return the best nodes and parts, best first, at most `query.top_k`. Scores are from 0 to about 1.
 
-    def __init__(self, store: Store, index: ContextIndex) -> None:
-        self._store = store
-        self._index = index
-
-    def expand(self, query: TypedQuery, seeds: Seeds, ctx: RequestContext) -> list[NodeHit]:
-        """Return the best nodes and parts, best first, at most `query.top_k`. Scores are from 0 to about 1."""
-        if not seeds.hits:
-            return []
-        ranked = _Ranking(self._store.view(ctx.account), query, ctx, seeds, self._index.matched_terms)
-        return [ranked.node_hit(found) for found in ranked.best()]
-
-    def get_hit_time(self, hit: NodeHit, ctx: RequestContext) -> float | None:
-        """Return when a hit was said, or took place, in seconds since the epoch."""
-        head = find_memory(self._store.view(ctx.account), hit.uri)
-        return None if head is None else head.said_at
+    A part's score is mixed with its neighbours' and its session's, and a memory's with its source's.
+    """
+    return _Ranking(view, index, query, seeds, ctx).list_best() if seeds.found.hits else []
 
 
 class _Ranking:
-    def __init__(self, view: View, query: TypedQuery, ctx: RequestContext, seeds: Seeds, match: MatchTerms) -> None:
+    def __init__(self, view: View, index: ContextIndex, query: TypedQuery, seeds: Seeds, ctx: RequestContext) -> None:
+        found = seeds.found
         self._view = view
-        self._match = match
+        self._match = index.matched_terms
         self._query = query
         self._ctx = ctx
         self._groups: Groups = groups_of(query, ctx)
-        self._persons = frozenset(seeds.persons)
+        self._persons = seeds.persons
         self._days = frozenset(query.hints.get("days", ()))
         self._asked_for = frozenset(query.hints.get("categories", ()))
         # Turns that are folded take no place of their own.
         self._wide = max(_FEWEST_TURNS, _FOLDED * query.top_k)
-        self._best = max(hit.relevance for hit in seeds.hits) or 1.0
+        self._best = max(hit.relevance for hit in found.hits) or 1.0
         self._sessions: defaultdict[str, SessionScores] = defaultdict(SessionScores)
         self._extracted: list[SearchHit[ContextSummary]] = []
-        is_answered = self._days or ranking.has_evidence(seeds.hits, seeds.nearest, self._find_terms)
-        for hit in seeds.hits if is_answered else ():
+        is_answered = self._days or ranking.has_evidence(found.hits, found.nearest, self._find_terms)
+        for hit in found.hits if is_answered else ():
             self._sort_in(hit)
         self._fetch_profile()
         self._own = {hit.head.uri: hit.relevance for hit in self._extracted}
@@ -163,12 +145,13 @@ class _Ranking:
         self._extracted = self._match_evidence()
         self._transcripts = TranscriptScores(self._sessions, self._best)
 
-    def best(self) -> list[ScoredHit]:
+    def list_best(self) -> list[ScoredHit]:
         turns = ranking.fold_turns([*self._parts(), *self._whole_sessions()], self._find_turn)
         extracted = sorted(map(self._memory, self._extracted), key=sort_key)
         verbatim = [memory for memory in extracted[:_UPDATED_MEMORIES] if not self._is_from_model(memory.head)]
         said = ranking.fold_under_memories(ranking.lift_updates(turns, verbatim, self._match), extracted)
-        return sorted([*said, *extracted], key=sort_key)[: self._query.top_k]
+        best = sorted([*said, *extracted], key=sort_key)[: self._query.top_k]
+        return [replace(hit, reasons=tuple(self._reasons(hit.head))) for hit in best]
 
     def _is_from_model(self, memory: ContextSummary) -> bool:
         """Return whether a model read where a memory comes from, and so what changed later."""
@@ -193,20 +176,6 @@ class _Ranking:
         """Return whether the next message is an agent's."""
         after = (part for part in list_neighbours(self._view, head.uri, 1) if part.number == head.number + 1)
         return any(messages.is_one_of(messages.AGENT, part.role) for part in after)
-
-    def node_hit(self, found: ScoredHit) -> NodeHit:
-        head = found.head
-        return NodeHit(
-            uri=head.uri,
-            parent_uri=head.parent_uri,
-            score=round(found.score, 6),
-            category=head.category.value,
-            abstract=head.abstract,
-            level=Level.L0,
-            source="seed" if found.is_seed else "child",
-            folded=found.folded,
-            reasons=tuple(self._reasons(head)),
-        )
 
     def _sort_in(self, hit: SearchHit[ContextSummary]) -> None:
         head = hit.head
@@ -262,24 +231,15 @@ class _Ranking:
         return max(_LEAST_SHARE, self._own.get(memory.uri, 0.0) / best) if best else _UNKNOWN_SHARE
 
     def _parts(self) -> list[ScoredHit]:
-        """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
-        found: list[ScoredHit] = []
-        top: list[float] = []
-        reach = _SAID_BY if self._persons else 1.0
-        for place in self._transcripts.best_first():
-            score = -place[0]
-            if len(top) == self._wide and self._limit_raise(score, reach) <= top[0]:
-                break
+        """Return the best parts, and those behind them that come near when they are moved up."""
+        found = []
+        for place, score in self._transcripts.list_best(4 * self._wide):
             head, is_seed = self._at(place)
-            if head is None:
-                continue
-            is_outdated = head.uri in self._outdated
-            weight = ranking.weigh_part(head, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
-            moved = self._raise_score(head, score) * weight * self._weigh_evidence(head)
-            found.append(ScoredHit(head, moved, is_seed))
-            heapq.heappush(top, moved)
-            if len(top) > self._wide:
-                heapq.heappop(top)
+            if head is not None:
+                is_outdated = head.uri in self._outdated
+                weight = ranking.weigh_part(head, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
+                moved = self._raise_score(head, score) * weight * self._weigh_evidence(head)
+                found.append(ScoredHit(head, moved, is_seed))
         return found
 
     def _weigh_evidence(self, head: ContextSummary) -> float:
@@ -290,7 +250,7 @@ class _Ranking:
 
     def _at(self, place: Place) -> tuple[ContextSummary | None, bool]:
         """Return the node at a position, None if missing or hidden, and whether it matched itself."""
-        _, address, number = place
+        address, number = place
         session = self._sessions[address]
         if number in session.hits:
             return session.hits[number].head, True
@@ -322,10 +282,8 @@ class _Ranking:
         return {source: score * self._share(head, source) if score else 0.0 for source, score in scores.items()}
 
     def _raise_score(self, head: ContextSummary, score: float) -> float:
-        return self._limit_raise(score, _SAID_BY if head.name in self._persons else 1.0, head.category.value)
-
-    def _limit_raise(self, score: float, reach: float, category: str = MemoryCategory.SESSIONS.value) -> float:
-        return score * reach * (_ASKED_FOR if category in self._asked_for else 1.0)
+        raised = score * _SAID_BY if head.name in self._persons else score
+        return raised * _ASKED_FOR if head.category.value in self._asked_for else raised
 
     def _reasons(self, head: ContextSummary) -> Iterator[str]:
         if head.is_part and self._sessions[head.parent_uri].has_neighbour(head.number):

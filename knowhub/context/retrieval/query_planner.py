@@ -1,16 +1,14 @@
 """What a question asks for, by rules: which time, what kind of memory, and where."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from knowhub.context import times
-from knowhub.context.commit_model import SessionArchive
 from knowhub.context.model import MemoryCategory
 from knowhub.context.search_model import TypedQuery
 from knowhub.core.errors import InvalidInput
 from knowhub.core.recall import MAX_QUERY_CHARS
-from knowhub.core.request_context import RequestContext
 
 MAX_TOP_K: Final = 100
 DEFAULT_TOP_K: Final = 10
@@ -53,43 +51,32 @@ _ASKED_FOR: Final[Sequence[tuple[re.Pattern[str], tuple[MemoryCategory, ...]]]] 
 )
 
 
-class QueryPlanner:
-    """Reads a question by rules. Findings raise scores; only the caller's own filters exclude memories."""
+def plan_query(
+    account: str,
+    query: str,
+    target_uri: str | None = None,
+    categories: Sequence[str] | None = None,
+    top_k: int = DEFAULT_TOP_K,
+    *,
+    now: float,
+) -> TypedQuery:
+    """Read a question by rules. They raise scores; only the caller's own filters exclude memories.
 
-    def plan(
-        self,
-        query: str,
-        session_archive: SessionArchive | None = None,
-        hints: Mapping[str, Any] | None = None,
-        ctx: RequestContext | None = None,
-        *,
-        now: float,
-    ) -> list[TypedQuery]:
-        """Plan a search; `hints` may hold what the caller named: `target_uri`, `categories`, `top_k`.
-
-        Days are read as seen from `now`, in seconds since the epoch. `hints` of the answer say which rules the question
-        met. Raises InvalidInput.
-        """
-        named = dict(hints or {})
-        text = query.strip()
-        if not text:
-            raise InvalidInput.of("q", "must not be empty")
-        if len(text) > MAX_QUERY_CHARS:
-            raise InvalidInput.of("q", f"must have at most {MAX_QUERY_CHARS} characters")
-        categories = _filter_known(named.get("categories") or ())
-        top_k = int(named.get("top_k", DEFAULT_TOP_K))
-        if not 1 <= top_k <= MAX_TOP_K:
-            raise InvalidInput.of("top_k", f"must be from 1 to {MAX_TOP_K}")
-        target = named.get("target_uri")
-        filters: dict[str, Any] = {"level": 0} | ({"category": list(categories)} if categories else {})
-        if target:
-            filters["under"] = target
-        met = _find_times(text, now, is_free=not categories)
-        if session_archive is not None:
-            met["session"] = session_archive.archive_uri
-        if ctx is not None:
-            filters["account"] = ctx.account
-        return [TypedQuery(text, categories=categories, target_uri=target, top_k=top_k, filters=filters, hints=met)]
+    Days are read as seen from `now`, in seconds since the epoch. `hints` of the answer say which rules the question
+    met. Raises InvalidInput.
+    """
+    text = query.strip()
+    if not text:
+        raise InvalidInput.of("q", "must not be empty")
+    if len(text) > MAX_QUERY_CHARS:
+        raise InvalidInput.of("q", f"must have at most {MAX_QUERY_CHARS} characters")
+    if not 1 <= top_k <= MAX_TOP_K:
+        raise InvalidInput.of("top_k", f"must be from 1 to {MAX_TOP_K}")
+    known = _filter_known(categories or ())
+    filters: dict[str, Any] = {"level": 0} | ({"category": list(known)} if known else {})
+    filters |= {"under": target_uri} if target_uri else {}
+    hints = _find_times(text, now, is_free=not known)
+    return TypedQuery(text, "", known, target_uri, top_k, filters | {"account": account}, hints)
 
 
 def _filter_known(categories: Sequence[str]) -> tuple[str, ...]:

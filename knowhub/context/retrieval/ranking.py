@@ -39,12 +39,16 @@ FindTerms = Callable[[ContextSummary], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class ScoredHit:
-    """A node or a part with its score; `folded` are the URIs of further messages of the same result, best first."""
+    """A node or a part with its score, and whether it matched itself; `reasons` say what moved it.
+
+    `folded` are the URIs of further messages of the same result, best first.
+    """
 
     head: ContextSummary
     score: float
     is_seed: bool = True
     folded: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 def weigh_part(head: ContextSummary, *, is_outdated: bool, is_replied_to: Callable[[ContextSummary], bool]) -> float:

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from knowhub.context.ports import ContextIndex
-from knowhub.context.retrieval.assembler import RetrievalAssembler
-from knowhub.context.retrieval.hierarchical_searcher import HierarchicalSearcher
-from knowhub.context.retrieval.l0_retriever import L0Retriever, Seeds
-from knowhub.context.retrieval.query_planner import QueryPlanner
+from knowhub.context.retrieval.assembler import make_blocks
+from knowhub.context.retrieval.hierarchical_searcher import rank_memories
+from knowhub.context.retrieval.l0_retriever import Seeds, find_seeds
+from knowhub.context.retrieval.query_planner import plan_query
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock, TypedQuery
 from knowhub.context.times import time_after
 from knowhub.core.clock import Clock
@@ -55,11 +55,9 @@ class MemorySearch:
     def __init__(
         self, store: Store, index: ContextIndex, clock: Clock, reranking: MemoryReranking | None = None
     ) -> None:
+        self._store = store
+        self._index = index
         self._clock = clock
-        self._planner = QueryPlanner()
-        self._retriever = L0Retriever(index)
-        self._searcher = HierarchicalSearcher(store, index)
-        self._assembler = RetrievalAssembler(store, index)
         self._reranking = reranking
 
     async def search(
@@ -75,21 +73,21 @@ class MemorySearch:
 
         With `limits.explain` each block has its `why`.
         """
-        named = {"target_uri": target_uri, "categories": categories, "top_k": top_k}
-        plan = self._planner.plan(query, hints=named, ctx=ctx, now=self._clock.now())
         limits = limits or MemoryLimits()
-        asked = replace(plan[0], limits=limits)
-        seeds = await self._seeds(asked, ctx)
+        plan = plan_query(ctx.account, query, target_uri, categories, top_k, now=self._clock.now())
+        asked = replace(plan, limits=limits)
+        seeds = await self._find_seeds(asked, ctx)
         if seeds.persons:
-            asked = replace(asked, hints={**asked.hints, "persons": list(seeds.persons)})
+            asked = replace(asked, hints={**asked.hints, "persons": sorted(seeds.persons)})
         looked_for = asked
         if self._reranking is not None:
             looked_for = replace(asked, top_k=max(top_k, min(_MOST_RERANKED, _RERANKED * top_k)))
-        hits = self._searcher.expand(looked_for, seeds, ctx)
-        found = self._assembler.assemble(looked_for, hits, ctx)
+        view = self._store.view(ctx.account)
+        hits = rank_memories(view, self._index, looked_for, seeds, ctx)
+        found = make_blocks(view, self._index, looked_for, hits, ctx)
         shares = [replace(block, relevance=_share(block.score, seeds)) for block in found]
         blocks = [block for block in shares if block.relevance >= limits.min_relevance]
-        degraded = list(seeds.degraded)
+        degraded = list(seeds.found.degraded)
         if self._reranking is not None and blocks:
             ordered = await self._reranking.rerank_blocks(asked.text, blocks)
             if ordered is None:
@@ -99,7 +97,7 @@ class MemorySearch:
             # Where nothing has a vector, words alone found it.
             stages = {
                 hit.head.uri: hit.parts or (StageScore(LEXICAL, rank, hit.relevance),)
-                for rank, hit in enumerate(seeds.hits, start=1)
+                for rank, hit in enumerate(seeds.found.hits, start=1)
             }
             blocks = [replace(block, why=explain_block(block, stages.get(block.uri, ()))) for block in blocks]
         return MemorySearchResult(
@@ -107,26 +105,27 @@ class MemorySearch:
             seed_hits=seeds.list_hits(top_k),
             blocks=blocks[:top_k],
             total=min(len(blocks), top_k),
-            index_lag=get_visible_lag(ctx, seeds.index_lag),
+            index_lag=get_visible_lag(ctx, seeds.found.index_lag),
             degraded=degraded,
-            reach=seeds.reach,
-            enough=seeds.enough,
+            reach=seeds.found.reach,
+            enough=seeds.found.enough,
         )
 
-    async def _seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
+    async def _find_seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
         """Find the seeds of a question; where it counts from something that happened, find out first when that was."""
         after = time_after(asked.text) if "after" in asked.hints else None
-        if after is None:
-            return await self._retriever.search(asked, ctx)
-        event = replace(asked, text=after.event, hints={}, top_k=1)
-        found = self._searcher.expand(event, await self._retriever.search(event, ctx), ctx)
-        moment = self._searcher.get_hit_time(found[0], ctx) if found else None
-        then = after.resolve(moment) if moment is not None else None
-        if then is None:
-            return await self._retriever.search(asked, ctx)
-        hints = {**asked.hints, "days": then.marks()}
-        seeds = await self._retriever.search(replace(asked, text=after.rest, hints=hints), ctx)
-        return seeds if seeds.hits else await self._retriever.search(asked, ctx)
+        if after is not None:
+            event = replace(asked, text=after.event, hints={}, top_k=1)
+            seeds = await find_seeds(self._index, event, ctx)
+            found = rank_memories(self._store.view(ctx.account), self._index, event, seeds, ctx)
+            moment = found[0].head.said_at if found else None
+            then = after.resolve(moment) if moment is not None else None
+            if then is not None:
+                hints = {**asked.hints, "days": then.marks()}
+                seeds = await find_seeds(self._index, replace(asked, text=after.rest, hints=hints), ctx)
+                if seeds.found.hits:
+                    return seeds
+        return await find_seeds(self._index, asked, ctx)
 
 
 def explain_block(block: RetrievedBlock, stages: Sequence[StageScore] = ()) -> dict[str, Any]:

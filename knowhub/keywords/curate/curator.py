@@ -3,7 +3,8 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from knowhub.core import clock, permissions
@@ -18,23 +19,20 @@ from knowhub.keywords.curate.apply import apply_steps
 from knowhub.keywords.curate.metrics import TreeMetrics
 from knowhub.keywords.curate.plan import (
     CurationPlan,
-    DescribeStep,
-    MergeStep,
-    MoveStep,
     NodeRef,
-    SplitStep,
+    SplitGroup,
     Step,
+    StepKind,
     parse_steps,
     render_plan,
 )
 from knowhub.keywords.curate.proposals import propose, review
-from knowhub.keywords.curate.rules import TreeSurvey
-from knowhub.keywords.curate.selection import select_compatible
+from knowhub.keywords.curate.rules import TreeSurvey, can_merge, make_ref
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.tree import find_by_token
+from knowhub.keywords.tree import find_by_token, find_keyword
 
 OP = "reorganize_keywords"
 SHOWN_A_CALL = 200
@@ -83,7 +81,8 @@ class Curator:
         permissions.check_can_write(ctx)
         await self._store.refresh(ctx.account)
         top_id = scope_id or ROOT_ID
-        survey = await self._read_tree(ctx, top_id)
+        visible_tree = VisibleTree(self._store.view(ctx.account), ctx)
+        survey = self._make_survey(ctx, top_id, await _gather(rules.iter_descendants(visible_tree, top_id)))
         by_rule = await self._list_rule_steps(survey)
         budget_s = self._options.write_budget_s if budget_s is None else budget_s
         calls: list[Row] = []
@@ -98,13 +97,9 @@ class Curator:
             # Also if the request is cancelled.
             self._agent.note(ctx, calls)
         # The tree may have changed meanwhile: select the steps on the current tree.
-        view = self._store.view(ctx.account)
-        now = TreeSurvey(VisibleTree(view, ctx), ctx, self._text, self._get_top(view, ctx, top_id), survey.nodes)
+        now = self._make_survey(ctx, top_id, survey.nodes)
         wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
-        steps = select_compatible(now, wanted, (plan.MAX_STEPS, plan.MAX_CHILDREN))
-        return render_plan(
-            _make_plan(now, steps, asked, len({*map(_name_step, wanted)}.difference(map(_name_step, steps))))
-        )
+        return render_plan(_make_plan(now, wanted, select_compatible(now, wanted), asked))
 
     async def apply(
         self, ctx: RequestContext, planned: Mapping[str, Any], key: IdempotencyKey | None = None
@@ -117,25 +112,20 @@ class Curator:
         steps = parse_steps(planned)
 
         def decide(view: View) -> Draft | Unchanged:
-            done = apply_steps(view, ctx, steps, self._text, self._ids)
-            return Draft(OP, done.writes, reply=done.reply) if done.writes else Unchanged(done.reply)
+            writes, reply = apply_steps(view, ctx, steps, self._text, self._ids)
+            return Draft(OP, writes, reply=reply) if writes else Unchanged(reply)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
             return SavedRow(outcome.answer, None)
         return SavedRow(outcome.operation.reply or {}, outcome.operation.operation_id)
 
-    async def _read_tree(self, ctx: RequestContext, top_id: str) -> TreeSurvey:
-        view = self._store.view(ctx.account)
-        visible_tree = VisibleTree(view, ctx)
-        nodes = await _gather(rules.iter_descendants(visible_tree, top_id))
-        return TreeSurvey(visible_tree, ctx, self._text, self._get_top(view, ctx, top_id), nodes)
-
-    def _get_top(self, view: View, ctx: RequestContext, top_id: str) -> Node:
-        top = VisibleTree(view, ctx).get_node(top_id)
+    def _make_survey(self, ctx: RequestContext, top_id: str, nodes: Sequence[Node]) -> TreeSurvey:
+        visible_tree = VisibleTree(self._store.view(ctx.account), ctx)
+        top = visible_tree.get_node(top_id)
         if top is None:
             raise InvalidInput.of("scope_id", f"no keyword with id {top_id!r}")
-        return top
+        return TreeSurvey(visible_tree, self._text, top, nodes)
 
     async def _list_rule_steps(self, survey: TreeSurvey) -> list[Step]:
         unplaced = self._list_default_parents(survey)
@@ -157,11 +147,11 @@ class Curator:
         self, survey: TreeSurvey, steps: list[Step], budget_s: float, calls: list[Row]
     ) -> tuple[list[Step], bool]:
         """Return the steps that the model does not refuse, and whether it answered."""
-        judged = [step for step in steps if isinstance(step, MergeStep | MoveStep)][: plan.MAX_STEPS]
+        judged = [step for step in steps if len(step.nodes) > 1][: plan.MAX_STEPS]
         if not judged:
             return steps, True
-        view = self._store.view(survey.ctx.account)
-        reviewed = await review(self._agent, survey.ctx, view, judged, budget_s)
+        ctx = survey.visible_tree.ctx
+        reviewed = await review(self._agent, ctx, self._store.view(ctx.account), judged, budget_s)
         calls += reviewed.calls
         refused = {id(judged[place]) for place in reviewed.refused}
         return [step for step in steps if id(step) not in refused], reviewed.failure is None
@@ -177,8 +167,8 @@ class Curator:
             if left <= 0:
                 asked.degraded = True
                 break
-            view = self._store.view(survey.ctx.account)
-            proposals = await propose(self._agent, survey.ctx, view, [survey.top, *shown], left)
+            ctx = survey.visible_tree.ctx
+            proposals = await propose(self._agent, ctx, self._store.view(ctx.account), [survey.top, *shown], left)
             calls += proposals.calls
             if proposals.failure is not None:
                 asked.degraded = True
@@ -199,41 +189,129 @@ class _ModelProposals:
     degraded: bool = False
 
 
-def _name_step(step: Step) -> tuple[str, ...]:
-    # Two rules may propose the same, with reasons of their own.
-    named = 2 if isinstance(step, MoveStep | MergeStep) else 1
-    return type(step).__name__, *(ref.id for ref in plan.list_refs(step)[:named])
-
-
-def _make_plan(survey: TreeSurvey, steps: Sequence[Step], asked: _ModelProposals, unused: int) -> CurationPlan:
-    planned = {step.node.id for step in steps if isinstance(step, DescribeStep)}
+def _make_plan(
+    survey: TreeSurvey, wanted: Sequence[Step], steps: Sequence[Step], asked: _ModelProposals
+) -> CurationPlan:
+    planned = {step.nodes[0].id for step in steps if step.kind is StepKind.DESCRIBE}
     missing = [node for node in survey.nodes if not node.is_described and node.id not in planned]
-    listed = [
-        NodeRef(
-            node.id, node.version, node.name, " / ".join(above.name for above in survey.visible_tree.list_path(node.id))
-        )
-        for node in missing[: plan.MAX_UNDESCRIBED]
-        if survey.visible_tree.get_node(node.id) is not None
-    ]
+    get_node = survey.visible_tree.get_node
+    # Two rules may propose the same, with reasons of their own.
+    names, used = ({(step.kind, *(ref.id for ref in step.nodes)) for step in some} for some in (wanted, steps))
     return CurationPlan(
         scope_id=survey.top.id,
         scope_name=survey.top.name,
         created_at=clock.iso(survey.visible_tree.view.now),
         steps=steps,
-        undescribed=listed,
+        undescribed=[
+            _make_ref_with_path(survey, node)
+            for node in missing[: plan.MAX_UNDESCRIBED]
+            if get_node(node.id) is not None
+        ],
         undescribed_count=len(missing),
         degraded=["llm"] if asked.degraded else [],
-        dropped=asked.unclear + unused,
+        dropped=asked.unclear + len(names - used),
         summary=_make_summary(len(survey.nodes), steps, asked.shown),
     )
 
 
+def _make_ref_with_path(survey: TreeSurvey, node: Node) -> NodeRef:
+    path = " / ".join(above.name for above in survey.visible_tree.list_path(node.id))
+    return replace(make_ref(node), path=path)
+
+
 def _make_summary(keywords: int, steps: Sequence[Step], shown: int) -> str:
-    counts = Counter(type(step) for step in steps)
-    kinds = ((MergeStep, "merges"), (MoveStep, "moves"), (SplitStep, "splits"), (DescribeStep, "descriptions"))
+    counts = Counter(step.kind for step in steps)
+    kinds = (
+        (StepKind.MERGE, "merges"),
+        (StepKind.MOVE, "moves"),
+        (StepKind.SPLIT, "splits"),
+        (StepKind.DESCRIBE, "descriptions"),
+    )
     parts = ", ".join(f"{counts[kind]} {word}" for kind, word in kinds if counts[kind])
     seen = f"; the model was shown {shown} of them" if shown else ""
     return f"{len(steps)} steps{f': {parts}' if parts else ''}; {keywords} keywords were gone through{seen}"
+
+
+def select_compatible(
+    survey: TreeSurvey, steps: Sequence[Step], most: int = plan.MAX_STEPS, most_children: int = plan.MAX_CHILDREN
+) -> list[Step]:
+    """Return the steps that can be applied one after another on the current tree, with current versions.
+
+    The first of two conflicting steps wins: a keyword is moved, merged or grouped once, and never into a keyword that
+    is merged. `most` limits the steps, `most_children` the children in their splits.
+    """
+    selection = _StepSelection(survey, most_children)
+    return list(islice(filter(None, map(selection.add, steps)), most))
+
+
+class _StepSelection:
+    """The tree after the steps that are selected so far."""
+
+    def __init__(self, survey: TreeSurvey, children_left: int) -> None:
+        self._survey = survey
+        self._children_left = children_left
+        self._parents: dict[str, str] = {}
+        self._heirs: dict[str, str] = {}
+        self._settled: set[str] = set()
+        self._needed: set[str] = set()
+        self._described: set[str] = set()
+
+    def add(self, step: Step) -> Step | None:
+        """Add a step and return it with current versions; None if it is impossible."""
+        node, target = self._get_node(step.nodes[0].id), self._get_node(step.nodes[-1].id)
+        if node is None or target is None:
+            return None
+        groups = self._select_groups(step.groups, node)
+        if not (groups if step.kind is StepKind.SPLIT else self._is_possible(step.kind, node, target)):
+            return None
+        if step.kind is StepKind.DESCRIBE:
+            self._described.add(node.id)
+        else:
+            self._needed.add(target.id)
+        if step.kind in {StepKind.MOVE, StepKind.MERGE}:
+            self._settled.add(node.id)
+            (self._parents if step.kind is StepKind.MOVE else self._heirs)[node.id] = target.id
+        nodes = [_make_ref_with_path(self._survey, item) for item in (node, target)[: len(step.nodes)]]
+        return replace(step, nodes=nodes, groups=groups)
+
+    def _is_possible(self, kind: StepKind, node: Node, target: Node) -> bool:
+        if kind is StepKind.DESCRIBE:
+            return not node.is_described and node.id not in self._described and self._survey.can_edit(node)
+        if not self._is_movable(node) or self._is_within(target.id, node.id):
+            return False
+        if kind is StepKind.MOVE:
+            return node.parent_id != target.id
+        return node.id not in self._needed | self._described and can_merge(self._survey, node, target)
+
+    def _select_groups(self, groups: Sequence[SplitGroup], above: Node) -> list[SplitGroup]:
+        selected = []
+        for group in groups:
+            named = dict.fromkeys(child.id for child in group.children)
+            children = [child for child in map(self._get_node, named) if child is not None]
+            members = [child for child in children if child.parent_id == above.id and self._is_movable(child)]
+            members = members[: self._children_left]
+            if members and self._survey.text.tokens(group.name):
+                self._children_left -= len(members)
+                self._settled.update(child.id for child in members)
+                selected.append(SplitGroup(group.name, [make_ref(child) for child in members]))
+        return selected
+
+    def _is_movable(self, node: Node) -> bool:
+        return node.id not in self._settled and self._survey.can_edit(node)
+
+    def _get_node(self, keyword_id: str) -> Node | None:
+        return None if keyword_id in self._heirs else self._survey.visible_tree.get_node(keyword_id)
+
+    def _is_within(self, keyword_id: str, above_id: str) -> bool:
+        passed: set[str] = set()
+        above: str | None = keyword_id
+        while above is not None and above not in passed:
+            if above == above_id:
+                return True
+            passed.add(above)
+            node = find_keyword(self._survey.visible_tree.view, above)
+            above = self._heirs.get(above) or self._parents.get(above) or (node.parent_id if node else None)
+        return False
 
 
 async def _gather(items: Iterable[ItemT | None]) -> list[ItemT]:

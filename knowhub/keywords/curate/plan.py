@@ -1,17 +1,26 @@
 """A plan of curation: its steps, and the JSON that a person can read and edit."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
 
-from knowhub.core.errors import InvalidInput, KnowHubError
+from knowhub.core.errors import InvalidInput
 from knowhub.keywords import keyword_rules
+from knowhub.keywords.fields import parse_list, parse_text, prefix_errors
 
 MAX_STEPS = 200
 MAX_CHILDREN = 2_000
 MAX_UNDESCRIBED = 200
 _MAX_ID_CHARS = 200
 _MAX_VERSION = 2**53
+
+
+class StepKind(StrEnum):
+    MOVE = "move"
+    MERGE = "merge"
+    DESCRIBE = "describe"
+    SPLIT = "split"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +34,6 @@ class NodeRef:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveStep:
-    node: NodeRef
-    to: NodeRef
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class MergeStep:
-    source: NodeRef
-    into: NodeRef
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeStep:
-    node: NodeRef
-    description: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class SplitGroup:
     """A new keyword below the split keyword, and the children that move below it."""
 
@@ -54,13 +42,28 @@ class SplitGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitStep:
-    node: NodeRef
-    groups: Sequence[SplitGroup]
+class Step:
+    """A step of a plan. A move and a merge have two `nodes`, the second is the target; the others have one."""
+
+    kind: StepKind
+    nodes: Sequence[NodeRef]
     reason: str = ""
+    description: str = ""
+    groups: Sequence[SplitGroup] = ()
+
+    def list_refs(self) -> list[NodeRef]:
+        """Return every keyword that the step depends on."""
+        return [*self.nodes, *(child for group in self.groups for child in group.children)]
 
 
-Step: TypeAlias = MoveStep | MergeStep | DescribeStep | SplitStep
+# The names of a step's nodes in JSON, and of the field that it has beside them.
+_NODE_NAMES: Final[Mapping[StepKind, Sequence[str]]] = {
+    StepKind.MOVE: ("node", "to"),
+    StepKind.MERGE: ("source", "into"),
+    StepKind.DESCRIBE: ("node",),
+    StepKind.SPLIT: ("node",),
+}
+_OWN_FIELDS: Final[Mapping[StepKind, str]] = {StepKind.DESCRIBE: "description", StepKind.SPLIT: "groups"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,149 +104,100 @@ def parse_steps(plan: Mapping[str, Any]) -> list[Step]:
 
     Raises InvalidInput naming `plan.steps.<index>.<field>`, also for an unknown field.
     """
-    _check_known(plan, _PLAN_FIELDS, "plan")
-    steps = _get_list(plan, "steps", "plan", MAX_STEPS)
+    _parse_object(plan, _PLAN_FIELDS, "plan")
+    steps = _parse_bounded("plan.steps", plan.get("steps"), MAX_STEPS)
     parsed = [_parse_step(step, f"plan.steps.{index}") for index, step in enumerate(steps)]
-    moved = sum(len(group.children) for step in parsed if isinstance(step, SplitStep) for group in step.groups)
+    moved = sum(len(group.children) for step in parsed for group in step.groups)
     if moved > MAX_CHILDREN:
         raise InvalidInput.of("plan.steps", f"may move at most {MAX_CHILDREN} children in splits; these are {moved}")
     return parsed
 
 
-def list_refs(step: Step) -> list[NodeRef]:
-    """Return every keyword that a step depends on."""
-    match step:
-        case MoveStep(node=node, to=to):
-            return [node, to]
-        case MergeStep(source=source, into=into):
-            return [source, into]
-        case DescribeStep(node=node):
-            return [node]
-        case SplitStep(node=node, groups=groups):
-            return [node, *(child for group in groups for child in group.children)]
-
-
 def _render_step(step: Step) -> dict[str, Any]:
-    kind = next(name for name, step_type in _KINDS.items() if isinstance(step, step_type))
-    return {"kind": kind} | {field.name: _render(getattr(step, field.name)) for field in fields(step)}
+    nodes = [{"id": node.id, "name": node.name, "path": node.path, "version": node.version} for node in step.nodes]
+    own: dict[str, Any] = {}
+    if step.kind is StepKind.DESCRIBE:
+        own = {"description": step.description}
+    if step.kind is StepKind.SPLIT:
+        own = {"groups": [_render_group(group) for group in step.groups]}
+    return {
+        "kind": step.kind.value,
+        **dict(zip(_NODE_NAMES[step.kind], nodes, strict=True)),
+        **own,
+        "reason": step.reason,
+    }
 
 
-def _render(value: Any) -> Any:  # noqa: ANN401 -- a field of any step
-    match value:
-        case NodeRef():
-            return {"id": value.id, "name": value.name, "path": value.path, "version": value.version}
-        case SplitGroup():
-            # Without paths: a plan may have many children, and the path of each is that of the split keyword.
-            children = [{"id": child.id, "name": child.name, "version": child.version} for child in value.children]
-            return {"name": value.name, "children": children}
-        case list() | tuple():
-            return [_render(item) for item in value]
-    return value
+def _render_group(group: SplitGroup) -> dict[str, Any]:
+    # Without paths: a plan may have many children, and the path of each is that of the split keyword.
+    children = [{"id": child.id, "name": child.name, "version": child.version} for child in group.children]
+    return {"name": group.name, "children": children}
 
 
 def _parse_step(step: object, at: str) -> Step:
-    body = _check_object(step, at)
-    kind = _get_text(body, "kind", at)
-    step_type = _KINDS.get(kind)
-    if step_type is None:
-        raise InvalidInput.of(f"{at}.kind", f"{kind!r} is no kind of step: use {', '.join(_KINDS)}")
-    names = [field.name for field in fields(step_type)]
-    _check_known(body, {"kind", *names}, at)
-    return step_type(**{name: _PARSERS[name](body, name, at) for name in names})
+    body = _parse_object(step, None, at)
+    said = parse_text(f"{at}.kind", body.get("kind"))
+    kind = next((kind for kind in StepKind if kind == said), None)
+    if kind is None:
+        raise InvalidInput.of(f"{at}.kind", f"{said!r} is no kind of step: use {', '.join(StepKind)}")
+    names = _NODE_NAMES[kind]
+    _parse_object(body, {"kind", "reason", *names, _OWN_FIELDS.get(kind, "kind")}, at)
+    nodes = [_parse_ref(body.get(name), f"{at}.{name}") for name in names]
+    step = Step(kind, nodes, parse_text(f"{at}.reason", body.get("reason", "")))
+    if kind is StepKind.DESCRIBE:
+        description = parse_text(f"{at}.description", body.get("description"))
+        with prefix_errors(at):
+            keyword_rules.check_description(description)
+        return replace(step, description=description)
+    return replace(step, groups=_parse_groups(body.get("groups"), f"{at}.groups")) if kind is StepKind.SPLIT else step
 
 
-def _parse_description(body: Mapping[str, Any], name: str, at: str) -> str:
-    description = _get_text(body, name, at)
-    _check_field(lambda: keyword_rules.check_description(description), at)
-    return description
-
-
-def _parse_groups(body: Mapping[str, Any], name: str, at: str) -> list[SplitGroup]:
-    groups = _get_list(body, name, at, MAX_CHILDREN)
+def _parse_groups(value: object, at: str) -> list[SplitGroup]:
+    groups = _parse_bounded(at, value, MAX_CHILDREN)
     if not groups:
-        raise InvalidInput.of(f"{at}.groups", "must name at least one group; drop the step if nothing is to be split")
-    return [_parse_group(group, f"{at}.groups.{index}") for index, group in enumerate(groups)]
+        raise InvalidInput.of(at, "must name at least one group; drop the step if nothing is to be split")
+    return [_parse_group(group, f"{at}.{index}") for index, group in enumerate(groups)]
 
 
 def _parse_group(value: object, at: str) -> SplitGroup:
-    body = _check_object(value, at)
-    _check_known(body, {"name", "children"}, at)
-    name = _get_text(body, "name", at)
-    _check_field(lambda: keyword_rules.check_length("name", name), at)
-    children = _get_list(body, "children", at, MAX_CHILDREN)
+    body = _parse_object(value, {"name", "children"}, at)
+    name = parse_text(f"{at}.name", body.get("name"))
+    with prefix_errors(at):
+        keyword_rules.check_length("name", name)
+    children = _parse_bounded(f"{at}.children", body.get("children"), MAX_CHILDREN)
     if not children:
         raise InvalidInput.of(f"{at}.children", "must name at least one child; drop the group if it is to be empty")
     return SplitGroup(name, [_parse_ref(child, f"{at}.children.{index}") for index, child in enumerate(children)])
 
 
 def _parse_ref(value: object, at: str) -> NodeRef:
-    body = _check_object(value, at)
-    _check_known(body, {"id", "version", "name", "path"}, at)
-    keyword_id = _get_text(body, "id", at)
+    body = _parse_object(value, {"id", "version", "name", "path"}, at)
+    keyword_id, version = parse_text(f"{at}.id", body.get("id")), body.get("version")
     if not 0 < len(keyword_id) <= _MAX_ID_CHARS:
         raise InvalidInput.of(f"{at}.id", "must be the id of a keyword")
-    version = body.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or not 0 < version <= _MAX_VERSION:
         raise InvalidInput.of(f"{at}.version", "must be the version that the plan depends on, an integer from 1")
-    return NodeRef(keyword_id, version, _get_text(body, "name", at, ""), _get_text(body, "path", at, ""))
+    name, path = (parse_text(f"{at}.{field}", body.get(field, "")) for field in ("name", "path"))
+    return NodeRef(keyword_id, version, name, path)
 
 
-def _get_ref(body: Mapping[str, Any], name: str, at: str) -> NodeRef:
-    return _parse_ref(body.get(name), f"{at}.{name}")
+def _parse_bounded(at: str, value: object, limit: int) -> Sequence[Any]:
+    items = parse_list(at, value)
+    if len(items) > limit:
+        raise InvalidInput.of(at, f"must have at most {limit} entries; these are {len(items)}")
+    return items
 
 
-def _get_list(body: Mapping[str, Any], name: str, at: str, limit: int) -> Sequence[Any]:
-    value = body.get(name)
-    if not isinstance(value, list | tuple):
-        raise InvalidInput.of(f"{at}.{name}", "must be a list")
-    if len(value) > limit:
-        raise InvalidInput.of(f"{at}.{name}", f"must have at most {limit} entries; these are {len(value)}")
-    return value
-
-
-def _get_text(body: Mapping[str, Any], name: str, at: str, default: str | None = None) -> str:
-    value = body.get(name, default)
-    if not isinstance(value, str):
-        raise InvalidInput.of(f"{at}.{name}", "must be text")
-    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-        raise InvalidInput.of(f"{at}.{name}", "must not hold half of a surrogate pair")
-    return value
-
-
-def _check_object(value: object, at: str) -> Mapping[str, Any]:
+def _parse_object(value: object, known: set[str] | None, at: str) -> Mapping[str, Any]:
+    """Return an object that has only `known` fields, or any."""
     if not isinstance(value, Mapping):
         raise InvalidInput.of(at, "must be an object")
+    for name in value:
+        if known is not None and name not in known:
+            raise InvalidInput.of(f"{at}.{name}", f"is not known here; known are: {', '.join(sorted(known))}")
     return value
 
 
-def _check_known(body: Mapping[str, Any], known: set[str], at: str) -> None:
-    for name in body:
-        if name not in known:
-            raise InvalidInput.of(f"{at}.{name}", f"is not known here; known are: {', '.join(sorted(known))}")
-
-
-def _check_field(check: Callable[[], None], at: str) -> None:
-    """Check a field of a keyword; an error names its position in the plan."""
-    try:
-        check()
-    except InvalidInput as problem:
-        raise InvalidInput.of(f"{at}.{problem.errors[0].field}", problem.errors[0].message) from problem
-    except KnowHubError as problem:
-        raise InvalidInput.of(at, problem.detail) from problem
-
-
-_KINDS: Final[Mapping[str, type[Step]]] = {
-    "move": MoveStep,
-    "merge": MergeStep,
-    "describe": DescribeStep,
-    "split": SplitStep,
-}
-_PARSERS: Final[Mapping[str, Callable[[Mapping[str, Any], str, str], Any]]] = {
-    **dict.fromkeys(("node", "to", "source", "into"), _get_ref),
-    "description": _parse_description,
-    "groups": _parse_groups,
-    "reason": lambda body, name, at: _get_text(body, name, at, ""),
-}
 _PLAN_FIELDS: Final = {
     "scope_id",
     "scope_name",

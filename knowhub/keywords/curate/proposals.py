@@ -7,14 +7,20 @@ from typing import Any
 from knowhub.core.model_calls import NumberedChoices, list_pointers, short_text
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.curate.plan import DescribeStep, MergeStep, MoveStep, NodeRef, SplitGroup, SplitStep, Step
+from knowhub.keywords.curate.plan import NodeRef, SplitGroup, Step, StepKind
 from knowhub.keywords.model import Node
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.agent import KeywordAgent, ModelAnswer
 from knowhub.keywords.search.candidates import VisibleTree
 
 MAX_NODES = 400
-_FIELDS = ("merges", "moves", "splits", "descriptions")
+# The kind of step in each field of an answer, and the names of its nodes.
+_FIELDS: Mapping[str, tuple[StepKind, *tuple[str, ...]]] = {
+    "merges": (StepKind.MERGE, "node_id", "into_id"),
+    "moves": (StepKind.MOVE, "node_id", "new_parent_id"),
+    "splits": (StepKind.SPLIT, "node_id"),
+    "descriptions": (StepKind.DESCRIBE, "node_id"),
+}
 _BY_MODEL = "proposed by the model"
 MAX_DESCRIPTION = 500
 _MAX_NAME = 200
@@ -59,7 +65,7 @@ class Review(ModelAnswer):
 
 
 async def review(
-    agent: KeywordAgent, ctx: RequestContext, view: View, steps: Sequence[MergeStep | MoveStep], budget_s: float
+    agent: KeywordAgent, ctx: RequestContext, view: View, steps: Sequence[Step], budget_s: float
 ) -> Review:
     """Let the model refuse merges and moves of the rules; if it fails, none is refused."""
     visible_tree = VisibleTree(view, ctx)
@@ -67,15 +73,12 @@ async def review(
     choices = NumberedChoices(list(places))
     shown = []
     for idx, step in enumerate(steps, 1):
-        kind, ends = (
-            ("merge", (step.source, step.into)) if isinstance(step, MergeStep) else ("move", (step.node, step.to))
-        )
-        nodes = [visible_tree.get_node(end.id) for end in ends]
+        nodes = [visible_tree.get_node(ref.id) for ref in step.nodes]
         first, second = (
             {} if node is None else prompts.format_candidate(visible_tree.make_candidate(node, described=True))
             for node in nodes
         )
-        shown.append({"idx": idx, "kind": kind, "keyword": first, "target": second})
+        shown.append({"idx": idx, "kind": step.kind.value, "keyword": first, "target": second})
 
     def parse(answer: Mapping[str, Any]) -> Review | None:
         named = list_pointers(answer.get("refused"))
@@ -101,18 +104,15 @@ def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Prop
 def _parse_step(field: str, said: object, choices: NumberedChoices, reason: str) -> Step | None:
     if not isinstance(said, Mapping):
         return None
-    node, parent, into = (_parse_ref(said.get(name), choices) for name in ("node_id", "new_parent_id", "into_id"))
-    description = short_text(said.get("description"), MAX_DESCRIPTION)
-    groups = _parse_groups(said.get("groups"), choices)
-    if node is None:
+    kind, *names = _FIELDS[field]
+    # The versions are set when the plan is made.
+    nodes = [NodeRef(keyword_id, 0) for keyword_id in map(choices.pick, map(said.get, names)) if keyword_id is not None]
+    if len(nodes) < len(names):
         return None
-    if field == "merges" and into is not None:
-        return MergeStep(node, into, reason)
-    if field == "moves" and parent is not None:
-        return MoveStep(node, parent, reason)
-    if field == "splits" and groups:
-        return SplitStep(node, groups, reason)
-    return DescribeStep(node, description, _BY_MODEL) if field == "descriptions" and description else None
+    description = short_text(said.get("description"), MAX_DESCRIPTION) if kind is StepKind.DESCRIBE else ""
+    groups = _parse_groups(said.get("groups"), choices) if kind is StepKind.SPLIT else []
+    is_empty = len(names) == 1 and not (description or groups)
+    return None if is_empty else Step(kind, nodes, _BY_MODEL if description else reason, description, groups)
 
 
 def _parse_groups(said: object, choices: NumberedChoices) -> list[SplitGroup]:
@@ -125,9 +125,3 @@ def _parse_groups(said: object, choices: NumberedChoices) -> list[SplitGroup]:
         if name and members:
             groups.setdefault(name, []).extend(NodeRef(member, 0) for member in members)
     return [SplitGroup(name, children) for name, children in groups.items()]
-
-
-def _parse_ref(said: object, choices: NumberedChoices) -> NodeRef | None:
-    # The version is set when the plan is made.
-    keyword_id = choices.pick(said)
-    return None if keyword_id is None else NodeRef(keyword_id, 0)

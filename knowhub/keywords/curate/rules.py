@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from knowhub.core import scopes
-from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering
-from knowhub.keywords.curate.plan import MergeStep, MoveStep, NodeRef, SplitGroup, SplitStep, Step
+from knowhub.keywords.curate.plan import NodeRef, SplitGroup, Step, StepKind
 from knowhub.keywords.mentions import find_names
 from knowhub.keywords.model import INFOS, ROOT_ID, InfoQuery, Node
 from knowhub.keywords.ports import KeywordText
@@ -45,18 +44,17 @@ class TreeSurvey:
     """A part of the tree as a caller sees it: the keyword `top` and its descendants, level by level."""
 
     visible_tree: VisibleTree
-    ctx: RequestContext
     text: KeywordText
     top: Node
     nodes: Sequence[Node]
 
     def can_edit(self, node: Node) -> bool:
         """Return whether the caller may move, merge or describe a keyword; never for the root."""
-        return node.id != ROOT_ID and self.ctx.can_edit(node.owner)
+        return node.id != ROOT_ID and self.visible_tree.ctx.can_edit(node.owner)
 
     def list_children(self, node: Node) -> list[Node]:
         """Return the children of a keyword that the caller sees."""
-        return rendering.list_visible_children(self.visible_tree.view, self.ctx, node.id)
+        return rendering.list_visible_children(self.visible_tree.view, self.visible_tree.ctx, node.id)
 
     def is_bare(self, node: Node) -> bool:
         """Return whether a keyword has only a name: no description, alias, info or child."""
@@ -104,7 +102,7 @@ def find_merges(
         if node.parent_id in parents and survey.is_bare(node):
             target = _find_only_other(survey, node, bearers)
             if target is not None and can_merge(survey, node, target):
-                yield MergeStep(make_ref(node), make_ref(target), f"only a name, which {target.name!r} has too")
+                yield make_step(StepKind.MERGE, node, target, f"only a name, which {target.name!r} has too")
     for token, found in bearers.items():
         yield None
         named = [node for node in found if token in survey.text.tokens(node.name)]
@@ -113,7 +111,7 @@ def find_merges(
             for node in others:
                 reason = _find_shared(survey, node, kept)
                 if reason is not None and can_merge(survey, node, kept):
-                    yield MergeStep(make_ref(node), make_ref(kept), reason)
+                    yield make_step(StepKind.MERGE, node, kept, reason)
 
 
 def find_moves(
@@ -129,7 +127,7 @@ def find_moves(
         if node.parent_id in parents and survey.can_edit(node):
             target = _find_prefix(survey, node, bearers)
             if target is not None and _keeps_visibility(target, node) and _is_supported(survey, node, target):
-                yield MoveStep(make_ref(node), make_ref(target), f"its name begins with {target.name!r}")
+                yield make_step(StepKind.MOVE, node, target, f"its name begins with {target.name!r}")
 
 
 def find_splits(survey: TreeSurvey) -> Iterator[Step | None]:
@@ -150,6 +148,11 @@ def find_splits(survey: TreeSurvey) -> Iterator[Step | None]:
 def make_ref(node: Node) -> NodeRef:
     """Return the reference of a keyword without its path."""
     return NodeRef(node.id, node.version, node.name)
+
+
+def make_step(kind: StepKind, node: Node, target: Node, reason: str) -> Step:
+    """Return a merge or a move."""
+    return Step(kind, [make_ref(node), make_ref(target)], reason)
 
 
 def _find_only_other(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
@@ -271,11 +274,12 @@ def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator
         if whole is not None:
             for child in members:
                 if _keeps_visibility(whole, child) and _is_supported(survey, child, whole):
-                    yield MoveStep(make_ref(child), make_ref(whole), f"its name begins with {whole.name!r}")
+                    yield make_step(StepKind.MOVE, child, whole, f"its name begins with {whole.name!r}")
         elif len(members) < len(children) and not _is_taken(survey, [token]):
             groups.append(SplitGroup(_get_commonest_spelling(members), [make_ref(child) for child in members]))
     if groups:
-        yield SplitStep(make_ref(node), groups, f"{len(children)} keywords are directly under it")
+        reason = f"{len(children)} keywords are directly under it"
+        yield Step(StepKind.SPLIT, [make_ref(node)], reason, groups=groups)
 
 
 def _is_taken(survey: TreeSurvey, tokens: Sequence[str]) -> bool:

@@ -110,7 +110,7 @@ class KeywordAgent:
         if self._chat is None:
             return DescentResult("missing", suggested_parent_id=ROOT_ID, reason=NO_MODEL)
         conversation = ModelConversation(self._chat, budget_s)
-        descent = Descent(ctx, conversation, self._recents.get_for(ctx), self._options, self._cache)
+        descent = Descent(ctx, conversation, self._recents, self._options, self._cache)
         try:
             return await descent.run(views, goal)
         except asyncio.CancelledError:

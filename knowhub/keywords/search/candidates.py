@@ -44,18 +44,16 @@ class VisibleTree:
         self.ctx = ctx
 
     def is_visible(self, node: Node) -> bool:
-        """Return whether the caller sees a keyword. The root is always visible."""
-        return node.live and (node.id == ROOT_ID or self.ctx.sees(node.audience))
+        """Return whether the caller sees a keyword."""
+        return node.live and self.ctx.sees(node.audience)
 
     def get_node(self, keyword_id: str) -> Node | None:
         """Return a keyword; None if it is deleted, hidden or unknown."""
-        node = tree.get_live_node(self.view, keyword_id)
-        return node if node is not None and self.is_visible(node) else None
+        return rendering.get_visible_node(self.view, self.ctx, keyword_id)
 
     def list_path(self, keyword_id: str) -> list[Node]:
         """Return the visible keywords from the root to this one; only the root if it does not exist."""
-        path = [node for node in tree.get_path(self.view, keyword_id) if self.is_visible(node)]
-        return path or [self.get_node(ROOT_ID) or tree.ROOT_NODE]
+        return rendering.list_visible_path(self.view, self.ctx, keyword_id) or [tree.ROOT_NODE]
 
     def format_path(self, node: Node) -> str:
         """Return the names from the top of the tree down to a keyword."""

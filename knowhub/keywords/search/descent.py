@@ -10,7 +10,7 @@ from knowhub.core.model_calls import ModelConversation, NumberedChoices
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
-from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatches, ResultCache
+from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import TreePage, VisibleTree
@@ -89,13 +89,13 @@ class Descent:
         self,
         ctx: RequestContext,
         asking: ModelConversation,
-        recent: RecentMatches,
+        recents: RecentMatchesByReader,
         options: TreeOptions,
         cache: ResultCache = NO_CACHE,
     ) -> None:
         self._ctx = ctx
         self._asking = asking
-        self._recent = recent
+        self._recents = recents
         self._options = options
         self._cache = cache
 
@@ -107,7 +107,7 @@ class Descent:
         ended = await self._run_rounds(views, goal)
         if ended.outcome == "matched":
             # From the root, so that the match becomes the newest.
-            self._recent.add_path(keyword_id for keyword_id in ended.path if keyword_id != ROOT_ID)
+            self._recents.add(self._ctx, [keyword_id for keyword_id in ended.path if keyword_id != ROOT_ID])
         return replace(ended, calls=tuple(self._asking.calls))
 
     async def _run_rounds(self, views: ViewOf, goal: Goal) -> DescentResult:
@@ -140,7 +140,7 @@ class Descent:
         if cursor.offset:
             page = visible_tree.list_more(cursor.starts, cursor.offset)
         elif is_first:
-            page = visible_tree.list_first_page(goal.near, self._recent.list_newest(), limit, goal.meant)
+            page = visible_tree.list_first_page(goal.near, self._recents.list_newest(self._ctx), limit, goal.meant)
         else:
             page = visible_tree.list_page(cursor.starts, limit)
         described = self._options.describe_candidates
@@ -198,11 +198,12 @@ class Descent:
         if intent is Intent.SEARCH or not is_match:
             # The root is never the answer of a search.
             found = [keyword_id for keyword_id in found if keyword_id != ROOT_ID]
-        if not found:
-            return self._make_empty(visible_tree, shown, decision)
-        if is_match and len(found) == 1:
-            return self._make_match(visible_tree, found[0], decision)
-        return self._make_ambiguous(found, decision)
+        if found:
+            return _make_found(visible_tree, found, decision)
+        # An answer without targets means that nothing fits; unknown targets are a failure.
+        if decision.strays or decision.named_ids:
+            return self._make_failure(visible_tree, shown, FailureReason.FAILURE.value)
+        return self._make_missing(visible_tree, shown, decision)
 
     def _try_final_jump(
         self, visible_tree: VisibleTree, shown: _PromptState, decision: AgentDecision
@@ -216,11 +217,7 @@ class Descent:
         if ROOT_ID in targets or not all(visible_tree.is_leaf(keyword_id) for keyword_id in targets):
             return None
         # A jump to a leaf is a match.
-        return (
-            self._make_match(visible_tree, targets[0], decision)
-            if len(targets) == 1
-            else self._make_ambiguous(targets, decision)
-        )
+        return _make_found(visible_tree, targets, decision)
 
     def _is_invalid_jump(self, visible_tree: VisibleTree, shown: _PromptState, targets: Sequence[str]) -> bool:
         """Return whether a jump goes to a deleted keyword, or shows nothing new.
@@ -234,21 +231,6 @@ class Descent:
         below = visible_tree.list_page(targets, self._options.max_candidates).nodes
         return bool(below) and {node.id for node in below} == {candidate.id for candidate in shown.candidates}
 
-    def _make_match(self, visible_tree: VisibleTree, keyword_id: str, decision: AgentDecision) -> DescentResult:
-        return DescentResult(
-            "matched",
-            node_id=keyword_id,
-            path=[node.id for node in visible_tree.list_path(keyword_id)],
-            reason=decision.reason or decision.action.value,
-        )
-
-    def _make_ambiguous(self, keyword_ids: Sequence[str], decision: AgentDecision) -> DescentResult:
-        return DescentResult(
-            "ambiguous",
-            candidates=list(keyword_ids),
-            reason=decision.reason or AgentAction.AMBIGUOUS.value,
-        )
-
     def _make_missing(self, visible_tree: VisibleTree, shown: _PromptState, decision: AgentDecision) -> DescentResult:
         return DescentResult(
             "missing",
@@ -256,12 +238,6 @@ class Descent:
             suggested_name=decision.suggest_name,
             reason=decision.reason or AgentAction.MISSING.value,
         )
-
-    def _make_empty(self, visible_tree: VisibleTree, shown: _PromptState, decision: AgentDecision) -> DescentResult:
-        # An answer without targets means that nothing fits; unknown targets are a failure.
-        if decision.strays or decision.targets or decision.candidate_ids:
-            return self._make_failure(visible_tree, shown, FailureReason.FAILURE.value)
-        return self._make_missing(visible_tree, shown, decision)
 
     def _make_failure(self, visible_tree: VisibleTree, shown: _PromptState, failure: str) -> DescentResult:
         return DescentResult(
@@ -271,6 +247,13 @@ class Descent:
             reason=failure,
             failure=failure,
         )
+
+
+def _make_found(visible_tree: VisibleTree, found: Sequence[str], decision: AgentDecision) -> DescentResult:
+    if len(found) > 1 or decision.action is AgentAction.AMBIGUOUS:
+        return DescentResult("ambiguous", candidates=list(found), reason=decision.reason or AgentAction.AMBIGUOUS.value)
+    path = [node.id for node in visible_tree.list_path(found[0])]
+    return DescentResult("matched", found[0], path, reason=decision.reason or decision.action.value)
 
 
 def _list_existing(visible_tree: VisibleTree, keyword_ids: Sequence[str]) -> list[str]:

@@ -8,15 +8,12 @@ from knowhub.core.operation import View
 from knowhub.core.recall import MAX_QUERY_CHARS, SearchHits, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import visibility_facets
-from knowhub.keywords import rendering
-from knowhub.keywords.cache import ANY_KEYWORD, NO_CACHE, ResultCache
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.candidates import OFFERED, find_word_candidates
 from knowhub.keywords.tree import Info
 
 MEANT = 5
-NEAR_TTL_S = 10.0
 EVERYTHING = frozenset({KEYWORDS, INFOS})
 ONLY_KEYWORDS = frozenset({KEYWORDS})
 
@@ -94,24 +91,15 @@ class Nearest:
 class NearKeywords:
     """Finds the keywords that come near a query. Without `texts` these are those that share words with it."""
 
-    def __init__(self, rules: KeywordText, texts: TreeTextSearch | None = None, cache: ResultCache = NO_CACHE) -> None:
+    def __init__(self, rules: KeywordText, texts: TreeTextSearch | None = None) -> None:
         self.rules = rules
         self.texts = texts
-        self._cache = cache
 
     async def find(self, view: View, ctx: RequestContext, query: str) -> Nearest:
         """Return up to ten keywords by their names, and up to five more by their texts."""
         by_name = tuple(node.id for node in find_word_candidates(view, ctx, self.rules, query))
         if self.texts is None:
             return Nearest(by_name)
-        # Vectors come in the background: a query that is repeated while nothing changes has the same candidates.
-        key = f"near:{ctx.account}:{rendering.make_reader_key(ctx)}:{query[:MAX_QUERY_CHARS]}"
-        ids: tuple[str, ...] | None = self._cache.get(key)
-        degraded: Sequence[str] = ()
-        if ids is None:
-            found = await self.texts.find(ctx, query, OFFERED + MEANT, ONLY_KEYWORDS)
-            ids, degraded = tuple(hit.head.id for hit in found.hits), found.degraded
-            if not degraded:
-                self._cache.put(key, ids, NEAR_TTL_S, [(ctx.account, ANY_KEYWORD)])
-        by_text = tuple(keyword_id for keyword_id in ids if keyword_id not in by_name)
-        return Nearest(by_name, by_text[:MEANT], degraded)
+        found = await self.texts.find(ctx, query, OFFERED + MEANT, ONLY_KEYWORDS)
+        by_text = tuple(hit.head.id for hit in found.hits if hit.head.id not in by_name)
+        return Nearest(by_name, by_text[:MEANT], found.degraded)

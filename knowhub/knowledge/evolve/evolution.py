@@ -16,8 +16,8 @@ from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Operatio
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge import record_rules
+from knowhub.knowledge.evidence import Voter, list_kept_words, with_feedback, with_kept_words
 from knowhub.knowledge.evolve import prompts
-from knowhub.knowledge.feedback.evidence import Voter, list_kept_words, with_feedback, with_kept_words
 from knowhub.knowledge.model import Feedback
 from knowhub.knowledge.table import list_with_kept_words
 from knowhub.knowledge.visibility import get_current_row, redact_row

@@ -18,8 +18,8 @@ _FACTS_NAMED = 5
 class MergeAdvisor:
     """Asks about one group of records after another. Each question has its own budget; a failure never raises."""
 
-    def __init__(self, chat: ChatModel, budget_s: float) -> None:
-        self._chat = chat
+    def __init__(self, chat: ChatModel | None, budget_s: float) -> None:
+        self.chat = chat
         self._budget_s = budget_s
         self.groups = 0
         self.merges: list[Merge] = []
@@ -28,13 +28,13 @@ class MergeAdvisor:
         self.has_failed = False
         self.is_done = False
 
-    async def ask(self, group: Sequence[tuple[RecordRef, Row]]) -> None:
+    async def ask(self, chat: ChatModel, group: Sequence[tuple[RecordRef, Row]]) -> None:
         """Ask whether the records of a group can be merged; add the merge, or the reason against it."""
         self.groups += 1
         self.is_done = self.groups >= MAX_GROUPS
         choices = NumberedChoices([ref.id for ref, _ in group])
         question = prompts.merge([(row["task"], row["content"]) for _, row in group])
-        conversation = ModelConversation(self._chat, self._budget_s)
+        conversation = ModelConversation(chat, self._budget_s)
         try:
             same, text = await conversation.ask(question, choices.by_idx, lambda answer: parse_advice(answer, choices))
         except ChatFailed as failed:

@@ -1,15 +1,16 @@
 """Merge the rows of several records into one row, without loss of text or evidence."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from knowhub.core import clock
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_width, words
 from knowhub.core.operation import Row, next_version
-from knowhub.knowledge import record_rules, votes
-from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge import record_rules
+from knowhub.knowledge.evidence import FRESH_HELPFUL, MAX_KEPT_WORDS, VOTES_STORED, list_votes, update_confidence
 from knowhub.knowledge.model import HISTORY_SHOWN
 
 MAX_MERGED_CHARS = 100_000
@@ -92,29 +93,20 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
     every = (survivor, *sources)
     joined = {
         **survivor,
-        **_sum_votes(every),
+        "helpful": survivor["helpful"] + sum(max(0, item["helpful"] - FRESH_HELPFUL) for item in sources),
+        "harmful": sum(item["harmful"] for item in every),
         "score": max(item["score"] for item in every),
-        "helpful_history": _merge_history("helpful_history", every),
-        "harmful_history": _merge_history("harmful_history", every),
+        "helpful_history": _merge_by_time((item["helpful_history"] for item in every), HISTORY_SHOWN),
+        "harmful_history": _merge_by_time((item["harmful_history"] for item in every), HISTORY_SHOWN),
     }
     joined.pop("effective", None)
-    if merged := votes.merge_votes(every):
-        joined["votes"] = merged
-    kept_words = [words for item in every for words in item.get("kept_words", ())]
-    if kept_words:
-        joined["kept_words"] = kept_words[-evidence.MAX_KEPT_WORDS :]
-    weak = [item["weak"] for item in every if "weak" in item]
-    if weak:
+    if votes := _merge_by_time(map(list_votes, every), VOTES_STORED):
+        joined["votes"] = votes
+    if kept_words := [words for item in every for words in item.get("kept_words", ())]:
+        joined["kept_words"] = kept_words[-MAX_KEPT_WORDS:]
+    if weak := [item["weak"] for item in every if "weak" in item]:
         joined["weak"] = {name: sum(counts[name] for counts in weak) for name in weak[0]}
-    return {**joined, "confidence": evidence.update_confidence(survivor, joined, now)}
-
-
-def _sum_votes(counters: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    first, *others = counters
-    return {
-        "helpful": first["helpful"] + sum(max(0, item["helpful"] - votes.FRESH_HELPFUL) for item in others),
-        "harmful": sum(item["harmful"] for item in counters),
-    }
+    return {**joined, "confidence": update_confidence(survivor, joined, now)}
 
 
 def _split_text(text: str) -> list[str]:
@@ -138,10 +130,9 @@ def _find_new(text: str, known: set[str]) -> list[str]:
     return found
 
 
-def _merge_history(name: str, evaluations: Sequence[Mapping[str, Any]]) -> list[Any]:
-    cases = [case for evaluation in evaluations for case in evaluation[name]]
-    # Imported cases may have no time; they come first.
-    return sorted(cases, key=lambda case: case.get("timestamp") or "")[-HISTORY_SHOWN:]
+def _merge_by_time(lists: Iterable[Sequence[Mapping[str, Any]]], most: int) -> list[Mapping[str, Any]]:
+    """Return the newest cases or votes of all lists. Imported ones may have no time; they come first."""
+    return sorted(chain(*lists), key=lambda item: item.get("timestamp") or "")[-most:]
 
 
 def _merge_values(name: str, lists: Any) -> list[str]:  # noqa: ANN401 -- lists out of JSON
@@ -158,18 +149,10 @@ def _merge_tags(rows: Sequence[Row]) -> dict[str, Any]:
             values.setdefault(name, []).extend([value] if isinstance(value, str) else value)
     if len(values) > MAX_LISTED:
         raise InvalidInput.of("tags", f"would be more than {MAX_LISTED}")
-    joined = {name: _merge_values(f"tags.{name}", [several]) for name, several in values.items()}
     own = rows[0]["tags"]
-    # An unchanged tag keeps its form: text, or a list with one item.
-    return {
-        name: own[name] if name in own and _as_list(own[name]) == several else _tag(several)
-        for name, several in joined.items()
-    }
-
-
-def _as_list(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
-def _tag(values: list[str]) -> str | list[str]:
-    return values[0] if len(values) == 1 else values
+    merged: dict[str, Any] = {}
+    for name, several in values.items():
+        joined = _merge_values(f"tags.{name}", [several])
+        # An unchanged tag keeps its form: text, or a list with one item.
+        merged[name] = joined[0] if len(joined) == 1 and own.get(name) != joined else joined
+    return merged

@@ -1,7 +1,6 @@
 """Records whose text is nearly the same as another record's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from knowhub.core import scopes
 from knowhub.core.clock import CooperativePause
@@ -25,14 +24,6 @@ _CANDIDATES = 20
 _QUERY_CHARS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """A record, and the scopes that the caller sees; None means all."""
-
-    knowledge_id: str
-    visible: frozenset[str] | None
-
-
 class Similarity:
     """Finds the records that share 80 % or more of their word pairs with a given record.
 
@@ -44,7 +35,7 @@ class Similarity:
     def __init__(self, store: HistoryStore, index: KnowledgeIndex) -> None:
         self._store = store
         self._index = index
-        self._caches: dict[str, dict[_Request, list[tuple[str, float]]]] = {}
+        self._caches: dict[str, dict[tuple[str, frozenset[str] | None], list[tuple[str, float]]]] = {}
 
     def follow(self, account: str, _seq: int, _changes: Sequence[object]) -> None:
         """Drop the cached answers of an account whose records changed. Called by the store."""
@@ -57,7 +48,7 @@ class Similarity:
             return []
         # A change during the search replaces this cache, so an outdated answer is never found again.
         cache = self._caches.setdefault(ctx.account, {})
-        request = _Request(knowledge_id, ctx.visible)
+        request = (knowledge_id, ctx.visible)
         if request not in cache:
             found = await self._compare(ctx, summary)
             if len(cache) >= MAX_CACHED:

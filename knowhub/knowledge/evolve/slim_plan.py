@@ -1,5 +1,6 @@
 """The plan of a slimming: copies, near copies, and groups of records that a model may be asked about."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +14,8 @@ from knowhub.core.operation import (
     View,
 )
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import table
+from knowhub.knowledge import evidence, table
 from knowhub.knowledge.evolve.merging import repeats_sentences
-from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_records
@@ -134,12 +134,9 @@ class MergeCandidates:
 
     async def find_copies(self) -> list[Merge]:
         """Return the merges of copies and near copies into the oldest record of each set."""
-        for _ in self._clusters.compare_rows():
-            await self._pace.pause()
         merges: list[Merge] = []
-        for cluster in self._clusters.clusters():
-            if cluster is not None:
-                merges += self._merge_cluster(cluster)
+        for cluster in await asyncio.to_thread(self._clusters.build):
+            merges += self._merge_cluster(cluster)
             await self._pace.pause()
         return merges
 

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
-from knowhub.core.errors import Conflict, InvalidInput, KnowHubError
+from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatModel
 from knowhub.core.operation import (
@@ -50,7 +51,6 @@ MOST_REPORTED = 500
 # One slimming holds these in memory; committing them takes 30 ms.
 MOST_SOURCES = 2_500
 _ROWS_PER_OPERATION = 100
-_ROUNDS = 3
 _CHANGED = "one of these was changed meanwhile"
 
 ChatFor: TypeAlias = Callable[[str | None], AbstractAsyncContextManager[ChatModel | None]]
@@ -86,7 +86,7 @@ class SlimOptions:
 class MergeReport:
     """The merges of one attempt to write, with the rows that result. Each decision works on a copy.
 
-    `failed` are the merges that cannot be written, with the reason; they are not tried again.
+    `failed` are the merges that cannot be written, with the reason.
     """
 
     plan: SlimPlan
@@ -121,7 +121,7 @@ class MergeReport:
         self._add(merge, into, rows)
         return rows
 
-    def as_answer(self, *, dry_run: bool) -> dict[str, Any]:
+    def as_answer(self, *, dry_run: bool = False) -> dict[str, Any]:
         """Return the first 500 merges and the first 500 skipped groups, with the counts of all."""
         skipped = [*self.plan.skipped, *(make_skipped(merge.ids, reason) for merge, reason in self.failed)]
         return {
@@ -158,14 +158,6 @@ class MergeReport:
         if (survivor["task"], survivor["content"]) != (into["task"], into["content"]):
             entry |= {"task": survivor["task"], "content": survivor["content"]}
         self.merged.append(entry)
-
-
-class RecordsChanged(KnowHubError):
-    """Raised by the last decision when none of its merges can be written; nothing is written then."""
-
-    def __init__(self, failed: Sequence[tuple[Merge, str]]) -> None:
-        super().__init__("the records have changed")
-        self.failed = failed
 
 
 class Slimming:
@@ -205,31 +197,29 @@ class Slimming:
             candidates = MergeCandidates(self._store.view(ctx.account), ctx)
             await candidates.read(progress)
             copies = await candidates.find_copies()
-            advisor = await self._query_model(candidates, model, progress)
+            async with self._options.chat_for(model) as chat:
+                advisor = MergeAdvisor(chat, self._options.budget_s)
+                await self._ask_groups(advisor, candidates, progress)
             plan = _make_plan(candidates, copies, advisor)
             is_written = bool(plan.merges) and not dry_run
             result = await (self._write(ctx, plan, key) if is_written else self._preview(ctx, plan, dry_run=dry_run))
             # The calls of a written merge are in its operation.
             logged = {id(call) for merge in plan.merges for call in merge.calls} if is_written else set()
-            self._options.note(ctx, [call for call in (advisor.calls if advisor else ()) if id(call) not in logged])
+            self._options.note(ctx, [call for call in advisor.calls if id(call) not in logged])
             return result
 
-    async def _query_model(
-        self, candidates: MergeCandidates, model: str | None, progress: Progress
-    ) -> MergeAdvisor | None:
-        async with self._options.chat_for(model) as chat:
-            if chat is None:
-                return None
-            advisor = MergeAdvisor(chat, self._options.budget_s)
-            count = 0
-            async for group in candidates.find_groups(self._index, self._options.find_like):
-                count += 1
-                progress(count, len(candidates))
-                if group:
-                    await advisor.ask([(ref, candidates.row(ref)) for ref in group])
-                if advisor.is_done:
-                    break
-            return advisor
+    async def _ask_groups(self, advisor: MergeAdvisor, candidates: MergeCandidates, progress: Progress) -> None:
+        if advisor.chat is None:
+            advisor.skipped += [make_skipped(ids, reason) for ids, reason in candidates.apart]
+            return
+        count = 0
+        async for group in candidates.find_groups(self._index, self._options.find_like):
+            count += 1
+            progress(count, len(candidates))
+            if group:
+                await advisor.ask(advisor.chat, [(ref, candidates.row(ref)) for ref in group])
+            if advisor.is_done:
+                break
 
     async def _preview(self, ctx: RequestContext, plan: SlimPlan, *, dry_run: bool) -> SlimResult:
         view, report, pace = self._store.view(ctx.account), MergeReport(plan), CooperativePause()
@@ -239,23 +229,15 @@ class Slimming:
         return SlimResult(report.as_answer(dry_run=dry_run))
 
     async def _write(self, ctx: RequestContext, plan: SlimPlan, key: IdempotencyKey | None) -> SlimResult:
-        slim_id = f"slim-{self._options.ids.hex(32)}"
-        failed: list[tuple[Merge, str]] = []
-        for _ in range(_ROUNDS):
-            failed_ids = {id(merge) for merge, _ in failed}
-            wanted = [merge for merge in plan.merges if id(merge) not in failed_ids]
-            start = MergeReport(plan, failed)
-            if not wanted:
-                return SlimResult(start.as_answer(dry_run=False))
-            batches = split_batches(wanted)
-            decides = [_decide_batch(part, Group(slim_id, i, len(batches)), start) for i, part in enumerate(batches)]
-            try:
-                outcomes = await _finish(self._store.commit_group(ctx.account, ctx.actor, decides, key))
-            except RecordsChanged as changed:
-                failed = list(changed.failed)
-                continue
-            return _read_result([outcome.operation for outcome in outcomes if isinstance(outcome, Committed)])
-        raise Conflict("the records change faster than they can be merged; nothing was written, try again")
+        batches = split_batches(plan.merges)
+        slim_id, start = f"slim-{self._options.ids.hex(32)}", MergeReport(plan)
+        decides = [_decide_batch(part, Group(slim_id, i, len(batches)), start) for i, part in enumerate(batches)]
+        outcomes = await _finish(self._store.commit_group(ctx.account, ctx.actor, decides, key))
+        operations = [outcome.operation for outcome in outcomes if isinstance(outcome, Committed)]
+        if operations:
+            return _read_result(operations)
+        # Every record was changed meanwhile.
+        return SlimResult([outcome.answer for outcome in outcomes if isinstance(outcome, Unchanged)][-1].as_answer())
 
 
 def split_batches(merges: Sequence[Merge]) -> list[list[Merge]]:
@@ -275,19 +257,10 @@ def split_batches(merges: Sequence[Merge]) -> list[list[Merge]]:
     return batches
 
 
-def _make_plan(candidates: MergeCandidates, copies: Sequence[Merge], advisor: MergeAdvisor | None) -> SlimPlan:
-    found = [*copies, *(advisor.merges if advisor is not None else ())]
-    chosen: list[Merge] = []
-    room = MOST_SOURCES
-    for merge in found:
-        room -= len(merge.sources)
-        if room < 0:
-            break
-        chosen.append(merge)
-    has_more = len(chosen) < len(found)
-    if advisor is None:
-        skipped = [make_skipped(ids, reason) for ids, reason in candidates.apart]
-        return SlimPlan(chosen, candidates.records, candidates.characters, skipped, has_more=has_more)
+def _make_plan(candidates: MergeCandidates, copies: Sequence[Merge], advisor: MergeAdvisor) -> SlimPlan:
+    found = [*copies, *advisor.merges]
+    sources = accumulate(len(merge.sources) for merge in found)
+    chosen = [merge for merge, total in zip(found, sources, strict=True) if total <= MOST_SOURCES]
     return SlimPlan(
         chosen,
         candidates.records,
@@ -295,7 +268,7 @@ def _make_plan(candidates: MergeCandidates, copies: Sequence[Merge], advisor: Me
         advisor.skipped,
         ["llm"] if advisor.has_failed else (),
         advisor.groups,
-        has_more=has_more or advisor.is_done,
+        has_more=len(chosen) < len(found) or advisor.is_done,
     )
 
 
@@ -311,14 +284,13 @@ def _decide_batch(batch: Sequence[Merge], group: Group, start: MergeReport) -> D
             written = report.apply(view, merge)
             rows |= {row["id"]: row for row in written}
             calls += merge.calls if written else ()
-        if not rows and is_last:
-            raise RecordsChanged(report.failed)
-        if not rows:
+        # The last operation carries the report, so it is written even without rows.
+        if not rows and not (is_last and report.merged):
             return Unchanged(report)
         # Several merges into one record are one change of its row, so its version rises once.
         versions = {row_id: next_version(view.get(KNOWLEDGE, row_id)) for row_id in rows}
         writes = [record_rules.write({**row, "version": versions[row_id]}) for row_id, row in rows.items()]
-        reply = report.as_answer(dry_run=False) if is_last else None
+        reply = report.as_answer() if is_last else None
         return Draft(OP, writes, reply, group=group, agent_io=calls or None, note=report)
 
     return decide

@@ -11,9 +11,13 @@ from knowhub.core.errors import KnowHubError
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import Row, View, next_version
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import record_rules, table
-from knowhub.knowledge.extract import profile
-from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
+from knowhub.knowledge import evidence, record_rules, table
+from knowhub.knowledge.extract.existing_records import (
+    ExistingRecord,
+    ExistingRecords,
+    add_support,
+    has_evidence_from,
+)
 from knowhub.knowledge.extract.model import (
     CandidateCategory,
     CandidateResult,
@@ -21,7 +25,6 @@ from knowhub.knowledge.extract.model import (
     ExtractionRequest,
     KnowledgeCandidate,
 )
-from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, NewKnowledge
 from knowhub.knowledge.table import find_by_dedup_key, find_replacements
 
@@ -101,14 +104,14 @@ class CandidateMerge:
     def _merge_with_same(self, candidate: KnowledgeCandidate, same: ExistingRecord) -> CandidateResult:
         row_id = same.row["id"]
         message_id = self._request.messages[candidate.cited[-1]].message_id
-        if message_id is not None and profile.has_evidence_from(same.row, message_id):
+        if message_id is not None and has_evidence_from(same.row, message_id):
             return CandidateResult(candidate, CandidateStatus.KNOWN, row_id, "its message was counted before")
         if not candidate.expressed:
             return CandidateResult(
                 candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence"
             )
         case = self._case(candidate, "said again")
-        after = profile.add_support(same.row, candidate.content, case, self._view.now)
+        after = add_support(same.row, candidate.content, case, self._view.now)
         self._put(after)
         return CandidateResult(candidate, CandidateStatus.MERGED, row_id)
 

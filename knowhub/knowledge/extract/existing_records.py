@@ -1,7 +1,9 @@
-"""The stored records of an owner that candidates are compared with."""
+"""The stored records of an owner that candidates are compared with, and how a profile grows by them."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from knowhub.conversations.recalled import normalize_words, plain_lines
 from knowhub.conversations.sentences import Fold
@@ -10,11 +12,10 @@ from knowhub.core import scopes
 from knowhub.core.near_duplicates import jaccard, shingles
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import table
-from knowhub.knowledge.extract import profile
+from knowhub.knowledge import evidence, table
 from knowhub.knowledge.extract.model import PROFILE_CATEGORIES, CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.facts import state_the_same
-from knowhub.knowledge.model import KNOWLEDGE, KnowledgeSummary, ListQuery
+from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import find_record, find_replacements, list_records
 
 LOOKED_AT = 300
@@ -22,6 +23,11 @@ LOOKED_AT = 300
 _SAME = 0.8
 _COMPARED = frozenset({*PROFILE_CATEGORIES, CandidateCategory.CORRECTION})
 _CATEGORIES = frozenset(table.facet("tag.category", category.value) for category in CandidateCategory)
+_MAX_CONTENT_CHARS: Final = 2_000
+# A user repeats a record with its label.
+_SAID_TWICE: Final = re.compile(r"^(用户说：|The user said: )(?:\s*(?:content:\s*)?(?:用户说：|The user said: ))+")
+_LABEL: Final = re.compile(r"^(?:用户说：|The user said: )", re.MULTILINE)
+_WORD: Final = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,7 @@ class ExistingRecords:
         if knowledge_id is None:
             return None
         pointed = (stored for stored in self._records if stored.row["id"] == knowledge_id)
-        return next((stored for stored in pointed if profile.is_related(candidate.category, stored.category)), None)
+        return next((stored for stored in pointed if is_related(candidate.category, stored.category)), None)
 
     def _compare(self, candidate: KnowledgeCandidate, stored: ExistingRecord) -> float:
         if normalize_words(candidate.content) == normalize_words(stored.text):
@@ -169,7 +175,7 @@ class ExistingRecords:
 
     def _get_values(self, text: str) -> dict[str, str]:
         if text not in self._values:
-            self._values[text] = dict(read_values(profile.without_label(text), self._fold)[0])
+            self._values[text] = dict(read_values(without_label(text), self._fold)[0])
         return self._values[text]
 
 
@@ -179,7 +185,7 @@ def differs(item: str, other: str) -> bool:
 
 
 def _is_match(candidate: KnowledgeCandidate, stored: ExistingRecord, audience: frozenset[str]) -> bool:
-    return stored.audience == audience and profile.is_related(candidate.category, stored.category)
+    return stored.audience == audience and is_related(candidate.category, stored.category)
 
 
 def _parse_row(row: Row) -> ExistingRecord:
@@ -191,3 +197,51 @@ def _parse_row(row: Row) -> ExistingRecord:
     )
     audience = scopes.audience(row["scopes"], row["owner"])
     return ExistingRecord(row, audience, named, row["content"])
+
+
+def is_related(new: CandidateCategory, stored: str) -> bool:
+    """Return whether a candidate may support or contradict a stored record, by their categories."""
+    if new is CandidateCategory.CORRECTION or stored == CandidateCategory.CORRECTION:
+        return stored in (*PROFILE_CATEGORIES, CandidateCategory.CORRECTION)
+    if new in PROFILE_CATEGORIES:
+        # Wishes, habits and rules are said in each other's form; a background is not.
+        return stored in PROFILE_CATEGORIES and (new is CandidateCategory.BACKGROUND) == (
+            stored == CandidateCategory.BACKGROUND
+        )
+    return stored == new
+
+
+def add_support(row: Row, said: str, case: Mapping[str, Any], now: float) -> Row:
+    """Return a record with one more case of evidence, completed by what was said (渐进式)."""
+    after = evidence.with_feedback(row, Feedback(helpful_case=case), now)
+    content = merge_content(row["content"], said)
+    return after if content == row["content"] else {**after, "content": content}
+
+
+def merge_content(stored: str, said: str) -> str:
+    """Return the longer text if it contains the words of the other, else both."""
+    said = _SAID_TWICE.sub(r"\1", said)
+    known, new = (_list_words(without_label(text)) for text in (stored, said))
+    if new <= known or len(stored) > _MAX_CONTENT_CHARS:
+        return stored
+    if known <= new:
+        return said
+    together = f"{stored}\n{said}"
+    return together if len(together) <= _MAX_CONTENT_CHARS else stored
+
+
+def without_label(text: str) -> str:
+    """Return a record without the words that say whose statement it is."""
+    return _LABEL.sub("", text)
+
+
+def has_evidence_from(row: Row, message_id: str) -> bool:
+    """Return whether a message is evidence of a record already; it must not count twice."""
+    named = row["tags"].get("message_ids", ())
+    cases = (*row["eval"]["helpful_history"], *row["eval"]["harmful_history"])
+    known = (row["source"]["message_id"], *((named,) if isinstance(named, str) else named))
+    return message_id in known or any(case.get("message_id") == message_id for case in cases)
+
+
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))

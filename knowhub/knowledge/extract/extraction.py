@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -17,7 +18,7 @@ from knowhub.core.near_duplicates import has_weight
 from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.extract import llm_extraction
+from knowhub.knowledge.extract import reading
 from knowhub.knowledge.extract.candidate_merge import CandidateMerge, resolve_owner
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
 from knowhub.knowledge.extract.model import (
@@ -30,7 +31,6 @@ from knowhub.knowledge.extract.model import (
     RejectedCandidate,
     ResourceSuggestion,
 )
-from knowhub.knowledge.extract.statement_candidates import find_candidates
 from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_candidate, redact_message, suggest_resources
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.ports import KnowledgeIndex
@@ -109,12 +109,15 @@ class KnowledgeExtraction:
         owner = resolve_owner(ctx)
         records = ExistingRecords(ctx, owner.owner or ctx.default_owner, self._options.fold)
         records.refresh(self._store.view(ctx.account))
-        messages, resources = await asyncio.to_thread(self._clean_messages, request.messages, records)
+        messages, resources = await asyncio.to_thread(_clean_messages, request.messages, records.list_lines())
         request = replace(request, messages=messages)
         found = await self._find_candidates(ctx, request, records)
         too_many = len(found.candidates) - MAX_CANDIDATES
-        found.candidates = found.candidates[:MAX_CANDIDATES]
-        resources += await asyncio.to_thread(self._redact_candidates, found, messages)
+        safe = await asyncio.to_thread(
+            lambda: [redact_candidate(item, messages) for item in found.candidates[:MAX_CANDIDATES]]
+        )
+        found.candidates = [candidate for candidate, _ in safe]
+        resources += [item for _, suggested in safe for item in suggested]
         resources = list(dict.fromkeys(resources))
         found.dropped = _list_dropped(
             ("messages", "not_read", max(count_unread(sent, readable), len(sent) - len(readable) + found.unread)),
@@ -122,25 +125,6 @@ class KnowledgeExtraction:
             ("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
         )
         return await self._save_candidates(ctx, request, found, records, resources[:MAX_SUGGESTIONS], key)
-
-    def _clean_messages(
-        self, messages: Sequence[Message], records: ExistingRecords
-    ) -> tuple[list[Message], list[ResourceSuggestion]]:
-        """Return the messages without credentials and without KnowHub's own texts, and the suggested resources."""
-        cleaned: list[Message] = []
-        suggested: list[ResourceSuggestion] = []
-        stored = records.list_lines()
-        for number, message in enumerate(messages):
-            safe, secrets = redact_message(message)
-            suggested += suggest_resources(number, safe, secrets)
-            cleaned.append(_remove_recalled(safe, stored))
-        return cleaned, suggested
-
-    def _redact_candidates(self, found: _ReadResult, messages: Sequence[Message]) -> list[ResourceSuggestion]:
-        """Remove credentials from the candidates, and return the suggested resources."""
-        safe = [redact_candidate(item, messages) for item in found.candidates]
-        found.candidates = [candidate for candidate, _ in safe]
-        return [item for _, suggested in safe for item in suggested]
 
     async def _find_candidates(
         self, ctx: RequestContext, request: ExtractionRequest, records: ExistingRecords
@@ -150,11 +134,14 @@ class KnowledgeExtraction:
         conversation = ModelConversation(self._chat, self._options.budget_s)
         candidates: list[KnowledgeCandidate] = []
         rejected: list[RejectedCandidate] = []
+        parts = _split_messages(request.messages)
         try:
-            parts = _split_messages(request.messages)
             for part in parts:
                 known = await self._list_known(ctx, part, records)
-                read, wrong = await self._query_model(conversation, part, known)
+                choices = NumberedChoices([stored.row["id"] for stored in known])
+                question = reading.extract(part, [stored.row["content"] for stored in known])
+                parse = partial(reading.parse_items, shown=dict(part), known=choices)
+                read, wrong = await conversation.ask(question, choices.by_idx, parse)
                 candidates += read
                 rejected += wrong
         except ChatFailed:
@@ -170,7 +157,7 @@ class KnowledgeExtraction:
         """Return the records that a model may point at: those that are like what the user says, then the newest."""
         said = [message.content[:_QUERY_CHARS] for _, message in part if message.is_user]
         await self._include_similar(ctx, records, said[-_MAX_QUERIES:])
-        return records.list_about_user(llm_extraction.MAX_KNOWN, resolve_owner(ctx).audience(ctx))
+        return records.list_about_user(reading.MAX_KNOWN, resolve_owner(ctx).audience(ctx))
 
     async def _include_similar(self, ctx: RequestContext, records: ExistingRecords, texts: Sequence[str]) -> None:
         """Include the records that are most like the texts, by words and by meaning, however old they are."""
@@ -188,47 +175,32 @@ class KnowledgeExtraction:
         records.include(found_id for ranked in zip_longest(*similar) for found_id in ranked if found_id is not None)
         records.refresh(self._store.view(ctx.account))
 
-    async def _query_model(
-        self, conversation: ModelConversation, part: Sequence[tuple[int, Message]], known: Sequence[ExistingRecord]
-    ) -> tuple[list[KnowledgeCandidate], list[RejectedCandidate]]:
-        choices = NumberedChoices([stored.row["id"] for stored in known])
-        question = llm_extraction.extract(part, [stored.row["content"] for stored in known])
-        shown = dict(part)
-        return await conversation.ask(
-            question, choices.by_idx, lambda answer: llm_extraction.parse_items(answer, shown, choices)
-        )
-
     async def _read_statements(self, request: ExtractionRequest) -> list[KnowledgeCandidate]:
-        return await asyncio.to_thread(find_candidates, request.messages, self._options.fold)
+        return await asyncio.to_thread(reading.find_candidates, request.messages, self._options.fold)
 
     async def _find_recalled(self, ctx: RequestContext, candidates: Sequence[KnowledgeCandidate]) -> dict[int, str]:
-        """Return the record that a candidate only repeats, by the number of the candidate."""
-        recalled_ids: dict[int, str] = {}
-        for number, candidate in enumerate(candidates):
-            if not candidate.expressed or has_weight(candidate.content, LEAST_QUOTED_WEIGHT):
-                # A search need not wait; give other requests a turn.
-                await asyncio.sleep(0)
-                recalled_id = await self._find_recalled_record(ctx, candidate)
-                if recalled_id is not None:
-                    recalled_ids[number] = recalled_id
-        return recalled_ids
-
-    async def _find_recalled_record(self, ctx: RequestContext, candidate: KnowledgeCandidate) -> str | None:
-        """Return the id of the record that a candidate repeats word for word; None if there is none.
+        """Return the record that a candidate only repeats word for word, by the number of the candidate.
 
         A user may repeat their own record, which is evidence. A long copy of another record is pasted text.
         """
+        recalled_ids: dict[int, str] = {}
         groups = [scopes.visibility_facets(ctx.visible)] if ctx.visible is not None else []
-        found = await self._index.search(
-            ctx.account, candidate.content, groups, lambda summary: summary.live, _RECALL_CANDIDATES
-        )
-        view = self._store.view(ctx.account)
-        for hit in found.hits:
-            row = view.get(KNOWLEDGE, hit.head.id)
-            is_own = candidate.expressed and hit.head.owner in ctx.own
-            if row is not None and not is_own and recalled.is_copy(candidate.content, row["content"]):
-                return hit.head.id
-        return None
+        for number, candidate in enumerate(candidates):
+            if candidate.expressed and not has_weight(candidate.content, LEAST_QUOTED_WEIGHT):
+                continue
+            # A search need not wait; give other requests a turn.
+            await asyncio.sleep(0)
+            found = await self._index.search(
+                ctx.account, candidate.content, groups, lambda summary: summary.live, _RECALL_CANDIDATES
+            )
+            view = self._store.view(ctx.account)
+            for hit in found.hits:
+                row = view.get(KNOWLEDGE, hit.head.id)
+                is_own = candidate.expressed and hit.head.owner in ctx.own
+                if row is not None and not is_own and recalled.is_copy(candidate.content, row["content"]):
+                    recalled_ids[number] = hit.head.id
+                    break
+        return recalled_ids
 
     async def _save_candidates(
         self,
@@ -292,12 +264,21 @@ class KnowledgeExtraction:
         )
 
 
-def _remove_recalled(message: Message, stored: frozenset[str]) -> Message:
-    if recalled.is_recall_answer(message):
-        return replace(message, content="")
-    if not message.is_user:
-        return message
-    return replace(message, content=recalled.without_quoted(recalled.without_recalled(message.content), stored))
+def _clean_messages(
+    messages: Sequence[Message], stored: frozenset[str]
+) -> tuple[list[Message], list[ResourceSuggestion]]:
+    """Return the messages without credentials and KnowHub's own texts, and the suggested resources."""
+    cleaned: list[Message] = []
+    suggested: list[ResourceSuggestion] = []
+    for number, message in enumerate(messages):
+        safe, secrets = redact_message(message)
+        suggested += suggest_resources(number, safe, secrets)
+        if recalled.is_recall_answer(safe):
+            safe = replace(safe, content="")
+        elif safe.is_user:
+            safe = replace(safe, content=recalled.without_quoted(recalled.without_recalled(safe.content), stored))
+        cleaned.append(safe)
+    return cleaned, suggested
 
 
 def _split_messages(messages: Sequence[Message]) -> list[list[tuple[int, Message]]]:
@@ -308,7 +289,7 @@ def _split_messages(messages: Sequence[Message]) -> list[list[tuple[int, Message
         message = messages[number]
         if not message.content.strip():
             continue
-        size = min(len(message.content), llm_extraction.SHOWN_CHARS)
+        size = min(len(message.content), reading.SHOWN_CHARS)
         if size > room and parts[-1]:
             if len(parts) == _MAX_PARTS:
                 break
@@ -321,7 +302,7 @@ def _split_messages(messages: Sequence[Message]) -> list[list[tuple[int, Message
 
 def _count_unshown(messages: Sequence[Message], parts: Sequence[Sequence[tuple[int, Message]]]) -> int:
     """Return how many messages the model was not shown, or only the beginning of."""
-    shown = sum(len(message.content) <= llm_extraction.SHOWN_CHARS for part in parts for _, message in part)
+    shown = sum(len(message.content) <= reading.SHOWN_CHARS for part in parts for _, message in part)
     return sum(bool(message.content.strip()) for message in messages) - shown
 
 

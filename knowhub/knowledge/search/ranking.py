@@ -16,14 +16,19 @@ from functools import cache
 from typing import Final
 
 from knowhub.core import scopes
-from knowhub.core.clock import parse_iso
 from knowhub.core.near_duplicates import shingles
 from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.feedback.evidence import summary_quality
+from knowhub.knowledge.evidence import (
+    DEFAULT_HALF_LIFE_DAYS,
+    NO_EVIDENCE,
+    PRIOR_WEIGHT,
+    Evidence,
+    sum_votes,
+    summary_quality,
+)
 from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, KnowledgeType, Order
-from knowhub.knowledge.votes import DEFAULT_HALF_LIFE_DAYS, NO_EVIDENCE, PRIOR_WEIGHT, Evidence, sum_votes
 
 # The least share of the score that the rarest words of a query could reach. What shares only a common word or character
 # with the query has less. Above it, right records are lost where questions are long.
@@ -109,7 +114,8 @@ def _decide_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[Ranke
     ranked: list[RankedHit] = []
     step = 1.0
     for hit in hits:
-        if any(part.stage in _MODEL_STAGES for part in hit.parts):
+        # The stage of a model comes last.
+        if hit.parts and hit.parts[-1].stage in _MODEL_STAGES:
             ranked.append(RankedHit(hit, step))
             step *= _MODEL_STEP
         else:
@@ -118,6 +124,8 @@ def _decide_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[Ranke
 
 
 def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
+    if not any(ranked.summary.votes or any(ranked.summary.weak) for ranked in pool):
+        return list(pool)
     votes = [sum_votes(ranked.summary.votes, inputs.now, inputs.half_life_days) for ranked in pool]
     helpful = sum(found.helpful for found in votes)
     against = sum(found.harmful + found.passed_over for found in votes)
@@ -147,10 +155,6 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
     read = cache(inputs.row)
 
     @cache
-    def created_s(knowledge_id: str) -> float:
-        return parse_iso(read(knowledge_id)["created_at"])
-
-    @cache
     def task_pairs(knowledge_id: str) -> frozenset[int]:
         row = read(knowledge_id)
         return shingles(row["task"] or row["content"])
@@ -160,20 +164,24 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
         return frozenset(inputs.matched(read(knowledge_id)))
 
     def says_the_same(new: str, old: str) -> bool:
-        if created_s(new) - created_s(old) < _APART_S:
-            return False
         fewest = min(len(task_pairs(new)), len(task_pairs(old)))
         if not fewest or len(task_pairs(new) & task_pairs(old)) < _SAME_TASK * fewest:
             return False
         return len(matched(old) & matched(new)) >= _SAME_MATCH * len(matched(old))
 
     def must_rise(new: RankedHit, old: RankedHit) -> bool:
-        is_behind = new.worth < old.worth and new.relevance >= _SAME_MATCH * old.relevance
-        return is_behind and says_the_same(new.summary.id, old.summary.id)
+        return (
+            new.worth < old.worth
+            and new.relevance >= _SAME_MATCH * old.relevance
+            and new.summary.created_at - old.summary.created_at >= _APART_S
+            and says_the_same(new.summary.id, old.summary.id)
+        )
 
     by_age = sorted(pool, key=lambda ranked: ranked.summary.ordinal)
-    newer = {new.summary.id for place, new in enumerate(by_age) if any(must_rise(new, old) for old in by_age[:place])}
-    return [replace(ranked, newer=_NEWER) if ranked.summary.id in newer else ranked for ranked in pool]
+    return [
+        replace(new, newer=_NEWER) if any(must_rise(new, old) for old in by_age[:place]) else new
+        for place, new in enumerate(by_age)
+    ]
 
 
 def _prefer_near_scopes(ordered: Sequence[RankedHit], ctx: RequestContext) -> list[RankedHit]:

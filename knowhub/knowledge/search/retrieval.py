@@ -1,8 +1,8 @@
 """Search: recall, models, filters and ranking, in that order; and the profile of the caller."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
@@ -12,8 +12,8 @@ from knowhub.core.operation import HistoryStore, Row, View
 from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.feedback.evidence import summary_quality
-from knowhub.knowledge.feedback.impressions import ImpressionLog, ImpressionScope
+from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, is_sunk, sum_votes, summary_quality
+from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     KNOWLEDGE,
     RECORD_FIELDS,
@@ -27,10 +27,9 @@ from knowhub.knowledge.ports import KnowledgeIndex
 from knowhub.knowledge.search import ranking
 from knowhub.knowledge.search.filters import OVER_BUDGET, SearchFilter
 from knowhub.knowledge.search.ranking import RankedHit, RankingInputs
-from knowhub.knowledge.search.routing import RankingStages
+from knowhub.knowledge.search.routing import HitPool, KnowledgeReranking, Router
 from knowhub.knowledge.table import list_records
 from knowhub.knowledge.visibility import render_record_json
-from knowhub.knowledge.votes import DEFAULT_HALF_LIFE_DAYS, is_sunk, sum_votes
 
 _FIELDS: Final = [item.name for item in RECORD_FIELDS if item.is_found]
 _EVAL_FIELDS: Final = ("score", "helpful", "harmful", "confidence")
@@ -50,15 +49,15 @@ _WIDE_FROM: Final = "\u1100"
 class SearchOptions:
     """The optional parts of a search.
 
-    `note_shown(account, ids)` is called with the ids that each search returns; it must not raise. `floor` is the least
-    relevance of a result to the rarest words of a query, `half_life_days` the age at which a vote weighs half.
+    `floor` is the least relevance of a result to the rarest words of a query, `half_life_days` the age at which a vote
+    weighs half.
     """
 
-    stages: RankingStages = field(default_factory=RankingStages)
+    router: Router | None = None
+    reranking: KnowledgeReranking | None = None
     floor: float = ranking.DEFAULT_FLOOR
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
     impressions: ImpressionLog | None = None
-    note_shown: Callable[[str, Sequence[str]], None] | None = None
 
 
 class KnowledgeRetrieval:
@@ -85,33 +84,37 @@ class KnowledgeRetrieval:
         rules = SearchFilter(
             view, ctx, query, now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
         )
-        stages = self._models.stages
-        limit = stages.get_recall_limit(query)
+        router, reranking = self._models.router, self._models.reranking
+        read_by_models = (router.most_candidates if router else 0, reranking.most if reranking else 0)
+        limit = max(ranking.pool_size(query.top_k), *read_by_models)
         recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
-        found = _scale_relevance(recalled)
         floor = query.min_relevance
         if floor is None:
             share = self._models.floor if query.floor is None else query.floor
             floor = share * recalled.enough / recalled.reach
-        pooled = await stages.apply_stages(ctx, query, view, rules, found, floor)
-        ranked = ranking.rank_hits(pooled.hits, self._make_inputs(view, ctx, query, now))
+        pool = HitPool(ctx, query, view, rules, _scale_relevance(recalled))
+        if router is not None and query.asks_models:
+            await pool.route(router)
+        if pool.routed is None:
+            pool.drop_below(floor)
+        if reranking is not None and query.asks_models:
+            await pool.rerank(reranking)
+        ranked = ranking.rank_hits(pool.hits, self._make_inputs(view, ctx, query, now))
         hits = _fit_budget(view, query, rules, ranked)
         records = [self._render(view, ctx, query, hit) for hit in hits]
         ids = [hit.summary.id for hit in hits]
         if scope.is_named:
             tags = impressions.tag_ids(ctx, scope, ids) if impressions is not None else {}
             records = [{**record, "shown": record["id"] in known, "tag": tags.get(record["id"])} for record in records]
-        if self._models.note_shown is not None:
-            self._models.note_shown(ctx.account, ids)
         if impressions is not None:
             impressions.note(ctx, scope, ids)
         return KnowledgeSearchResult(
             records,
             get_visible_lag(ctx, recalled.index_lag),
             rules.explain() if query.explain else None,
-            [*recalled.degraded, *pooled.degraded],
+            [*recalled.degraded, *pool.degraded],
             None if query.budget_tokens is None else sum(map(_count_tokens, records)),
-            pooled.routed,
+            pool.routed,
         )
 
     def _make_inputs(self, view: View, ctx: RequestContext, query: SearchQuery, now: float) -> RankingInputs:

@@ -12,7 +12,6 @@ from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import KNOWLEDGE, RERANK, ROUTING, KnowledgeSummary, ListQuery, SearchQuery
 from knowhub.knowledge.search.filters import BELOW_FLOOR, SearchFilter
-from knowhub.knowledge.search.ranking import pool_size
 from knowhub.knowledge.table import find_record, list_records
 
 ROUTE = "route_knowledge"
@@ -116,54 +115,13 @@ class KnowledgeReranking:
     most: int = DEFAULT_RERANKED
 
 
-@dataclass(frozen=True, slots=True)
-class StageResult:
-    """Hits, best first, and the names of the models that failed. `routed` are the picks of a router that decided."""
-
-    hits: Sequence[SearchHit[KnowledgeSummary]]
-    degraded: Sequence[str] = ()
-    routed: Sequence[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RankingStages:
-    """The optional models between recall and ranking; None is a model that is not configured."""
-
-    router: Router | None = None
-    reranking: KnowledgeReranking | None = None
-
-    def get_recall_limit(self, query: SearchQuery) -> int:
-        """Return how many hits recall has to find for all stages."""
-        shown = self.router.most_candidates if self.router is not None else 0
-        read = self.reranking.most if self.reranking is not None else 0
-        return max(pool_size(query.top_k), shown, read)
-
-    async def apply_stages(
-        self,
-        ctx: RequestContext,
-        query: SearchQuery,
-        view: View,
-        rules: SearchFilter,
-        recalled: Sequence[SearchHit[KnowledgeSummary]],
-        floor: float,
-    ) -> StageResult:
-        """Return the hits in the order that the models give them. A model that fails keeps the order.
-
-        The router picks up to 2·k candidates, and only these are returned. Where no router decides, hits below `floor`
-        are left out. The reranker orders the first hits. Hits that changed meanwhile are filtered again.
-        """
-        pool = _HitPool(ctx, query, view, rules, list(recalled))
-        routed = await pool.route(self.router) if self.router is not None and query.asks_models else None
-        if routed is None:
-            pool.drop_below(floor)
-        if self.reranking is not None and query.asks_models:
-            await pool.rerank(self.reranking)
-        return StageResult(pool.hits, pool.degraded, routed)
-
-
 @dataclass(slots=True)
-class _HitPool:
-    """The hits of one search between two stages."""
+class HitPool:
+    """The hits of one search, best first, for the optional models between recall and ranking.
+
+    `degraded` names the models that failed: their stage keeps the order. `routed` are the picks of a router that
+    decided. Hits that changed while a model ran are filtered again.
+    """
 
     ctx: RequestContext
     query: SearchQuery
@@ -171,27 +129,25 @@ class _HitPool:
     rules: SearchFilter
     hits: list[SearchHit[KnowledgeSummary]]
     degraded: list[str] = field(default_factory=list)
+    routed: list[str] | None = None
 
-    async def route(self, router: Router) -> list[str] | None:
-        """Leave only the model's picks, and return their ids; None if it did not decide."""
+    async def route(self, router: Router) -> None:
+        """Leave only the up to 2·k picks of a model, where it decides."""
         summaries = self._list_candidates(router.most_candidates)
         if len(summaries) <= min(len(self.hits), self.query.top_k):
             # Every candidate was recalled and will be returned: there is nothing to choose.
-            return None
+            return
         candidates = [self._get_row(item) for item in summaries.values()]
-        routed = await router.route(self.ctx, self.query.text, candidates, 2 * self.query.top_k)
-        if routed is None:
+        self.routed = await router.route(self.ctx, self.query.text, candidates, 2 * self.query.top_k)
+        if self.routed is None:
             self.degraded.append(LLM)
-            self._filter_again()
-            return None
-        recalled = {hit.head.id: hit for hit in self.hits}
-        picked = []
-        for rank, knowledge_id in enumerate(routed, 1):
-            hit = recalled.get(knowledge_id) or SearchHit(summaries[knowledge_id], 0.0)
-            picked.append(replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))))
-        self.hits = picked
+        else:
+            recalled = {hit.head.id: hit for hit in self.hits}
+            found = (recalled.get(picked) or SearchHit(summaries[picked], 0.0) for picked in self.routed)
+            self.hits = [
+                replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))) for rank, hit in enumerate(found, 1)
+            ]
         self._filter_again()
-        return routed
 
     def drop_below(self, floor: float) -> None:
         """Leave out the hits whose relevance is below the floor."""

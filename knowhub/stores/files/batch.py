@@ -82,14 +82,28 @@ class Batch:
         Readers take their turns between the decisions of a group: nothing decided here shows before it is applied.
         """
         mark, size, next_seq = len(self.decided), self.size, self.next_seq
+        outcomes: list[Outcome] = []
+        notes: list[Any] = []
         try:
-            self.answers.append((request, await self._decide(request)))
+            for index, decide in enumerate(request.decides):
+                if index:
+                    await asyncio.sleep(0)
+                if isinstance(decide, LongDecision):
+                    # Nothing is applied while the writers' lock is held for this batch: what is read stays as it is.
+                    outcome, note = await asyncio.to_thread(self._decide, request, index, tuple(notes))
+                else:
+                    outcome, note = self._decide(request, index, tuple(notes))
+                outcomes.append(outcome)
+                notes.append(note)
+            self.answers.append((request, outcomes))
         except Exception as problem:  # noqa: BLE001 -- whatever a decision raises belongs to who asked for it
             self.answers.append((request, problem))
             if len(self.decided) > mark:
                 del self.decided[mark:]
                 self.size, self.next_seq = size, next_seq
-                self._rebuild_overlays()
+                self._overlays.clear()
+                for item in self.decided:
+                    self._put(item)
 
     def has_key_of(self, request: Request) -> bool:
         """Return whether an operation of this batch has the idempotency key of a request."""
@@ -114,22 +128,7 @@ class Batch:
             self._overlays[account] = Overlay(self.accounts(account))
         return self._overlays[account]
 
-    async def _decide(self, request: Request) -> Sequence[Outcome]:
-        outcomes: list[Outcome] = []
-        notes: list[Any] = []
-        for index in range(len(request.decides)):
-            if index:
-                await asyncio.sleep(0)
-            if isinstance(request.decides[index], LongDecision):
-                # Nothing is applied while the writers' lock is held for this batch: what is read stays as it is.
-                outcome, note = await asyncio.to_thread(self._decide_one, request, index, tuple(notes))
-            else:
-                outcome, note = self._decide_one(request, index, tuple(notes))
-            outcomes.append(outcome)
-            notes.append(note)
-        return outcomes
-
-    def _decide_one(self, request: Request, index: int, notes: Sequence[Any]) -> tuple[Outcome, Any]:
+    def _decide(self, request: Request, index: int, notes: Sequence[Any]) -> tuple[Outcome, Any]:
         """Run one decision; return what came of it, and its note for those after it."""
         view = AccountView(self.overlay(request.account), self.now, notes)
         draft = self.run_decision(request.decides[index], view)
@@ -157,23 +156,19 @@ class Batch:
         line = encode(operation, changes, self.offset)
         if len(line) > MAX_OPERATION_BYTES:
             raise TooLarge(f"one operation is at most {MAX_OPERATION_BYTES} bytes; this one has {len(line)}: split it")
-        self.decided.append(DecidedOperation(operation, changes, line))
+        decided = DecidedOperation(operation, changes, line)
+        self.decided.append(decided)
         self.size += len(line)
         self.next_seq += 1
         if operation.idempotency is not None:
             self._keys.add(key_name(operation.account, operation.idempotency))
-        self._put(operation, changes)
+        self._put(decided)
         return Committed(operation), draft.note
 
-    def _rebuild_overlays(self) -> None:
-        """Build the overlays again without the operations of a failed request."""
-        self._overlays.clear()
-        for item in self.decided:
-            self._put(item.operation, item.changes)
-
-    def _put(self, operation: Operation, changes: Sequence[WrittenChange]) -> None:
+    def _put(self, decided: DecidedOperation) -> None:
+        operation = decided.operation
         overlay = self.overlay(operation.account)
-        for position, change in enumerate(changes):
+        for position, change in enumerate(decided.changes):
             number = change_number(operation.seq, position)
             overlay.put(change.collection, change.id, change.after_row, change.after, number)
         overlay.note_undo(operation.undo_of, operation.operation_id)

@@ -15,7 +15,7 @@ from knowhub.stores.files.batch import Batch, Request, run_once
 from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.loader import StoreContext, start_segment
-from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.log_reader import Damage
 from knowhub.stores.files.replica import LogFollower, PlacedOperation, Replica
 
 CATCH_UP_BYTES = 4 * 1024 * 1024
@@ -184,7 +184,13 @@ class GroupCommit:
                 answers, left = [(request, problem) for request in requests], []
             self._queue.extendleft(reversed(left))
             for request, answer in answers:
-                _answer(request, answer)
+                # Where the client has gone, what was written stays.
+                if request.future.done():
+                    continue
+                if isinstance(answer, Exception):
+                    request.future.set_exception(answer)
+                else:
+                    request.future.set_result(answer)
 
     async def _acquire(self) -> None:
         # Polling, not waiting: a thread that sleeps in flock could not be called back from a stopped process. Within
@@ -324,13 +330,3 @@ class GroupCommit:
         )
         self._read_only = failure.detail
         return failure
-
-
-def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
-    if request.future.done():
-        # The client has gone. What was written stays.
-        return
-    if isinstance(answer, Exception):
-        request.future.set_exception(answer)
-    else:
-        request.future.set_result(answer)

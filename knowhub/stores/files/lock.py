@@ -11,6 +11,7 @@ import fcntl
 import mmap
 import os
 import struct
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _MAGIC_AT, _STAMP_AT, _GENERATION_AT, _SEGMENT_AT, _OFFSET_AT, _INODE_AT, _SUSPE
 _SEGMENT_INODE_AT, _BOOT_AT = 7, 8
 _WORD_BYTES = 8
 _READ_TRIES = 1000
+_WAIT_POLL_S = 0.001
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -82,6 +84,15 @@ class LockFile:
     def try_acquire(self) -> bool:
         """Take the writers' lock if it is free. The kernel releases it when the process dies."""
         return try_flock(self._descriptor)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Take the writers' lock; False if it is not free within `timeout_s` seconds."""
+        deadline = time.monotonic() + timeout_s
+        while not self.try_acquire():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_WAIT_POLL_S)
+        return True
 
     def release(self) -> None:
         unlock(self._descriptor)

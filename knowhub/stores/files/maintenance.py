@@ -65,7 +65,13 @@ class Maintenance:
             self._is_leader = self._is_leader or try_flock(self._descriptor)
             jobs = self._leader_jobs if self._is_leader else self._follower_jobs
             for name, job in jobs.items():
-                await self._try(name, job)
+                try:
+                    await job()
+                    self.failures.pop(name, None)
+                except Exception as problem:  # noqa: BLE001 -- derived data can be built again; the failure is named and retried
+                    if name not in self.failures:
+                        _log.warning("maintenance_failed", job=name, error=str(problem))
+                    self.failures[name] = str(problem)
 
     async def close(self) -> None:
         """Run the jobs a last time, stop, and let another process become the leader."""
@@ -78,15 +84,6 @@ class Maintenance:
         # A forked process shares the open file, and would stay the leader for as long as it lives.
         unlock(self._descriptor)
         self._files.close(self._descriptor)
-
-    async def _try(self, name: str, job: MaintenanceTask) -> None:
-        try:
-            await job()
-            self.failures.pop(name, None)
-        except Exception as problem:  # noqa: BLE001 -- derived data can be built again; the failure is named and retried
-            if name not in self.failures:
-                _log.warning("maintenance_failed", job=name, error=str(problem))
-            self.failures[name] = str(problem)
 
     async def _run(self) -> None:
         while not self._is_closing:

@@ -15,10 +15,8 @@ from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import Loaded, StoreContext
-from knowhub.stores.files.log.log_line import BaseHeader
-from knowhub.stores.files.log.log_reader import LogReader
-from knowhub.stores.files.log.partial_line import decode_base_line, decode_operation, summarize
-from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.log_line import BaseHeader, decode_base_line, decode_operation, summarize
+from knowhub.stores.files.log.log_reader import Damage, LogReader
 
 
 class Subscriber(Protocol):

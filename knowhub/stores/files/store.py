@@ -5,7 +5,6 @@ one operation, and needs no lock.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -21,7 +20,7 @@ from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation,
 from knowhub.core.store_results import CompactionResult
 from knowhub.engine.account import Account
 from knowhub.engine.view import AccountView
-from knowhub.stores.files.compacting.compaction import Compaction
+from knowhub.stores.files.compaction import Compaction
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.erasing.eraser import Eraser
@@ -31,7 +30,7 @@ from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import StoreContext, load
-from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.log_reader import Damage
 from knowhub.stores.files.replica import LogFollower, Replica, Subscriber
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
@@ -210,9 +209,6 @@ class FileStore:
         self._lock.close()
 
 
-_LOCK_POLL_S = 0.001
-
-
 def open_store(
     root: Path, files: FileSystem, clock: Clock, ids: Ids, collections: Collections, options: StoreOptions | None = None
 ) -> FileStore:
@@ -226,7 +222,8 @@ def open_store(
     files.make_folder(root)
     lock, log = LockFile(files, directory.lock), ChangeLog(files, directory.change_log)
     try:
-        _wait_for(lock, directory, options.lock_timeout_s)
+        if not lock.wait(options.lock_timeout_s):
+            raise Unavailable(f"another process has held {directory.lock} for {options.lock_timeout_s:g} s")
         store = FileStore(StoreContext(files, directory, log, lock, clock, ids), collections, options)
     except (KnowHubError, OSError):
         # Closing releases the lock too.
@@ -235,12 +232,3 @@ def open_store(
         raise
     lock.release()
     return store
-
-
-def _wait_for(lock: LockFile, directory: DataDirectory, timeout_s: float) -> None:
-    waited = 0.0
-    while not lock.try_acquire():
-        if waited >= timeout_s:
-            raise Unavailable(f"another process has held {directory.lock} for {timeout_s:g} s")
-        time.sleep(_LOCK_POLL_S)
-        waited += _LOCK_POLL_S

@@ -12,13 +12,11 @@ import structlog
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.request_context import RequestContext
-from knowhub.web.hooks import claude, codex, cursor
-from knowhub.web.hooks.capture import Capturer, CaptureState, SentTranscript
-from knowhub.web.hooks.host import Action, Host
+from knowhub.web.hooks.hosts import Action, Host
 from knowhub.web.hooks.injection import Injection, Injector
+from knowhub.web.hooks.transcripts import Capturer, CaptureState, SentTranscript
 from knowhub.web.metrics import Metrics
 
-HOSTS: Final = {host.name: host for host in (claude.HOST, codex.HOST, cursor.HOST)}
 _MOST_SESSIONS: Final = 1_000
 _MOST_CAPTURES: Final = 32
 # Reading and writing more takes longer than the agent should wait.

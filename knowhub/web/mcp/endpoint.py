@@ -7,7 +7,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
@@ -15,19 +14,18 @@ from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, InvalidInput
-from knowhub.core.request_context import CONTEXT_IDS, RequestContext
+from knowhub.core.request_context import RequestContext
 from knowhub.web.auth import context_of
 from knowhub.web.json_rpc import PATH, find_fault, make_refusal
 from knowhub.web.mcp.tools import ToolSet, choose_tools
+from knowhub.web.parsing import parse_query
 from knowhub.web.request_guard import BODY
-from knowhub.web.schemas.parts import CallerIds
+from knowhub.web.schemas.parts import AddressedCallerIds
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
-_NOT_ACCEPTABLE: Final = 406
-# In the address, `?user=li` is shorter than `?user_id=li`.
-_NAMES: Final = {name.removesuffix("_id"): name for name in CONTEXT_IDS} | {"account": "account"}
+_ACCEPTED: Final = ("*/*", "application/*", "application/json")
 
 
 class McpEndpoint:
@@ -45,6 +43,11 @@ class McpEndpoint:
         if fault is not None:
             await Response(orjson.dumps(fault), 400, media_type="application/json")(scope, receive, send)
             return
+        accepted = Request(scope).headers.get("accept", "").lower()
+        if not any(kind in accepted for kind in _ACCEPTED):
+            refusal = make_refusal(406, "the header Accept must allow application/json")
+            await Response(orjson.dumps(refusal), 406, media_type="application/json")(scope, receive, send)
+            return
         if self._server is None:
             self._server = asyncio.create_task(asyncio.to_thread(_make_server, self._tools), name="loading MCP")
         server = await asyncio.shield(self._server)
@@ -56,8 +59,7 @@ class McpEndpoint:
         size = max(1, len(body))
         manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=size)
         async with manager.run():
-            explain = _explain_not_acceptable(scope, receive, send)
-            await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), explain)
+            await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), send)
 
 
 def make_route(tools: str) -> Route:
@@ -87,19 +89,7 @@ async def caller_of(request: Request | None) -> tuple[Hub, RequestContext]:
     """
     if request is None:
         raise Forbidden("this transport names no caller")
-    unknown = sorted(set(request.query_params) - _NAMES.keys() - set(_NAMES.values()))
-    if unknown:
-        raise InvalidInput.of(unknown[0], f"unknown in the address; known are {', '.join(_NAMES)}")
-    names = [_NAMES.get(name, name) for name, _ in request.query_params.multi_items()]
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated:
-        raise InvalidInput.of(repeated, "may be in the address only once")
-    given = {_NAMES.get(name, name): value for name, value in request.query_params.items()}
-    try:
-        ids = CallerIds.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidInput.of(str(first["loc"][0]), str(first["msg"]).removeprefix("Value error, ")) from error
+    ids = parse_query(request.scope["query_string"], AddressedCallerIds)
     return request.app.state.hub, context_of(request, ids)
 
 
@@ -124,21 +114,3 @@ def _replay(scope: Scope, receive: Receive) -> Receive:
         return {"type": "http.request", "body": whole, "more_body": False}
 
     return replay
-
-
-def _explain_not_acceptable(scope: Scope, receive: Receive, send: Send) -> Send:
-    """Return a `send` that gives answers 406 our body: in the newest protocol the library's is empty."""
-    is_refused = False
-
-    async def explain(message: Message) -> None:
-        nonlocal is_refused
-        if message["type"] == "http.response.start" and message["status"] == _NOT_ACCEPTABLE:
-            is_refused = True
-        elif not is_refused:
-            await send(message)
-        elif not message.get("more_body"):
-            detail = "the header Accept must allow application/json, and text/event-stream too for subscriptions/listen"
-            answer = orjson.dumps(make_refusal(_NOT_ACCEPTABLE, detail))
-            await Response(answer, _NOT_ACCEPTABLE, media_type="application/json")(scope, receive, send)
-
-    return explain

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from knowhub.core.errors import KnowHubError
 from knowhub.core.request_context import RequestContext
 from knowhub.web.json_rpc import COUNT_WRITE
+from knowhub.web.json_text import list_field_errors
 from knowhub.web.mcp.greeting import INSTRUCTIONS
 
 if TYPE_CHECKING:
@@ -174,10 +175,7 @@ def _describe(tool: "McpTool") -> types.Tool:
 
 
 def _name_wrong_arguments(error: ValidationError) -> str:
-    problems = [
-        f"{'.'.join(map(str, problem['loc']))}: {problem['msg'].removeprefix('Value error, ')}"
-        for problem in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
+    problems = [f"{problem.field}: {problem.message}" for problem in list_field_errors(error)]
     more = f"; and {len(problems) - _NAMED_PROBLEMS} more" if len(problems) > _NAMED_PROBLEMS else ""
     return f"wrong arguments: {'; '.join(problems[:_NAMED_PROBLEMS])}{more}"
 

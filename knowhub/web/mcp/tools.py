@@ -1,8 +1,9 @@
 """The tools that KnowHub offers over MCP: what each takes, what it does, and what it answers."""
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
@@ -101,8 +102,8 @@ class McpTool:
     description: str
     arguments: type[Arguments]
     run: Callable[[Hub, RequestContext, Any], Awaitable[ToolAnswer]]
-    is_core: bool = True
-    is_read_only: bool = False
+    is_core: bool
+    is_read_only: bool
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -111,8 +112,25 @@ class McpTool:
         return schema
 
 
+TOOLS: Final[list[McpTool]] = []
+Run: TypeAlias = Callable[[Hub, RequestContext, Any], Awaitable[ToolAnswer]]
+
+
+def _offer(
+    name: str, arguments: type[Arguments], *, is_core: bool = True, is_read_only: bool = False
+) -> Callable[[Run], Run]:
+    """Offer a function as a tool, which its docstring describes to a model."""
+
+    def add(run: Run) -> Run:
+        TOOLS.append(McpTool(name, inspect.getdoc(run) or "", arguments, run, is_core, is_read_only))
+        return run
+
+    return add
+
+
+@_offer("recall", RecallArguments, is_read_only=True)
 async def recall(hub: Hub, ctx: RequestContext, sent: RecallArguments) -> ToolAnswer:
-    """Search records, keywords and memories together."""
+    """Find what is known: lessons, keywords, memories. Call it before a task and when something fails."""
     found = await hub.recall.recall(ctx, RecallQuery(sent.query, sent.limit))
     rows = [
         {"id": item.id, "source": item.source.value, "kind": item.kind, "title": item.title, "text": item.text}
@@ -122,14 +140,17 @@ async def recall(hub: Hub, ctx: RequestContext, sent: RecallArguments) -> ToolAn
     return ToolAnswer(fence_rows(rows) if rows else "Nothing is known about this.", data)
 
 
+@_offer("read", ReadArguments, is_read_only=True)
 async def read(hub: Hub, ctx: RequestContext, sent: ReadArguments) -> ToolAnswer:
-    """Read a record, memory, keyword, info or resource, whole. The sealed part of a resource is never shown."""
+    """Read a result of recall, whole."""
+    # The sealed part of a resource is never shown.
     row = await _read_row(hub, ctx, sent.id)
     return ToolAnswer(fence_rows([row]), row)
 
 
+@_offer("save", SaveArguments)
 async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer:
-    """Save a record."""
+    """Save a lesson for later runs: what works, what fails, what a user prefers."""
     new = NewKnowledge(task=sent.task, content=sent.content, types=[KnowledgeType(sent.type).value])
     saved = await hub.knowledge.records.save(ctx, new)
     data = {"id": saved.record["id"], "operation_id": saved.operation_id, "duplicate_of": saved.duplicate_of}
@@ -138,8 +159,9 @@ async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer
     return ToolAnswer(f"Saved {data['id']} for {', '.join(saved.record['scopes'])}. {_how_to_undo(data)}", data)
 
 
+@_offer("remember", RememberArguments)
 async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> ToolAnswer:
-    """Commit messages of a session."""
+    """Keep a conversation; memories are taken from it."""
     session_id = sent.session_id or f"mcp-{hub.ids.hex(12)}"
     messages = [Message(message.role, message.content) for message in sent.messages]
     done = make_commit_view(
@@ -157,8 +179,9 @@ async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> To
     return ToolAnswer(text + (f" Not read: {data['dropped']}" if data["dropped"] else ""), data)
 
 
+@_offer("feedback", FeedbackArguments)
 async def give_feedback(hub: Hub, ctx: RequestContext, sent: FeedbackArguments) -> ToolAnswer:
-    """Say whether a record helped or is wrong."""
+    """Say whether a record helped, so that better ones come first."""
     case = {"reason": sent.reason} if sent.reason else {}
     feedback = Feedback(helpful_case=case) if sent.verdict == "helped" else Feedback(harmful_case=case)
     saved = await hub.knowledge.records.give_feedback(ctx, sent.id, feedback)
@@ -166,43 +189,19 @@ async def give_feedback(hub: Hub, ctx: RequestContext, sent: FeedbackArguments) 
     return ToolAnswer(f"Counted for {data['id']}. {_how_to_undo(data)}", data)
 
 
+@_offer("undo", UndoArguments)
 async def undo(hub: Hub, ctx: RequestContext, sent: UndoArguments) -> ToolAnswer:
-    """Undo an operation."""
+    """Undo a write by its operation id."""
     done = await hub.operations.log.undo(ctx, sent.operation_id)
     data = {"undone": sent.operation_id, "operation_id": done.operation_ids[-1] if done.operation_ids else None}
     return ToolAnswer(f"Undone. {_how_to_undo(data)}", data)
 
 
+@_offer("profile", NoArguments, is_core=False, is_read_only=True)
 async def read_profile(hub: Hub, ctx: RequestContext, _sent: NoArguments) -> ToolAnswer:
-    """Return what is known about the user."""
+    """Read what is known about the user."""
     shown = await list_profile(hub, ctx, _PROFILE_TOKENS)
     return ToolAnswer(fence_rows(shown) if shown else "Nothing is known about the user.", {"results": shown})
-
-
-TOOLS: Final[Sequence[McpTool]] = (
-    McpTool(
-        "recall",
-        "Find what is known: lessons, keywords, memories. Call it before a task and when something fails.",
-        RecallArguments,
-        recall,
-        is_read_only=True,
-    ),
-    McpTool("read", "Read a result of recall, whole.", ReadArguments, read, is_read_only=True),
-    McpTool("save", "Save a lesson for later runs: what works, what fails, what a user prefers.", SaveArguments, save),
-    McpTool("remember", "Keep a conversation; memories are taken from it.", RememberArguments, remember),
-    McpTool(
-        "feedback", "Say whether a record helped, so that better ones come first.", FeedbackArguments, give_feedback
-    ),
-    McpTool("undo", "Undo a write by its operation id.", UndoArguments, undo),
-    McpTool(
-        "profile",
-        "Read what is known about the user.",
-        NoArguments,
-        read_profile,
-        is_core=False,
-        is_read_only=True,
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)

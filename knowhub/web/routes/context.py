@@ -1,21 +1,29 @@
-"""The routes of layered memories: commit a session, search, read, correct, forget; and recall from every source."""
+"""The routes of layered memories: commit a session, search, read, write by hand, forget; and recall."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import Response
 
 from knowhub.context import uri
+from knowhub.context.authoring import AuthoredNode
+from knowhub.context.grep import grep_memories
 from knowhub.context.model import NODES, PARTS
-from knowhub.core.errors import InvalidInput
+from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.web.responses import answer_json, answer_list, answer_write, etag
-from knowhub.web.route import Call, EditCall, Routes, WriteCall
+from knowhub.web.route import DELETED, Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
-from knowhub.web.schemas.parts import Body, DeletionAnswer
-from knowhub.web.views import make_commit_view, make_memory_search_view, make_outbox_view, view_of
+from knowhub.web.schemas import context_edits as edits
+from knowhub.web.schemas.parts import Body
+from knowhub.web.secret_warnings import find_warnings
+from knowhub.web.views import make_commit_view, make_event_view, view_of
 
 routes = Routes("/api", "memories", "Sessions word for word, and the memories taken from them, in three layers.")
+
+_PREFERENCE = "ctx://default/users/li/memories/preferences/report-language"
 
 
 @routes.add(
@@ -59,8 +67,7 @@ async def commit_session(call: WriteCall, sent: schemas.CommitBody) -> Response:
     done = await call.hub.memories.nodes.commit_session(call.ctx, sent.to_commit(), call.key)
     if done.operation_id is None:
         return answer_write(make_commit_view(done), None)
-    location = {"Location": f"/api/context/nodes?uri={quote(done.archive.archive_uri, safe='')}"}
-    return answer_write(make_commit_view(done), done.operation_id, 201, location)
+    return answer_write(make_commit_view(done), done.operation_id, 201, _locate(done.archive.archive_uri))
 
 
 @routes.add("GET", "/context/profile", {200: shapes.CurrentMemoriesAnswer}, summary="All that is current of the caller")
@@ -94,7 +101,12 @@ async def search_memory(call: Call, params: schemas.MemorySearchParams) -> Respo
     found = await call.hub.memories.nodes.search_memory(
         call.ctx, params.q, params.target_uri, params.get_categories(), params.top_k, params.limits()
     )
-    return answer_json(make_memory_search_view(found))
+    blocks = [view_of(shapes.FoundBlock, block) for block in found.blocks]
+    for block in blocks:
+        if block["why"] is None:
+            del block["why"]
+    plan = [view_of(shapes.TypedQueryAnswer, query) for query in found.query_plan]
+    return answer_json(view_of(shapes.MemorySearchAnswer, found, query_plan=plan, blocks=blocks))
 
 
 @routes.add("GET", "/context/read", {200: shapes.ReadBlock}, summary="Read a layer of a memory", errors=(404,))
@@ -132,7 +144,7 @@ async def edit_node(call: EditCall, sent: schemas.NodePatchBody, params: schemas
     return answer_write(asdict(edited.node), edited.operation_id, headers=etag(edited.node.version))
 
 
-@routes.add("DELETE", "/context/nodes", {200: DeletionAnswer}, summary="Delete a memory", errors=(404,))
+@routes.add("DELETE", "/context/nodes", DELETED, summary="Delete a memory", errors=(404,))
 async def delete_node(
     call: EditCall, sent: schemas.NodeEraseBody | schemas.NodeDeleteParams, params: schemas.NodePlaceParams
 ) -> Response:
@@ -161,7 +173,9 @@ async def list_children(call: Call, params: schemas.MemoryChildrenParams) -> Res
 @routes.add("GET", "/context/outbox", {200: shapes.OutboxAnswer}, summary="What waits for the vector index")
 async def get_outbox(call: Call) -> Response:
     """Count the events that wait, and list those that failed for good, of memories that the caller may see."""
-    return answer_json(make_outbox_view(await call.hub.memories.outbox.status(call.ctx)))
+    status = await call.hub.memories.outbox.status(call.ctx)
+    dead_letters = [make_event_view(letter) for letter in status.dead_letters]
+    return answer_json(view_of(shapes.OutboxAnswer, status, dead_letters=dead_letters))
 
 
 @routes.add(
@@ -194,6 +208,120 @@ async def distill_session(call: WriteCall, session_id: str, sent: schemas.Distil
     """
     done = await call.hub.memories.distillation.distill(call.ctx, session_id, call.key, dry_run=sent.dry_run)
     return answer_write(view_of(shapes.DistillAnswer, done, count=len(done.saved)), done.operation_id)
+
+
+@routes.add(
+    "POST",
+    "/context/nodes",
+    {201: edits.CreatedNode},
+    summary="Create a memory",
+    errors=(409,),
+    examples={
+        "a preference": {
+            "category": "preferences",
+            "name": "report-format",
+            "content": "报告一律用中文，附上 CSV 文件名。",
+            "tags": {"topic": "reports"},
+            "user_id": "li",
+        }
+    },
+)
+async def create_node(call: WriteCall, sent: edits.NewNodeBody) -> Response:
+    """Create a memory in the caller's own space. 409 if its URI is taken."""
+    done = await call.hub.memories.authoring.create(call.ctx, sent.to_memory(), call.key)
+    warnings = await find_warnings({"content": sent.content, "overview": sent.overview, "abstract": sent.abstract})
+    return await _answer_node(call, done, 201, _locate(done.uri), warnings)
+
+
+@routes.add(
+    "POST",
+    "/context/nodes/move",
+    {200: edits.CreatedNode},
+    summary="Move a memory",
+    errors=(404, 409),
+    examples={"another name": {"uri": _PREFERENCE, "to": f"{_PREFERENCE}s", "user_id": "li"}},
+)
+async def move_node(call: EditCall, sent: edits.MoveNodeBody) -> Response:
+    """Give a memory another URI in the same space; edges that lead to it follow."""
+    done = await call.hub.memories.authoring.move(call.ctx, sent.uri, sent.to, call.version, call.key)
+    return await _answer_node(call, done, 200)
+
+
+@routes.add(
+    "PUT",
+    "/context/relations",
+    {200: edits.LinksAnswer},
+    summary="Link two memories",
+    errors=(404, 409),
+    examples={
+        "why": {
+            "from_uri": _PREFERENCE,
+            "to_uri": "ctx://default/users/li/memories/entities/finance",
+            "relation_type": "because_of",
+            "user_id": "li",
+        }
+    },
+)
+async def link_nodes(call: WriteCall, sent: edits.RelationBody) -> Response:
+    """Add an edge from one memory to another, or change the one of the same type."""
+    return await _answer_links(call, await call.hub.memories.authoring.link(call.ctx, sent.to_edge(), call.key))
+
+
+@routes.add("DELETE", "/context/relations", {200: edits.LinksAnswer}, summary="Unlink two memories", errors=(404,))
+async def unlink_nodes(call: WriteCall, sent: edits.UnrelateBody | edits.UnlinkParams) -> Response:
+    """Remove the edges from one memory to another."""
+    done = await call.hub.memories.authoring.unlink(call.ctx, sent.from_uri, sent.to_uri, sent.relation_type, call.key)
+    return await _answer_links(call, done)
+
+
+@routes.add(
+    "POST",
+    "/context/read",
+    {200: edits.ReadBatchAnswer},
+    summary="Read a layer of several memories",
+    examples={"two overviews": {"uris": [_PREFERENCE, "ctx://default/users/li/memories/profile"], "user_id": "li"}},
+)
+async def read_memories(call: Call, sent: edits.ReadBatchBody) -> Response:
+    """Read the same layer of up to 100 memories. What the caller does not see is `missing`."""
+    found, missing = [], []
+    for address in sent.uris:
+        try:
+            found.append(await call.hub.memories.nodes.read_memory(call.ctx, address, sent.level))
+        except NotFound:
+            missing.append(address)
+    results = [view_of(shapes.ReadBlock, block) for block in found]
+    return answer_json({"results": results, "count": len(results), "next_cursor": None, "missing": missing})
+
+
+@routes.add("GET", "/context/grep", {200: edits.GrepAnswer}, summary="Find lines that contain a text", errors=(404,))
+async def grep(call: Call, params: edits.GrepParams) -> Response:
+    """Find the lines of memories and messages that contain a text, word for word, in any case."""
+    found = await grep_memories(call.hub.store, call.ctx, params.q, params.uri, params.limit)
+    lines = [asdict(line) for line in found.lines]
+    return answer_json({"results": lines, "count": len(lines), "next_cursor": None, "truncated": found.truncated})
+
+
+async def _answer_node(
+    call: WriteCall,
+    done: AuthoredNode,
+    status: int,
+    location: Mapping[str, str] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> Response:
+    node = await call.hub.memories.nodes.get_node(call.ctx, done.uri)
+    return answer_write(
+        {**asdict(node), **(more or {})}, done.operation_id, status, {**(location or {}), **etag(node.version)}
+    )
+
+
+async def _answer_links(call: WriteCall, done: AuthoredNode) -> Response:
+    node = await call.hub.memories.nodes.get_node(call.ctx, done.uri)
+    edges = [asdict(edge) for edge in node.relations]
+    return answer_write({"uri": done.uri, "relations": edges}, done.operation_id)
+
+
+def _locate(address: str) -> dict[str, str]:
+    return {"Location": f"/api/context/nodes?uri={quote(address, safe='')}"}
 
 
 def _address(in_query: str | None, in_body: str | None) -> str:

@@ -5,13 +5,14 @@ from pathlib import PurePath
 from starlette.responses import Response
 
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.web.hooks.capture import SentTranscript
-from knowhub.web.hooks.host import Action, Host
-from knowhub.web.hooks.service import HOSTS, HookCall, HookService
+from knowhub.web.hooks.hosts import HOSTS, Action, Host
+from knowhub.web.hooks.service import HookCall, HookService
+from knowhub.web.hooks.transcripts import SentTranscript
 from knowhub.web.middleware import is_loopback
 from knowhub.web.responses import answer_json
 from knowhub.web.route import Call, Routes
-from knowhub.web.schemas.hooks import HookParams, HookPayload, HookReply
+from knowhub.web.schemas.hooks import HookPayload, HookReply
+from knowhub.web.schemas.parts import AddressedCallerIds
 
 routes = Routes("/api", "hooks", "Hooks of coding agents: recall when they start, capture when they stop.")
 
@@ -32,7 +33,7 @@ _NOT_LOCAL = "a file is read only for a caller on this machine; send the lines a
     },
     is_large=True,
 )
-async def run_hook(call: Call, sent: HookPayload, params: HookParams, host: str, event: str) -> Response:
+async def run_hook(call: Call, sent: HookPayload, params: AddressedCallerIds, host: str, event: str) -> Response:
     """Recall for an agent when a session starts and when a prompt is sent; commit the transcript when it stops.
 
     The body is what the host sends; unknown fields are ignored. The address names the caller where no keys are used.

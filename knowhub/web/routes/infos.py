@@ -14,11 +14,11 @@ from knowhub.web.responses import (
     answer_text_row,
     answer_write,
 )
-from knowhub.web.route import Call, EditCall, KeywordId, Routes, WriteCall
+from knowhub.web.route import DELETED, Call, EditCall, KeywordId, Routes, WriteCall
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID
-from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody, OperationAnswer
+from knowhub.web.schemas.parts import DeleteParams, EraseBody, OperationAnswer
 
 routes = Routes("/api/infos", "infos", "Texts on the keyword tree, each linked to any number of keywords.")
 
@@ -63,11 +63,10 @@ async def create_infos(call: WriteCall, sent: schemas.InfoBatchBody) -> Response
 @routes.add("GET", "", {200: shapes.InfoList}, summary="List infos, newest first", errors=(404, 409))
 async def list_infos(call: Call, params: schemas.InfoListParams) -> Response:
     """List the infos that the caller sees, of one keyword or of all."""
-    hub = call.hub
-    before = hub.cursors.decode(call.ctx.account, INFOS, params.cursor)
+    before = call.read_cursor(INFOS, params.cursor)
     keyword_id = params.keyword_id and await call.find_keyword(params.keyword_id)
-    page = await hub.keywords.infos.list_newest(call.ctx, keyword_id, params.limit, before)
-    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, INFOS, page.next_position))
+    page = await call.hub.keywords.infos.list_newest(call.ctx, keyword_id, params.limit, before)
+    return call.answer_page(INFOS, page)
 
 
 @routes.add("GET", "/{info_id}", {200: shapes.InfoRecord}, summary="Read an info")
@@ -88,7 +87,7 @@ async def update_info(call: EditCall, info_id: str, sent: schemas.InfoPatchBody)
     return answer_saved(await call.hub.keywords.infos.patch(call.ctx, info_id, sent.patch(), call.version, call.key))
 
 
-@routes.add("DELETE", "/{info_id}", {200: DeletionAnswer}, summary="Delete an info")
+@routes.add("DELETE", "/{info_id}", DELETED, summary="Delete an info")
 async def delete_info(call: EditCall, info_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete an info and its links. Undo brings them back, except after `erase`."""
     if sent.erase:

@@ -19,11 +19,11 @@ from knowhub.web.responses import (
     answer_text_row,
     answer_write,
 )
-from knowhub.web.route import STARTED, Call, EditCall, KeywordId, Routes, WriteCall, answer_job
+from knowhub.web.route import DELETED, STARTED, Call, EditCall, KeywordId, Routes, WriteCall, answer_job
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
-from knowhub.web.schemas.parts import DeletionAnswer
+from knowhub.web.schemas.parts import OperationAnswer, PageParams
 from knowhub.web.schemas.upkeep import WaitParams
 from knowhub.web.views import render_keyword_search
 
@@ -32,8 +32,9 @@ routes = Routes(
 )
 
 _ALREADY_THERE = ("alias_of", "merge")
-# Names the list in its cursors.
+# Name the lists in their cursors.
 _CHILDREN = "children"
+_MISSED = "missed"
 
 
 # First of all routes here: it is asked the most, and a request is matched against one after the other.
@@ -58,9 +59,9 @@ async def search_keywords(call: Call, params: schemas.KeywordSearchParams) -> Re
 @routes.add("GET", "", {200: shapes.KeywordList}, summary="List keywords, newest first")
 async def list_keywords(call: Call, params: schemas.KeywordListParams) -> Response:
     """List the keywords that the caller sees, or those whose name or alias begins with `prefix`."""
-    before = _decode(call, KEYWORDS, params.cursor)
+    before = call.read_cursor(KEYWORDS, params.cursor)
     page = await call.hub.keywords.tree.list_newest(call.ctx, params.prefix, params.limit, before)
-    return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, KEYWORDS, page.next_position))
+    return call.answer_page(KEYWORDS, page)
 
 
 @routes.add(
@@ -169,6 +170,36 @@ async def apply_plan(call: WriteCall, sent: schemas.ApplyBody) -> Response:
     return answer_write(done.record, done.operation_id)
 
 
+@routes.add("GET", "/missed", {200: shapes.MissedList}, summary="List missed queries, newest first")
+async def list_missed(call: Call, params: PageParams) -> Response:
+    """List the queries for which a model found no keyword, each with the place that it suggested."""
+    before = call.read_cursor(_MISSED, params.cursor)
+    page = await call.hub.keywords.missed.list_newest(call.ctx, params.limit, before)
+    return call.answer_page(_MISSED, page)
+
+
+@routes.add(
+    "POST",
+    "/missed",
+    {201: shapes.CreatedKeyword},
+    summary="Make a missed query a keyword",
+    examples={"as suggested": {"id": shapes.MISSED_ID}},
+    errors=(404,),
+)
+async def accept_missed(call: WriteCall, sent: schemas.MissedAcceptBody) -> Response:
+    """Create the keyword at the suggested place, or where the body says. The query leads to it from then on."""
+    keywords = call.hub.keywords
+    new = await keywords.missed.get_keyword(call.ctx, sent.id, sent.name, sent.parent_id)
+    created = await keywords.tree.create(call.ctx, await _find_parent(call, new), call.key, auto_place=False)
+    return answer_created_row(created, "/api/keywords")
+
+
+@routes.add("DELETE", "/missed", {200: OperationAnswer}, summary="Dismiss a missed query", errors=(404,))
+async def dismiss_missed(call: Call, params: schemas.MissedDismissParams) -> Response:
+    """Take it off the queue for good: the same query is not listed again."""
+    return answer_write({}, await call.hub.keywords.missed.dismiss(call.ctx, params.id))
+
+
 @routes.add("GET", "/{keyword_id}", {200: shapes.KeywordRecord}, summary="Read a keyword")
 async def get_keyword(call: Call, keyword_id: KeywordId) -> Response:
     """Read one keyword, whole; `ETag` is its version."""
@@ -196,7 +227,7 @@ async def update_keyword(call: EditCall, keyword_id: KeywordId, sent: schemas.Ke
     )
 
 
-@routes.add("DELETE", "/{keyword_id}", {200: DeletionAnswer}, summary="Delete a keyword")
+@routes.add("DELETE", "/{keyword_id}", DELETED, summary="Delete a keyword")
 async def delete_keyword(
     call: EditCall, keyword_id: str, sent: schemas.KeywordDeleteBody | schemas.KeywordDeleteParams
 ) -> Response:
@@ -215,9 +246,9 @@ async def delete_keyword(
 @routes.add("GET", "/{keyword_id}/children", {200: shapes.KeywordList}, summary="The children of a keyword")
 async def get_children(call: Call, keyword_id: KeywordId, params: schemas.ChildrenParams) -> Response:
     """List the children that the caller sees, oldest first."""
-    tree, after = call.hub.keywords.tree, _decode(call, _CHILDREN, params.cursor)
+    tree, after = call.hub.keywords.tree, call.read_cursor(_CHILDREN, params.cursor)
     page = await tree.list_children(call.ctx, keyword_id, params.limit, after)
-    return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, _CHILDREN, page.next_position))
+    return call.answer_page(_CHILDREN, page)
 
 
 @routes.add("GET", "/{keyword_id}/path", {200: shapes.KeywordPath}, summary="The path from the root to a keyword")
@@ -296,10 +327,6 @@ async def add_alias(call: EditCall, keyword_id: KeywordId, sent: schemas.AliasBo
 async def remove_alias(call: EditCall, keyword_id: KeywordId, alias: str) -> Response:
     """Remove an alias; in the path it is percent-encoded."""
     return answer_saved(await call.hub.keywords.tree.remove_alias(call.ctx, keyword_id, alias, call.version, call.key))
-
-
-def _decode(call: Call, collection: str, cursor: str | None) -> int | None:
-    return call.hub.cursors.decode(call.ctx.account, collection, cursor)
 
 
 async def _find_parent(call: Call, new: NewKeyword) -> NewKeyword:

@@ -21,15 +21,15 @@ from knowhub.web.responses import (
     answer_write,
     etag,
 )
-from knowhub.web.route import STARTED, Call, EditCall, Routes, WriteCall, answer_job
+from knowhub.web.route import DELETED, STARTED, Call, EditCall, Routes, WriteCall, answer_job
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import extraction
 from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.operations import HistoryParams
-from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
+from knowhub.web.schemas.parts import DeleteParams, EraseBody
 from knowhub.web.schemas.upkeep import WaitParams
-from knowhub.web.secret_warnings import list_warnings
-from knowhub.web.views import make_extraction_view, make_saved_view, make_search_view, make_slimming_view
+from knowhub.web.secret_warnings import find_warnings
+from knowhub.web.views import make_saved_view, make_slimming_view, view_of
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 
@@ -61,8 +61,8 @@ async def save_knowledge(call: WriteCall, sent: schemas.SaveBody) -> Response:
     counts, and `restored` says so.
     """
     saved = await call.hub.knowledge.records.save(call.ctx, sent.to_new(), call.key)
-    location = {"Location": f"/api/knowledge/{quote(saved.record['id'], safe='')}"}
-    warnings = await list_warnings({"task": sent.task, "content": sent.content})
+    location = f"/api/knowledge/{quote(saved.record['id'], safe='')}"
+    warnings = await find_warnings({"task": sent.task, "content": sent.content})
     return answer_saved(_with_missing(call, saved), 200 if saved.duplicate_of else 201, location, warnings)
 
 
@@ -91,14 +91,16 @@ async def save_knowledge_batch(call: WriteCall, sent: schemas.BatchBody) -> Resp
     """Save up to 1,000 records, all or none. For a duplicate the answer has the stored record in its place."""
     items = [item.to_new() for item in sent.items]
     saved = await call.hub.knowledge.records.save_batch(call.ctx, items, call.key)
-    results = [{"duplicate_of": None, **make_saved_view(_with_missing(call, result))} for result in saved.records]
+    results = [
+        {"duplicate_of": None, **make_saved_view(_with_missing(call, result)), "operation_id": result.operation_id}
+        for result in saved.records
+    ]
     texts = {
         f"items.{place}.{name}": getattr(item, name)
         for place, item in enumerate(sent.items)
         for name in ("task", "content")
     }
-    warnings = await list_warnings(texts)
-    rest = {"operation_id": saved.operation_id, **({"warnings": warnings} if warnings else {})}
+    rest = {"operation_id": saved.operation_id, **await find_warnings(texts)}
     return await answer_rows(results, rest, 201 if saved.operation_id else 200)
 
 
@@ -109,18 +111,19 @@ async def knowledge_search(call: Call, params: schemas.KnowledgeSearchParams) ->
     Steps: recall, routing if a model is configured, ranking by relevance, which evidence moves within bounds.
     """
     found = await call.hub.knowledge.search.search(call.ctx, params.query())
-    return answer_json(make_search_view(found))
+    optional = {"routed": found.routed, "explanation": found.explanation, "tokens": found.tokens}
+    answer = view_of(shapes.SearchAnswer, found, results=found.records, count=len(found.records), **optional)
+    return answer_json({name: value for name, value in answer.items() if name not in optional or value is not None})
 
 
 @routes.add("GET", "", {200: shapes.KnowledgeList}, summary="List records, newest first")
 async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
     """List records by type, scope, owner, time of creation and any `tag.<name>=value`."""
-    hub = call.hub
-    before = hub.cursors.decode(call.ctx.account, KNOWLEDGE, params.cursor)
-    page = await hub.knowledge.records.page(
+    before = call.read_cursor(KNOWLEDGE, params.cursor)
+    page = await call.hub.knowledge.records.page(
         call.ctx, ListQuery(params.filters(), params.limit, before, created=params.time_range())
     )
-    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, KNOWLEDGE, page.next_position))
+    return call.answer_page(KNOWLEDGE, page)
 
 
 @routes.add(
@@ -210,7 +213,7 @@ async def get_knowledge(call: Call, knowledge_id: str) -> Response:
 async def patch_knowledge(call: EditCall, knowledge_id: str, sent: schemas.PatchBody) -> Response:
     """Change a record's content, tags or scopes. Evidence is changed by PUT."""
     saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, sent.patch(), call.version, call.key)
-    return answer_saved(_with_missing(call, saved), warnings=await list_warnings(sent.patch()))
+    return answer_saved(_with_missing(call, saved), more=await find_warnings(sent.patch()))
 
 
 @routes.add(
@@ -250,7 +253,7 @@ async def post_feedback(call: EditCall, knowledge_id: str, sent: schemas.Feedbac
     return await update_knowledge(call, knowledge_id, sent)
 
 
-@routes.add("DELETE", "/{knowledge_id}", {200: DeletionAnswer}, summary="Delete a record")
+@routes.add("DELETE", "/{knowledge_id}", DELETED, summary="Delete a record")
 async def delete_knowledge(call: EditCall, knowledge_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete a record. Undo brings it back. With `erase` its content is removed for good, also from the history."""
     if sent.erase:
@@ -316,7 +319,8 @@ async def extract_knowledge(call: WriteCall, sent: extraction.ExtractBody) -> Re
     saved; the rest is saved.
     """
     extracted = await call.hub.knowledge.extraction.extract(call.ctx, sent.to_extraction(), call.key)
-    return answer_write(make_extraction_view(extracted), extracted.operation_id)
+    answer = view_of(extraction.ExtractAnswer, extracted, candidates=extracted.results, count=len(extracted.saved))
+    return answer_write(answer, extracted.operation_id)
 
 
 @routes.add(

@@ -1,6 +1,5 @@
 """History and undo."""
 
-import asyncio
 from typing import Any
 
 from starlette.responses import Response
@@ -11,7 +10,7 @@ from knowhub.web.responses import answer_json, answer_list, answer_report
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
-from knowhub.web.views import make_undo_view, view_of
+from knowhub.web.views import view_of
 
 routes = Routes("/api/operations", "operations", "History: who did what, and undo for each operation.")
 
@@ -62,7 +61,12 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
     done = await call.hub.operations.log.undo(
         call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
     )
-    answer = await asyncio.to_thread(make_undo_view, done)
+    changes = [view_of(shapes.ChangeAnswer, change) for change in done.changes]
+    answer = view_of(
+        shapes.UndoAnswer, done, changes=changes, operation_id=done.operation_ids[-1] if done.operation_ids else None
+    )
+    if done.changes_total is None:
+        del answer["changes_total"]
     return answer_report(answer)
 
 

@@ -7,10 +7,10 @@ from starlette.responses import Response
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES
 from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, etag
-from knowhub.web.route import Call, EditCall, Routes, WriteCall
+from knowhub.web.route import DELETED, Call, EditCall, Routes, WriteCall
 from knowhub.web.schemas import resources as schemas
-from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
-from knowhub.web.secret_warnings import list_warnings
+from knowhub.web.schemas.parts import DeleteParams, EraseBody
+from knowhub.web.secret_warnings import find_warnings
 
 routes = Routes("/api/resource", "resources", "Code, credentials, cookies and other texts, with an encrypted part.")
 
@@ -49,9 +49,8 @@ async def save_resource(call: WriteCall, sent: schemas.ResourceBody, params: sch
     """
     service = call.hub.resources
     saved = await service.save(call.ctx, sent.to_new(), call.key, upsert=params.upsert)
-    location = {"Location": f"/api/resource/{quote(sent.id)}"}
-    warnings = await list_warnings({"title": sent.title, "body": sent.body})
-    return answer_saved(saved, 201 if saved.is_new else 200, location, warnings)
+    warnings = await find_warnings({"title": sent.title, "body": sent.body})
+    return answer_saved(saved, 201 if saved.is_new else 200, f"/api/resource/{quote(sent.id)}", warnings)
 
 
 @routes.add("GET", "", {200: schemas.ResourceList}, summary="List resources by id")
@@ -100,10 +99,10 @@ async def update_resource(call: EditCall, resource_id: str, sent: schemas.Resour
     patch = sent.patch()
     saved = await service.patch(call.ctx, check_resource_id(resource_id), patch, call.version, call.key)
     # What is sealed is where it belongs.
-    return answer_saved(saved, warnings=await list_warnings({"title": patch.get("title"), "body": patch.get("body")}))
+    return answer_saved(saved, more=await find_warnings({"title": patch.get("title"), "body": patch.get("body")}))
 
 
-@routes.add("DELETE", "/{resource_id:path}", {200: DeletionAnswer}, summary="Delete a resource")
+@routes.add("DELETE", "/{resource_id:path}", DELETED, summary="Delete a resource")
 async def delete_resource(call: EditCall, resource_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete a resource. Undo brings it back.
 

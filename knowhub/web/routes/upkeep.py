@@ -11,15 +11,15 @@ from starlette.responses import Response
 
 from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
+from knowhub.core.job_board import Job
 from knowhub.core.language_models import get_counted
 from knowhub.core.permissions import check_can_maintain
-from knowhub.operations.jobs import Job
 from knowhub.web.auth import context_of, is_maintainer
 from knowhub.web.responses import answer_json, answer_report
 from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, WriteCall, answer_job
 from knowhub.web.schemas import upkeep as shapes
 from knowhub.web.schemas.parts import CallerIds
-from knowhub.web.views import make_report_view, make_restore_view, make_snapshot_view
+from knowhub.web.views import make_restore_view, make_snapshot_view, view_of
 
 routes = Routes("", "upkeep", "Indexes, jobs, health and metrics.")
 
@@ -214,4 +214,12 @@ async def restore_snapshot(call: WriteCall, ts: str, params: shapes.LongWorkPara
 )
 async def audit(call: Upkeep, params: shapes.AuditParams) -> Response:
     """Check every live record and info of an account. Writes nothing."""
-    return answer_json(make_report_view(await call.hub.audit.report(call.ctx, params.question())))
+    report = await call.hub.audit.report(call.ctx, params.question())
+    answer = view_of(
+        shapes.AuditAnswer,
+        report,
+        junk_rate=report.junk_rate,
+        count=len(report.findings),
+        truncated=report.is_truncated,
+    )
+    return answer_json(answer)

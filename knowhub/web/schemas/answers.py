@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from knowhub.web.schemas.parts import Answer, OperationAnswer, Page, WarningsAnswer
+from knowhub.web.schemas.parts import Answer, OperationAnswer, OwnedRowAnswer, Page, WarningsAnswer
 
 
 class SourceAnswer(Answer):
@@ -50,7 +50,7 @@ class FullEvaluationAnswer(EvaluationAnswer):
     )
 
 
-class KnowledgeRecord(Answer):
+class KnowledgeRecord(OwnedRowAnswer):
     """A record, whole."""
 
     id: str = Field(examples=["knowledge-20260305-a1b2"])
@@ -60,8 +60,6 @@ class KnowledgeRecord(Answer):
     task: str
     content: str
     tags: dict[str, str | list[str]]
-    scopes: list[str]
-    owner: str
     visibility: str
     resource_ids: list[str]
     source: SourceAnswer
@@ -70,9 +68,6 @@ class KnowledgeRecord(Answer):
     supersedes: str | None
     merged_into: str | None = Field(default=None, description="The record that it was merged into.")
     eval: FullEvaluationAnswer
-    version: int
-    created_at: str
-    updated_at: str
 
 
 class SimilarRecord(Answer):

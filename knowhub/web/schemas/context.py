@@ -176,7 +176,6 @@ class CommitBody(Body):
                 for used_tool in self.used_tools
             ],
             options=CommitOptions(self.options.dry_run, self.options.extract),
-            trace_id=self.trace_id or "",
             wait=self.wait,
         )
 
@@ -274,7 +273,7 @@ class SessionsParams(CallerIds):
     """Which sessions."""
 
     limit: int = Field(default=100, ge=1, le=1_000)
-    cursor: Uri | None = Field(default=None, description="`next_cursor` of the page before.")
+    cursor: Uri | None = None
 
 
 class DistillBody(Body):

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from knowhub.web.schemas.answers import KnowledgeRecord
-from knowhub.web.schemas.parts import Answer, OperationAnswer, Page
+from knowhub.web.schemas.parts import Answer, DroppedAnswer, OperationAnswer, Page
 
 _URI = "ctx://default/users/li/memories/preferences/language"
 
@@ -73,18 +73,6 @@ class EventAnswer(Answer):
     error: str
 
 
-class DroppedAnswer(Answer):
-    """What a commit has left out."""
-
-    what: str = Field(examples=["messages", "candidates"])
-    why: str = Field(
-        description="Messages are `not_read` whole: they are longer, or more, than is read. "
-        "Candidates are `empty`, `secret`, `recalled` into the session, `duplicate`, or `too_many`.",
-        examples=["not_read", "secret"],
-    )
-    count: int
-
-
 class CommitAnswer(OperationAnswer):
     """What committing a session did."""
 
@@ -117,18 +105,6 @@ class CurrentMemoriesAnswer(Answer):
     left_out: int = Field(description="How many statements `max_tokens` leaves no room for.")
 
 
-class DroppedChangesAnswer(Answer):
-    """What was left out while a session was read."""
-
-    what: str = Field(examples=["messages", "changes"])
-    why: str = Field(
-        description="Messages are `cut` (their beginning was read) or in a part with an `unusable_answer`. "
-        "Changes that a model asked for are refused by a check, such as `name_not_said`, or change nothing.",
-        examples=["cut", "number_not_said", "not_the_users_words"],
-    )
-    count: int
-
-
 class SessionAnswer(Answer):
     """A session, and how many of its messages were read by what."""
 
@@ -142,7 +118,7 @@ class SessionAnswer(Answer):
     not_asked: int = Field(description="Messages that were committed with `extract: false`.")
     waiting: int = Field(description="Messages that wait for the language model.")
     waits_since: str | None
-    dropped: list[DroppedChangesAnswer]
+    dropped: list[DroppedAnswer]
 
 
 class SessionsAnswer(Page[SessionAnswer]):

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from knowhub.core.errors import InvalidInput, TooLarge
-from knowhub.knowledge.feedback.evidence import MAX_KEPT_WORDS
+from knowhub.knowledge.evidence import MAX_KEPT_WORDS, VOTES_STORED
 from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
-from knowhub.knowledge.votes import VOTES_STORED
 from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
 from knowhub.web.schemas.knowledge import (
     MAX_COUNT,

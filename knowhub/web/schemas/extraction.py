@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from knowhub.conversations.messages import Message
 from knowhub.knowledge.extract.model import ExtractionRequest, Trigger
 from knowhub.web.schemas.answers import KnowledgeRecord
-from knowhub.web.schemas.parts import Answer, Body, Label, Moment, OperationAnswer, Part, Text
+from knowhub.web.schemas.parts import Answer, Body, DroppedAnswer, Label, Moment, OperationAnswer, Part, Text
 
 MAX_MESSAGES = 10_000
 
@@ -80,18 +80,6 @@ class RejectedAnswer(Answer):
     reason: str
 
 
-class DroppedPartAnswer(Answer):
-    """What an extraction has left out."""
-
-    what: str = Field(examples=["messages", "candidates", "resources"])
-    why: str = Field(
-        description="Messages are `not_read` whole: they are longer, or more, than is read. "
-        "Candidates and resources are `too_many`.",
-        examples=["not_read", "too_many"],
-    )
-    count: int
-
-
 class ExtractAnswer(OperationAnswer):
     """What was found in a conversation, and what was saved of it."""
 
@@ -101,6 +89,6 @@ class ExtractAnswer(OperationAnswer):
     resources: list[ResourceOfferAnswer]
     rejected: list[RejectedAnswer]
     degraded: list[str]
-    dropped: list[DroppedPartAnswer]
+    dropped: list[DroppedAnswer]
     messages_read: int = Field(description="The number of messages that were read, the newest ones.")
     dry_run: bool

@@ -1,15 +1,12 @@
 """Payloads of hooks, as the hosts send them, and the answers that they take."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from knowhub.core.request_context import CONTEXT_IDS
 from knowhub.web.schemas.context import SessionId
-from knowhub.web.schemas.parts import Answer, CallerIds, Text, clean
+from knowhub.web.schemas.parts import Answer, Text, clean
 
-# In an address, `?user=li` is shorter than `?user_id=li`.
-_SHORT: Final = {name.removesuffix("_id"): name for name in CONTEXT_IDS}
 _PATH_CHARS: Final = 4_096
 
 HostPath = Annotated[str, Field(max_length=_PATH_CHARS), AfterValidator(clean)]
@@ -32,18 +29,6 @@ class HookPayload(BaseModel):
         default=None, description="Lines of the transcript, where the server cannot read the file."
     )
     transcript_offset: int = Field(default=0, ge=0, description="Where these lines begin in the file, in bytes.")
-
-
-class HookParams(CallerIds):
-    """Who calls: `user`, `agent`, `project`, `team` and `org` are short for the names with `_id`."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lengthen(cls, given: dict[str, Any]) -> dict[str, Any]:
-        both = sorted(name for name in _SHORT if name in given and _SHORT[name] in given)
-        if both:
-            raise ValueError(f"{both[0]} and {_SHORT[both[0]]} mean the same; send one of them")
-        return {_SHORT.get(name, name): value for name, value in given.items()}
 
 
 class HookOutput(Answer):

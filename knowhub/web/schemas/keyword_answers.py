@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from knowhub.web.schemas.parts import Answer, OperationAnswer, Page
+from knowhub.web.schemas.parts import Answer, DroppedAnswer, OperationAnswer, OwnedRowAnswer, Page
 
 # In examples; the test that executes them replaces these ids by real ones.
 KEYWORD_ID, OTHER_KEYWORD_ID = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0ab"
@@ -12,7 +12,7 @@ KEYWORD_ID, OTHER_KEYWORD_ID = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "7f1c2b9e
 MISSED_ID = "missed-8e1f0c2ab34d5e6f70819203"
 
 
-class ShortKeyword(Answer):
+class ShortKeyword(OwnedRowAnswer):
     """A keyword without the list of its children, as paths and candidates show it."""
 
     id: str = Field(examples=[KEYWORD_ID, "root"])
@@ -24,11 +24,6 @@ class ShortKeyword(Answer):
     parent_id: str | None = Field(description="null for `root`, and if the caller may not see the parent.")
     description: str
     metadata: dict[str, Any]
-    scopes: list[str]
-    owner: str
-    version: int
-    created_at: str
-    updated_at: str
     level: int = Field(description="The number of keywords above it that the caller may see.")
     child_count: int
 
@@ -52,9 +47,15 @@ class SavedKeyword(KeywordRecord, OperationAnswer):
     """A keyword after a write."""
 
 
-class CreatedKeyword(SavedKeyword):
+class _DecidedAnswer(Answer):
+    """What a model had to do with a new row."""
+
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
     decided: dict[str, Any] | None = Field(default=None, description="What the model decided, if it was asked.")
+
+
+class CreatedKeyword(SavedKeyword, _DecidedAnswer):
+    pass
 
 
 class CreatedKeywords(OperationAnswer):
@@ -75,27 +76,20 @@ class Subtree(KeywordRecord):
     children_nodes: list["Subtree"] = Field(description="Empty at the requested depth, where `children` is not.")
 
 
-class InfoRecord(Answer):
+class InfoRecord(OwnedRowAnswer):
     """An info, whole."""
 
     id: str = Field(examples=["0d9c3f5e-2f1b-4b7a-a1d2-93f0c8e7b6a5"])
     content: str
     source: str
     metadata: dict[str, Any]
-    scopes: list[str]
-    owner: str
-    version: int
-    created_at: str
-    updated_at: str
 
 
 class SavedInfo(InfoRecord, OperationAnswer):
     """An info after a write."""
 
 
-class CreatedInfo(SavedInfo):
-    degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
-    decided: dict[str, Any] | None = Field(default=None, description="What the model decided, if it was asked.")
+class CreatedInfo(SavedInfo, _DecidedAnswer):
     duplicate_of: str | None = Field(default=None, description="The equal info that is stored, and answered.")
 
 
@@ -120,11 +114,16 @@ class InfoList(Page[InfoRecord]):
     pass
 
 
-class LinkedInfo(InfoRecord):
-    """An info beside how it belongs to the keyword that was asked for."""
+class _LinkAnswer(Answer):
+    """How an info belongs to a keyword."""
 
     relation: str = Field(examples=["PRIMARY", "EXAMPLE", "SOURCE", "RELATED"])
     created_by: str
+
+
+class LinkedInfo(InfoRecord, _LinkAnswer):
+    """An info beside how it belongs to the keyword that was asked for."""
+
     keyword_id: str | None = Field(default=None, description="With `descendants`: the keyword that it is on.")
 
 
@@ -132,22 +131,17 @@ class LinkedInfoList(Page[LinkedInfo]):
     pass
 
 
-class LinkedKeyword(ShortKeyword):
+class LinkedKeyword(ShortKeyword, _LinkAnswer):
     """A keyword beside how the info that was asked for belongs to it."""
-
-    relation: str = Field(examples=["PRIMARY", "EXAMPLE", "SOURCE", "RELATED"])
-    created_by: str
 
 
 class LinkedKeywordList(Page[LinkedKeyword]):
     pass
 
 
-class SavedLink(OperationAnswer):
+class SavedLink(OperationAnswer, _LinkAnswer):
     info_id: str
     keyword_id: str
-    relation: str = Field(examples=["PRIMARY", "EXAMPLE", "SOURCE", "RELATED"])
-    created_by: str
     version: int
     created_at: str
     updated_at: str
@@ -169,35 +163,18 @@ class KeywordSearchAnswer(Answer):
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
 
 
-class MissedRow(Answer):
+class MissedRow(OwnedRowAnswer):
     """A query that no keyword answers."""
 
-    id: str
     query: str
     count: int = Field(description="How often a model looked for it.")
     suggested_parent_id: str
     suggested_name: str
     reason: str
-    owner: str
-    scopes: list[str]
-    version: int
-    created_at: str
-    updated_at: str
 
 
 class MissedList(Page[MissedRow]):
     pass
-
-
-class TreeImportDropped(Answer):
-    """What a file has and was not imported."""
-
-    what: str = Field(description="The property of a SKOS file, or `keywords`.", examples=["skos:related"])
-    why: str = Field(
-        description="`no_place`: a keyword has nothing like it. `not_yours`: keywords of others, left as they are.",
-        examples=["no_place"],
-    )
-    count: int
 
 
 class TreeImportAnswer(OperationAnswer):
@@ -209,9 +186,7 @@ class TreeImportAnswer(OperationAnswer):
     links: int
     import_id: str | None = Field(description="Undo this to undo the whole import.")
     operation_ids: list[str]
-    dropped: list[TreeImportDropped] = Field(
-        description="At most 20 properties, the most frequent first; then `keywords`."
-    )
+    dropped: list[DroppedAnswer] = Field(description="At most 20 properties, the most frequent first; then `keywords`.")
 
 
 class PlanRef(Answer):
@@ -270,18 +245,6 @@ class PlanMissing(Answer):
     path: str
 
 
-class PlanDropped(Answer):
-    """Proposals that are no step of the plan."""
-
-    what: str = Field(examples=["proposals"])
-    why: str = Field(
-        description="Proposals are `not_possible`: they name what was not shown, change nothing, or contradict another "
-        "one. Those beyond 200 steps count too.",
-        examples=["not_possible"],
-    )
-    count: int
-
-
 class PlanAnswer(Answer):
     """A plan that is not applied yet."""
 
@@ -293,7 +256,7 @@ class PlanAnswer(Answer):
     missing_descriptions: list[PlanMissing] = Field(description="Up to 200 keywords without a description.")
     missing_description_count: int
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
-    dropped: list[PlanDropped]
+    dropped: list[DroppedAnswer]
 
 
 class AppliedMerge(Answer):

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from knowhub.keywords.info_rules import MAX_CREATOR_CHARS, MAX_SOURCE_CHARS
+from knowhub.keywords.info_rules import MAX_CREATOR_CHARS, MAX_KEYWORD_IDS, MAX_SOURCE_CHARS
 from knowhub.keywords.keyword_rules import MAX_ALIASES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from knowhub.keywords.model import (
     PAGE_SIZE,
@@ -16,7 +16,6 @@ from knowhub.keywords.model import (
     RelationType,
     TreeFormat,
 )
-from knowhub.keywords.new_infos import MAX_KEYWORD_IDS
 from knowhub.keywords.service import MAX_DEPTH
 from knowhub.web.schemas.knowledge import MAX_ITEMS, Question, Scopes
 from knowhub.web.schemas.parts import (
@@ -24,10 +23,11 @@ from knowhub.web.schemas.parts import (
     Body,
     CallerIds,
     Changes,
-    Cursor,
     DeleteBody,
+    DeleteParams,
     Label,
     Owner,
+    PageParams,
     Part,
     Text,
     Version,
@@ -142,7 +142,7 @@ class AliasBody(VersionedBody):
     alias: Name
 
 
-class KeywordDeleteParams(CallerIds):
+class KeywordDeleteParams(DeleteParams):
     """How a keyword is deleted."""
 
     cascade: bool = Field(default=False, description="Delete everything below it too; otherwise children are 409.")
@@ -171,7 +171,7 @@ class KeywordSearchParams(CallerIds):
     expand: bool = Field(default=False, description="Each candidate also has its five newest infos.")
 
 
-class KeywordListParams(CallerIds):
+class KeywordListParams(PageParams):
     """A page of the list of keywords."""
 
     prefix: Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS)] = Field(
@@ -179,8 +179,6 @@ class KeywordListParams(CallerIds):
         description="Only keywords whose name or alias begins so. Case, width and Chinese variants are equal; pinyin "
         "is accepted too.",
     )
-    limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
-    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 class TreeExportParams(CallerIds):
@@ -198,13 +196,6 @@ class TreeImportParams(CallerIds):
     format: TreeFormat | None = Field(default=None, description="As for an export. Default: as the content type says.")
 
 
-class MissedListParams(CallerIds):
-    """A page of the missed queries."""
-
-    limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
-    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
-
-
 class MissedAcceptBody(Body):
     """The missed query to be made a keyword."""
 
@@ -219,11 +210,10 @@ class MissedDismissParams(CallerIds):
     id: RowId = Field(description="The id of a missed query.")
 
 
-class ChildrenParams(CallerIds):
+class ChildrenParams(PageParams):
     """A page of the children of a keyword."""
 
     limit: int = Field(default=1000, ge=1, le=1000)
-    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 class SubtreeParams(CallerIds):
@@ -290,8 +280,8 @@ class InfoFields(Part):
         return fill(NewInfo, self)
 
 
-class _LinkedInfo(InfoFields):
-    """What a caller may say of an info."""
+class InfoItem(InfoFields):
+    """One info of a batch."""
 
     links: Annotated[list[NewLink], Field(max_length=MAX_LINKS)] = Field(
         default_factory=list, description="Keywords to link with another relation."
@@ -302,11 +292,7 @@ class _LinkedInfo(InfoFields):
         return fill(NewInfo, self, links=[(link.keyword_id, link.relation) for link in self.links])
 
 
-class InfoItem(_LinkedInfo):
-    """One info of a batch."""
-
-
-class InfoBody(_LinkedInfo, Body):
+class InfoBody(InfoItem, Body):
     """One info to be created."""
 
 
@@ -325,12 +311,10 @@ class InfoPatchBody(Changes):
     scopes: Scopes = Field(default_factory=list)
 
 
-class InfoListParams(CallerIds):
+class InfoListParams(PageParams):
     """The filters of the list of infos."""
 
     keyword_id: Text | None = Field(default=None, description="Only those that are linked to this keyword.")
-    limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
-    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 class LinkBody(Body):

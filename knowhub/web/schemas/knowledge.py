@@ -13,8 +13,7 @@ from pydantic import (
 
 from knowhub.core import clock
 from knowhub.core.recall import MAX_QUERY_CHARS
-from knowhub.knowledge.feedback.impressions import ImpressionScope
-from knowhub.knowledge.feedback.outcomes import GoalOutcome, OutcomeKind
+from knowhub.knowledge.impressions import ImpressionScope
 from knowhub.knowledge.model import (
     DEFAULT_SCORE,
     Feedback,
@@ -24,6 +23,7 @@ from knowhub.knowledge.model import (
     SearchQuery,
     Vote,
 )
+from knowhub.knowledge.outcomes import GoalOutcome, OutcomeKind
 from knowhub.knowledge.table import FACETS, make_filters
 from knowhub.settings import DEFAULT_MODEL
 from knowhub.web.schemas.parts import (
@@ -33,11 +33,11 @@ from knowhub.web.schemas.parts import (
     CallerIds,
     Changes,
     CommaSeparated,
-    Cursor,
     EntityId,
     Label,
     Moment,
     Owner,
+    PageParams,
     Part,
     ResourceId,
     Scope,
@@ -356,11 +356,10 @@ class KnowledgeSearchParams(RecordFilters):
         )
 
 
-class ListParams(RecordFilters):
+class ListParams(RecordFilters, PageParams):
     """A page of a list."""
 
     limit: int = Field(default=10, ge=1, le=1000)
-    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 ModelName = Annotated[

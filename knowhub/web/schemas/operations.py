@@ -11,6 +11,9 @@ from knowhub.web.schemas.parts import Answer, Body, CallerIds, OperationAnswer, 
 _MAX_DIGITS = 15
 
 
+_Position = Annotated[str, Field(pattern=r"^[0-9]{1,15}$")]
+
+
 class OperationParams(CallerIds):
     """The filters of the operation list."""
 
@@ -19,9 +22,7 @@ class OperationParams(CallerIds):
     actor: str | None = Field(default=None, examples=["user:li"])
     subject: str | None = Field(default=None, description="The id of a row that it touched.")
     limit: int = Field(default=50, ge=1, le=1000)
-    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}$")] | None = Field(
-        None, description="`next_cursor` of the page before."
-    )
+    cursor: _Position | None = None
 
     @field_validator("since")
     @classmethod
@@ -59,9 +60,7 @@ class HistoryParams(CallerIds):
     """Which part of a row's history."""
 
     limit: int = Field(default=100, ge=1, le=1000)
-    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}$")] | None = Field(
-        default=None, description="`next_cursor` of the page before."
-    )
+    cursor: _Position | None = None
 
     @property
     def before(self) -> int | None:
@@ -105,4 +104,5 @@ class UndoAnswer(OperationAnswer):
     operation_ids: list[str]
     undone: list[str]
     dry_run: bool
-    changes: list[ChangeAnswer]
+    changes: list[ChangeAnswer] = Field(description="The rows that it changed, at most 1,000.")
+    changes_total: int | None = Field(default=None, description="How many rows it changed, if that is more.")

@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     StringConstraints,
     WithJsonSchema,
+    model_validator,
 )
 
 from knowhub.core import clock, scopes
@@ -128,6 +129,8 @@ Owner = Annotated[str, AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)]
 Moment = Annotated[str, AfterValidator(_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 Version = Annotated[int, Field(ge=1)]
 _TAG = "tag."
+# In an address, `?user=li` is shorter than `?user_id=li`.
+_SHORT_NAMES = {name.removesuffix("_id"): name for name in CONTEXT_IDS}
 CommaSeparated = BeforeValidator(_comma_separated)
 
 
@@ -157,6 +160,25 @@ class CallerIds(BaseModel):
         if self.model_fields_set.isdisjoint(CONTEXT_IDS):
             return {}
         return {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
+
+
+class AddressedCallerIds(CallerIds):
+    """Who calls: `user`, `agent`, `project`, `team` and `org` are short for the names with `_id`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lengthen(cls, given: dict[str, Any]) -> dict[str, Any]:
+        both = sorted(name for name in _SHORT_NAMES if name in given and _SHORT_NAMES[name] in given)
+        if both:
+            raise ValueError(f"{both[0]} and {_SHORT_NAMES[both[0]]} mean the same; send one of them")
+        return {_SHORT_NAMES.get(name, name): value for name, value in given.items()}
+
+
+class PageParams(CallerIds):
+    """A page of a list."""
+
+    limit: int = Field(default=50, ge=1, le=1000)
+    cursor: Cursor | None = None
 
 
 class TimeAndTagFilters(CallerIds):
@@ -230,6 +252,7 @@ class DeleteParams(CallerIds):
         default=False,
         description="Remove the content for good, everywhere. This cannot be undone. A deleted row can be erased too.",
     )
+    wait: bool = Field(default=True, description="With false an erase answers with a job id, at once.")
 
 
 class EraseBody(DeleteParams, DeleteBody):
@@ -280,6 +303,33 @@ class Page(Answer, Generic[RowT]):
     results: list[RowT]
     count: int
     next_cursor: str | None
+
+
+class OwnedRowAnswer(Answer):
+    """What every row with an owner has."""
+
+    id: str
+    scopes: list[str]
+    owner: str
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class DroppedAnswer(Answer):
+    """What was left out, and why."""
+
+    what: str = Field(examples=["messages"])
+    why: str = Field(
+        description="Messages are `not_read` whole (they are longer, or more, than is read), `cut` (their beginning "
+        "was read), or in a part with an `unusable_answer`. Candidates are `empty`, `secret`, `recalled` into the "
+        "session, `duplicate`, or `too_many`. Changes that a model asked for are refused by a check, such as "
+        "`name_not_said`, or change nothing. Proposals of a plan are `not_possible`: they name what was not shown, "
+        "change nothing, contradict another one, or are beyond 200 steps. Of a file, a property has `no_place` in a "
+        "keyword, and keywords of others are `not_yours`.",
+        examples=["not_read", "secret", "too_many"],
+    )
+    count: int
 
 
 class SecretWarning(Answer):

@@ -9,13 +9,13 @@ from knowhub.resources.model import DEFAULT_CONTENT_TYPE, DEFAULT_LIMIT, NewReso
 from knowhub.web.schemas.keywords import Metadata
 from knowhub.web.schemas.knowledge import Scopes
 from knowhub.web.schemas.parts import (
-    Answer,
     Body,
     CallerIds,
     Changes,
     Label,
     Moment,
     OperationAnswer,
+    OwnedRowAnswer,
     Owner,
     Page,
     ResourceId,
@@ -95,14 +95,14 @@ class ResourceListParams(CallerIds):
     content_type: Label | None = None
     expired: bool | None = Field(default=None, description="Only resources that have expired, or only the others.")
     limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=1000)
-    cursor: Prefix | None = Field(default=None, description="`next_cursor` of the page before.")
+    cursor: Prefix | None = None
 
     def query(self) -> ResourceQuery:
         """Return what the service looks for."""
         return fill(ResourceQuery, self, after=self.cursor)
 
 
-class ResourceRecord(Answer):
+class ResourceRecord(OwnedRowAnswer):
     """A resource without its sealed text."""
 
     id: str = Field(examples=["code/selenium/login"])
@@ -110,12 +110,7 @@ class ResourceRecord(Answer):
     body: str
     content_type: str
     metadata: dict[str, Any]
-    scopes: list[str]
-    owner: str
     expires_at: str | None
-    version: int
-    created_at: str
-    updated_at: str
     has_secure_body: bool = Field(description="Whether it has a sealed text.")
     expired: bool
 

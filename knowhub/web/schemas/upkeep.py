@@ -182,7 +182,6 @@ class AuditAnswer(Answer):
     infos: int = Field(description="Live infos that were looked at.")
     junk: int = Field(description="Records and infos that are copies, near copies, copied search results, or expired.")
     junk_rate: float = Field(ge=0, le=1, description="`junk` over `records` and `infos`.")
-    searches_known_since: str = Field(description="Since when the records that searches returned are known.")
     summary: dict[str, int] = Field(
         description="The number of findings of each kind, including those that are not shown."
     )

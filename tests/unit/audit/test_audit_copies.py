@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 
 import pytest
 from hypothesis import given, settings
@@ -37,9 +36,7 @@ def build_clusters(all_of: Sequence[AuditDocument]) -> list[Cluster]:
     clusters = ClusterBuilder(lambda number: all_of[number].full_text)
     for number, item in enumerate(all_of):
         clusters.put(number, item.full_text, item.collection)
-    for _ in clusters.compare_rows():
-        continue
-    return [cluster for cluster in clusters.clusters() if cluster is not None]
+    return clusters.build()
 
 
 def random_english(length: int, rng: random.Random = RNG) -> list[str]:
@@ -104,37 +101,6 @@ def test_near_copies_gather_around_the_oldest_with_their_similarity() -> None:
     assert [(near.number, near.to, near.similarity) for near in cluster.near] == [(2, 0, 0.8235), (3, 0, 1.0)]
 
 
-def test_chinese_near_copies_are_found_and_other_chinese_is_not() -> None:
-    advice = "部署之前先备份数据库，然后再运行迁移脚本，最后检查健康状态是否正常"
-    texts = [
-        advice,
-        "用户喜欢在周末去山里徒步，不喜欢在城市里逛商场",
-        advice.replace("然后再", "然后"),
-        "备份" + advice,
-    ]
-
-    (cluster,) = build_clusters(make_documents(texts))
-
-    assert (cluster.kept, [near.number for near in cluster.near]) == (0, [2, 3])
-    assert all(near.similarity >= LEAST_SIMILARITY for near in cluster.near)
-
-
-def test_building_a_large_cluster_yields_to_other_tasks() -> None:
-    text = "".join(random_english(40))
-    clusters = ClusterBuilder(lambda number: f"{text}{number}")
-    for number in range(600):
-        clusters.put(number, f"{text}{number}", "knowledge")
-    for _ in clusters.compare_rows():
-        continue
-    gathered = clusters.clusters()
-
-    rests = len(list(takewhile(lambda item: item is None, gathered)))
-
-    # It is the first of all, so that nothing else was done before it: one rest for every 256 rows of it.
-    assert rests == 599 // 256
-    assert [len(cluster.near) for cluster in clusters.clusters() if cluster is not None] == [599]
-
-
 def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
     words = random_english(40)
     first, second = "".join(words), "".join([*words, "more "])
@@ -169,29 +135,6 @@ def test_long_texts_that_begin_alike_and_differ_in_length_are_not_near_copies() 
     assert len(build_clusters(make_documents([begun, begun + " more"]))) == 1
 
 
-def test_one_text_668_times_is_one_cluster() -> None:
-    text = "".join(random_chinese(60))
-    others = ["".join(random_chinese(60)) for _ in range(20)]
-
-    (cluster,) = build_clusters(make_documents([*others, *[text] * 668]))
-
-    assert (cluster.kept, len(cluster.copies)) == (20, 667)
-
-
-def test_a_row_changed_during_an_audit_is_compared_in_its_new_state() -> None:
-    text = "".join(random_english(30))
-    both = make_documents([text, text + "end"])
-    now = [text, "something else altogether that nobody has said before in this place"]
-    clusters = ClusterBuilder(lambda number: now[number])
-    for number, item in enumerate(both):
-        clusters.put(number, item.full_text, item.collection)
-
-    for _ in clusters.compare_rows():
-        continue
-
-    assert [cluster for cluster in clusters.clusters() if cluster is not None] == []
-
-
 def test_a_row_deleted_during_an_audit_is_similar_to_none() -> None:
     text = "".join(random_english(30))
     three = make_documents([text, text + "end", text + "more"])
@@ -200,30 +143,9 @@ def test_a_row_deleted_during_an_audit_is_similar_to_none() -> None:
     for number, item in enumerate(three):
         clusters.put(number, item.full_text, item.collection)
 
-    for _ in clusters.compare_rows():
-        continue
+    (cluster,) = clusters.build()
 
-    (cluster,) = [item for item in clusters.clusters() if item is not None]
     assert (cluster.kept, [(near.number, near.to) for near in cluster.near]) == (1, [(2, 1)])
-
-
-def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
-    text = "".join(random_english(30))
-    three = make_documents([text, text + "end", text + "more"])
-    first = iter([text])
-    clusters = ClusterBuilder(
-        lambda number: (
-            next(first, "something else that nobody has said before") if number == 0 else three[number].full_text
-        )
-    )
-    for number, item in enumerate(three):
-        clusters.put(number, item.full_text, item.collection)
-
-    for _ in clusters.compare_rows():
-        continue
-
-    (cluster,) = [item for item in clusters.clusters() if item is not None]
-    assert [(near.number, near.to) for near in cluster.near] == [(1, 0), (2, 1)]
 
 
 @settings(max_examples=150, deadline=None)

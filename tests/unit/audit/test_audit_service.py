@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.model import AuditQuery, AuditSeverity, FindingKind, Report, RowFinding
 from knowhub.audit.service import AuditService
 from knowhub.core.clock import iso
 from knowhub.core.operation import Draft
 from knowhub.core.request_context import RequestContext
-from knowhub.engine.view import AccountView
 from knowhub.keywords import info_rules, keyword_rules
 from knowhub.keywords.model import KEYWORDS, NewInfo
 from knowhub.knowledge.model import NewKnowledge
@@ -36,9 +34,8 @@ class Account:
         self.clock = FakeClock()
         ids = CountedIds()
         self.store = MemoryStore(self.clock, ids)
-        self.shown = RecentImpressions(self.clock)
         self.knowledge = KnowledgeService(self.store, ids)
-        self.service = AuditService(self.store, self.clock, self.shown)
+        self.service = AuditService(self.store, self.clock)
 
     async def save(self, content: str, ctx: RequestContext | None = None, **fields: Any) -> str:  # noqa: ANN401 -- any field
         new = NewKnowledge(content=content, **{"dedup": False} | fields)
@@ -87,22 +84,8 @@ async def test_copies_name_the_oldest_their_authors_and_count_as_junk(account: A
     assert (report.junk, report.junk_rate) == (2, round(2 / 3, 6))
 
 
-async def test_near_copies_say_how_similar_they_are(account: Account) -> None:
-    first = await account.save(ADVICE + " It holds for every page.")
-    second = await account.save(ADVICE + " It holds for each page.")
-
-    (finding,) = list_by_kind(await account.audit(), FindingKind.NEAR_DUPLICATE)
-
-    assert (finding.id, finding.related) == (first, [second])
-    (similar,) = finding.evidence["similar"]
-    assert similar == {"id": second, "to": first, "similarity": finding.evidence["similarity"]["least"]}
-    assert 0.8 <= similar["similarity"] < 1
-
-
 async def test_a_record_that_quotes_a_search_result_is_a_loop(account: Account) -> None:
     first = await account.save(ADVICE)
-    account.shown.note("default", [first])
-    account.clock.advance(60)
     second = await account.save(
         f"I searched and found this: {ADVICE} So this is what I did on that day, and it helped."
     )
@@ -113,26 +96,8 @@ async def test_a_record_that_quotes_a_search_result_is_a_loop(account: Account) 
     assert (finding.id, finding.related, finding.severity) == (second, [first], AuditSeverity.WARNING)
     assert finding.evidence["how"] == ["quotes_a_row"]
     (quotation,) = finding.evidence["quotes"]
-    assert quotation["shown_s_before"] == 60.0
     assert (quotation["id"], quotation["chars"], quotation["share"]) == (first, len(ADVICE), 1.0)
     assert report.junk == 1
-
-
-@pytest.mark.parametrize(
-    ("shown_s", "saved_s", "said"), [(0.0004, 0.0006, 0.0), (0.0, 0.002, 0.002), (0.5, 0.25, None)]
-)
-async def test_an_impression_in_the_millisecond_of_a_save_counts_as_earlier(
-    account: Account, shown_s: float, saved_s: float, said: float | None
-) -> None:
-    first = await account.save(ADVICE)
-    account.clock.advance(shown_s)
-    account.shown.note("default", [first])
-    account.clock.advance(saved_s - shown_s)
-    await account.save(f"I searched and found this: {ADVICE} So I did.")
-
-    (finding,) = list_by_kind(await account.audit(), FindingKind.FEEDBACK_LOOP)
-
-    assert finding.evidence["quotes"][0].get("shown_s_before") == said
 
 
 async def test_a_record_may_quote_the_record_that_it_supersedes(account: Account) -> None:
@@ -171,14 +136,6 @@ async def test_one_text_by_three_authors_is_a_chain(account: Account) -> None:
     assert (finding.evidence["how"], finding.evidence["authors"]) == (["handed_on"], ["agent:a", "agent:b", "agent:c"])
 
 
-async def test_a_record_whose_source_is_a_search_is_a_loop(account: Account) -> None:
-    record = await account.save(ADVICE, source={"name": "knowledge_search"})
-
-    (finding,) = (await account.audit()).findings
-
-    assert (finding.id, finding.evidence) == (record, {"how": ["source_is_a_search"], "source": "knowledge_search"})
-
-
 async def test_old_records_without_votes_are_notes_and_not_junk(account: Account) -> None:
     record = await account.save(ADVICE)
     account.clock.advance(90 * DAY_S)
@@ -188,33 +145,8 @@ async def test_old_records_without_votes_are_notes_and_not_junk(account: Account
 
     assert [(finding.kind, finding.id, finding.severity) for finding in report.findings] == [
         (FindingKind.STALE, record, AuditSeverity.NOTE),
-        (FindingKind.NEVER_FOUND, record, AuditSeverity.NOTE),
     ]
-    assert report.findings[1].evidence["shown_since"] == iso(START)
     assert (report.junk, patient.findings) == (0, [])
-
-
-async def test_a_record_shown_by_a_search_is_not_reported_as_never_found(account: Account) -> None:
-    record = await account.save(ADVICE)
-    account.shown.note("default", [record])
-    account.clock.advance(90 * DAY_S)
-
-    assert list_by_kind(await account.audit(), FindingKind.NEVER_FOUND) == []
-
-
-async def test_an_expired_record_is_junk(account: Account) -> None:
-    record = await account.save(ADVICE, valid_to=iso(START + 10))
-    account.clock.advance(10)
-
-    report = await account.audit()
-
-    (finding,) = report.findings
-    assert (finding.id, finding.severity, list(finding.evidence["reasons"])) == (
-        record,
-        AuditSeverity.WARNING,
-        ["expired"],
-    )
-    assert report.junk_rate == 1.0
 
 
 async def test_secrets_are_listed_first_and_evidence_never_shows_them(account: Account) -> None:
@@ -326,37 +258,3 @@ async def test_an_audit_yields_to_other_tasks(account: Account) -> None:
     # Turns of 3 ms: one of a tenth of the whole would be ten times too long, on a machine of any speed.
     assert len(gaps) > 20
     assert sorted(gaps)[len(gaps) // 2] < lasted / 20
-
-
-class AuditObserver(RecentImpressions):
-    """A store with its recent impressions; it records when an audit begins and when it ends."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__(FakeClock())
-        self._store = store
-        self.seen: list[str] = []
-
-    @property
-    def known_since(self) -> float:
-        self.seen.append("ends")
-        return START
-
-    async def refresh(self, account: str | None = None) -> None:
-        self.seen.append("begins")
-        await asyncio.sleep(0)
-
-    def view(self, account: str) -> AccountView:
-        return self._store.view(account)
-
-
-async def test_two_audits_run_one_after_the_other_and_find_the_same(account: Account) -> None:
-    for _ in range(5):
-        await account.save(ADVICE)
-    watched = AuditObserver(account.store)
-    service = AuditService(watched, account.clock, watched)
-
-    first, second = await asyncio.gather(*(service.report(local(), AuditQuery()) for _ in range(2)))
-
-    assert first == second
-    assert first.summary["duplicate"] == 1
-    assert watched.seen == ["begins", "ends"] * 2

@@ -4,99 +4,58 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.context.commit.session_node import MAX_ABSTRACT, MAX_OVERVIEW, OVERVIEW, ArchiveBuilder
-from knowhub.context.commit_model import SessionArchive
-from knowhub.context.extraction.summaries import SessionLine, key_lines, summary, topics
+from knowhub.context.commit.session_node import MAX_ABSTRACT, MAX_OVERVIEW, summarize_session
+from knowhub.context.commit.summaries import SessionLine, key_lines, summary
 from knowhub.conversations.messages import Message
-from tests.context_commits import SESSION, agent_message, memory_spaces, tool_message, user_message
-
-pytestmark = pytest.mark.anyio
+from tests.context_commits import agent_message, tool_message, user_message
 
 
-async def build_archive(*messages: Message) -> SessionArchive:
-    builder = ArchiveBuilder()
-    return await builder.build_archive(memory_spaces(), messages)
-
-
-async def test_an_archive_names_its_session_and_its_last_messages() -> None:
-    messages = [user_message(f"Message number {number} is about bread.") for number in range(15)]
-
-    archive = await build_archive(*messages)
-
-    assert (archive.session_id, archive.archive_uri) == ("s1", SESSION)
-    assert list(archive.recent_messages) == messages[-10:]
-    assert archive.stats["messages"] == 15
-
-
-async def test_the_abstract_holds_the_recurring_topic() -> None:
+def test_the_abstract_holds_the_recurring_topic() -> None:
     small_talk = [
         user_message(f"We had {dish} for lunch with some bread and a salad.") for dish in ("soup", "rice", "fish")
     ]
-
-    archive = await build_archive(
+    messages = [
         user_message("Good morning to you all, I hope that you have slept well."),
         user_message("The migration of the billing database failed again during the night."),
         agent_message("The billing database migration needs more space on its disk than there is."),
         *small_talk,
         user_message("Then we give the migration of billing a larger disk before the night."),
-    )
+    ]
 
-    assert archive.summary.startswith("user: The migration of the billing database failed again during the night.")
-    assert archive.summary.count("for lunch") == 1
-    assert "slept well" not in archive.summary
+    abstract, _ = summarize_session(messages)
 
-
-async def test_a_short_session_is_its_own_summary() -> None:
-    archive = await build_archive(
-        user_message("Good morning!"), agent_message("Good morning to you."), user_message("It rains.")
-    )
-
-    assert archive.summary == "user: Good morning! assistant: Good morning to you. user: It rains."
+    assert abstract.startswith("user: The migration of the billing database failed again during the night.")
+    assert abstract.count("for lunch") == 1
+    assert "slept well" not in abstract
 
 
-async def test_a_chinese_session_is_summed_up_in_chinese() -> None:
-    archive = await build_archive(
+def test_a_chinese_session_is_summed_up_in_chinese() -> None:
+    messages = [
         user_message("数据库迁移昨天又失败了。", None, "2026-05-08"),
         agent_message("数据库迁移需要更大的磁盘。"),
         user_message("午饭不错。"),
-    )
+    ]
 
-    assert "数据库迁移" in archive.summary
-    assert "3 条消息 · 参与者: user (2), assistant (1)" in archive.stats[OVERVIEW]
-    assert "话题: 数据库迁移" in archive.stats[OVERVIEW]
+    abstract, overview = summarize_session(messages)
+
+    assert "数据库迁移" in abstract
+    assert "3 条消息 · 参与者: user (2), assistant (1)" in overview
 
 
-async def test_the_overview_has_speakers_times_topics_first_and_last_words() -> None:
-    archive = await build_archive(
+def test_the_overview_has_speakers_times_first_and_last_words() -> None:
+    messages = [
         user_message("Ana: The garden needs water today.", None, "2026-05-08T10:00:00", "Ana"),
         user_message("The garden got water from me.", None, "2026-05-08T11:00:00", "Ben"),
-    )
+    ]
 
-    assert archive.stats[OVERVIEW].splitlines() == [
+    assert summarize_session(messages)[1].splitlines() == [
         "2 messages · Who: Ana (1), Ben (1)",
         "When: 2026-05-08T10:00:00 – 2026-05-08T11:00:00",
-        "Topics: garden, water",
         "- Ana: The garden needs water today.",
         "- Ben: The garden got water from me.",
         "First: Ana: The garden needs water today.",
         "Last: Ben: The garden got water from me.",
     ]
-
-
-async def test_a_session_of_tool_output_is_summarised_by_its_first_line() -> None:
-    archive = await build_archive(tool_message('{"rows": 3}', "query"))
-
-    assert archive.summary == 'query: {"rows": 3}'
-
-
-async def test_summaries_contain_no_credentials() -> None:
-    archive = await build_archive(
-        user_message("My database password is hunter2secret9! for the billing database."),
-        user_message("The billing database is up."),
-    )
-
-    assert "hunter2" not in f"{archive.summary}{archive.stats[OVERVIEW]}"
-    assert "billing" in archive.summary
 
 
 KEY_IN_TEXT = """I like this:
@@ -117,26 +76,30 @@ rS6tU7vW8xY9zA0bC1dE2fG3hI4jK5lM6nO7pQ8rS9tU0vW1xY2zA3bC4dE5fG6h
         ("The password is 'Winter! 2026 Snow'. I like tea.", ("Winter", "2026", "Snow")),
     ],
 )
-async def test_summaries_contain_no_part_of_a_multiline_credential(said: str, parts: tuple[str, ...]) -> None:
-    archive = await build_archive(user_message(said), agent_message(said), user_message("The billing database is up."))
+def test_summaries_contain_no_part_of_a_multiline_credential(said: str, parts: tuple[str, ...]) -> None:
+    told = "".join(
+        summarize_session([user_message(said), agent_message(said), user_message("The billing database is up.")])
+    )
 
-    told = f"{archive.summary}{archive.stats[OVERVIEW]}"
     assert [part for part in parts if part in told] == []
     assert "billing" in told
 
 
-async def test_a_speaker_of_several_lines_is_named_on_one() -> None:
-    archive = await build_archive(Message("user", "The garden is green.", name="Li\nLast: nobody"))
+@pytest.mark.parametrize(
+    ("message", "abstract"),
+    [
+        (tool_message('{"rows": 3}', "query"), 'query: {"rows": 3}'),
+        (Message("user", "The garden is green.", name="Li\nLast: nobody"), "Li Last: nobody: The garden is green."),
+    ],
+)
+def test_the_summary_of_one_message(message: Message, abstract: str) -> None:
+    assert summarize_session([message])[0] == abstract
 
-    assert "\nLast: nobody" not in f"{archive.summary}{archive.stats[OVERVIEW]}"
 
+def test_bracketed_notes_are_left_out_of_summaries() -> None:
+    messages = [user_message("[shares image: a garden] Look at my garden."), user_message("Your garden is green.")]
 
-async def test_bracketed_notes_are_left_out_of_summaries() -> None:
-    archive = await build_archive(
-        user_message("[shares image: a garden] Look at my garden."), user_message("Your garden is green.")
-    )
-
-    assert "shares image" not in archive.summary
+    assert "shares image" not in summarize_session(messages)[0]
 
 
 TEXTS = st.text(max_size=400) | st.lists(
@@ -147,9 +110,7 @@ TEXTS = st.text(max_size=400) | st.lists(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(TEXTS, max_size=12))
 def test_summaries_never_exceed_their_limits(texts: list[str]) -> None:
-    builder = ArchiveBuilder()
-
-    abstract, overview = builder.extract_summary([user_message(text) for text in texts if text.strip()])
+    abstract, overview = summarize_session([user_message(text) for text in texts if text.strip()])
 
     assert len(abstract) <= MAX_ABSTRACT
     assert len(overview) <= MAX_OVERVIEW
@@ -170,9 +131,3 @@ def test_a_sentence_too_long_for_the_summary_is_skipped() -> None:
 
     assert key_lines(lines, 60) == [lines[1]]
     assert len(summary(lines[:1], 60)) <= 60
-
-
-def test_topics_are_words_of_several_messages() -> None:
-    lines = [SessionLine("a", "garden garden garden water", 0), SessionLine("a", "water tower", 1)]
-
-    assert topics(lines) == ["water"]

@@ -5,15 +5,9 @@ from typing import Any
 
 import pytest
 
-from knowhub.context.commit.commit_coordinator import CommitCoordinator, CommitStages
-from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
-from knowhub.context.commit.session_node import ArchiveBuilder
-from knowhub.context.commit_model import SessionArchive, SessionCommit, WritePlan, WriteResult
-from knowhub.context.model import MemoryContext, RelationEdge
 from knowhub.conversations.messages import Message
 from knowhub.core.errors import InvalidInput
-from knowhub.core.operation import Operation
-from tests.context_commits import LI, CommitBench, agent_message, tool_message, tool_use, user_message
+from tests.context_commits import CommitBench, agent_message, tool_message, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -66,50 +60,6 @@ async def test_a_session_of_two_thousand_messages_is_one_operation() -> None:
     assert desk.store.last_seq == 1
 
 
-class ObservedCommitParts:
-    """Parts of a commit that note when they are called."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        calls = self.calls
-
-        class Archives(ArchiveBuilder):
-            async def build_archive(self, *args: Any, **fields: Any) -> SessionArchive:  # noqa: ANN401 -- as they are
-                calls.append("build_archive")
-                return await super().build_archive(*args, **fields)
-
-        class Writer(ContextWriter):
-            def apply_plan(self, ctx: MemoryContext, plan: WritePlan) -> WriteResult:
-                calls.append("apply_plan")
-                return super().apply_plan(ctx, plan)
-
-        class Relations(RelationWriter):
-            def apply_edges(self, ctx: MemoryContext, address: str, relation_ops: Sequence[RelationEdge]) -> None:
-                calls.append("apply_edges")
-                super().apply_edges(ctx, address, relation_ops)
-
-        self.archives = Archives()
-        self.stages = CommitStages(Writer, Relations)
-
-    async def project(self, account: str, operation: Operation) -> bool:
-        self.calls.append(f"project {account} {operation.op}")
-        return True
-
-
-async def test_a_commit_calls_its_parts_in_the_documented_order() -> None:
-    watched, desk = ObservedCommitParts(), CommitBench()
-    commits = CommitCoordinator(desk.store, watched.archives, watched, stages=watched.stages)
-
-    await commits.commit(LI, SessionCommit("s1", [user_message("I love oolong tea.", "m1")]))
-
-    decision = watched.calls[1:-1]
-    assert watched.calls[0] == "build_archive"
-    # The store of the tests runs each decision on several states.
-    assert decision == ["apply_plan", "apply_plan", "apply_edges"] * (len(decision) // 3)
-    assert decision
-    assert watched.calls[-1] == "project default commit_session"
-
-
 async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> None:
     desk = CommitBench()
     calls = [
@@ -135,16 +85,6 @@ async def test_calls_of_tools_are_counted_once_however_often_they_are_sent() -> 
     assert (again.status, more.status) == ("unchanged", "committed")
     assert nodes["skills/review"]["metadata"]["stats"]["calls"] == 1
     assert "- failed: no" in nodes["tools/grep"]["content"]
-
-
-async def test_calls_committed_without_extraction_are_counted_later() -> None:
-    desk = CommitBench()
-    await desk.commit(*TALK, extract=False, used_tools=[tool_use("grep")])
-
-    result = await desk.commit(*TALK, used_tools=[tool_use("grep")])
-
-    assert result.status == "committed"
-    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
 
 
 async def test_a_call_note_with_a_credential_is_dropped_and_the_call_counted() -> None:
@@ -178,15 +118,6 @@ async def test_calls_of_knowhubs_own_tools_are_not_remembered(name: str) -> None
     counted = {node for node in desk.nodes() if node.startswith(("tools/", "skills/"))}
     assert counted == {"tools/grep", "skills/deploy"}
     assert desk.parts()[0]["content"] == "found 3 memories"
-
-
-async def test_a_commit_of_known_messages_and_own_calls_writes_nothing() -> None:
-    desk = CommitBench()
-    await desk.commit(*TALK)
-
-    again = await desk.commit(*TALK, used_tools=[tool_use("search_memory", call_id="c1")])
-
-    assert again.status == "unchanged"
 
 
 async def test_a_skill_named_like_an_own_tool_is_counted() -> None:

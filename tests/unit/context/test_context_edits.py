@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from knowhub.context import edits, service
-from knowhub.context.commit.session_node import SUMMARISED_MESSAGES, ArchiveBuilder
-from knowhub.context.commit.session_summary import SessionSummarizer
+from knowhub.context.commit.parts import SUMMARISED_MESSAGES
+from knowhub.context.commit.session_node import summarize_without
 from knowhub.context.model import MemoryCategory
 from knowhub.context.queries import list_parts
-from knowhub.core.errors import Forbidden, InvalidInput, VersionConflict
+from knowhub.core.errors import Forbidden, VersionConflict
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext, Role
 from knowhub.stores.files.store import FileStore
@@ -59,35 +59,6 @@ async def test_only_the_owner_edits_and_only_the_current_version(view: View) -> 
     assert edits.get_editable_summary(view, local(), OTHERS, None).uri == OTHERS
 
 
-async def test_every_layer_of_a_message_is_the_message(view: View) -> None:
-    head = edits.get_visible_summary(view, LI, f"{SESSION}/m1")
-
-    node = edits.node_of(head, edits.row_at(view, head))
-
-    assert (node.abstract, node.overview, node.content) == ("second", "second", "second")
-    assert (node.metadata["message_id"], node.metadata["number"], node.parent_uri) == ("m1", 1, SESSION)
-
-
-async def test_a_listing_has_folders_first_and_messages_in_order(view: View) -> None:
-    found = service.children_of(view, LI, None, service.MAX_DEPTH)
-
-    assert uris(found) == [
-        "/users",
-        "/users/li",
-        "/users/li/memories",
-        "/users/li/memories/preferences",
-        "/users/li/memories/preferences/style",
-        "/users/li/sessions",
-        "/users/li/sessions/monday",
-        "/users/li/sessions/monday/m0",
-        "/users/li/sessions/monday/m1",
-        "/users/li/sessions/monday/m2",
-    ]
-    folder, leaf = found.children[0], found.children[-1]
-    assert (folder.is_dir, folder.has_children, folder.updated_at) == (True, True, None)
-    assert (leaf.is_dir, leaf.has_children, leaf.category) == (False, False, "sessions")
-
-
 @pytest.mark.parametrize(
     ("ctx", "address", "depth", "expected"),
     [
@@ -104,16 +75,6 @@ async def test_a_listing_has_the_asked_depth_and_only_visible_nodes(
     assert uris(service.children_of(view, ctx, address, depth)) == expected
 
 
-async def test_a_node_without_children_lists_nothing(view: View) -> None:
-    assert service.children_of(view, LI, STYLE, 1) == service.Listing([], truncated=False)
-
-
-@pytest.mark.parametrize("depth", [0, 9])
-async def test_a_depth_out_of_bounds_is_refused(view: View, depth: int) -> None:
-    with pytest.raises(InvalidInput, match="depth"):
-        service.children_of(view, LI, None, depth)
-
-
 async def test_a_long_session_is_summarised_again_from_its_newest_messages(tmp_path: Path) -> None:
     store = open_files(tmp_path / "long")
     texts = [f"message {number} is about bread" for number in range(SUMMARISED_MESSAGES + 3)]
@@ -122,7 +83,7 @@ async def test_a_long_session_is_summarised_again_from_its_newest_messages(tmp_p
     view = store.view("default")
     first = list_parts(view, SESSION)[0]
 
-    told = await SessionSummarizer(ArchiveBuilder()).summarize_without(view, first)
+    told = await summarize_without(view, first, str)
     await store.close()
 
     assert told is not None

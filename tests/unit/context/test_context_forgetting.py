@@ -58,27 +58,6 @@ async def test_forgetting_a_message_removes_it_from_the_summary(hub: Hub) -> Non
     assert "heron" not in (await hub.memories.nodes.get_node(LI, SESSION)).content
 
 
-async def test_an_undo_brings_back_the_message_and_the_summary(hub: Hub) -> None:
-    before = session(hub)
-    operation_id = await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
-
-    await hub.operations.log.undo(LI, operation_id)
-
-    after = session(hub)
-    assert (after["abstract"], after["overview"]) == (before["abstract"], before["overview"])
-    assert after["metadata"]["message_count"] == len(SAID)
-    assert "heron" in (await hub.memories.nodes.get_node(LI, f"{SESSION}/m0")).content
-
-
-async def test_forgetting_the_last_message_empties_the_summary(hub: Hub) -> None:
-    for number in range(len(SAID)):
-        await hub.memories.nodes.delete_node(LI, f"{SESSION}/m{number}")
-
-    after = session(hub)
-
-    assert (after["abstract"], after["overview"], after["metadata"]["message_count"]) == ("", "", 0)
-
-
 async def test_a_commit_during_forgetting_does_not_restore_the_text(hub: Hub) -> None:
     forgetting, committing = await asyncio.gather(
         hub.memories.nodes.delete_node(LI, f"{SESSION}/m0"),

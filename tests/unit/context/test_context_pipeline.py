@@ -11,9 +11,7 @@ from knowhub.context.model import MemoryCategory
 from knowhub.conversations.recalled import RecalledTexts
 
 NOTHING = RecalledTexts(frozenset(), ())
-TEA = CandidateMemory(
-    MemoryCategory.PREFERENCES, "user", "tea", "I love tea.", "I love tea.", "I love tea.", 0.9, ["u/1"]
-)
+TEA = CandidateMemory(MemoryCategory.PREFERENCES, "tea", "I love tea.", 0.9, ["u/1"])
 
 
 def normalize(*candidates: CandidateMemory) -> list[CandidateMemory]:
@@ -43,12 +41,12 @@ def test_another_topic_or_another_category_is_another_candidate() -> None:
     assert len(normalize(TEA, *others)) == 4
 
 
-@pytest.mark.parametrize("field", ["routing_key", "abstract", "content"])
+@pytest.mark.parametrize("field", ["routing_key", "content"])
 def test_a_candidate_with_an_empty_field_is_dropped(field: str) -> None:
     assert normalize(with_field(field, " \n")) == []
 
 
-@pytest.mark.parametrize("field", ["routing_key", "abstract", "content"])
+@pytest.mark.parametrize("field", ["routing_key", "content"])
 def test_candidates_with_credentials_are_dropped(field: str) -> None:
     held = with_field(field, "My password is hunter2secret9!")
 
@@ -59,7 +57,6 @@ def test_a_candidate_is_trimmed_and_bounded() -> None:
     long = replace(
         TEA,
         routing_key=f" {'k' * 300} ",
-        abstract=" I  love\ntea. " + "x" * 400,
         content=f"  {'c' * 9_000}",
         confidence=7.0,
         source_refs=[f"u/{number}" for number in range(80)],
@@ -67,8 +64,7 @@ def test_a_candidate_is_trimmed_and_bounded() -> None:
 
     (kept,) = normalize(long)
 
-    assert kept.abstract.startswith("I love tea. xxx")
-    assert (len(kept.routing_key), len(kept.abstract), len(kept.content)) == (200, 300, 8_000)
+    assert (len(kept.routing_key), len(kept.content)) == (200, 8_000)
     assert (kept.confidence, len(kept.source_refs)) == (1.0, 50)
 
 

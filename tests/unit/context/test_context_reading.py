@@ -7,8 +7,8 @@ import pytest
 from knowhub.context.model import MemoryCategory
 from knowhub.core.errors import InvalidInput, NotFound
 from tests.builders import caller
-from tests.context_rows import memory_at, node_row, part_row, session_at
-from tests.searched_memories import LI, memories_in
+from tests.context_rows import memory_at, node_row, session_at
+from tests.searched_memories import memories_in
 
 pytestmark = pytest.mark.anyio
 
@@ -21,41 +21,16 @@ def edge(to_uri: str, weight: float) -> dict[str, object]:
     return {"to_uri": to_uri, "relation_type": "about", "reason": "", "weight": weight}
 
 
-async def test_deeper_levels_return_the_overview_and_then_the_content(tmp_path: Path) -> None:
-    async with memories_in(tmp_path) as memories:
-        text = "c" * 900
-        await memories.put(node_row(CASE, abstract="a" * 400, overview="o", content=text))
-
-        first, second = await memories.reading.read(CASE, ctx=LI), await memories.reading.read(CASE, 2, ctx=LI)
-
-        assert (first.level_hit, first.abstract, first.overview, first.content) == ("L1", "a" * 400, "o", None)
-        assert (second.level_hit, second.overview, second.content) == ("L2", "o", text)
-        assert second.content_excerpt == text[:500]
-
-
 async def test_only_the_last_level_returns_a_long_message_in_full(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         short, long = "b" * 2_000, "c" * 2_001
         await memories.talk(SESSION, [{"content": short}, {"content": long}])
 
-        first, second = [await memories.reading.read(f"{SESSION}/m{at}", ctx=LI) for at in (0, 1)]
-        whole = await memories.reading.read(f"{SESSION}/m1", "L2", ctx=LI)
+        first, second = [memories.read(f"{SESSION}/m{at}") for at in (0, 1)]
+        whole = memories.read(f"{SESSION}/m1", "L2")
 
         assert (first.overview, second.overview) == (short, "c" * 1_999 + "…")
         assert (whole.overview, whole.content) == (second.overview, long)
-
-
-async def test_the_content_of_a_session_is_its_transcript_without_forgotten_parts(tmp_path: Path) -> None:
-    async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, [{"content": text} for text in ("first", "second", "third")])
-        await memories.put(part_row(SESSION, 1, "second", deleted=True, forgotten=True, version=2))
-
-        session = await memories.reading.read(SESSION, "L2", ctx=LI)
-        part = await memories.reading.read(f"{SESSION}/m2", "L2", ctx=LI)
-
-        assert session.content is not None
-        assert [word in session.content for word in ("first", "second", "third")] == [True, False, True]
-        assert (part.content, part.message_ids) == ("third", ["m2"])
 
 
 async def test_relations_are_returned_on_request_strongest_first_if_visible(tmp_path: Path) -> None:
@@ -70,9 +45,9 @@ async def test_relations_are_returned_on_request_strongest_first_if_visible(tmp_
         edges = [edge(far, 0.2), edge(gone, 0.9), edge(theirs, 0.8), edge(near, 0.7), edge("ctx://default/users/no", 1)]
         await memories.put(*targets, node_row(CASE, relations=edges))
 
-        plain = await memories.reading.read(CASE, ctx=LI)
-        every = await memories.reading.read(CASE, ctx=LI, expand_relations=True)
-        node = await memories.reading.read(CASE, ctx=LI, expand_relations=True, max_relations=1)
+        plain = memories.read(CASE)
+        every = memories.read(CASE, expand_relations=True)
+        node = memories.read(CASE, expand_relations=True, max_relations=1)
 
         assert list(plain.relations) == []
         assert [relation.to_uri for relation in every.relations] == [near, far]
@@ -85,20 +60,15 @@ async def test_reading_a_folder_fails_alike_whether_it_is_empty_or_not(tmp_path:
         told = set()
         for address in ("ctx://default/users/li/memories", "ctx://default/users/nobody", "ctx://default"):
             with pytest.raises(NotFound, match="it is a folder") as refused:
-                await memories.reading.read(address, ctx=WANG)
+                memories.read(address, ctx=WANG)
             told.add(refused.value.detail.replace(f"{address!r}", "URI"))
 
         assert len(told) == 1
 
 
-async def test_a_batch_read_keeps_its_order_and_has_a_limit(tmp_path: Path) -> None:
+async def test_a_negative_number_of_relations_is_refused(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, [{"content": "first"}, {"content": "second"}])
+        await memories.put(node_row(CASE))
 
-        blocks = await memories.reading.read_batch([f"{SESSION}/m1", f"{SESSION}/m0"], "L2", ctx=LI)
-
-        assert [block.content for block in blocks] == ["second", "first"]
         with pytest.raises(InvalidInput):
-            await memories.reading.read_batch([SESSION] * 101, ctx=LI)
-        with pytest.raises(InvalidInput):
-            await memories.reading.read(SESSION, expand_relations=True, max_relations=-1, ctx=LI)
+            memories.read(CASE, expand_relations=True, max_relations=-1)

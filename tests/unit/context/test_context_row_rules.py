@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowhub.context.model import NODES, PARTS, MemoryCategory
-from knowhub.context.queries import list_memories, list_parts
+from knowhub.context.queries import list_parts
 from knowhub.context.texts import transcript
 from knowhub.core.errors import Conflict
 from knowhub.core.ids import RandomIds
@@ -17,15 +17,14 @@ from knowhub.core.operation import Operation
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
+from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.maintenance import Maintenance
 from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import FileStore, StoreOptions
-from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
-from tests.context_directories import has_directory, make_export, read_text
+from tests.context_directories import make_export, read_text
 from tests.context_rows import ACCOUNT, commit_rows, memory_at, node_row, part_row, part_rows, session_at
 
 pytestmark = pytest.mark.anyio
@@ -97,36 +96,6 @@ def session_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     return node_row(SESSION, **{"metadata": counts, **fields})
 
 
-async def test_undoing_a_commit_removes_new_rows_and_restores_merged_ones(tmp_path: Path) -> None:
-    async with open_account(tmp_path) as here:
-        before = node_row(PREFERENCE, content="tea", metadata={"sessions": ["s0"]})
-        await here.commit(before)
-        merged = {**before, "content": "tea, coffee", "metadata": {"sessions": ["s0", "s1"]}, "version": 2}
-        event = memory_at(MemoryCategory.EVENTS, "a")
-        commit = await here.commit(session_row(), *part_rows(SESSION, ["a", "b"]), merged, node_row(event))
-
-        await here.undo(commit)
-
-        left = here.row(NODES, PREFERENCE)
-        assert (left["content"], left["metadata"]) == ("tea", {"sessions": ["s0"]})
-        assert [head.uri for head in list_memories(here.store.view(ACCOUNT))] == [PREFERENCE]
-        assert read_text(here.folder, PREFERENCE) == "tea"
-        assert not has_directory(here.folder, SESSION)
-        assert not has_directory(here.folder, event)
-
-
-async def test_redoing_an_undone_commit_restores_its_directory(tmp_path: Path) -> None:
-    async with open_account(tmp_path) as here:
-        parts = part_rows(SESSION, ["a", "b"])
-        commit = await here.commit(session_row(), *parts)
-        undone = await here.operations.undo(local(), commit.operation_id)
-
-        await here.operations.undo(local(), undone.operation_ids[0])
-        await here.directories.catch_up()
-
-        assert read_text(here.folder, SESSION) == transcript(parts)
-
-
 async def test_an_older_commit_is_undone_if_newer_ones_only_added_counts(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         first = session_row()
@@ -190,26 +159,6 @@ async def test_messages_do_not_come_back_without_their_session(tmp_path: Path) -
         assert refused.value.extra["blocked_by"] == [gone.operation_id]
 
 
-async def test_an_erased_node_leaves_no_trace_on_disk(tmp_path: Path) -> None:
-    async with open_account(tmp_path) as here:
-        address = memory_at(MemoryCategory.EVENTS, "a")
-        edge = {"to_uri": SESSION, "relation_type": "said_in", "reason": f"because {SECRET}", "weight": 1.0}
-        row = node_row(address, abstract=SECRET, overview=f"{SECRET}!", content=SECRET * 2, relations=[edge])
-        await here.commit(
-            {**row, "metadata": {"routing_key": SECRET}}, reply={"plans": [{"uri": address, "reason": SECRET}]}
-        )
-        await here.commit({**row, "content": "something else altogether", "version": 2})
-        assert find_files_with(tmp_path, SECRET)
-
-        done = await here.erase(NODES, address)
-
-        assert done.pending == []
-        assert find_files_with(tmp_path, SECRET) == []
-        assert find_files_with(tmp_path, "something else altogether") == []
-        left = here.row(NODES, address)
-        assert (left["abstract"], left["metadata"], left["relations"], left["erased"]) == ("", {}, [], True)
-
-
 async def test_erasing_a_session_erases_its_messages_and_deleted_ones(tmp_path: Path) -> None:
     async with open_account(tmp_path) as here:
         parts = part_rows(SESSION, [SECRET, "y", f"again: {SECRET}"])
@@ -225,25 +174,6 @@ async def test_erasing_a_session_erases_its_messages_and_deleted_ones(tmp_path: 
         assert [here.row(PARTS, part["id"])["erased"] for part in parts] == [True] * 3
         assert [head.uri for head in list_parts(here.store.view(ACCOUNT), other)] == [part_rows(other, ["x"])[0]["id"]]
         assert "stays here for good" in read_text(here.folder, other)
-
-
-async def test_erasing_a_message_erases_its_quotes_in_the_session(tmp_path: Path) -> None:
-    async with open_account(tmp_path) as here:
-        parts = part_rows(SESSION, ["hello there", SECRET])
-        quoting = session_row(abstract=f"They said: {SECRET}.", overview="A talk about hiding places.")
-        await here.commit(quoting, *parts, reply={"plans": [{"uri": SESSION, "reason": f"said: {SECRET}"}]})
-        await here.commit({**quoting, "overview": "A talk about hiding places, continued.", "version": 2})
-
-        done = await here.erase(PARTS, str(parts[1]["id"]))
-
-        assert done.pending == []
-        assert find_files_with(tmp_path, SECRET) == []
-        session = here.row(NODES, SESSION)
-        assert (session["abstract"], session["overview"]) == ("", "A talk about hiding places, continued.")
-        assert read_text(here.folder, SESSION) == transcript(parts[:1])
-    async with open_account(tmp_path) as here:
-        assert here.row(PARTS, str(parts[0]["id"]))["content"] == "hello there"
-        assert not here.store.status().damage
 
 
 @pytest.mark.parametrize(("by", "stays"), [("rules", "A talk about hiding places."), ("llm", ""), ("person", "")])
@@ -287,21 +217,6 @@ async def test_short_messages_have_room_for_the_erased_mark(tmp_path: Path, cont
     async with open_account(tmp_path) as here:
         assert here.row(PARTS, str(parts[0]["id"]))["erased"] is True
         assert [head.uri for head in list_parts(here.store.view(ACCOUNT), SESSION)] == [parts[1]["id"]]
-
-
-async def test_an_erasure_survives_compaction_and_cannot_be_undone(tmp_path: Path) -> None:
-    async with open_account(tmp_path) as here:
-        commit = await here.commit(session_row(), *part_rows(SESSION, [SECRET]))
-        await here.erase(NODES, SESSION)
-
-        with pytest.raises(Conflict):
-            await here.operations.undo(local(), commit.operation_id)
-        await here.store.compact(0.0, run_in_process(FileSystem()))
-
-    async with open_account(tmp_path) as here:
-        await here.directories.catch_up()
-        assert find_files_with(tmp_path, SECRET) == []
-        assert not has_directory(here.folder, SESSION)
 
 
 async def test_other_writes_of_an_erasure_omit_old_text(tmp_path: Path) -> None:

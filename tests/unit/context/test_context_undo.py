@@ -21,7 +21,7 @@ from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
-from tests.context_commits import SESSION, CommitBench, tool_use, user_message
+from tests.context_commits import CommitBench, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
 
@@ -186,19 +186,6 @@ async def test_a_turn_is_undone_with_the_turns_after_it(tmp_path: Path, number: 
     await world.store.close()
 
 
-async def test_a_dry_run_with_later_writes_nothing(tmp_path: Path) -> None:
-    world = UndoAccount(tmp_path)
-    done = [await world.commit(("s0", [4], [])), await world.commit(("s1", [5], []))]
-    whole = world.rows()
-
-    planned = await world.operations.undo(local(), done[0], dry_run=True, with_later=True)
-
-    assert planned.undone == done
-    assert planned.changes
-    assert world.rows() == whole
-    await world.store.close()
-
-
 async def test_a_commit_that_shares_no_memory_with_later_ones_is_undone_alone(tmp_path: Path) -> None:
     world = UndoAccount(tmp_path)
     first, second = await world.commit(("s0", [0], [])), await world.commit(("s1", [5], []))
@@ -224,15 +211,6 @@ async def test_a_later_edit_blocks_an_undo_and_is_named(tmp_path: Path, ending: 
     await world.store.close()
 
 
-async def test_an_edited_session_summary_blocks_an_undo_and_is_named(tmp_path: Path) -> None:
-    world = UndoAccount(tmp_path)
-    first = await world.say(0)
-    edited = await world.edit(SESSION, abstract="Tea.")
-
-    assert await world.find_blocking_changes(first) == [edited]
-    await world.store.close()
-
-
 async def test_a_commit_is_not_redone_after_a_later_commit(tmp_path: Path) -> None:
     world = UndoAccount(tmp_path)
     await world.commit(("s1", [0], []))
@@ -240,15 +218,4 @@ async def test_a_commit_is_not_redone_after_a_later_commit(tmp_path: Path) -> No
     later = await world.commit(("s1", [0, 2], []))
 
     assert await world.find_blocking_changes(undone.operation_ids[0]) == [later]
-    await world.store.close()
-
-
-async def test_a_replacement_by_a_later_commit_blocks_an_undo_and_is_named(tmp_path: Path) -> None:
-    world = UndoAccount(tmp_path)
-    done = await world.desk.commit(user_message("I live in Berlin.", "m1"), session_id="s0")
-    later = await world.desk.commit(user_message("I live in Munich.", "m2"), session_id="s1")
-    assert done.operation_id is not None
-
-    assert await world.find_blocking_changes(done.operation_id) == [later.operation_id]
-    assert "Munich" in world.rows()[world.uri("profile")]["content"]
     await world.store.close()

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.context.events import MOVED_FROM, events_of
-from knowhub.context.index_model import EventStatus
+from knowhub.context.events import MOVED_FROM, EventStatus
 from knowhub.context.model import PARTS, MemoryCategory
-from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
 from tests.builders import FakeClock, local
-from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, part_rows, session_at
+from tests.context_rows import memory_at, node_row, part_row, part_rows, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.memory_index import (
     POISON,
@@ -29,24 +27,6 @@ from tests.memory_index import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_dead_letter_blocks_no_other_and_stays_findable_by_words(tmp_path: Path) -> None:
-    clock = FakeClock()
-    async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        dead = await make_dead_letter(hub, clock)
-
-        lag, named = hub.indexes.memories.lag, dict(hub.maintenance.failures)
-        operation = hub.store.history.at(hub.store.last_seq)
-
-        assert operation is not None
-        events = events_of(ACCOUNT, operation.seq, operation.timestamp, operation.changes)
-        assert dead.event_id in [event.event_id for event in events]
-        assert (dead.uri, dead.retry_count, dead.error != "") == (f"{session_at()}/m1", MAX_MEMORY_ATTEMPTS, True)
-        assert (lag, len(read_vectors(tmp_path))) == (0, 2)
-        assert f"found by their words alone: {dead.uri}" in named["memory_vectors"]
-        assert POISON not in str(named)
-        assert await search_uris(hub, "poisoned") == [dead.uri]
 
 
 async def test_a_failed_text_is_retried_with_doubling_pauses(tmp_path: Path) -> None:
@@ -148,24 +128,6 @@ async def test_a_newer_text_or_a_deletion_ends_a_dead_letter(tmp_path: Path) -> 
         await drain_outbox(hub, clock)
 
         assert (dead, (await status_of(hub)).dead, hub.maintenance.failures) == (2, 0, {})
-        assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
-
-
-async def test_a_text_written_without_an_embedder_replaces_a_dead_letter(
-    tmp_path: Path,
-) -> None:
-    clock, trip = FakeClock(), memory_at(MemoryCategory.EVENTS, "trip")
-    async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        await write_rows(hub, [node_row(trip, abstract=POISON)])
-        await drain_outbox(hub, clock)
-        dead = (await status_of(hub)).dead
-    async with memory_hub(tmp_path, None, clock) as hub:
-        await write_rows(hub, [node_row(trip, abstract="a trip to Rome", version=2)])
-
-    async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        await drain_outbox(hub, clock)
-
-        assert (dead, (await status_of(hub)).dead) == (1, 0)
         assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.context.commit.session_node import ArchiveBuilder
+from knowhub.context.commit.session_node import summarize_session
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from knowhub.conversations.messages import Message as Said
@@ -56,7 +56,7 @@ async def test_a_chinese_tool_role_counts_as_a_tool_call() -> None:
 def test_system_messages_are_left_out_of_summaries(role: str) -> None:
     messages = [Said(role, "Answer like a pirate captain would."), user_message("I planted forty tomatoes in April.")]
 
-    abstract, overview = ArchiveBuilder().extract_summary(messages)
+    abstract, overview = summarize_session(messages)
 
     assert "tomatoes" in abstract
     assert "pirate" not in abstract + overview

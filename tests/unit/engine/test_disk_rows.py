@@ -14,8 +14,7 @@ from knowhub.core.operation import Draft, Write
 from knowhub.engine.account import Account, LoadedChange
 from knowhub.engine.disk_rows import DiskRows, LogLine
 from knowhub.keywords.model import INFOS
-from knowhub.stores.files.log.log_line import parse_line, seal
-from knowhub.stores.files.log.partial_line import decode_base_line
+from knowhub.stores.files.log.log_line import decode_base_line, parse_line, seal
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, open_files

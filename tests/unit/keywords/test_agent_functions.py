@@ -9,17 +9,17 @@ import pytest
 from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
 from knowhub.core.model_calls import MAX_RECORDED_TEXT, recordable
 from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.curate.plan import DescribeStep, MergeStep, MoveStep, SplitStep, list_refs
+from knowhub.keywords.curate.curator import select_compatible
+from knowhub.keywords.curate.plan import StepKind
 from knowhub.keywords.curate.proposals import propose
 from knowhub.keywords.curate.rules import TreeSurvey
-from knowhub.keywords.curate.selection import select_compatible
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import MAX_SUMMARY, Goal, PromptCandidate
 from knowhub.keywords.tree import ROOT_NODE, find_by_token, list_keywords
-from knowhub.providers.json_schema import mismatch
+from knowhub.providers.json_answers import mismatch
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
@@ -235,16 +235,16 @@ async def test_only_possible_changes_are_proposed(view: FakeKeywordView) -> None
 
     proposed = await propose(agent, local(), view, nodes, BUDGET_S)
 
-    survey = TreeSurvey(VisibleTree(view, local()), local(), KeywordTextRules(), ROOT_NODE, nodes)
-    steps = select_compatible(survey, proposed.steps, (100, 100))
-    assert [(type(step), [idx[ref.id] for ref in list_refs(step)]) for step in steps] == [
-        (MergeStep, [apple, maker]),
-        (MoveStep, [python, root]),
-        (SplitStep, [languages, go]),
-        (SplitStep, [root, fruit]),
-        (DescribeStep, [go]),
+    survey = TreeSurvey(VisibleTree(view, local()), KeywordTextRules(), ROOT_NODE, nodes)
+    steps = select_compatible(survey, proposed.steps)
+    assert [(step.kind, [idx[ref.id] for ref in step.list_refs()]) for step in steps] == [
+        (StepKind.MERGE, [apple, maker]),
+        (StepKind.MOVE, [python, root]),
+        (StepKind.SPLIT, [languages, go]),
+        (StepKind.SPLIT, [root, fruit]),
+        (StepKind.DESCRIBE, [go]),
     ]
-    assert [step.description for step in steps if isinstance(step, DescribeStep)] == ["g" * 500]
+    assert [step.description for step in steps if step.kind is StepKind.DESCRIBE] == ["g" * 500]
     assert chat.read_prompt()["nodes"][languages - 1] == {
         "idx": languages,
         "name": "语言",

@@ -10,7 +10,6 @@ import pytest
 from knowhub.core.language_models import ChatReply, ChatRequest
 from knowhub.core.operation import Row
 from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.curate.plan import DescribeStep, list_refs
 from knowhub.keywords.curate.proposals import propose
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, TreeOptions
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
@@ -111,8 +110,8 @@ async def link(agent: KeywordAgent, view: FakeKeywordView) -> AgentOutcome:
 
 async def ask_for_proposals(agent: KeywordAgent, view: FakeKeywordView) -> AgentOutcome:
     proposed = await propose(agent, ANN, view, pick_candidates(view), BUDGET_S)
-    chosen = {ref.id for step in proposed.steps for ref in list_refs(step)}
-    assert all(len(step.description) <= 500 for step in proposed.steps if isinstance(step, DescribeStep))
+    chosen = {ref.id for step in proposed.steps for ref in step.list_refs()}
+    assert all(len(step.description) <= 500 for step in proposed.steps)
     return AgentOutcome("proposed" if chosen else "nothing", chosen, proposed.calls, proposed.failure)
 
 

@@ -33,7 +33,7 @@ def test_hidden_keywords_are_left_out_of_a_path_and_its_levels(view: FakeKeyword
     seen = [(item["name"], item["level"]) for item in map(json.loads, path(view, node))]
 
     assert seen == [("root", 0), ("语言", 1), ("FastAPI", 2)]
-    assert [item.name for item in rendering.list_visible_path(view, ANN, node)] == ["root", "语言", "FastAPI"]
+    assert [item.name for item in rendering.list_visible_path(view, ANN, node.id)] == ["root", "语言", "FastAPI"]
 
 
 def path(view: FakeKeywordView, node: Node) -> list[bytes]:

@@ -9,14 +9,10 @@ from knowhub.keywords.curate.plan import (
     MAX_CHILDREN,
     MAX_STEPS,
     CurationPlan,
-    DescribeStep,
-    MergeStep,
-    MoveStep,
     NodeRef,
     SplitGroup,
-    SplitStep,
     Step,
-    list_refs,
+    StepKind,
     parse_steps,
     render_plan,
 )
@@ -24,10 +20,10 @@ from knowhub.keywords.curate.plan import (
 A, B, C = (NodeRef(name, 3, name.upper(), f"root / {name.upper()}") for name in "abc")
 CHILD = NodeRef("d", 1, "D")
 STEPS: list[Step] = [
-    MoveStep(A, B, "it belongs there"),
-    MergeStep(A, C, "they are one"),
-    DescribeStep(B, "What B covers.", "by the model"),
-    SplitStep(C, [SplitGroup("Docker", [CHILD])], "too wide"),
+    Step(StepKind.MOVE, [A, B], "it belongs there"),
+    Step(StepKind.MERGE, [A, C], "they are one"),
+    Step(StepKind.DESCRIBE, [B], "by the model", "What B covers."),
+    Step(StepKind.SPLIT, [C], "too wide", groups=[SplitGroup("Docker", [CHILD])]),
 ]
 
 
@@ -59,11 +55,11 @@ def test_a_rendered_plan_parses_to_the_same_steps() -> None:
 
 
 def test_a_step_names_every_keyword_that_it_rests_on() -> None:
-    assert [[item.id for item in list_refs(step)] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
+    assert [[item.id for item in step.list_refs()] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
 
 
 def test_a_plan_needs_only_its_steps() -> None:
-    assert parse_steps(plan_of(move())) == [MoveStep(NodeRef("a", 1), NodeRef("b", 1))]
+    assert parse_steps(plan_of(move())) == [Step(StepKind.MOVE, [NodeRef("a", 1), NodeRef("b", 1)])]
     assert parse_steps(plan_of()) == []
 
 

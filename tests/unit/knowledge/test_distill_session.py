@@ -8,8 +8,7 @@ import pytest
 
 from knowhub.context import uri
 from knowhub.context.model import MemoryCategory
-from knowhub.core.errors import NotFound
-from knowhub.core.operation import Committed, Draft, IdempotencyKey
+from knowhub.core.operation import Draft
 from knowhub.core.request_context import caller_context
 from knowhub.engine.view import AccountView
 from knowhub.knowledge import record_rules
@@ -24,7 +23,6 @@ from tests.fakes.memory_store import MemoryStore
 pytestmark = pytest.mark.anyio
 
 LI = caller_context({"user_id": "li", "agent_id": "crawler"}, OWNER)
-EVE = caller_context({"user_id": "eve"}, OWNER)
 AGENTS = f"agents/{uri.own_segment('li')}"
 SESSION = session_at("s1")
 PART = uri.part_uri(SESSION, "m0")
@@ -93,14 +91,6 @@ async def test_each_category_becomes_its_type_and_keeps_its_owner(
     assert [(result.status, result.knowledge_id) for result in done.results] == [("new", record["id"])]
 
 
-async def test_entities_and_events_are_not_distilled(account: DistillationAccount) -> None:
-    await account.write(learnt_row(MemoryCategory.ENTITIES, "atlas"), learnt_row(MemoryCategory.EVENTS, "demo"))
-
-    done = await account.distill()
-
-    assert (done.results, done.operation_id) == ([], None)
-
-
 async def test_concurrent_distillations_save_once(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
     await account.distill()
@@ -112,16 +102,6 @@ async def test_concurrent_distillations_save_once(account: DistillationAccount) 
     assert len(await account.records()) == 2
 
 
-async def test_an_edited_record_is_not_changed(account: DistillationAccount) -> None:
-    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
-    saved = (await account.distill()).saved[0]
-    await account.knowledge.patch(LI, saved["id"], {"content": "in better words"})
-
-    done = await account.distill()
-
-    assert (done.saved, [result.status for result in done.results]) == ([], ["known"])
-
-
 async def test_an_equal_record_saved_by_hand_is_known(account: DistillationAccount) -> None:
     await account.write(learnt_row(MemoryCategory.PREFERENCES, "a"))
     by_hand = new_knowledge("All of a", task="What a is", types=("user_profile",), owner="user:li")
@@ -131,31 +111,6 @@ async def test_an_equal_record_saved_by_hand_is_known(account: DistillationAccou
 
     assert (done.saved, done.operation_id) == ([], None)
     assert [(result.status, result.knowledge_id) for result in done.results] == [("known", record["id"])]
-
-
-async def save_foreign_records(account: DistillationAccount, address: str, count: int = 1, version: str = "1") -> None:
-    """Save public records of another user with the tags of a distilled memory."""
-    for number in range(count):
-        new = new_knowledge(
-            f"bait {number}",
-            types=("strategy",),
-            tags={"memory": address, "memory_version": version},
-            source={"urls": [SESSION, address]},
-            scopes=("public",),
-            owner="user:eve",
-        )
-        await account.knowledge.save(EVE, new)
-
-
-async def test_a_foreign_record_with_the_same_tags_is_not_superseded(account: DistillationAccount) -> None:
-    await account.write(learnt_row(MemoryCategory.PATTERNS, "a"))
-    first = await account.distill()
-    await save_foreign_records(account, first.results[0].uri)
-    await account.write(learnt_row(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
-
-    done = await account.distill()
-
-    assert done.saved[0]["supersedes"] == first.saved[0]["id"]
 
 
 async def test_an_own_record_with_a_copied_tag_is_not_distilled(
@@ -237,28 +192,6 @@ async def test_a_deleted_newer_record_is_not_saved_again(
     again = await account.distill()
 
     assert (again.saved, [result.status for result in again.results]) == ([], ["forgotten"])
-
-
-async def test_accounts_do_not_wait_for_each_other(account: DistillationAccount) -> None:
-    gate, reached = asyncio.Event(), asyncio.Event()
-
-    class Slow(MemoryStore):
-        async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
-            reached.set()
-            await gate.wait()
-            return await super().find_replay(account, idempotency)
-
-    store = Slow(FakeClock(), CountedIds())
-    await store.commit("default", "user:li", lambda _view: draft(node_row(SESSION)))
-    distillation = Distillation(store, account.knowledge)
-    held = asyncio.create_task(distillation.distill(LI, "s1"))
-    await reached.wait()
-
-    with pytest.raises(NotFound):
-        await asyncio.wait_for(distillation.distill(caller_context({"user_id": "li"}, OWNER, "acme"), "s1"), 5.0)
-
-    gate.set()
-    assert (await held).results == []
 
 
 async def test_memories_of_other_sessions_are_left_out(account: DistillationAccount) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from knowhub.conversations.messages import Message
-from knowhub.knowledge.extract.statement_candidates import find_candidates
+from knowhub.knowledge.extract.reading import find_candidates
 from tests.scores import Score
 
 UTTERANCES = Path(__file__).parents[2] / "data" / "utterances.jsonl"

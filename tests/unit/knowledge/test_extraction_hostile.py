@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import READ_CHARS, mask_quoted
-from knowhub.knowledge.extract.profile import merge_content
-from knowhub.knowledge.extract.statement_candidates import find_candidates
+from knowhub.knowledge.extract.existing_records import merge_content
+from knowhub.knowledge.extract.reading import find_candidates
 
 PIECES = [
     "我",

@@ -47,15 +47,6 @@ def list_statuses(extracted: ExtractionResult) -> Sequence[str]:
     return [result["status"] for result in extracted.results]
 
 
-async def test_the_same_statement_in_a_project_is_saved_there_too(hub: Hub) -> None:
-    await extract(hub, PRIVATE, "I prefer tabs")
-
-    extracted = await extract(hub, PROJECT, "I prefer tabs")
-
-    assert list_statuses(extracted) == ["new"]
-    assert extracted.saved[0]["scopes"] == ["user:li", "project:web"]
-
-
 async def test_a_private_contradiction_does_not_change_a_project_record(hub: Hub) -> None:
     first = await extract(hub, PROJECT, "I live in Rome")
     before = get_saved_row(hub, first)
@@ -109,15 +100,6 @@ async def test_a_quoted_record_is_no_evidence(hub: Hub, pasted: str) -> None:
 
     assert extracted.operation_id is None
     assert get_saved_row(hub, first) == before
-
-
-async def test_a_plain_restatement_counts(hub: Hub) -> None:
-    await extract(hub, PRIVATE, "I prefer pnpm for all installs.")
-
-    extracted = await extract(hub, PRIVATE, "I prefer pnpm for all installs.")
-
-    assert list_statuses(extracted) == ["merged"]
-    assert extracted.saved[0]["eval"]["helpful"] == 2
 
 
 def read_all_bytes(folder: Path) -> bytes:

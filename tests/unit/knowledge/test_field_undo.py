@@ -1,16 +1,13 @@
 """Undo of one change, field by field: votes merge, and later changes of the same field block it."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.core.collection import BOOKKEEPING, UndoneRow, flatten
-from knowhub.core.operation import Change, Row, make_tombstone
-from knowhub.knowledge import record_rules, votes
+from knowhub.core.collection import UndoneRow, flatten
+from knowhub.core.operation import Change, Row
+from knowhub.knowledge import evidence, record_rules
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
-from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
 from knowhub.operations.field_undo import BlockedRow, undo_change
 from tests.builders import START, knowledge_row
@@ -48,32 +45,6 @@ def vote(row: Row, feedback: Feedback = HELPFUL) -> Row:
     return evidence.with_feedback(row, feedback, START)
 
 
-def drop_bookkeeping(row: Row) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if (name,) not in BOOKKEEPING}
-
-
-def test_a_creation_that_was_edited_since_is_not_undone() -> None:
-    row = knowledge_row("a", tags={"a": "b"})
-
-    assert blocking_fields(None, row, edit(row, content="new")) == ["content"]
-    assert blocking_fields(None, row, make_tombstone(row, START)) == ["deleted"]
-
-
-def test_undoing_a_vote_keeps_the_other_votes() -> None:
-    first = vote(knowledge_row("a"))
-    second = vote(first, HARMFUL)
-    current = vote(second)
-
-    result = undo(first, second, current)
-
-    evaluation = result["eval"]
-    assert (evaluation["helpful"], evaluation["harmful"]) == (3, 0)
-    assert len(evaluation["helpful_history"]) == 2
-    assert evaluation["harmful_history"] == []
-    assert [vote["kind"] for vote in evaluation["votes"]] == ["helpful", "helpful"]
-    assert evaluation["confidence"] == pytest.approx(votes.confidence(evaluation, LATER), abs=1e-5)
-
-
 def test_the_first_vote_can_be_undone_after_later_votes() -> None:
     before = knowledge_row("a")
     after = vote(before, HARMFUL)
@@ -84,21 +55,6 @@ def test_the_first_vote_can_be_undone_after_later_votes() -> None:
     assert (evaluation["helpful"], evaluation["harmful"]) == (2, 0)
     assert [vote["kind"] for vote in evaluation["votes"]] == ["helpful"]
     assert evaluation["confidence"] > 0.5
-
-
-def test_undoing_the_newest_vote_restores_exact_values() -> None:
-    before = vote(vote(knowledge_row("a")), HARMFUL)
-    after = vote(before)
-
-    assert drop_bookkeeping(undo(before, after, after)) == drop_bookkeeping(before)
-
-
-def test_a_creation_with_only_votes_is_undone_with_them() -> None:
-    row = knowledge_row("a")
-
-    result = undo(None, row, vote(row))
-
-    assert (result["deleted"], result["eval"]["helpful"]) == (True, 2)
 
 
 def test_undoing_the_last_entry_leaves_an_empty_object() -> None:

@@ -1,6 +1,5 @@
 """Recall by words and by meaning together: the sum, the filters, and an embedder that is late or cannot read."""
 
-import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -37,15 +36,6 @@ class LatinOnly(HashingEmbedder):
     async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
         ascii_only = ["".join(letter if letter.isascii() else "x" for letter in text) for text in texts]
         return await super().embed(ascii_only, timeout_s, query=query)
-
-
-class Hanging(HashingEmbedder):
-    """An embedder that takes a query and never answers."""
-
-    async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
-        if query:
-            await asyncio.sleep(3600)
-        return await super().embed(texts, timeout_s, query=query)
 
 
 def make_summaries(count: int) -> list[KnowledgeSummary]:
@@ -98,10 +88,6 @@ def test_vector_only_hits_stand_out_from_noise() -> None:
 
 def test_a_record_without_a_vector_is_ranked_by_its_words() -> None:
     assert fuse({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.5}) == [(1, 1.0), (2, 0.75), (3, 0.5)]
-
-
-def test_vectors_count_as_much_as_the_embedder_can_read() -> None:
-    assert fuse({1: 10.0}, {1: 0.1, 2: 0.5}, ScriptSkill(0.2, 0.0)) == [(1, 0.92), (2, 0.1)]
 
 
 def test_the_share_of_each_script_is_by_letters() -> None:
@@ -161,38 +147,6 @@ async def test_an_unreadable_script_is_ranked_by_words(tmp_path: Path) -> None:
 
     assert answers[0] == answers[1]
     assert all(len(contents) >= 10 for contents in answers[0])
-
-
-async def test_a_late_embedder_costs_only_its_budget_and_is_reported(tmp_path: Path) -> None:
-    async with open_embedding_hub(tmp_path, Hanging(), budget_s=0.2) as hub:
-        zebra = await save_record(hub, new_knowledge("zebra"))
-
-        started = asyncio.get_running_loop().time()
-        found = await hub.knowledge.search.search(local(), SearchQuery("zebra"))
-        waited = asyncio.get_running_loop().time() - started
-
-        assert [record["id"] for record in found.records] == [zebra]
-        assert found.degraded == ["embedder"]
-        assert 0.2 <= waited < 5
-
-
-async def test_votes_for_other_questions_do_not_push_the_right_record_out(tmp_path: Path) -> None:
-    others = [
-        "baking bread with yeast", "watering roses at dawn", "penguins on icy coast", "train schedule for snow",
-        "rent contract clause", "aspirin for headache", "database index for columns", "football match result",
-        "guitar string tuning", "tax return deadline", "sailing knots for beginners", "espresso machine cleaning",
-    ]  # fmt: skip
-    async with open_embedding_hub(tmp_path, HashingEmbedder()) as hub:
-        for text in others:
-            await save_record(hub, new_knowledge(f"{text} in detail", task=text, score=5))
-        right = await save_record(
-            hub, new_knowledge("Export from Blorptool needs --flush or the CSV is empty", task="export")
-        )
-        await embed_pending(hub)
-
-        found = await hub.knowledge.search.search(local(), SearchQuery("export blorptool csv empty", top_k=5))
-
-        assert [record["id"] for record in found.records] == [right]
 
 
 async def test_a_repeated_query_is_not_embedded_again(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_text
+from knowhub.knowledge.evidence import confidence
 from knowhub.knowledge.evolve.merging import MAX_MERGED_CHARS, join_contents, merge_evaluation, merge_rows
 from knowhub.knowledge.facts import find_missing_facts
-from knowhub.knowledge.votes import confidence
 from tests.builders import START, knowledge_row
 
 
@@ -71,15 +71,6 @@ def test_the_merged_text_has_every_word_of_every_source(survivor: str, sources: 
     assert joined.startswith(survivor)
 
 
-def test_counters_add_up_and_the_initial_case_counts_once() -> None:
-    joined = merge_evaluation(
-        make_evidence(3, 1, 2), [make_evidence(1, 0, 5), make_evidence(4, 2, 3), make_evidence(0, 1)], START
-    )
-
-    assert (joined["score"], joined["helpful"], joined["harmful"]) == (5, 6, 4)
-    assert joined["confidence"] == pytest.approx(confidence(joined, START), abs=1e-5)
-
-
 def test_cases_are_ordered_by_time_and_limited_to_the_newest_fifty() -> None:
     old = [{"task": f"a{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
     new = [{"task": f"b{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
@@ -88,19 +79,6 @@ def test_cases_are_ordered_by_time_and_limited_to_the_newest_fifty() -> None:
 
     shown = [case["task"] for case in joined["helpful_history"]]
     assert (len(shown), shown[0], shown[-2:]) == (50, "a15", ["a39", "b39"])
-
-
-def test_the_survivor_keeps_its_scopes_and_sources_get_a_pointer() -> None:
-    survivor = make_row("A.", row_id="k-1", scopes=["team:a"], tags={"x": "1", "l": ["one"]})
-    source = make_row("B.", row_id="k-2", scopes=["team:a"], tags={"x": ["2", "1"], "y": "3"}, resource_ids=["r"])
-
-    kept, gone = merge_rows(survivor, [source], None, START + 60)
-
-    assert gone == source | {"merged_into": "k-1", "version": 2, "updated_at": kept["updated_at"]}
-    assert {name for name in kept if kept[name] != survivor[name]} == {
-        *("content", "tags", "resource_ids", "version", "updated_at"),
-    }
-    assert (kept["tags"], kept["resource_ids"]) == ({"x": ["1", "2"], "l": ["one"], "y": "3"}, ["r"])
 
 
 @pytest.mark.parametrize(

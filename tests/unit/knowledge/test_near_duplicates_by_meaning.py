@@ -11,8 +11,8 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
 from knowhub.knowledge.evolve.slim_plan import MergeCandidates
-from knowhub.knowledge.extract.llm_extraction import MAX_KNOWN
 from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult
+from knowhub.knowledge.extract.reading import MAX_KNOWN
 from knowhub.knowledge.facts import state_the_same
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides

@@ -13,7 +13,7 @@ from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason,
 from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import KnowledgeSearchResult, Order, SearchQuery
-from knowhub.knowledge.search.routing import ROUTE, Router
+from knowhub.knowledge.search.routing import Router
 from knowhub.knowledge.table import make_filters
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
@@ -95,19 +95,6 @@ async def test_the_model_finds_records_without_shared_words(tmp_path: Path) -> N
     assert why["recall"] == {"stage": "routing", "rank": 1, "score": None, "matched": []}
 
 
-async def test_votes_and_scores_do_not_overrule_the_model(tmp_path: Path) -> None:
-    chat = QueuedChat([answer_picking("low", "fine")])
-    async with hub_with(tmp_path, chat) as hub:
-        await save(hub, "low", score=3)
-        await save(hub, "fine", score=4)
-        await save(hub, "best", "other", score=5)
-
-        found = await search(hub, top_k=1)
-
-    assert list_names(found) == ["low"]
-    assert chat.read_prompt()["most"] == 2
-
-
 async def test_the_model_sees_only_records_the_caller_may_find(tmp_path: Path) -> None:
     chat = QueuedChat([{"ids": []}])
     async with hub_with(tmp_path, chat) as hub:
@@ -125,24 +112,6 @@ async def test_the_model_sees_only_records_the_caller_may_find(tmp_path: Path) -
     assert "secret content" not in told
 
 
-async def test_over_the_limit_the_model_chooses_among_recalled_records(tmp_path: Path) -> None:
-    chat = QueuedChat([{"ids": []}, {"ids": []}])
-    async with hub_with(tmp_path, chat, routing_candidates=3) as hub:
-        await save(hub, "a", "b")
-        await save(hub, "x", task="other x")
-
-        await search(hub)
-        await save(hub, "y", task="other y")
-        await search(hub)
-
-    assert sorted(candidate["task"] for candidate in chat.read_prompt(0)["candidates"]) == [
-        "other x",
-        "wait a",
-        "wait b",
-    ]
-    assert sorted(candidate["task"] for candidate in chat.read_prompt(1)["candidates"]) == ["wait a", "wait b"]
-
-
 async def test_an_empty_choice_returns_no_records(tmp_path: Path) -> None:
     async with hub_with(tmp_path, QueuedChat([{"ids": []}])) as hub:
         await save(hub, "a", "b", "c")
@@ -150,31 +119,6 @@ async def test_an_empty_choice_returns_no_records(tmp_path: Path) -> None:
         found = await search(hub, top_k=2)
 
     assert (list_names(found), found.routed, found.degraded) == ([], [], [])
-
-
-async def test_excess_and_unknown_picks_are_dropped(tmp_path: Path) -> None:
-    def pick_all(question: ChatRequest) -> object:
-        return {"ids": ["knowledge-0", *(item["id"] for item in read_fenced(question)["candidates"]), "knowledge-1"]}
-
-    async with hub_with(tmp_path, QueuedChat([pick_all])) as hub:
-        await save(hub, "a", "b", "c")
-
-        found = await search(hub, top_k=2)
-
-    assert (len(list_names(found)), found.degraded) == (2, [])
-    assert len(found.routed or ()) == 3
-
-
-@pytest.mark.parametrize(
-    "answer", [NEVER, ChatFailed(FailureReason.FAILURE, "down"), {"ids": ["knowledge-0"]}, "gibberish"]
-)
-async def test_a_failing_model_keeps_the_recall_order_and_is_reported(tmp_path: Path, answer: Answer) -> None:
-    async with hub_with(tmp_path, QueuedChat([answer]), llm_budget_s=0.2) as hub:
-        await save(hub, "a", "b", "c")
-
-        found = await search(hub, top_k=2, order=Order.RELEVANCE)
-
-    assert (list_names(found), found.routed, found.degraded) == (["c", "b"], None, ["llm"])
 
 
 @pytest.mark.parametrize(("records", "top_k", "asked"), [(0, 5, 0), (1, 1, 0), (5, 5, 0), (6, 5, 1)])
@@ -186,16 +130,6 @@ async def test_the_model_is_not_asked_without_a_choice(tmp_path: Path, records: 
         found = await search(hub, top_k=top_k)
 
     assert (len(chat.questions), len(found.records)) == (asked, 0 if asked else min(records, top_k))
-
-
-async def test_routing_can_be_turned_off(tmp_path: Path) -> None:
-    chat = QueuedChat()
-    async with hub_with(tmp_path, chat, routing_candidates=0) as hub:
-        await save(hub, "a", "b", "c")
-
-        await search(hub)
-
-    assert chat.questions == []
 
 
 async def test_records_deleted_or_hidden_during_the_call_are_not_returned(tmp_path: Path) -> None:
@@ -270,15 +204,6 @@ async def test_a_failing_reranker_keeps_the_order_and_is_reported(tmp_path: Path
     assert (list_names(found), found.degraded) == (["c", "b"], ["reranker"])
 
 
-async def test_equal_scores_of_a_reranker_keep_the_order_of_recall(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, None, ScriptedReranker([[1.0, 1.0, 1.0]])) as hub:
-        await save(hub, "a", "b", "c")
-
-        found = await search(hub, top_k=3, order=Order.RELEVANCE)
-
-    assert (list_names(found), found.degraded) == (["c", "b", "a"], [])
-
-
 async def test_a_reranker_gets_fifty_texts_of_limited_length(tmp_path: Path) -> None:
     reranker = ScriptedReranker()
     async with hub_with(tmp_path, None, reranker) as hub:
@@ -318,18 +243,6 @@ async def route(
 ) -> tuple[list[str] | None, QueuedChat, NotedCalls]:
     chat, noted = QueuedChat([answer]), NotedCalls()
     return await Router(chat, noted.note, budget_s).route(local(), "怎样登录", CANDIDATES, most), chat, noted
-
-
-async def test_a_model_sees_only_id_types_and_cut_task() -> None:
-    _, chat, _ = await route({"ids": []})
-
-    shown = chat.read_prompt()
-    assert shown["query"] == "怎样登录"
-    assert shown["candidates"] == [
-        {"id": "knowledge-1", "types": ["tool"], "task": "用 Selenium 登录网站"},
-        {"id": "knowledge-2", "types": ["plan", "strategy"], "task": "x" * 100},
-        {"id": "knowledge-3", "types": ["usecase"], "task": CANDIDATES[2]["task"]},
-    ]
 
 
 @pytest.mark.parametrize(
@@ -380,13 +293,3 @@ async def test_a_hanging_model_costs_only_its_budget() -> None:
     assert asyncio.get_running_loop().time() - started < 2
     assert chat.budgets[0] <= 0.05
     assert noted.calls[0]["failure"] == "agent_timeout"
-
-
-async def test_each_decision_is_logged_with_question_answer_and_choices() -> None:
-    _, chat, noted = await route({"ids": ["knowledge-1"], "reason": "about logging in"})
-
-    call = noted.calls[0]
-    assert (call["function"], call["model"], call["failure"]) == (ROUTE, "queued", None)
-    assert call["output"] == {"ids": ["knowledge-1"], "reason": "about logging in"}
-    assert call["messages"] == [dict(message) for message in chat.questions[0].messages]
-    assert call["choices"] == {"1": "knowledge-1", "2": "knowledge-2", "3": "knowledge-3"}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from knowhub.core.errors import Conflict
+from knowhub.knowledge.evidence import is_sunk, sum_votes, weigh_votes
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, ListQuery, OnConflict, Vote
-from knowhub.knowledge.votes import is_sunk, sum_votes, weigh_votes
 from knowhub.operations.model import UndoResult
 from tests.builders import CountedIds, Domain, FakeClock, domain_on, import_line, local, new_knowledge, open_files
 

@@ -13,7 +13,7 @@ from knowhub.core.errors import InvalidInput, NotFound, Unavailable
 from knowhub.resources.model import RESOURCES
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
-from knowhub.stores.files.keys.keyring import keyring_of, keyring_text, merge_keys
+from knowhub.stores.files.keys import keyring_of, keyring_text, merge_keys
 from tests.builders import OWNER, local
 from tests.doctoring import inspect
 from tests.hubs import open_hub_at

@@ -17,8 +17,8 @@ from knowhub.core.store_results import SnapshotReason, SnapshotRow
 from knowhub.engine.view import AccountView
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import DeleteOptions
-from knowhub.knowledge.feedback.outcomes import OUTCOMES
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict
+from knowhub.knowledge.outcomes import OUTCOMES
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import try_flock

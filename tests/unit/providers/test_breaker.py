@@ -81,19 +81,6 @@ def test_the_probe_closes_or_reopens_it_or_passes_the_probe_on(
     assert (breaker.start_call() is None) is is_open
 
 
-def test_one_failed_probe_is_enough_to_open_it_for_the_whole_cool_down(
-    breaker: CircuitBreaker, clock: FakeClock
-) -> None:
-    fail(breaker, 3)
-    clock.advance(COOL_DOWN_S)
-    fail(breaker, 1)
-
-    clock.advance(COOL_DOWN_S - 1)
-
-    assert breaker.remaining_s == 1
-    assert breaker.is_open
-
-
 def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(
     breaker: CircuitBreaker, clock: FakeClock
 ) -> None:
@@ -134,15 +121,6 @@ def test_a_late_call_does_not_count_after_the_probe_closed_it(clock: FakeClock, 
     breaker.note(straggler, verdict)
 
     assert not breaker.is_open
-
-
-def test_a_late_call_does_not_close_an_open_breaker(breaker: CircuitBreaker) -> None:
-    straggler = start_call(breaker)
-    fail(breaker, 3)
-
-    breaker.note(straggler, CallResult.WELL)
-
-    assert breaker.is_open
 
 
 def test_an_abandoned_probe_counts_as_a_late_call(breaker: CircuitBreaker, clock: FakeClock) -> None:

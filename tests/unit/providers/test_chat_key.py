@@ -99,7 +99,9 @@ async def test_messages_on_invalid_answers_do_not_contain_the_key(
 
 async def test_a_key_made_of_field_names_is_redacted(http: httpx.AsyncClient, server: respx.Route) -> None:
     key = "sk.canary.0123456789"
-    schema = {"additionalProperties": {"additionalProperties": {"additionalProperties": {"type": "string"}}}}
+    schema: dict[str, Any] = {"type": "string"}
+    for name in reversed(key.split(".")):
+        schema = {"properties": {name: schema}}
     server.mock(return_value=completion({"sk": {"canary": {"0123456789": 1}}}))
 
     with pytest.raises(Exception, match=r"\[key\]") as caught:

@@ -298,13 +298,3 @@ async def test_text_that_json_cannot_hold_is_replaced(http: httpx.AsyncClient, s
     assert body["messages"][1]["content"] == "half ? a pair"
     assert body["messages"][0]["content"].startswith("a\x00b")
     assert body["response_format"]["json_schema"]["name"] == "odd_name____"
-
-
-@pytest.mark.parametrize("schema", [{"pattern": "x"}, {"enum": ["\ud800"]}, {"const": {1, 2}}])
-async def test_an_unsupported_schema_fails_before_the_call(
-    http: httpx.AsyncClient, server: respx.Route, schema: dict[str, Any]
-) -> None:
-    with pytest.raises(ChatFailed, match="the schema"):
-        await chat_client(http).chat(ChatRequest("f", QUESTION.messages, schema), 10)
-
-    assert not server.called

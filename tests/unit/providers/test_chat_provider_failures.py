@@ -157,7 +157,7 @@ async def test_the_deadline_covers_all_attempts_and_turns(http: httpx.AsyncClien
     assert 2 <= len(begun) <= 4
 
 
-async def test_each_attempt_has_its_own_timeout(http: httpx.AsyncClient, server: respx.Route) -> None:
+async def test_each_attempt_has_its_share_of_the_time_limit(http: httpx.AsyncClient, server: respx.Route) -> None:
     begun: list[httpx.Request] = []
 
     async def slowly_then_not(request: httpx.Request) -> httpx.Response:
@@ -167,16 +167,29 @@ async def test_each_attempt_has_its_own_timeout(http: httpx.AsyncClient, server:
 
     server.mock(side_effect=slowly_then_not)
 
-    reply = await chat_client(http, attempt_timeout_s=0.05).chat(QUESTION, 60)
+    reply = await chat_client(http, attempt_timeout_s=0.05, max_attempts=3).chat(QUESTION, 6)
 
     assert reply.data == MATCH
     assert len(begun) == 2
 
 
+async def test_an_attempt_of_long_work_may_take_longer_than_an_attempt_of_a_search(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.2)
+        return completion(MATCH)
+
+    server.mock(side_effect=slowly)
+    impatient = chat_client(http, attempt_timeout_s=0.05, max_attempts=1)
+
+    assert (await impatient.chat(QUESTION, 60)).data == MATCH
+
+
 async def test_attempts_that_are_all_late_are_a_timeout(http: httpx.AsyncClient, server: respx.Route) -> None:
     server.mock(side_effect=httpx.ReadTimeout("late"))
 
-    failed = await failure_of(chat_client(http, max_attempts=2))
+    failed = await failure_of(chat_client(http, max_attempts=2), 30)
 
     assert failed.reason is FailureReason.TIMEOUT
     assert failed.detail == "the server did not answer within 20 s"

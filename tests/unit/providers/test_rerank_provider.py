@@ -164,9 +164,3 @@ async def test_a_late_server_is_a_timeout_and_opens_the_breaker(http: httpx.Asyn
     assert refused.detail == "the breaker is open: the reranker failed; ask in 30 s"
     assert reranker.is_open
     assert (reranker.usage.calls, reranker.usage.failures) == (2, 2)
-
-
-async def test_a_timeout_of_zero_is_a_timeout(http: httpx.AsyncClient, server: respx.Route) -> None:
-    failed = await failure_of(rerank_client(http), timeout_s=0)
-
-    assert (failed.reason, server.call_count) == (FailureReason.TIMEOUT, 0)

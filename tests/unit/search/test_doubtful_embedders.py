@@ -55,23 +55,6 @@ def blank_rows(folder: Path) -> int:
     return sum(not any(vector) for vector in read_vectors(folder).values())
 
 
-async def test_new_dimensions_after_a_restart_embed_everything_again(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        zebra = await save_record(hub, new_knowledge("zebra"))
-        await embed_pending(hub)
-
-    async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
-        first = await search(hub, "zebra")
-        await embed_pending(hub)
-        after = await search(hub, "zebra")
-
-        # The upkeep at the start may have noticed it, and may even have repaired it, before the search.
-        assert ids_of(first) == [zebra]
-        assert first.degraded == ["embedder"] or first.index_lag == 1 or "vector" in stages_of(first)[0]
-        assert (stages_of(after), after.degraded, after.index_lag) == ([["lexical", "vector"]], [], 0)
-        assert [len(vector) for vector in read_vectors(tmp_path).values()] == [2 * 512]
-
-
 async def test_new_dimensions_are_noticed_without_searches_or_saves(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         await save_record(hub, new_knowledge("zebra"))

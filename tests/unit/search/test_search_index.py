@@ -1,7 +1,6 @@
 """The lexical index and its tail: saved rows are found at once, stale and hidden ones never."""
 
 import asyncio
-import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,24 +11,20 @@ import orjson
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.job_board import JobStatus
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.engine.searchable import SearchableRows
 from knowhub.knowledge.model import KnowledgeSummary, ListQuery, NewKnowledge, Order, SearchQuery
-from knowhub.knowledge.table import SEARCHED_TEXTS, make_filters
-from knowhub.operations.jobs import JobStatus
+from knowhub.knowledge.table import SEARCHED_TEXTS
 from knowhub.search.analysis import index_terms
 from knowhub.search.full_text import FullText
 from knowhub.search.lexical import AccountIndex
 from knowhub.search.texts import KnowledgeTexts
 from knowhub.settings import Settings
-from tests.builders import OWNER, caller, local, new_knowledge
+from tests.builders import local, new_knowledge
 from tests.hubs import open_search_hub, save_record
 
 pytestmark = pytest.mark.anyio
-
-WORDS = ["login", "selenium", "cookie", "proxy", "retry", "timeout", "browser", "python", "async"]
-WORDS += ["反爬", "检测", "登录", "网站", "等待", "元素", "浏览器", "数据库"]
-
 
 ALL = SearchQuery("", top_k=200, order=Order.RELEVANCE, min_relevance=0.0)
 
@@ -37,11 +32,6 @@ ALL = SearchQuery("", top_k=200, order=Order.RELEVANCE, min_relevance=0.0)
 async def search_ids(hub: Hub, text: str, ctx: RequestContext | None = None, query: SearchQuery = ALL) -> list[str]:
     answer = await hub.knowledge.search.search(ctx or local(), replace(query, text=text))
     return [str(record["id"]) for record in answer.records]
-
-
-def random_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
-    content = " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60)))
-    return new_knowledge(content, task=" ".join(rng.sample(WORDS, 2)), dedup=False, **fields)
 
 
 async def test_rows_not_analysed_in_time_are_left_out_and_reported(tmp_path: Path) -> None:
@@ -56,57 +46,6 @@ async def test_rows_not_analysed_in_time_are_left_out_and_reported(tmp_path: Pat
 
     assert (early.hits, early.index_lag, early.degraded) == ([], 1, ("index",))
     assert ([hit.head.id for hit in later.hits], later.index_lag, later.degraded) == ([zebra], 0, ())
-
-
-async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_path: Path) -> None:
-    rng = random.Random(11)
-    scopes = ["public", "user:ann", "team:web", "project:x", "org:acme", "agent:bot"]
-    callers = [local(), *(caller(user_id=name) for name in ("ann", "nobody")), caller(team_id="web", org_id="acme")]
-    async with open_search_hub(tmp_path, index_batch=70) as hub:
-        records: dict[str, NewKnowledge] = {}
-        for number in range(200):
-            # One scope is rare, some records are deleted or edited, and some are not absorbed yet.
-            chosen = ["project:x"] if number % 40 == 0 else [rng.choice(scopes)]
-            new = random_record(
-                rng, scopes=chosen, types=(rng.choice(["tool", "tool", "tool", "plan"]),), score=rng.randint(1, 5)
-            )
-            records[await save_record(hub, new)] = new
-            if number == 150:
-                await hub.maintenance.tick()
-        for knowledge_id in rng.sample(sorted(records), 30):
-            await hub.knowledge.records.delete(local(), knowledge_id)
-            del records[knowledge_id]
-
-        for ctx in callers:
-            for types in (frozenset[str](), frozenset({"tool"}), frozenset({"plan"})):
-                for wanted in (frozenset[str](), frozenset({"project:x"}), frozenset({"team:web", "public"})):
-                    text = " ".join(rng.sample(WORDS, 2))
-                    query = replace(ALL, filters=make_filters({"types": types, "scopes": wanted}))
-                    expected = {
-                        knowledge_id
-                        for knowledge_id, new in records.items()
-                        if passes(ctx, new, types, wanted) and matches(new, text)
-                    }
-                    all_found = await search_ids(hub, text, ctx, query)
-                    some_found = await search_ids(hub, text, ctx, replace(query, top_k=5))
-                    assert len(all_found) == len(set(all_found))
-                    assert set(all_found) == expected
-                    assert len(some_found) == min(5, len(expected))
-                    assert set(some_found) <= expected
-
-
-def passes(ctx: RequestContext, new: NewKnowledge, types: frozenset[str], wanted: frozenset[str]) -> bool:
-    scopes = set(new.scopes or ())
-    return (
-        (ctx.visible is None or bool(ctx.visible & {*scopes, OWNER}))
-        and (not types or bool(types & set(new.types)))
-        and (not wanted or bool(wanted & scopes))
-        and new.score >= 3
-    )
-
-
-def matches(new: NewKnowledge, text: str) -> bool:
-    return not set(index_terms(text)).isdisjoint(index_terms(f"{new.task} {new.content}"))
 
 
 async def test_rows_in_both_index_and_tail_are_found_once(tmp_path: Path) -> None:
@@ -192,19 +131,6 @@ async def test_an_index_that_does_not_match_the_log_is_rebuilt(
         assert before == ([], 5, 5)
         assert after == ([], 5, 0)
         assert failures == {}
-
-
-@pytest.mark.parametrize("note", [b"", b"{", b"[]", b'{"seq":1}', bytes(100)], ids=range(5))
-async def test_an_index_with_a_damaged_note_is_rebuilt(tmp_path: Path, note: bytes) -> None:
-    folder = await build_other_index(tmp_path, "zebra")
-    next(folder.glob("*/*/built.json")).write_bytes(note)
-
-    async with open_search_hub(tmp_path) as hub:
-        assert len(await search_ids(hub, "zebra")) == 5
-        await hub.maintenance.tick()
-
-        assert hub.maintenance.failures == {}
-        assert (len(await search_ids(hub, "zebra")), hub.indexes.records.lexical.lag) == (5, 0)
 
 
 def whole_folder(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Vectors follow the log: no saved text is lost, no deleted one stays, and no save waits."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import repeat
@@ -9,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowhub.bootstrap import Hub, check_directory, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.clock import Clock
-from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import EmbeddingFailed, FailureReason, TextRefused
 from knowhub.knowledge.model import KnowledgeSearchResult, KnowledgeSummary, Order, SearchQuery
 from knowhub.knowledge.table import list_live_records
@@ -78,60 +76,6 @@ def ids_of(found: KnowledgeSearchResult) -> list[str]:
 
 def stages_of(found: KnowledgeSearchResult) -> list[list[str]]:
     return [[stage["stage"] for stage in record["why"]["stages"]] for record in found.records]
-
-
-async def test_a_record_is_found_by_words_before_it_has_a_vector(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        zebra = await save_record(hub, new_knowledge("zebra stripes"))
-        before, lag = await search(hub, "zebra"), hub.indexes.records.lag
-
-        await embed_pending(hub)
-        after = await search(hub, "zebra")
-
-        assert (ids_of(before), stages_of(before), before.index_lag, before.degraded) == ([zebra], [["lexical"]], 1, [])
-        assert (ids_of(after), stages_of(after), after.index_lag) == ([zebra], [["lexical", "vector"]], 0)
-        assert (lag, hub.indexes.records.lag) == (1, 0)
-
-
-async def test_the_leader_embeds_in_the_background_and_saves_do_not_wait(tmp_path: Path) -> None:
-    embedder = HashingEmbedder()
-    async with hub_with(tmp_path, embedder) as hub:
-        await save_record(hub, new_knowledge("zebra"))
-        asked_by_the_save = len(embedder.asked)
-
-        await hub.maintenance.tick()
-        async with asyncio.timeout(30):
-            while hub.indexes.records.lag:  # noqa: ASYNC110 -- the background work has no event of ours
-                await asyncio.sleep(0.01)
-
-        assert asked_by_the_save == 0
-        assert set(read_vectors(tmp_path)) == live_numbers(hub)
-
-
-async def test_saves_during_an_embedder_outage_end_like_a_rebuild(
-    tmp_path: Path,
-) -> None:
-    embedder = HashingEmbedder()
-    async with hub_with(tmp_path, embedder) as hub:
-        embedder.is_down = True
-        for start in range(0, 1000, 100):
-            items = [new_knowledge(f"widget-{number} 部件", dedup=False) for number in range(start, start + 100)]
-            await hub.knowledge.records.save_batch(local(), items)
-        with pytest.raises(Unavailable, match="the embedder gives no vectors"):
-            await vectors_of(hub).embed_pending()
-        down, lag = await search(hub, "widget-77"), hub.indexes.records.lag
-
-        embedder.is_down = False
-        await embed_pending(hub)
-        embedded = read_vectors(tmp_path)
-        up = await search(hub, "widget-77")
-        await hub.reindex(lambda _done, _total: None)
-
-        assert (len(down.records), down.degraded, lag) == (10, ["embedder"], 1000)
-        assert (up.degraded, up.index_lag) == ([], 0)
-        assert len(embedded) == 1000
-        assert embedded == read_vectors(tmp_path)
-        assert ids_of(up) == ids_of(await search(hub, "widget-77"))
 
 
 async def test_a_reopened_hub_embeds_only_missing_texts(tmp_path: Path) -> None:
@@ -234,23 +178,6 @@ async def test_an_erasure_removes_vectors_without_an_embedder(tmp_path: Path) ->
         assert read_vectors(tmp_path) == {}
 
 
-async def test_another_process_searches_with_vectors_of_the_leader(tmp_path: Path) -> None:
-    other_embedder = HashingEmbedder()
-    async with hub_with(tmp_path, HashingEmbedder()) as hub, hub_with(tmp_path, other_embedder) as other:
-        await hub.maintenance.tick()
-        await other.maintenance.tick()
-        for number in range(3):
-            await save_record(hub, new_knowledge(f"zebra {number}", dedup=False))
-            await embed_pending(hub)
-            await other.maintenance.tick()
-        found = await search(other, "zebra")
-
-        assert not other.maintenance.is_leader
-        assert stages_of(found) == [["lexical", "vector"]] * 3
-        assert other.indexes.records.lag == 0
-        assert texts_of_records(other_embedder) == []
-
-
 async def test_a_file_with_many_outdated_rows_is_rewritten(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
@@ -265,33 +192,3 @@ async def test_a_file_with_many_outdated_rows_is_rewritten(tmp_path: Path) -> No
 
         assert before == 2000
         assert set(read_vectors(tmp_path)) == live_numbers(hub)
-
-
-def damages(data: bytes) -> list[bytes]:
-    flipped = bytearray(data)
-    flipped[len(data) // 2] ^= 1
-    return [b"", data[: len(data) // 2], data[:-1], bytes(flipped), bytes(len(data))]
-
-
-@pytest.mark.parametrize("name", ["built.json", "rows.bin"])
-async def test_a_damaged_file_is_rebuilt_from_the_log(tmp_path: Path, name: str) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        zebra = await save_record(hub, new_knowledge("zebra"))
-        await embed_pending(hub)
-    expected = read_vectors(tmp_path)
-    path = next((tmp_path / "indexes" / "vectors").rglob(name))
-
-    for data in damages(path.read_bytes()):
-        path.write_bytes(data)
-        assert [
-            item
-            for item in check_directory(Settings(data_dir=tmp_path))
-            if "vectors" in item.subject and item.severity == "problem"
-        ]
-        async with hub_with(tmp_path, HashingEmbedder()) as hub:
-            await hub.maintenance.tick()
-            await embed_pending(hub)
-            assert ids_of(await search(hub, "zebra")) == [zebra]
-        assert read_vectors(tmp_path) == expected
-        assert [item for item in check_directory(Settings(data_dir=tmp_path)) if item.severity == "problem"] == []
-        path = next((tmp_path / "indexes" / "vectors").rglob(name))

@@ -1,4 +1,4 @@
-"""Vectors in memory: exact under every filter, in a stable order, and with a graph for many rows."""
+"""Vectors in memory: exact under every filter, and in a stable order."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,7 @@ EVERY_TENTH, EVERY_THOUSANDTH = frozenset({"scope:tenth"}), frozenset({"scope:th
 
 def random_rows(count: int, seed: int = 7) -> Rows:
     chance = np.random.default_rng(seed)
-    # Around a few centres, as meanings are: among points without any order a graph finds no way.
-    centres = chance.standard_normal((20, DIMENSIONS))
-    found = centres[chance.integers(0, 20, count)] + chance.standard_normal((count, DIMENSIONS)) * 0.7
+    found = chance.standard_normal((count, DIMENSIONS))
     rows = np.empty(count, make_row_type(DIMENSIONS))
     rows["number"] = np.arange(count) + 1_000_000
     rows["digest"] = np.arange(count)
@@ -30,8 +28,8 @@ def make_facets(count: int) -> list[frozenset[str]]:
     ]
 
 
-def fill(rows: Rows, vectors: Vectors | None = None) -> Vectors:
-    vectors = Vectors(DIMENSIONS, rows_per_block=4096) if vectors is None else vectors
+def fill(rows: Rows) -> Vectors:
+    vectors = Vectors(DIMENSIONS, rows_per_block=4096)
     names = make_facets(len(rows))
     for start in range(0, len(rows), 1777):
         vectors.add(rows[start : start + 1777], names[start : start + 1777])
@@ -45,7 +43,7 @@ def find_nearest(rows: Rows, query: Matrix, step: int, many: int) -> list[int]:
 
 
 def find(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: int) -> list[int]:
-    likeness = vectors.run_comparison(vectors.start_comparison(query, groups), many)
+    likeness = vectors.run_comparison(vectors.start_comparison(query, groups))
     return [number for _, number in likeness.iter_best(many)][:many]
 
 
@@ -81,7 +79,7 @@ def test_all_rows_are_returned_and_equal_ones_newest_first() -> None:
     turned = rows[np.random.default_rng(5).permutation(100)]
 
     orders = [
-        [number for _, number in v.run_comparison(v.start_comparison(query, []), 3).iter_best(3)]
+        [number for _, number in v.run_comparison(v.start_comparison(query, [])).iter_best(3)]
         for v in (fill(rows), fill(turned))
     ]
 
@@ -101,18 +99,3 @@ def test_rows_are_returned_unchanged_and_found_by_text_hash() -> None:
     assert same is not None
     assert np.array_equal(same, rows["vector"][4_321].astype(np.float32))
     assert vectors.find_by_text(99_999) is None
-
-
-@pytest.mark.parametrize(("groups", "step"), [([], 1), ([EVERY_TENTH], 10), ([EVERY_THOUSANDTH], 1000)])
-def test_the_graph_finds_nearly_all_exact_neighbours(groups: list[frozenset[str]], step: int) -> None:
-    rows = random_rows(12_000)
-    vectors = fill(rows, Vectors(DIMENSIONS, 3_000 * DIMENSIONS, rows_per_block=4096))
-    while vectors.needs_graph:
-        vectors.extend_graph()
-    queries = random_rows(30, seed=9)["vector"].astype(np.float32)
-
-    hits = sum(
-        len(set(find(vectors, query, groups, 10)) & set(find_nearest(rows, query, step, 10))) for query in queries
-    )
-
-    assert hits >= 0.95 * 300

@@ -10,7 +10,7 @@ import pytest
 
 from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
-from knowhub.stores.files.compacting.base_writer import write_base
+from knowhub.stores.files.compaction import write_base
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_line import BaseHeader
 from knowhub.stores.files.log.log_reader import DamagedLog

@@ -16,8 +16,7 @@ from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.projections.json_maps import JsonMaps
-from knowhub.stores.files.projections.map_files import MAP_NAMES, write_maps
+from knowhub.stores.files.projections.json_maps import MAP_NAMES, JsonMaps, write_maps
 from knowhub.stores.files.projections.record_files import RecordFiles
 from knowhub.stores.files.subprocess_runner import run_in_subprocess
 from knowhub.wiring.adapters import Overrides

@@ -15,7 +15,7 @@ from knowhub.keywords.model import INFOS
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, plan_erase
-from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
+from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.erasing.line_eraser import Target
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import Position, share

@@ -19,7 +19,7 @@ from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.model import OperationFilter
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
+from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.wiring.adapters import Overrides

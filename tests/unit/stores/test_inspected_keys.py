@@ -11,7 +11,7 @@ from knowhub.core.data_keys import WrappedKey
 from knowhub.resources.model import RESOURCES
 from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.keys.keyring import keyring_of, keyring_text
+from knowhub.stores.files.keys import keyring_of, keyring_text
 from tests.builders import local, retry_key
 from tests.doctoring import inspect
 from tests.hubs import open_hub_at
@@ -71,18 +71,6 @@ async def test_a_lost_keyring_is_a_problem_that_names_the_bodies(hub: Hub, tmp_p
     assert problem.subject == str(tmp_path / KEYRING)
     assert problem.detail == "lacks the key of a sealed body of account 'default': credentials/a"
     assert "backup" in problem.advice
-
-
-async def test_an_older_keyring_names_only_the_bodies_without_keys(hub: Hub, tmp_path: Path) -> None:
-    await save_sealed(hub, "a", "b")
-    older = keys_in(tmp_path)
-    await save_sealed(hub, "c")
-    await hub.resources.patch(local(), "a", {"secure_body": "another"})
-    put_keys(tmp_path, older)
-
-    assert [item.detail for item in list_findings(tmp_path)] == [
-        "lacks the keys of 2 sealed bodies of account 'default': a, c"
-    ]
 
 
 async def test_a_keyring_that_lacks_keys_is_named_after_a_compaction_too(hub: Hub, tmp_path: Path) -> None:

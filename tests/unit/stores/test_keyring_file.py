@@ -11,7 +11,7 @@ from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Conflict, StorageFull, Unavailable
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.keys.keyring import FileKeyring, keyring_text
+from knowhub.stores.files.keys import FileKeyring, keyring_text
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.sealing import ACCOUNT, ID, vault_on
 

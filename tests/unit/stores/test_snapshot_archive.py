@@ -15,10 +15,16 @@ from knowhub.core.errors import Conflict, StorageFull
 from knowhub.stores.files.data_directory import ARCHIVE_VERSION, DataDirectory, format_text
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.log_manifest import MANIFEST as LOG_MANIFEST
-from knowhub.stores.files.snapshots.archive_reader import check_snapshot, read_manifest, unpack_snapshot
-from knowhub.stores.files.snapshots.archive_writer import temporary_path, write_archive
+from knowhub.stores.files.snapshots.archive import (
+    DamagedSnapshot,
+    Manifest,
+    check_snapshot,
+    read_manifest,
+    temporary_path,
+    unpack_snapshot,
+    write_archive,
+)
 from knowhub.stores.files.snapshots.restore import unpack_directory
-from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
 from knowhub.stores.files.store import StoreOptions
 from tests.archives import MANIFEST, Archive, ArchiveMember, pack_tar, read_folder
 from tests.builders import local, new_knowledge, open_domain

@@ -80,7 +80,7 @@ async def test_a_subprocess_ends_with_its_parent(tmp_path: Path) -> None:
 
 async def test_a_subprocess_without_its_parent_does_nothing(tmp_path: Path) -> None:
     nobody = str(os.getppid())
-    command = (sys.executable, "-m", "knowhub.stores.files.subprocess_main", "write_base", str(tmp_path), nobody)
+    command = (sys.executable, "-m", "knowhub.stores.files.subprocess_runner", "write_base", str(tmp_path), nobody)
 
     child = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

@@ -17,7 +17,7 @@ WAIT_S = 20.0
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path / "data", owner="user:local", llm_write_budget_s=0.2)
+    return Settings(data_dir=tmp_path / "data", owner="user:local", llm_write_budget_s=0.2, extraction_budget_s=0.2)
 
 
 async def test_a_model_that_answers_too_late_blocks_nothing_and_is_asked_again(

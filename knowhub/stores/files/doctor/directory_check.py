@@ -1,23 +1,38 @@
 """Check a data directory without opening it, for `knowhub doctor`."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from knowhub.core.collection import Collections
+from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Unavailable
 from knowhub.core.row_check import RowCheck
-from knowhub.stores.files.data_directory import FORMAT_VERSION, DataDirectory, check_format
-from knowhub.stores.files.doctor.findings import REPAIR, Finding, Severity, format_names, format_size
-from knowhub.stores.files.doctor.keyring_check import check_keys
-from knowhub.stores.files.doctor.log_check import check_log_files
-from knowhub.stores.files.doctor.log_contents import LogContents
-from knowhub.stores.files.doctor.projection_check import ProjectionsOf, check_projections
-from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.lock import try_flock
+from knowhub.stores.files.data_directory import (
+    FORMAT_VERSION,
+    PUT_LOG_BACK,
+    DataDirectory,
+    check_format,
+    find_log_trace,
+)
+from knowhub.stores.files.doctor.findings import (
+    REPAIR,
+    RESTORE,
+    Finding,
+    Severity,
+    format_names,
+    format_ranges,
+    format_size,
+)
+from knowhub.stores.files.doctor.log_contents import LogContents, ProjectionsOf, SealedRows, check_projections
+from knowhub.stores.files.erasing.old_journal import JOURNAL, has_journal
+from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem
+from knowhub.stores.files.keys import read_keyring
+from knowhub.stores.files.lock import LockFile, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.snapshots.archive_reader import check_snapshot
-from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot
+from knowhub.stores.files.log.log_reader import LogBounds
+from knowhub.stores.files.snapshots.archive import DamagedSnapshot, check_snapshot
 
 _MEGABYTE = 1024 * 1024
 _SPACE_NEEDED, _SPACE_WANTED = 128 * _MEGABYTE, 1024 * _MEGABYTE
@@ -152,3 +167,167 @@ def _quarantine(directory: DataDirectory) -> Iterator[Finding]:
         else:
             detail = f"{size} that were cut from the log; nobody was told that they were saved"
         yield Finding(Severity.NOTE, str(path), detail, "look at it, and delete it when you no longer want it")
+
+
+_LOCK_WAIT_S = 1.0
+
+
+def check_log_files(
+    files: FileSystem, directory: DataDirectory, log: ChangeLog, read: LogContents
+) -> Iterator[Finding]:
+    """Load the newest base and all segments after it into `read`; yield the findings. Raises OSError."""
+    try:
+        found, end = check_lock(files, directory, log)
+    except ValueError:
+        advice = "move files that KnowHub did not make out of change_log/"
+        yield Finding(Severity.PROBLEM, "change_log", "holds a segment file whose name is no number", advice)
+        return
+    yield found
+    if not end.segments and end.base is None:
+        yield _without_log(files, directory)
+        return
+    findings = list(check_log_lines(log, read, end))
+    if not any(finding.severity is Severity.PROBLEM for finding in findings):
+        size = format_size(sum(log.size(number) for number in [*end.segments, *([end.base] if end.base else [])]))
+        since = f" since operation {read.history.base_seq}" if read.history.base_seq else ""
+        detail = f"segments: {len(end.segments)}, operations{since}: {read.last_seq - read.history.base_seq}, {size}; "
+        yield Finding(Severity.OK, "change_log", detail + "every checksum is right")
+    yield from findings
+    if read.lost:
+        detail = f"operations {format_ranges(read.lost)} were lost to damage; what was left of them is in quarantine/"
+        yield Finding(Severity.NOTE, "change_log", detail)
+    yield from _list_unused(files, directory, log)
+
+
+def check_log_lines(log: ChangeLog, read: LogContents, bounds: LogBounds) -> Iterator[Finding]:
+    """Read the base and every segment behind it into `read`; yield what is wrong. Raises OSError."""
+    reader = read.read(bounds)
+    for damage in reader.damage:
+        # All of a file that is missing, or has another place, is meant.
+        where = f"offset {damage.offset}: " if damage.offset else ""
+        yield Finding(Severity.PROBLEM, damage.path, f"{where}{damage.reason}", RESTORE)
+    for number, end in reader.ends.items():
+        is_last = number == bounds.segments[-1]
+        size = bounds.size if is_last else log.size(number)
+        if size > end:
+            becomes = "the next opening keeps them in quarantine/" if is_last else "they are never read"
+            detail = f"offset {end}: {size - end} bytes of a write that was never acknowledged; {becomes}"
+            yield Finding(Severity.NOTE, str(log.path(number)), detail)
+
+
+def _without_log(files: FileSystem, directory: DataDirectory) -> Finding:
+    witness = find_log_trace(files, directory)
+    if witness is None:
+        return Finding(Severity.NOTE, "change_log", "there is none yet; the first start makes it")
+    return Finding(Severity.PROBLEM, "change_log", f"the log is gone, and {witness.name} tells of it", PUT_LOG_BACK)
+
+
+def check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> tuple[Finding, LogBounds]:
+    """Read LOCK while no writer appends, so that all positions are of the same moment.
+
+    Raises ValueError for a file of the log whose name is no number, and OSError.
+    """
+    try:
+        lock = LockFile(files, directory.lock, is_read_only=True)
+    except (FileNotFoundError, ValueError):
+        detail = "is missing or too short; the next start makes it, and judges the end of the log from the log alone"
+        return Finding(Severity.NOTE, "LOCK", detail), LogBounds.of(log)
+    try:
+        if not lock.wait(_LOCK_WAIT_S):
+            advice = "if writes hang: `fuser LOCK` names the process; a stopped one must go on or be ended"
+            detail = "one process has held it for a second"
+            return Finding(Severity.PROBLEM, "LOCK", detail, advice), LogBounds.of(log)
+        return end_of_log(lock, log)
+    finally:
+        lock.close()
+
+
+def end_of_log(lock: LockFile, log: ChangeLog) -> tuple[Finding, LogBounds]:
+    """Return whether a LOCK that nobody else holds is trusted, and the end of the log. Raises ValueError, OSError."""
+    bounds = LogBounds.of(log, lock)
+    if bounds.vanished is not None:
+        detail = f"says that {log.path(bounds.vanished.segment).name} was written, which is not there"
+        return Finding(Severity.PROBLEM, "LOCK", detail, RESTORE), bounds
+    if bounds.position is None:
+        detail = "is of another boot, another directory or a dead writer; the end of the log is judged from the log"
+        return Finding(Severity.NOTE, "LOCK", detail), bounds
+    detail = f"the log is durable up to offset {bounds.position.offset} of {log.path(bounds.position.segment).name}"
+    if lock.suspect:
+        detail += "; a write behind it failed, so the next one begins a fresh segment"
+        return Finding(Severity.NOTE, "LOCK", detail), bounds
+    return Finding(Severity.OK, "LOCK", detail), bounds
+
+
+def _list_unused(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> Iterator[Finding]:
+    for left in log.list_unused():
+        detail = "is not in force any more, or never was; the next rewrite of the log removes it"
+        yield Finding(Severity.NOTE, str(log.folder / str(left)), detail)
+    for name in files.names(directory.change_log):
+        if name.endswith(".tmp"):
+            detail = "is left over from a write that was broken off; nothing reads it"
+            yield Finding(Severity.NOTE, str(directory.change_log / name), detail, REPAIR)
+    if has_journal(files, directory):
+        detail = "an earlier version was broken off while it erased; the next opening ends that, or takes it back"
+        yield Finding(Severity.NOTE, str(directory.change_log / JOURNAL), detail)
+
+
+_PUT_BACK = "put keys/keyring.json back from a backup, or from keys/ of the newest snapshot"
+_GONE = "nothing opens them any more: save them anew, or delete them"
+
+
+def check_keys(files: FileSystem, directory: DataDirectory, sealed: SealedRows, *, is_whole: bool) -> Iterator[Finding]:
+    """Check that the keyring can be read and has every key that the log needs, and that the master key is private.
+
+    The log must be read first: a key is in the keyring before its row is in the log. `is_whole` says whether all of
+    the log could be read. Raises OSError.
+    """
+    names = files.names(directory.keys)
+    if not names and not sealed.keys:
+        return
+    ring = str(directory.keyring)
+    try:
+        keys = read_keyring(files, directory.keyring)
+    except ValueError as problem:
+        advice = f"nothing sealed opens: {_PUT_BACK}"
+        yield Finding(Severity.PROBLEM, ring, f"is damaged: it {problem}", advice)
+    else:
+        of_bodies = {key_id: key for key_id, key in keys.items() if key.is_of_a_body}
+        live = {key_id for key_id, key in of_bodies.items() if key.destroyed_at is None}
+        detail = f"{len(live)} keys of sealed bodies, {len(of_bodies) - len(live)} destroyed"
+        # Keys of versions that a compaction forgot, or of a body that is being sealed now.
+        if is_whole and (spare := len(live - sealed.all_keys)):
+            detail += f"; {spare} of them are named by no line of the log, which harms nothing"
+        yield Finding(Severity.OK, "keys", detail)
+        for account in sorted({account for account, _ in sealed.keys}):
+            bodies = {row_id: key_id for (owner, row_id), key_id in sealed.keys.items() if owner == account}
+            yield from _check_bodies(keys, account, bodies, ring)
+    for name in names:
+        if name.startswith(directory.master_key.name):
+            path = directory.keys / name
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & ~PRIVATE_MODE:
+                detail = f"may be read by others (mode {mode:o})"
+                yield Finding(Severity.PROBLEM, str(path), detail, f"chmod 600 {path}")
+            else:
+                yield Finding(Severity.OK, str(path), "is for its owner only; keep a copy of it elsewhere")
+
+
+def _check_bodies(
+    keys: Mapping[str, WrappedKey], account: str, bodies: Mapping[str, str], ring: str
+) -> Iterator[Finding]:
+    """Check that the keys of the sealed bodies of one account are in the keyring. `bodies` maps row ids to key ids."""
+    missing = sorted(row_id for row_id, key_id in bodies.items() if key_id not in keys)
+    if missing:
+        detail = f"lacks {_count_bodies(account, missing)}: {format_names(missing)}"
+        yield Finding(Severity.PROBLEM, ring, detail, _PUT_BACK)
+    destroyed = sorted(row_id for row_id, key_id in bodies.items() if key_id in keys and keys[key_id].destroyed_at)
+    if destroyed:
+        # Only a note: a running server may have erased the row since the log was read.
+        verb = "was" if len(destroyed) == 1 else "were"
+        detail = f"{_count_bodies(account, destroyed)} {verb} destroyed: {format_names(destroyed)}"
+        yield Finding(Severity.NOTE, ring, detail, _GONE)
+
+
+def _count_bodies(account: str, bodies: list[str]) -> str:
+    counted = "the key of a sealed body" if len(bodies) == 1 else f"the keys of {len(bodies)} sealed bodies"
+    return f"{counted} of account {account!r}"

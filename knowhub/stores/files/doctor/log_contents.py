@@ -1,18 +1,41 @@
-"""Read a log for the doctor. Nothing is created or written."""
+"""Read a log for the doctor, and compare what is derived from it. Nothing is created or written."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
 
 from knowhub.core.collection import Collections
+from knowhub.core.projection import CheckResult
 from knowhub.core.row_check import RowCheck
 from knowhub.engine.view import AccountView
-from knowhub.stores.files.doctor.keyring_check import SealedRows
+from knowhub.stores.files.doctor.findings import Finding, Severity, format_names
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.log_reader import LogBounds, LogReader
 from knowhub.stores.files.replica import Replica
 
 LOST_OPERATION = "lose_operation"
 """The name of the operation that replaces each lost operation. It changes no row."""
+
+
+@dataclass(slots=True)
+class SealedRows:
+    """The data keys that a log names: the key of each live sealed row, by account and id, and those of all versions."""
+
+    collections: Collections
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    all_keys: set[str] = field(default_factory=set)
+
+    def add(self, account: str, collection: str, row: Mapping[str, Any]) -> None:
+        """Take the newest version of a row so far."""
+        declared = self.collections.get(collection)
+        if declared is None or declared.sealed_field is None:
+            return
+        row_key, sealed = (account, row["id"]), row.get(declared.sealed_field)
+        self.keys.pop(row_key, None)
+        if sealed is not None:
+            self.all_keys.add(sealed["key_id"])
+            if not row.get("deleted", False):
+                self.keys[row_key] = sealed["key_id"]
 
 
 class LogContents(Replica):
@@ -72,3 +95,54 @@ class LogContents(Replica):
             self.sealed.add(*row)
             for check in self._row_checks:
                 check.add(*row)
+
+
+_ADVICE: Final = (
+    "nothing is lost: run `knowhub reindex`, or stop every KnowHub on this directory and run `knowhub doctor --repair`"
+)
+
+
+class CheckedProjection(Protocol):
+    """What the doctor needs of a projection."""
+
+    def check(self) -> CheckResult:
+        """Compare what is on disk with what a rebuild would write. Raises OSError."""
+
+    def discard(self) -> None:
+        """Remove what is on disk, so that the next leader builds it again. Raises OSError."""
+
+
+ProjectionsOf: TypeAlias = Callable[[LogContents], Iterable[tuple[str, CheckedProjection]]]
+"""Returns the projections of a log, each with its name or path."""
+
+
+def check_projections(
+    projections: Iterable[tuple[str, CheckedProjection]], log: LogContents
+) -> Iterator[tuple[CheckedProjection, Finding, bool]]:
+    """Compare every projection with the log; yield what was found, and whether it is right, if perhaps behind the log.
+
+    Raises OSError.
+    """
+    for name, projection in projections:
+        if log.is_damaged:
+            yield projection, Finding(Severity.NOTE, name, "not compared, as the log is damaged"), True
+            continue
+        result = projection.check()
+        if not result.is_empty:
+            is_right = result.fits and not result.differences
+            yield projection, _describe(name, result, log), is_right
+
+
+def _describe(name: str, result: CheckResult, log: LogContents) -> Finding:
+    if not result.fits:
+        return Finding(Severity.NOTE, name, "does not fit the log; the leader writes it again")
+    if result.differences:
+        detail = f"not as the log says: {format_names(list(result.differences))}"
+        return Finding(Severity.PROBLEM, name, detail, _ADVICE)
+    if result.position is None:
+        return Finding(Severity.NOTE, name, "not written yet; the leader writes it")
+    behind = log.last_seq - result.position
+    if behind > 0:
+        detail = f"{result.summary}; {behind} operations behind the log, which the leader brings in"
+        return Finding(Severity.NOTE, name, detail)
+    return Finding(Severity.OK, name, result.summary)

@@ -31,8 +31,7 @@ from knowhub.stores.files.log.log_manifest import (
     LogManifest,
     publish_manifest,
 )
-from knowhub.stores.files.log.log_reader import LogBounds
-from knowhub.stores.files.log.recovery import quarantine_bytes
+from knowhub.stores.files.log.log_reader import LogBounds, quarantine_bytes
 from knowhub.stores.files.log.rewrite import remove_unused_files, write_version
 
 _LOG_ID_DIGITS: Final = 32

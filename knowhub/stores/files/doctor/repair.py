@@ -10,15 +10,13 @@ from knowhub.core.errors import Conflict, Unavailable
 from knowhub.core.ids import Ids
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.doctor.log_contents import LogContents
+from knowhub.stores.files.doctor.log_contents import LogContents, ProjectionsOf, check_projections
 from knowhub.stores.files.doctor.log_repair import repair_log
-from knowhub.stores.files.doctor.projection_check import ProjectionsOf, check_projections
 from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_reader import LogBounds
-from knowhub.stores.files.log.recovery import quarantine_bytes
+from knowhub.stores.files.log.log_reader import LogBounds, quarantine_bytes
 from knowhub.stores.files.projections.plain_files import remove_partial_files
 
 _IN_USE = "{} is open in a running KnowHub; stop every server and command on this directory, then repair"

@@ -1,20 +1,26 @@
 """Erase a row: rewrite the files that hold it, and publish them together with the operation that erases it."""
 
 import asyncio
+import gzip
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import tarfile
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from knowhub.core.erasing import EraseRequest
 from knowhub.core.errors import KnowHubError
-from knowhub.core.operation import Outcome
+from knowhub.core.operation import Operation, Outcome
+from knowhub.core.projection import FollowsErases
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.erasing.erase_plan import ErasePlan, erase_from_quarantine, plan_erase
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.erasing.erase_plan import ErasePlan, contains_row, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
-from knowhub.stores.files.filesystem import translate_errors
+from knowhub.stores.files.filesystem import FileSystem, translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder, try_flock, try_lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
@@ -29,8 +35,10 @@ from knowhub.stores.files.log.rewrite import (
     write_first_manifest,
     write_version,
 )
+from knowhub.stores.files.maintenance import Maintenance
 from knowhub.stores.files.projections.plain_files import remove_partial_files
 from knowhub.stores.files.replica import LogFollower, Replica
+from knowhub.stores.files.snapshots.archive import list_timestamps, snapshot_path
 
 # Writers wait while this much is copied; a larger segment is closed first.
 _MAX_OPEN_BYTES: Final = 1024 * 1024
@@ -81,7 +89,12 @@ class Eraser:
         async with self._lock_folders():
             outcome = await self._erase(wanted)
             await self._finish_remap()
-            await self._wait_for_readers()
+            # Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has.
+            deadline = asyncio.get_running_loop().time() + _WAIT_FOR_READERS_S
+            while self.erase_seq is not None:
+                if asyncio.get_running_loop().time() > deadline:
+                    break
+                await asyncio.sleep(_POLL_S)
             await asyncio.to_thread(self._remove_unused_files)
         return outcome
 
@@ -226,14 +239,6 @@ class Eraser:
                 with suppress(OSError):
                     self._files.remove(self._log.folder / str(name))
 
-    async def _wait_for_readers(self) -> None:
-        """Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has."""
-        deadline = asyncio.get_running_loop().time() + _WAIT_FOR_READERS_S
-        while self.erase_seq is not None:
-            if asyncio.get_running_loop().time() > deadline:
-                return
-            await asyncio.sleep(_POLL_S)
-
     @asynccontextmanager
     async def _lock_folders(self) -> AsyncIterator[None]:
         """Wait until no compaction and no snapshot copies the log, and start none meanwhile."""
@@ -252,3 +257,64 @@ class Eraser:
                 remove_unused_files(self._files, self._log)
         finally:
             self._has_unused_files = bool(self._log.list_unused())
+
+
+_WAIT_S: Final = 10.0
+
+
+class ErasureFollowUp:
+    """Waits for derived data, and searches snapshots."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: DataDirectory,
+        maintenance: Maintenance,
+        derived: Mapping[str, FollowsErases],
+        wait_s: float = _WAIT_S,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._maintenance = maintenance
+        self._derived = derived
+        self._wait_s = wait_s
+
+    async def follow(self, operation: Operation) -> Sequence[str]:
+        """Update derived data, or wait until the leader has; return the names of data that is still behind."""
+        deadline = asyncio.get_running_loop().time() + self._wait_s
+        await self._maintenance.tick()
+        while True:
+            waiting = [name for name, derived in self._derived.items() if _is_behind(derived, operation)]
+            if not waiting or self._maintenance.is_leader or asyncio.get_running_loop().time() > deadline:
+                return waiting
+            await asyncio.sleep(_POLL_S)
+
+    async def snapshots_with(self, account: str, collection: str, row_id: str) -> Sequence[str]:
+        """Return the names of the snapshots that contain a version of the row, or cannot be read."""
+
+        def search() -> list[str]:
+            directory, target = self._directory, Target(account, collection, row_id)
+            found = list_timestamps(self._files, directory)
+            return [ts for ts in found if _can_contain(snapshot_path(directory, ts), target)]
+
+        return await asyncio.to_thread(search)
+
+
+def _is_behind(derived: FollowsErases, operation: Operation) -> bool:
+    try:
+        erase_seq = derived.erase_seq
+    except OSError:
+        # It may contain the row. The leader reports what the disk refuses.
+        return True
+    return erase_seq is not None and erase_seq < operation.seq
+
+
+def _can_contain(archive: Path, target: Target) -> bool:
+    try:
+        with gzip.open(archive) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as members:
+            return any(contains_row(line, target) for member in members for line in members.extractfile(member) or ())
+    except FileNotFoundError:
+        # It was removed meanwhile.
+        return False
+    except (tarfile.TarError, zlib.error, OSError, EOFError):
+        return True

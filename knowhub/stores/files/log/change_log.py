@@ -16,14 +16,17 @@ from knowhub.stores.files.log.log_line import (
     BASE,
     BaseHeader,
     Header,
+    PartialBaseLine,
+    PartialOperation,
     decode,
+    decode_base_line,
+    decode_operation,
     header_line,
     is_sealed,
     parse_header,
     parse_line,
 )
 from knowhub.stores.files.log.log_manifest import MANIFEST, ActiveFiles
-from knowhub.stores.files.log.partial_line import PartialBaseLine, PartialOperation, decode_base_line, decode_operation
 
 _LINE_BYTES = 4 * 1024
 _MOST_LINE_BYTES = 1024 * 1024

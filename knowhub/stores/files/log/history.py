@@ -12,9 +12,8 @@ from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
 from knowhub.engine.disk_rows import LogLine
 from knowhub.stores.files.log.change_log import ChangeLog, Line
-from knowhub.stores.files.log.log_line import SEAL_BYTES, is_sealed, line_checksum
-from knowhub.stores.files.log.partial_line import PartialOperation, decode_operation
-from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.log_line import SEAL_BYTES, PartialOperation, decode_operation, is_sealed, line_checksum
+from knowhub.stores.files.log.log_reader import Damage
 
 _OFFSET_BITS = 40
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1

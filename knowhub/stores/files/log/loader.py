@@ -11,8 +11,7 @@ from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
 from knowhub.stores.files.lock import LockFile, Position, try_lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE, Header
-from knowhub.stores.files.log.log_reader import LogBounds, LogReader, LogSink
-from knowhub.stores.files.log.recovery import Damage, quarantine_bytes
+from knowhub.stores.files.log.log_reader import Damage, LogBounds, LogReader, LogSink, quarantine_bytes
 from knowhub.stores.files.log.rewrite import remove_unused_files, write_first_manifest
 
 _LOG_ID_DIGITS = 32

@@ -1,6 +1,10 @@
-"""Read a log from its base on. Opening, the doctor, compaction and restores read it in this one way."""
+"""Read a log from its base on, find its end and its damage. Torn bytes were never acknowledged; damaged bytes were.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+Opening, the doctor, compaction and restores read it in this one way.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -8,14 +12,93 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from knowhub.core.errors import Unavailable
+from knowhub.core.operation import Group
 from knowhub.engine.account import LoadedChange
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import FileSystem, replace_file
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog, Line
-from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, line_checksum
+from knowhub.stores.files.log.log_line import (
+    BASE,
+    BaseHeader,
+    Header,
+    decode_base_line,
+    decode_operation,
+    line_checksum,
+    row_text,
+)
 from knowhub.stores.files.log.log_manifest import MANIFEST
-from knowhub.stores.files.log.partial_line import decode_base_line, decode_operation, row_text
-from knowhub.stores.files.log.recovery import SHAPE_ERRORS, Damage, check_sequence, describe_damage, find_durable_end
+
+SHAPE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
+"""The errors of reading a line that another program wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Acknowledged bytes that cannot be read: their position, and what is wrong."""
+
+    path: str
+    offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} at offset {self.offset}: {self.reason}"
+
+
+def check_sequence(lines: Iterable[Line], next_seq: int, *, after_bad: bool) -> Iterator[Line]:
+    """Mark lines with a wrong number as bad. The first should have the number `next_seq`.
+
+    A gap in the numbers is accepted only after a bad line, or at the beginning with `after_bad`.
+    """
+    for line in lines:
+        operation = line.operation
+        seq = operation.seq if operation is not None else -1
+        if seq == next_seq or (after_bad and seq > next_seq):
+            after_bad, next_seq = False, seq + 1
+            yield line
+        else:
+            after_bad = True
+            yield Line(line.offset, line.data, is_whole=False)
+
+
+def find_durable_end(lines: Iterable[Line], end: int) -> int:
+    """Return where the acknowledged lines of a segment end, by the log alone; `lines` come from `check_sequence`.
+
+    A bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn. Of a
+    group of operations all counts, or nothing: without its last operation it is torn.
+    """
+    # Each line's offset, and its batch and group; None for a bad line. The lines themselves would take much memory.
+    marks: list[tuple[int, tuple[int, Group | None] | None]] = []
+    for line in lines:
+        read = line.operation
+        marks.append((line.offset, None if read is None else (read.batch, read.group)))
+    last_batch = next((good[0] for _, good in reversed(marks) if good is not None), 0)
+    end = next((offset for offset, good in marks if good is None and offset >= last_batch), end)
+    last_group: Group | None = None
+    for offset, good in reversed([mark for mark in marks if mark[0] < end]):
+        group = good[1] if good is not None else None
+        if group is None or group.index == group.of - 1 or group.id != (last_group or group).id:
+            break
+        last_group, end = group, offset
+    return end
+
+
+def describe_damage(line: Line) -> str:
+    """Say what is wrong with a bad line."""
+    if not line.data.strip(b"\0"):
+        return "a run of NUL bytes"
+    if not line.data.endswith(b"\n"):
+        return "a line without an end"
+    return "its checksum, its JSON or its sequence number is wrong"
+
+
+def quarantine_bytes(files: FileSystem, folder: Path, name: str, data: bytes) -> Path:
+    """Store bytes in a file of their own, durably; the same bytes go to the same file. Raises OSError."""
+    files.make_folder(folder)
+    path = folder / f"{name}-{zlib.crc32(data):08x}.bytes"
+    if files.inode(path) is None:
+        replace_file(files, path, data)
+        files.sync_folder(folder.parent)
+    return path
 
 
 class LogSink(Protocol):
@@ -261,16 +344,12 @@ def read_log(files: FileSystem, folder: Path, take: Take, *, end: tuple[int, int
     return read
 
 
-@dataclass(frozen=True, slots=True)
-class LogRows:
-    """What a log told, and rows by collection and id, tombstones too, in the order of their creation, as JSON text."""
-
-    told: WholeLog
-    rows: Mapping[tuple[str, str], bytes]
-
-
-def latest_rows(files: FileSystem, folder: Path, account: str | None, *, end: tuple[int, int] | None = None) -> LogRows:
+def latest_rows(
+    files: FileSystem, folder: Path, account: str | None, *, end: tuple[int, int] | None = None
+) -> tuple[WholeLog, Mapping[tuple[str, str], bytes]]:
     """Read the rows of an account, of none if it is None, out of a change_log folder that is durable up to `end`.
+
+    The rows are JSON text by collection and id, tombstones too, in the order of their creation.
 
     Raises DamagedLog for the first thing that is wrong, whosever it is, and OSError.
     """
@@ -281,4 +360,4 @@ def latest_rows(files: FileSystem, folder: Path, account: str | None, *, end: tu
         if of == account:
             rows.update(texts)
 
-    return LogRows(read_log(files, folder, take, end=end), rows)
+    return read_log(files, folder, take, end=end), rows

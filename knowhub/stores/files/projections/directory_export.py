@@ -12,9 +12,9 @@ import structlog
 
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Operation
-from knowhub.core.projection import CheckResult, DirectoryFormat
+from knowhub.core.projection import DirectoryFormat
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.log.partial_line import PartialOperation
+from knowhub.stores.files.log.log_line import PartialOperation
 from knowhub.stores.files.projections.log_projection import (
     CHECKPOINT,
     Checkpoint,
@@ -96,17 +96,11 @@ class DirectoryExport(LogProjection):
         for path in await asyncio.to_thread(lambda: list(self._unknown(paths))):
             await asyncio.to_thread(remove, self._files, path)
 
-    def check(self) -> CheckResult:
-        """Compare every directory with the rows. What was touched behind the checkpoint is left out."""
-        checkpoint = self.checkpoint()
-        if not checkpoint.layout:
-            is_there = bool(self._files.names(self._folder))
-            has_rows = any(
-                True for account in self._log.accounts for _ in self._shape.live_ids(self._log.view(account))
-            )
-            return CheckResult(None, fits=not is_there, is_empty=not is_there and not has_rows)
-        if not self.fits(checkpoint):
-            return CheckResult(checkpoint.seq, fits=False)
+    def _has_rows(self) -> bool:
+        return any(True for account in self._log.accounts for _ in self._shape.live_ids(self._log.view(account)))
+
+    def _compare(self, checkpoint: Checkpoint) -> tuple[Sequence[str], str]:
+        # What was touched behind the checkpoint is left out.
         waiting = self._pending_ids(checkpoint.seq)
         paths: set[str] = set()
         wrong: list[str] = []
@@ -124,9 +118,7 @@ class DirectoryExport(LogProjection):
         if self.checkpoint().seq > self._log.history.last_seq:
             # A running server has written on since the log was read.
             found = []
-        return CheckResult(
-            checkpoint.seq, differences=found, summary=f"directories: {len(paths)}, each as the log says"
-        )
+        return found, f"directories: {len(paths)}, each as the log says"
 
     def _contains_row(self, operation: Operation) -> bool:
         checkpoint = self.checkpoint()
@@ -243,14 +235,10 @@ class DirectoryExport(LogProjection):
     def _unknown(self, paths: Collection[str]) -> Iterator[Path]:
         """Yield what is in the folder and is no directory of these, nor above one."""
         above = {path[:end] for path in paths for end, char in enumerate(path) if char == "/"}
-        yield from self._unknown_in(self._folder, "", paths, above)
-
-    def _unknown_in(self, folder: Path, prefix: str, paths: Collection[str], above: Collection[str]) -> Iterator[Path]:
-        for name in self._files.names(folder):
-            path = prefix + name
-            if path in paths or path == CHECKPOINT:
-                continue
-            if path in above and is_folder(self._files, folder / name):
-                yield from self._unknown_in(folder / name, f"{path}/", paths, above)
-            else:
-                yield folder / name
+        waiting = list(self._files.names(self._folder))
+        while waiting:
+            path = waiting.pop()
+            if path in above and is_folder(self._files, self._folder / path):
+                waiting += [f"{path}/{name}" for name in self._files.names(self._folder / path)]
+            elif path not in paths and path != CHECKPOINT:
+                yield self._folder / path

@@ -12,8 +12,7 @@ from knowhub.core.projection import CheckResult, LogMark, LogPosition
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import lock_folder, read_boot_id
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_line import parse_line, seal_object
-from knowhub.stores.files.log.partial_line import PartialOperation, decode_operation
+from knowhub.stores.files.log.log_line import PartialOperation, decode_operation, parse_line, seal_object
 from knowhub.stores.files.projections.plain_files import put_file, remove
 
 CHECKPOINT: Final = "checkpoint.json"
@@ -97,9 +96,24 @@ class DerivedFiles(ABC):
             and LogPosition.fits(checkpoint, self._log)
         )
 
-    @abstractmethod
     def check(self) -> CheckResult:
         """Compare the files with what a rebuild would write; write nothing. Raises OSError."""
+        checkpoint = self.checkpoint()
+        if not checkpoint.layout:
+            is_there = bool(self._list_files())
+            return CheckResult(None, fits=not is_there, is_empty=not is_there and not self._has_rows())
+        if not self.fits(checkpoint):
+            return CheckResult(checkpoint.seq, fits=False)
+        differences, summary = self._compare(checkpoint)
+        return CheckResult(checkpoint.seq, differences=differences, summary=summary)
+
+    @abstractmethod
+    def _has_rows(self) -> bool:
+        """Return whether the log has anything to be written."""
+
+    @abstractmethod
+    def _compare(self, checkpoint: Checkpoint) -> tuple[Sequence[str], str]:
+        """Return the paths of what is wrong up to a checkpoint that fits, and a summary of what was compared."""
 
     def _list_files(self) -> list[Path]:
         return [self._folder / name for name in self._files.names(self._folder)]

@@ -7,17 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import quote
 
 import orjson
 
-from knowhub.core.projection import CheckResult, RecordFormat
+from knowhub.core.projection import RecordFormat
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.engine.account import LoadedChange
 from knowhub.stores.files.filesystem import FileSystem, write_all
-from knowhub.stores.files.log.partial_line import PartialOperation, decode_base_line, row_text
+from knowhub.stores.files.log.log_line import PartialOperation, decode_base_line, row_text
 from knowhub.stores.files.projections.log_projection import Checkpoint, LogProjection, ProjectionLog
 
 _MAX_NAME_BYTES: Final = 200
@@ -45,7 +46,10 @@ class RecordFiles(LogProjection):
             super().fits(checkpoint)
             and checkpoint.base == self._log.history.base_seq
             and checkpoint.erases == self._log.erases
-            and all(self._size(name) >= length for name, length in checkpoint.lengths.items())
+            and all(
+                (found := self._files.lstat(self._folder / name)) is not None and found.st_size >= length
+                for name, length in checkpoint.lengths.items()
+            )
         )
 
     async def apply(self, operations: Sequence[PartialOperation], checkpoint: Checkpoint) -> None:
@@ -55,26 +59,25 @@ class RecordFiles(LogProjection):
 
     async def rebuild(self, checkpoint: Checkpoint) -> None:
         """Begin again with the rows of the base."""
-        for path in self._existing():
+        for path in sorted(self._folder.rglob("*.jsonl")):
             self._files.remove(path)
-        for line in self._log.history.base_lines():
-            base = decode_base_line(line)
-            await asyncio.to_thread(self._write, self._lines(base.account or "", base.changes or ()), checkpoint)
+        for account, changes in self._base_rows():
+            await asyncio.to_thread(self._write, self._lines(account, changes), checkpoint)
 
-    def check(self) -> CheckResult:
-        """Compare the files, up to their noted lengths, with the rows of the log up to their operation."""
-        checkpoint = self.checkpoint()
-        if not checkpoint.layout:
-            return CheckResult(None, fits=not self._existing())
-        if not self.fits(checkpoint):
-            return CheckResult(checkpoint.seq, fits=False)
+    def _has_rows(self) -> bool:
+        return True
+
+    def _compare(self, checkpoint: Checkpoint) -> tuple[Sequence[str], str]:
         expected = defaultdict[str, int](int)
-        for name, text in self._all_lines(checkpoint.seq):
-            expected[name] = zlib.crc32(text + b"\n", expected[name])
+        history = self._log.history
+        read = history.operations(history.base_seq, checkpoint.seq)
+        operations = ((operation.account, operation.changes) for operation in read)
+        for account, changes in chain(self._base_rows(), operations):
+            for name, text in self._lines(account, changes):
+                expected[name] = zlib.crc32(text + b"\n", expected[name])
         found = {name: self._sum(name, length) for name, length in checkpoint.lengths.items()}
         names = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-        wrong = [f"{self._folder.name}/{name}" for name in names]
-        return CheckResult(checkpoint.seq, differences=wrong, summary="as the log says")
+        return [f"{self._folder.name}/{name}" for name in names], "as the log says"
 
     def _initial_checkpoint(self) -> Checkpoint:
         return self._new_checkpoint(self._log.history.base_seq)
@@ -95,6 +98,10 @@ class RecordFiles(LogProjection):
                 self._files.close(descriptor)
             checkpoint.lengths[name] = length + len(data)
 
+    def _base_rows(self) -> Iterator[tuple[str, Sequence[LoadedChange]]]:
+        for line in map(decode_base_line, self._log.history.base_lines()):
+            yield line.account or "", line.changes or ()
+
     def _lines(self, account: str, changes: Iterable[LoadedChange]) -> Iterator[_Line]:
         for change in changes:
             text = row_text(change)
@@ -102,21 +109,6 @@ class RecordFiles(LogProjection):
             if declared is not None:
                 text = orjson.dumps(declared.encode(orjson.loads(text)))
             yield record_path(account, change.collection if declared is None else declared.name), text
-
-    def _all_lines(self, last: int) -> Iterator[_Line]:
-        history = self._log.history
-        for line in history.base_lines():
-            base = decode_base_line(line)
-            yield from self._lines(base.account or "", base.changes or ())
-        for operation in history.operations(history.base_seq, last):
-            yield from self._lines(operation.account, operation.changes)
-
-    def _existing(self) -> list[Path]:
-        return sorted(self._folder.rglob("*.jsonl"))
-
-    def _size(self, name: str) -> int:
-        found = self._files.lstat(self._folder / name)
-        return -1 if found is None else found.st_size
 
     def _sum(self, name: str, length: int) -> int:
         checksum, offset = 0, 0

@@ -12,11 +12,10 @@ from knowhub.core.operation import Row, is_live
 from knowhub.core.store_results import differs
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, create_file, replace_file
-from knowhub.stores.files.keys.keyring import keyring_text, merge_keys, read_keyring
-from knowhub.stores.files.log.log_reader import DamagedLog, LogRows, latest_rows
+from knowhub.stores.files.keys import keyring_text, merge_keys, read_keyring
+from knowhub.stores.files.log.log_reader import DamagedLog, latest_rows
 from knowhub.stores.files.projections.plain_files import remove_tree
-from knowhub.stores.files.snapshots.archive_reader import unpack_snapshot
-from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
+from knowhub.stores.files.snapshots.archive import DamagedSnapshot, Manifest, unpack_snapshot
 
 DIFFERENCES = "differences.jsonl"
 
@@ -35,10 +34,10 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
     archive, scratch, account = Path(arguments["archive"]), Path(arguments["scratch"]), arguments["account"]
     try:
         manifest = unpack_snapshot(files, archive, scratch, arguments["max_bytes"])
-        then = read_snapshot_rows(files, archive.name, scratch, manifest, account).rows
+        then = read_snapshot_rows(files, archive.name, scratch, manifest, account)
         # From here on the log that was laid out is not needed, and what is to be written may be as much again.
         remove_tree(files, scratch / "change_log")
-        now = latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"])).rows
+        now = latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"]))[1]
         with create_file(files, scratch / DIFFERENCES) as writer:
             for key, row in _diff(arguments["fixed"], then, now):
                 change = {"collection": key[0], "id": key[1], "row": row}
@@ -52,9 +51,7 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
         return {"unreadable": problem.detail}
 
 
-def read_snapshot_rows(
-    files: FileSystem, archive: str, folder: Path, manifest: Manifest, account: str | None
-) -> LogRows:
+def read_snapshot_rows(files: FileSystem, archive: str, folder: Path, manifest: Manifest, account: str | None) -> _Rows:
     """Read a snapshot that was laid out in a folder, and return the rows of an account, of none if it is None.
 
     Raises DamagedSnapshot where its log is not whole, or its keyring is none.
@@ -64,13 +61,13 @@ def read_snapshot_rows(
     except ValueError as problem:
         raise DamagedSnapshot(archive, KEYRING, str(problem)) from problem
     try:
-        found = latest_rows(files, folder / "change_log", account)
+        log, rows = latest_rows(files, folder / "change_log", account)
     except DamagedLog as problem:
         member = f"change_log/{problem.path.name}"
         raise DamagedSnapshot(archive, member, f"offset {problem.offset}: {problem.reason}") from problem
-    if (found.told.log_id, found.told.last_seq) != (manifest.log_id, manifest.last_seq):
+    if (log.log_id, log.last_seq) != (manifest.log_id, manifest.last_seq):
         raise DamagedSnapshot(archive, "manifest.json", "tells of another log than the one that is in the archive")
-    return found
+    return rows
 
 
 def _diff(fixed: Mapping[str, Sequence[str]], then: _Rows, now: _Rows) -> Iterator[_Wanted]:

@@ -20,19 +20,24 @@ from knowhub.engine.account import Account
 from knowhub.engine.view import Overlay
 from knowhub.stores.files.data_directory import KEYRING, SCRATCH, DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, translate_errors
-from knowhub.stores.files.keys.keyring import FileKeyring
+from knowhub.stores.files.keys import FileKeyring
 from knowhub.stores.files.lock import lock_folder
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.projections.plain_files import remove_partial_files, remove_tree
-from knowhub.stores.files.snapshots.archive_reader import read_manifest
-from knowhub.stores.files.snapshots.archive_writer import temporary_path
+from knowhub.stores.files.snapshots.archive import (
+    TIMESTAMP,
+    DamagedSnapshot,
+    list_timestamps,
+    read_manifest,
+    snapshot_path,
+    temporary_path,
+)
 from knowhub.stores.files.snapshots.restore import DIFFERENCES
-from knowhub.stores.files.snapshots.snapshot_manifest import TIMESTAMP, DamagedSnapshot
 from knowhub.stores.files.store import FileStore, LogEnd
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _REFUSAL = "another snapshot is being made or restored in this directory; wait for its end"
-_PREFIX, _SUFFIX = "snapshot_", ".tar.gz"
+_SECOND_CHARS = len("20261121T120000Z")
 _SCRATCH_DIGITS = 16
 _TRIES = 5
 _LINES_A_TURN = 200
@@ -40,13 +45,12 @@ _LINES_A_TURN = 200
 
 def list_snapshots(files: FileSystem, directory: DataDirectory) -> list[SnapshotEntry]:
     """Return every snapshot of a directory, newest first; one whose manifest does not read says so. Raises OSError."""
-    found = [_entry(files, directory, ts) for ts in _timestamps(files, directory)]
-    return sorted((entry for entry in found if entry is not None), key=lambda entry: _sort_key(entry.ts), reverse=True)
-
-
-def snapshot_path(directory: DataDirectory, ts: str) -> Path:
-    """Return where a snapshot lies."""
-    return directory.snapshots / f"{_PREFIX}{ts}{_SUFFIX}"
+    # Of one second, the later ones are numbered: `-2` comes before `-10`.
+    newest_first = sorted(
+        list_timestamps(files, directory), key=lambda ts: (ts[:_SECOND_CHARS], len(ts), ts), reverse=True
+    )
+    found = [_entry(files, directory, ts) for ts in newest_first]
+    return [entry for entry in found if entry is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ class SnapshotFolder:
 
     def _free_timestamp(self) -> str:
         second = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.clock.now()))
-        taken, ts, number = set(_timestamps(self.files, self.directory)), second, 1
+        taken, ts, number = set(list_timestamps(self.files, self.directory)), second, 1
         while ts in taken:
             number += 1
             ts = f"{second}-{number}"
@@ -239,17 +243,6 @@ class PreparedSnapshot:
             is_right = False
         if not is_right:
             raise DamagedSnapshot(self.archive, "change_log", f"{name} {wanted.id!r} is no row of this KnowHub")
-
-
-def _timestamps(files: FileSystem, directory: DataDirectory) -> list[str]:
-    names = [name for name in files.names(directory.snapshots) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
-    found = [name[len(_PREFIX) : -len(_SUFFIX)] for name in names]
-    return [ts for ts in found if TIMESTAMP.fullmatch(ts)]
-
-
-def _sort_key(ts: str) -> tuple[str, int]:
-    second, _, number = ts.partition("-")
-    return second, int(number or 1)
 
 
 def _entry(files: FileSystem, directory: DataDirectory, ts: str) -> SnapshotEntry | None:

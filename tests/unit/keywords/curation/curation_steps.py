@@ -1,23 +1,15 @@
 """Snapshots of a tree, steps that change it, and steps described by the names of their keywords."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from knowhub.core.operation import Write
+from knowhub.core.operation import Row, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import tree
-from knowhub.keywords.curate import rules, selection
-from knowhub.keywords.curate.apply import PlanOutcome, apply_steps
-from knowhub.keywords.curate.plan import (
-    MAX_CHILDREN,
-    MAX_STEPS,
-    DescribeStep,
-    MergeStep,
-    MoveStep,
-    SplitGroup,
-    SplitStep,
-    Step,
-)
+from knowhub.keywords.curate import rules
+from knowhub.keywords.curate.apply import apply_steps
+from knowhub.keywords.curate.curator import select_compatible
+from knowhub.keywords.curate.plan import SplitGroup, Step, StepKind
 from knowhub.keywords.curate.rules import TreeSurvey
 from knowhub.keywords.model import KEYWORDS, ROOT_ID
 from knowhub.keywords.search.candidates import VisibleTree
@@ -39,7 +31,6 @@ def snapshot_tree(view: FakeKeywordView, ctx: RequestContext | None = None, top_
     assert top is not None
     return TreeSurvey(
         visible_tree,
-        ctx,
         TEXT,
         top,
         [node for node in rules.iter_descendants(visible_tree, top_id) if node is not None],
@@ -54,16 +45,10 @@ def describe_steps(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, 
         return node.name if node is not None else "?"
 
     def first(step: Step) -> tuple[Any, ...]:
-        match step:
-            case MoveStep():
-                return "move", name(step.node.id), name(step.to.id)
-            case MergeStep():
-                return "merge", step.source.id, step.into.id
-            case DescribeStep():
-                return "describe", name(step.node.id), step.description
-            case SplitStep():
-                groups = {group.name: [name(child.id) for child in group.children] for group in step.groups}
-                return "split", name(step.node.id), groups
+        nodes = [ref.id for ref in step.nodes] if step.kind is StepKind.MERGE else [name(ref.id) for ref in step.nodes]
+        groups = {group.name: [name(child.id) for child in group.children] for group in step.groups}
+        own = {StepKind.DESCRIBE: (step.description,), StepKind.SPLIT: (groups,)}
+        return step.kind.value, *nodes, *own.get(step.kind, ())
 
     return [first(step) for step in steps]
 
@@ -83,11 +68,16 @@ def describe_found(view: FakeKeywordView, items: Iterator[Step | None]) -> list[
 
 
 def select_steps(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> list[tuple[Any, ...]]:
-    return describe_steps(view, selection.select_compatible(snapshot_tree(view, ctx), steps, (MAX_STEPS, MAX_CHILDREN)))
+    return describe_steps(view, select_compatible(snapshot_tree(view, ctx), steps))
 
 
-def carry_out(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> PlanOutcome:
-    return apply_steps(view, ctx or local(), steps, TEXT, CountedIds())
+class CarriedOut(NamedTuple):
+    writes: list[Write]
+    reply: Row
+
+
+def carry_out(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> CarriedOut:
+    return CarriedOut(*apply_steps(view, ctx or local(), steps, TEXT, CountedIds()))
 
 
 def step_builder(view: FakeKeywordView) -> Callable[..., Step]:
@@ -102,17 +92,12 @@ def step_builder(view: FakeKeywordView) -> Callable[..., Step]:
         return rules.make_ref(node)
 
     def step(kind: str, first: str, second: object) -> Step:
-        match kind:
-            case "move":
-                return MoveStep(ref(first), ref(str(second)))
-            case "merge":
-                return MergeStep(ref(first), ref(str(second)))
-            case "describe":
-                return DescribeStep(ref(first), str(second))
-        assert isinstance(second, dict)
-        return SplitStep(
-            ref(first), [SplitGroup(name, [ref(item) for item in names]) for name, names in second.items()]
-        )
+        if isinstance(second, dict):
+            groups = [SplitGroup(name, [ref(item) for item in names]) for name, names in second.items()]
+            return Step(StepKind.SPLIT, [ref(first)], groups=groups)
+        if kind == "describe":
+            return Step(StepKind.DESCRIBE, [ref(first)], description=str(second))
+        return Step(StepKind(kind), [ref(first), ref(str(second))])
 
     return step
 

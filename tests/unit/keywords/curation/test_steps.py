@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
 from knowhub.keywords import tree
-from knowhub.keywords.curate import selection
-from knowhub.keywords.curate.apply import PendingRows
-from knowhub.keywords.curate.plan import MAX_CHILDREN, MAX_STEPS, MergeStep, MoveStep, SplitStep
+from knowhub.keywords.curate.curator import select_compatible
+from knowhub.keywords.curate.plan import StepKind
 from knowhub.keywords.model import LINKS, ROOT_ID, Link, RelationType
+from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.tree import (
     list_keywords,
 )
@@ -206,14 +206,14 @@ def test_compatible_steps_can_be_applied_and_leave_a_tree(
     step = step_builder(view)
     survey = snapshot_tree(view)
 
-    steps = selection.select_compatible(survey, [step(*item) for item in wanted], (MAX_STEPS, MAX_CHILDREN))
+    steps = select_compatible(survey, [step(*item) for item in wanted])
     planned = PendingRows(view)
     planned.put(carry_out(view, *steps).writes)
 
     assert all(tree.get_path(planned.view, node.id)[0].id == ROOT_ID for node in list_keywords(planned.view))
     # An id more for each group, one less for each that was merged away.
-    merges = sum(isinstance(item, MergeStep) for item in steps)
-    groups = sum(len(item.groups) for item in steps if isinstance(item, SplitStep))
+    merges = sum(item.kind is StepKind.MERGE for item in steps)
+    groups = sum(len(item.groups) for item in steps)
     assert len(list(list_keywords(planned.view))) == len(NAMES) + groups - merges
 
 
@@ -294,10 +294,10 @@ def test_a_step_has_current_versions_and_paths() -> None:
     step = step_builder(view)("move", "Python", "语言")
     view.edit("k1")
 
-    (now,) = selection.select_compatible(snapshot_tree(view), [step], (MAX_STEPS, MAX_CHILDREN))
+    (now,) = select_compatible(snapshot_tree(view), [step])
 
-    assert isinstance(now, MoveStep)
-    assert (now.node.version, now.node.path, now.to.path) == (2, "root / Python", "root / 语言")
+    assert now.kind is StepKind.MOVE
+    assert (now.nodes[0].version, *(node.path for node in now.nodes)) == (2, "root / Python", "root / 语言")
 
 
 def test_steps_and_the_children_of_splits_are_bounded() -> None:
@@ -305,6 +305,6 @@ def test_steps_and_the_children_of_splits_are_bounded() -> None:
     step = step_builder(view)
     wanted = [step("split", "wide", {"G": "01234", "H": "56789"}), step("move", "a", "wide"), step("move", "b", "a")]
 
-    steps = describe_steps(view, selection.select_compatible(snapshot_tree(view), wanted, (2, 7)))
+    steps = describe_steps(view, select_compatible(snapshot_tree(view), wanted, 2, 7))
 
     assert steps == [("split", "wide", {"G": list("01234"), "H": list("56")}), ("move", "a", "wide")]

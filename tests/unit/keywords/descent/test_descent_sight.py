@@ -21,7 +21,7 @@ async def test_a_match_and_its_path_come_first_next_time() -> None:
     await walk.down()
     await walk.down()
 
-    assert walk.recents.get_for(local()).list_newest() == [
+    assert walk.recents.list_newest(local()) == [
         view.id_of("top 7"),
         view.id_of("leaf 49"),
         view.id_of("top 49"),
@@ -47,7 +47,7 @@ async def test_only_a_match_is_remembered() -> None:
     for _ in range(3):
         await walk.down()
 
-    assert walk.recents.get_for(local()).list_newest() == []
+    assert walk.recents.list_newest(local()) == []
 
 
 async def test_a_candidate_deleted_during_the_call_is_not_matched() -> None:

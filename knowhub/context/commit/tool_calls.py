@@ -1,0 +1,139 @@
+"""Calls of tools and skills: each counts once, by its own id, and the text of a tool says what they add up to."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from knowhub.context import uri
+from knowhub.context.commit_model import CandidateMemory, UsedTool
+from knowhub.context.model import MemoryCategory
+from knowhub.context.texts import join_texts, one_line, shorten
+from knowhub.conversations import dates
+from knowhub.conversations.lessons import find_failure
+from knowhub.conversations.messages import Message, is_own_tool
+
+CALL: Final = "call:"
+"""How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
+_NUMBERED: Final = "-"
+_ID_DIGITS: Final = 12
+_MAX_ABSTRACT: Final = 300
+_MAX_OVERVIEW: Final = 1_500
+_MAX_NOTES: Final = 200
+_MAX_NOTE: Final = 500
+
+
+def find_tool_calls(
+    session_uri: str, messages: Sequence[Message], used_tools: Sequence[UsedTool]
+) -> list[CandidateMemory]:
+    """Return the tools and skills that were used, one candidate for each.
+
+    Where the commit names calls of a tool, messages of that tool are the answers to those calls, and no more calls.
+    Calls of KnowHub's own tools are left out, as what these answered is: they are how it remembers, and no memory.
+    """
+    grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for use in _list_named_calls(used_tools):
+        if use["kind"] != "tool" or not is_own_tool(use["name"]):
+            grouped[use["kind"], use["name"]].append(use)
+    named = {name for _, name in grouped}
+    for message in messages:
+        is_call = message.is_tool and message.name.strip() and message.name not in named
+        if is_call and not is_own_tool(message.name):
+            grouped["tool", message.name].append(_read_answer(session_uri, message))
+    return [_make_candidate(kind, name, calls) for (kind, name), calls in grouped.items()]
+
+
+def _list_named_calls(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
+    """Return the named calls: with their ids, else with an id of their content and number among equal calls."""
+    occurrences: dict[str, int] = defaultdict(int)
+    calls = []
+    for used in used_tools:
+        said = used.call_id or uri.stable_hash(used.ok, used.seconds, used.note)
+        call_id = f"{CALL}{uri.stable_hash(used.kind, used.name, said)[:_ID_DIGITS]}"
+        if not used.call_id:
+            occurrences[call_id] += 1
+            call_id = f"{call_id}{_NUMBERED}{occurrences[call_id]}"
+        calls.append({"id": call_id, **asdict(used)})
+    return calls
+
+
+def continue_use_ids(use_ids: Iterable[str], counted: Iterable[str]) -> dict[str, str]:
+    """Return what calls without ids of their own are called where they go on behind those that are counted already."""
+    last: dict[str, int] = {}
+    for use_id in counted:
+        told, numbered, number = use_id.rpartition(_NUMBERED)
+        if numbered:
+            last[told] = max(last.get(told, 0), int(number))
+    split = ((use_id, use_id.rpartition(_NUMBERED)) for use_id in use_ids if use_id.startswith(CALL))
+    return {
+        use_id: f"{told}{_NUMBERED}{last.get(told, 0) + int(number)}"
+        for use_id, (told, numbered, number) in split
+        if numbered
+    }
+
+
+def _read_answer(session_uri: str, message: Message) -> dict[str, Any]:
+    part = uri.part_uri(session_uri, message.message_id or "")
+    is_ok = not find_failure(message.content)
+    return {"id": part, "ok": is_ok, "seconds": None, "note": "", "at": dates.moment_of(message.timestamp)}
+
+
+def _make_candidate(kind: str, name: str, uses: Sequence[Mapping[str, Any]]) -> CandidateMemory:
+    category = MemoryCategory.SKILLS if kind == "skill" else MemoryCategory.TOOLS
+    calls = [{key: use[key] for key in ("id", "ok", "seconds", "note", "at") if key in use} for use in uses]
+    sources = [use["id"] for use in uses if not str(use["id"]).startswith(CALL)]
+    facts = {"uses": calls, "name": name, "said_at": max((use.get("at") or "" for use in uses), default="") or None}
+    return CandidateMemory(category, name, f"{name}: {len(calls)}", 1.0, sources, facts=facts)
+
+
+def count_uses(earlier: Mapping[str, Any], uses: Sequence[Mapping[str, Any]], noted_at: str | None) -> dict[str, Any]:
+    """Return statistics with further calls in them; a call whose time is not known was made when it was noted."""
+    times = [time for time in (earlier.get("last_used"), *(use.get("at") or noted_at for use in uses)) if time]
+    seconds = [float(use["seconds"]) for use in uses if use.get("seconds") is not None]
+    return {
+        "calls": earlier.get("calls", 0) + len(uses),
+        "success": earlier.get("success", 0) + sum(1 for use in uses if use["ok"]),
+        "failure": earlier.get("failure", 0) + sum(1 for use in uses if not use["ok"]),
+        "last_used": max(times) if times else None,
+        "total_seconds": round(earlier.get("total_seconds", 0.0) + sum(seconds), 6),
+    }
+
+
+def make_layers(
+    candidate: CandidateMemory, before: str, earlier: Mapping[str, Any], stats: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the layers of a skill or a tool: new statistics, and its notes and a person's text unchanged."""
+    name = str(candidate.facts.get("name") or candidate.routing_key)
+    kind = "Skill" if candidate.category is MemoryCategory.SKILLS else "Tool"
+    old = before.removeprefix(_format_statistics(kind, name, earlier))
+    notes = [line for line in old.split("\n") if line]
+    for use in candidate.facts.get("uses", ()):
+        note = f"- {_format_note(use)}"
+        if str(use.get("note", "")).strip() and len(notes) < _MAX_NOTES and note not in notes:
+            notes.append(note)
+    said = _format_statistics(kind, name, stats)
+    return split_layers("\n".join([said, "", *notes]) if notes else said)
+
+
+def split_layers(content: str) -> dict[str, str]:
+    """Return the layers of a content: its first line says what it is, the last of its notes comes next."""
+    told, *notes = [line for line in content.split("\n") if line.strip()] or [""]
+    return {
+        "abstract": shorten(told, _MAX_ABSTRACT),
+        "overview": join_texts([told, *notes[::-1]], _MAX_OVERVIEW, "\n"),
+        "content": content,
+    }
+
+
+def _format_statistics(kind: str, name: str, stats: Mapping[str, Any]) -> str:
+    if not stats:
+        return ""
+    pace = f", {stats['total_seconds']:.2f} s in all" if stats["total_seconds"] else ""
+    last = f"; last used {stats['last_used'][:10]}" if stats.get("last_used") else ""
+    calls = f"{stats['calls']} call{'s' if stats['calls'] != 1 else ''}"
+    return f"{kind} {name}: {calls}, {stats['success']} succeeded, {stats['failure']} failed{pace}{last}."
+
+
+def _format_note(use: Mapping[str, Any]) -> str:
+    outcome = "" if use["ok"] else "failed: "
+    return f"{outcome}{shorten(one_line(str(use['note'])), _MAX_NOTE)}"

@@ -1,0 +1,245 @@
+"""Evidence on a record: its counters, its histories and its votes.
+
+Counters and histories keep everything that was said. What ranks is bounded: `eval.votes` holds the newest votes, a
+voter counts once for each goal, votes without a goal count less each time, and each new vote makes the older ones weigh
+less.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+from knowhub.core import clock
+from knowhub.core.collection import UndoneRow
+from knowhub.core.operation import Row, next_of
+from knowhub.knowledge.model import HISTORY_SHOWN, KNOWLEDGE, Feedback, KnowledgeSummary, WeighedVote
+
+KINDS: Final = ("helpful", "harmful")
+FRESH_HELPFUL: Final = 1
+# All votes together weigh less than ten, so that the fortieth before the last weighs next to nothing.
+VOTE_DECAY: Final = 0.9
+VOTES_STORED: Final = 40
+MAX_KEPT_WORDS: Final = 20
+# As many votes as pull the share of helpful ones halfway from what is expected to what was seen.
+PRIOR_WEIGHT: Final = 5.0
+DEFAULT_HALF_LIFE_DAYS: Final = 365.0
+_REPEATED_SHARE: Final = 0.5
+# The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
+_VOTES_PER_VOTER: Final = 5
+_SIGNED_CHARS: Final = 12
+_CONFIDENCE_DIGITS: Final = 6
+_DAY_S: Final = 86_400.0
+
+
+class VoteKind(StrEnum):
+    """What a vote says. `restored` ends the effect of the votes before it."""
+
+    HELPFUL = "helpful"
+    HARMFUL = "harmful"
+    PASSED_OVER = "passed_over"
+    RESTORED = "restored"
+
+
+class Evidence(NamedTuple):
+    """How much the votes on a record weigh at one moment."""
+
+    helpful: float = 0.0
+    harmful: float = 0.0
+    passed_over: float = 0.0
+
+    def estimate(self, mean: float) -> float:
+        """Return the expected share of helpful votes; `mean` for a record without votes. Passed over counts against."""
+        against = self.harmful + self.passed_over
+        return (self.helpful + PRIOR_WEIGHT * mean) / (self.helpful + against + PRIOR_WEIGHT)
+
+
+NO_EVIDENCE: Final = Evidence()
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """Who votes, and for which goal. A voter without an id is a new one each time."""
+
+    id: str | None = None
+    goal: str | None = None
+
+    def sign(self, row_id: str) -> dict[str, str]:
+        """Return the fields of a vote that tell voters of one record apart. Its readers cannot see who they are."""
+        named = {"voter": self.id, "goal": self.goal}
+        return {name: hash_id([row_id, value])[:_SIGNED_CHARS] for name, value in named.items() if value is not None}
+
+
+def hash_id(parts: Sequence[Any]) -> str:
+    """Return a row id for parts that may be long and hold any character, such as session and goal ids."""
+    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+
+
+def quality(score: int, helpful: int, harmful: int) -> float:
+    """Return `score + helpful - 2 * harmful`."""
+    return score + helpful - harmful * 2.0
+
+
+def summary_quality(summary: KnowledgeSummary) -> float:
+    """Return the quality of a record by its summary: everything that was said counts."""
+    return quality(summary.score, summary.helpful, summary.harmful)
+
+
+def is_sunk(score: int, found: Evidence) -> bool:
+    """Return whether the bounded evidence speaks against a record. It is still found, with a warning."""
+    return score + FRESH_HELPFUL + found.helpful - 2 * found.harmful < 0
+
+
+def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
+    """Return the votes that count, newest first, with their weight before age is considered."""
+    if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
+        return ()
+    counted: list[WeighedVote] = []
+    seen: dict[tuple[str, str | None], int] = {}
+    for vote in reversed(list_votes(evaluation)):
+        if vote["kind"] == VoteKind.RESTORED:
+            break
+        share, voter = 1.0, vote.get("voter")
+        if voter is not None:
+            key = (voter, vote.get("goal"))
+            repeats = seen[key] = seen.get(key, -1) + 1
+            if repeats and key[1] is not None:
+                continue
+            share = _REPEATED_SHARE**repeats
+        moment = vote.get("timestamp")
+        time = None if moment is None else clock.parse_iso(moment)
+        counted.append(WeighedVote(vote["kind"], share * VOTE_DECAY ** len(counted), time))
+    return tuple(counted)
+
+
+def sum_votes(votes: Sequence[WeighedVote], now: float, half_life_days: float = DEFAULT_HALF_LIFE_DAYS) -> Evidence:
+    """Return what votes weigh at `now`. After `half_life_days` a vote weighs half; one without a time does not age."""
+    sums = dict.fromkeys((VoteKind.HELPFUL, VoteKind.HARMFUL, VoteKind.PASSED_OVER), 0.0)
+    for kind, weight, time in votes:
+        age_days = 0.0 if time is None else max(0.0, now - time) / _DAY_S
+        sums[VoteKind(kind)] += weight * 0.5 ** (age_days / half_life_days)
+    return Evidence(*sums.values())
+
+
+def confidence(evaluation: Mapping[str, Any], now: float) -> float:
+    """Return how likely a record is right by its votes: 0.5 without votes. To be passed over says nothing."""
+    return sum_votes(weigh_votes(evaluation), now)._replace(passed_over=0.0).estimate(0.5)
+
+
+def list_votes(evaluation: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the stored votes. A record of an earlier version or an import has counters and cases: each is a vote."""
+    if "votes" in evaluation:
+        votes: Sequence[Mapping[str, Any]] = evaluation["votes"]
+        return votes
+    found: list[Mapping[str, Any]] = []
+    for kind, fresh in zip(KINDS, (FRESH_HELPFUL, 0), strict=True):
+        cases = [{"kind": kind, "timestamp": case.get("timestamp")} for case in evaluation[f"{kind}_history"]]
+        unknown = min(VOTES_STORED, evaluation[kind] - fresh - len(cases))
+        found += [{"kind": kind}] * unknown + cases
+    return sorted(found, key=lambda vote: vote.get("timestamp") or "")[-VOTES_STORED:]
+
+
+def with_feedback(row: Row, feedback: Feedback, now: float, voter: Voter | None = None) -> Row:
+    """Return `row` with evidence added. Histories hold the last 50 cases; the log has all."""
+    evaluation = dict(row["eval"])
+    given = zip(KINDS, (feedback.helpful_case, feedback.harmful_case), strict=True)
+    cases = {kind: case for kind, case in given if case is not None}
+    for kind, case in cases.items():
+        evaluation[kind] += 1
+        dated = {**case, "timestamp": case.get("timestamp") or clock.iso(now)}
+        evaluation[f"{kind}_history"] = [*evaluation[f"{kind}_history"], dated][-HISTORY_SHOWN:]
+    if feedback.score is not None:
+        evaluation["score"] = feedback.score
+    return _with_votes(row, evaluation, [VoteKind(kind) for kind in cases], now, voter or Voter())
+
+
+def with_vote(row: Row, kind: VoteKind, now: float, voter: Voter) -> Row:
+    """Return `row` with a vote that ranks it and that the counters and histories do not show."""
+    return _with_votes(row, dict(row["eval"]), [kind], now, voter)
+
+
+def with_weak_evidence(row: Row, now: float, *, has_succeeded: bool) -> Row:
+    """Return `row` counted as shown in a run without a word on what helped."""
+    before = row["eval"].get("weak") or {"success": 0, "failure": 0}
+    weak = {
+        "success": before["success"] + int(has_succeeded),
+        "failure": before["failure"] + int(not has_succeeded),
+    }
+    return next_of({**row, "eval": {**row["eval"], "weak": weak}}, row, now)
+
+
+def list_kept_words(row: Row) -> list[str]:
+    """Return the feedback in words that no model has used yet, oldest first."""
+    return list(row["eval"].get("kept_words", ()))
+
+
+def with_kept_words(row: Row, words: Sequence[str], before: Row, now: float) -> Row:
+    """Return `row` with these words kept for a model to come, the newest 20. `before` is the stored row."""
+    kept = replace_kept_words(row, words)
+    return row if kept["eval"] == row["eval"] else next_of(kept, before, now)
+
+
+def replace_kept_words(row: Row, words: Sequence[str]) -> Row:
+    """Return `row` with these words kept, without a change of its version."""
+    evaluation = {name: value for name, value in row["eval"].items() if name != "kept_words"}
+    if words:
+        evaluation["kept_words"] = list(words[-MAX_KEPT_WORDS:])
+    return {**row, "eval": evaluation}
+
+
+def update_confidence(before: Mapping[str, Any], after: Mapping[str, Any], now: float) -> float:
+    """Move the confidence as the evidence moved. An imported figure keeps its offset and stays within 0 and 1."""
+    old, new = confidence(before, now), confidence(after, now)
+    current = float(before["confidence"])
+    if new > old:
+        current += (1 - current) * (new - old) / (1 - old)
+    elif new < old:
+        current *= new / old
+    else:
+        return current
+    return round(current, _CONFIDENCE_DIGITS)
+
+
+def rebuild_confidence(undone: UndoneRow) -> Row:
+    """Return the undone record with the confidence that fits its evidence."""
+    before, after, row = undone.change.before, undone.change.after, undone.row
+    if before is None or list_votes(before["eval"]) == list_votes(after["eval"]):
+        return row
+    now = clock.parse_iso(row["updated_at"])
+    return {**row, "eval": {**row["eval"], "confidence": update_confidence(before["eval"], row["eval"], now)}}
+
+
+def rebuild_kept_words(undone: UndoneRow) -> Row:
+    """Return the undone record without the words that the operation brought.
+
+    Words that it used do not come back: whoever undoes a rewrite does not want it again.
+    """
+    before, after = undone.change.before, undone.change.after
+    brought = set(list_kept_words(after)) - set(list_kept_words(before) if before else ())
+    current = undone.current(KNOWLEDGE, undone.row["id"])
+    kept = [words for words in (list_kept_words(current) if current else ()) if words not in brought]
+    return replace_kept_words(undone.row, kept)
+
+
+def _with_votes(row: Row, evaluation: dict[str, Any], kinds: Sequence[VoteKind], now: float, voter: Voter) -> Row:
+    if kinds:
+        votes = list_votes(row["eval"])
+        for kind in kinds:
+            votes = _add_vote(votes, {"kind": kind.value, **voter.sign(row["id"]), "timestamp": clock.iso(now)})
+        # Earlier versions kept the weight of the votes here.
+        evaluation.pop("effective", None)
+        evaluation["votes"] = votes[-VOTES_STORED:]
+        evaluation["confidence"] = update_confidence(row["eval"], evaluation, now)
+    if evaluation == row["eval"]:
+        return row
+    return next_of({**row, "eval": evaluation}, row, now)
+
+
+def _add_vote(votes: Sequence[Mapping[str, Any]], vote: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Append a vote. The oldest vote of the same voter for the same goal makes room: nobody crowds out the others."""
+    voter, goal = vote.get("voter"), vote.get("goal")
+    same = [item for item in votes if (item.get("voter"), item.get("goal")) == (voter, goal)]
+    excess = same[0] if voter is not None and len(same) >= _VOTES_PER_VOTER else None
+    return [*(item for item in votes if item is not excess), vote]

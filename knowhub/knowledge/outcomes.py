@@ -1,0 +1,230 @@
+"""The outcome of a goal, as evidence on the records that were used for it.
+
+| said | evidence |
+|---|---|
+| success, `used` | helpful for these; passed over for what the same search showed above them |
+| `wrong`, `not_helpful` | harmful for these, whatever the outcome |
+| failure, `used` | weak: a failure blames nobody |
+| nothing about records | weak for everything that was shown |
+| external: network, quota, cancelled | none |
+
+Weak evidence and "passed over" are counted apart: `helpful` and `harmful` do not show them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from knowhub.core import clock
+from knowhub.core.operation import (
+    Draft,
+    HistoryStore,
+    IdempotencyKey,
+    Row,
+    Unchanged,
+    View,
+    Write,
+    is_live,
+    next_version,
+)
+from knowhub.core.request_context import RequestContext
+from knowhub.core.scopes import OWNER
+from knowhub.knowledge import record_rules
+from knowhub.knowledge.evidence import (
+    VoteKind,
+    Voter,
+    hash_id,
+    with_feedback,
+    with_vote,
+    with_weak_evidence,
+)
+from knowhub.knowledge.impressions import (
+    IMPRESSIONS,
+    ImpressionLog,
+    ImpressionScope,
+    caller_identity,
+    make_tags,
+)
+from knowhub.knowledge.model import KNOWLEDGE, Feedback
+from knowhub.knowledge.visibility import follow_merges
+
+OUTCOMES = "outcomes"
+OP = "report_outcome"
+APPLIED = "applied"
+COUNTED = "counted_before"
+UNKNOWN = "unknown"
+NOT_COUNTED = "not_counted"
+WEAK: Final = "weak"
+NOTHING: Final = "none"
+_NOT_HELPFUL: Final = "it did not help"
+_WRONG: Final = "it is wrong"
+
+
+class OutcomeKind(StrEnum):
+    """How a goal ended. `external` is a failure for a reason outside knowledge, such as the network."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    EXTERNAL = "external"
+
+
+@dataclass(frozen=True, slots=True)
+class GoalOutcome:
+    """How a goal ended, and which records helped or misled. They are named by id, or by the tags of the search.
+
+    `used` is None if nothing was said, and empty if nothing helped. `case` is added to the histories.
+    """
+
+    shown: ImpressionScope
+    kind: OutcomeKind
+    case: Mapping[str, Any]
+    used: Sequence[str] | None = None
+    not_helpful: Sequence[str] = ()
+    wrong: Sequence[str] = ()
+
+    @property
+    def says_nothing(self) -> bool:
+        """Return whether the outcome names no record, and does not say that none helped."""
+        return self.used is None and not self.not_helpful and not self.wrong
+
+    def row_id(self, ctx: RequestContext) -> str:
+        """Return the id of the row that lists the evidence that was counted for this goal."""
+        return f"outcome-{hash_id([*caller_identity(ctx), self.shown.session_id, self.shown.goal_id])}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What an outcome says of one record: a kind of vote, `weak` or `none`."""
+
+    kind: str
+    reason: str = ""
+
+
+class OutcomeService:
+    """Turns an outcome into evidence. Each finding counts once per goal and record, however often it is reported."""
+
+    def __init__(self, store: HistoryStore, impressions: ImpressionLog) -> None:
+        self._store = store
+        self._impressions = impressions
+
+    async def report(
+        self, ctx: RequestContext, outcome: GoalOutcome, key: IdempotencyKey | None = None
+    ) -> tuple[Sequence[Mapping[str, str]], str | None]:
+        """Add evidence to the records; return the status and the evidence of each, and the operation.
+
+        An outcome for which nothing was shown is no error. A named record that the caller does not see is `unknown`.
+        """
+        await self._impressions.flush(ctx, outcome.shown)
+
+        def decide(view: View) -> Draft | Unchanged:
+            row = view.get(IMPRESSIONS, outcome.shown.row_id(ctx))
+            tags = make_tags(list(outcome.shown.tagged.select_shown(row)))
+            findings = judge(outcome, outcome.shown.select_shown(row), tags)
+            before = view.get(OUTCOMES, outcome.row_id(ctx))
+            counted = list(before["counted"]) if before is not None and is_live(before) else []
+            rows: dict[str, Row] = {}
+            results: dict[str, Mapping[str, str]] = {}
+            for named, finding in findings.items():
+                # The survivor of a merge gets the evidence on a merged record.
+                summary = follow_merges(view, named)
+                record = None if summary is None else view.get(KNOWLEDGE, summary.id)
+                if summary is None or record is None or not ctx.sees(summary.audience):
+                    # What the caller has not named is not mentioned: it may be hidden from them by now.
+                    if not outcome.says_nothing and finding.kind != VoteKind.PASSED_OVER:
+                        results[named] = _make_result(named, UNKNOWN, NOTHING)
+                    continue
+                if summary.id in results:
+                    continue
+                mark = f"{finding.kind}:{summary.id}"
+                status = NOT_COUNTED if finding.kind == NOTHING else COUNTED if mark in counted else APPLIED
+                results[summary.id] = _make_result(summary.id, status, finding.kind)
+                if status == APPLIED:
+                    counted.append(mark)
+                    rows[summary.id] = _apply(record, finding, outcome, view.now, ctx)
+            reply = {"results": list(results.values())}
+            if not rows:
+                return Unchanged(reply)
+            return Draft(
+                OP,
+                [*map(record_rules.write, rows.values()), _make_write(view, ctx, outcome, before, counted)],
+                reply=reply,
+            )
+
+        done = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(done, Unchanged):
+            return done.answer["results"], None
+        return (done.operation.reply or {})["results"], done.operation.operation_id
+
+
+def judge(outcome: GoalOutcome, shown: Mapping[str, str], tags: Mapping[str, str]) -> dict[str, _Finding]:
+    """Return what an outcome says of each record, by the id or the unknown name under which it was named.
+
+    `shown` has the ids in the order of showing, each with the time of its search; `tags` has the tags of ids.
+    """
+    ids = {tag: knowledge_id for knowledge_id, tag in tags.items()}
+    named = [
+        [name if name in shown else ids.get(name, name) for name in names]
+        for names in (outcome.wrong, outcome.not_helpful, outcome.used or ())
+    ]
+    wrong, not_helpful, used = named
+    if outcome.kind is OutcomeKind.EXTERNAL:
+        return dict.fromkeys([*wrong, *not_helpful, *used] or shown, _Finding(NOTHING))
+    if outcome.says_nothing:
+        return dict.fromkeys(shown, _Finding(WEAK))
+    succeeded = outcome.kind is OutcomeKind.SUCCESS
+    findings = {item: _Finding(VoteKind.HELPFUL if succeeded else WEAK) for item in used}
+    findings |= {item: _Finding(VoteKind.HARMFUL, _NOT_HELPFUL) for item in not_helpful}
+    findings |= {item: _Finding(VoteKind.HARMFUL, _WRONG) for item in wrong}
+    if succeeded:
+        for item in _list_passed_over(used, shown):
+            findings.setdefault(item, _Finding(VoteKind.PASSED_OVER))
+    return findings
+
+
+def _list_passed_over(used: Sequence[str], shown: Mapping[str, str]) -> list[str]:
+    """List what each search showed above the first record of it that was used."""
+    passed: list[str] = []
+    for moment in dict.fromkeys(shown[item] for item in used if item in shown):
+        for item in (item for item, time in shown.items() if time == moment):
+            if item in used:
+                break
+            passed.append(item)
+    return passed
+
+
+def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, ctx: RequestContext) -> Row:
+    voter = Voter(ctx.actor, hash_id([outcome.shown.session_id, outcome.shown.goal_id]))
+    match finding.kind:
+        case VoteKind.HELPFUL:
+            return with_feedback(row, Feedback(helpful_case=outcome.case), now, voter)
+        case VoteKind.HARMFUL:
+            case = {"reason": finding.reason, **outcome.case}
+            return with_feedback(row, Feedback(harmful_case=case), now, voter)
+        case VoteKind.PASSED_OVER:
+            return with_vote(row, VoteKind.PASSED_OVER, now, voter)
+        case _:
+            return with_weak_evidence(row, now, has_succeeded=outcome.kind is OutcomeKind.SUCCESS)
+
+
+def _make_result(knowledge_id: str, status: str, evidence: str) -> Mapping[str, str]:
+    return {"knowledge_id": knowledge_id, "status": status, "evidence": str(evidence)}
+
+
+def _make_write(
+    view: View, ctx: RequestContext, outcome: GoalOutcome, before: Row | None, counted: Sequence[str]
+) -> Write:
+    row_id, moment = outcome.row_id(ctx), clock.iso(view.now)
+    row = {
+        "id": row_id,
+        "owner": ctx.default_owner,
+        "scopes": [OWNER],
+        "session_id": outcome.shown.session_id,
+        "goal_id": outcome.shown.goal_id,
+        "outcome": outcome.kind.value,
+        "counted": list(counted),
+        "version": next_version(before),
+        "created_at": moment if before is None else before["created_at"],
+        "updated_at": moment,
+    }
+    return Write(OUTCOMES, row_id, row)
