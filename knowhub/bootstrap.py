@@ -41,7 +41,7 @@ from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExt
 from knowhub.knowledge.impressions import ImpressionLog
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.outcomes import OutcomeService
-from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchOptions
+from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, SearchOptions
 from knowhub.knowledge.search.routing import KnowledgeReranking, Router
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.erasure import ErasureService
@@ -98,15 +98,14 @@ class Knowledge:
             indexes.records.index,
             clock,
             SearchOptions(
+                self.impressions,
                 router,
                 reranking,
                 settings.relevance_floor,
                 settings.evidence_half_life_days,
-                self.impressions,
             ),
         )
         self.outcomes = OutcomeService(store, self.impressions)
-        self.profile = OwnProfile(store, clock)
         self.exchange = KnowledgeExchange(store, ids)
         self.evolution = Evolution(store, chat, budget_s, note)
         open_by_name = chat_models_by_name(settings, chat, adapters.timing, adapters.token_budget)

@@ -16,8 +16,7 @@ from claude_agent_sdk import (
     fold_session_summary,
 )
 
-from agent_tools.integrations.documents import Document, DocumentFolder, to_json
-from agent_tools.integrations.item_log import TRIES, ItemLog
+from agent_tools.integrations.documents import TRIES, Document, DocumentFolder, ItemLog, to_json
 from agent_tools.results import ToolFailure
 
 # The folders of a project: its sessions, the transcripts of their subagents, and a summary of each session.

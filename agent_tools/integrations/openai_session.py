@@ -7,8 +7,7 @@ from agents import SessionSettings, TResponseInputItem
 from agents.memory import SessionABC
 from agents.memory.session_settings import resolve_session_limit
 
-from agent_tools.integrations.documents import DocumentFolder
-from agent_tools.integrations.item_log import ItemLog
+from agent_tools.integrations.documents import DocumentFolder, ItemLog
 
 
 class KnowHubSession(SessionABC):

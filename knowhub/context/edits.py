@@ -122,10 +122,14 @@ def node_of(head: ContextSummary, row: Row) -> ContextNode:
         said = {name: row[name] for name in ("number", "role", "name", "message_id", "timestamp")}
         overview = shorten(row["content"], texts.MAX_MESSAGE_CHARS)
         layers = {"abstract": head.abstract, "overview": overview, "content": row["content"]}
-        kind, metadata, edges = ContextType.SESSION.value, said, []
+        kind, metadata, edges = ContextType.SESSION.value, said, list[RelationEdge]()
     else:
         layers = {name: row[name] for name in LAYERS}
-        kind, metadata, edges = row["context_type"], row["metadata"], edges_of(row)
+        kind, metadata = row["context_type"], row["metadata"]
+        edges = [
+            RelationEdge(row["id"], edge["to_uri"], edge["relation_type"], edge["reason"], edge["weight"])
+            for edge in row["relations"]
+        ]
     return ContextNode(
         uri=head.uri,
         parent_uri=head.parent_uri,
@@ -140,11 +144,3 @@ def node_of(head: ContextSummary, row: Row) -> ContextNode:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )
-
-
-def edges_of(row: Row) -> list[RelationEdge]:
-    """Return the edges that a node's row holds."""
-    return [
-        RelationEdge(row["id"], edge["to_uri"], edge["relation_type"], edge["reason"], edge["weight"])
-        for edge in row["relations"]
-    ]

@@ -36,13 +36,3 @@ class ContextDirectories(Protocol):
 
         Never raises for a disk that fails: the leader repairs what is missing.
         """
-
-
-class BackgroundExtraction(Protocol):
-    """A model that reads committed sessions in the background."""
-
-    def wake(self) -> None:
-        """Have it look for sessions that wait."""
-
-    async def wait(self, account: str, session_uri: str) -> bool:
-        """Wait until a session is read; False where the model fails, or takes too long."""

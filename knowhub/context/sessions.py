@@ -45,7 +45,9 @@ def list_sessions(
     view: View, ctx: RequestContext, limit: int, after: str | None = None
 ) -> tuple[list[SessionReading], str | None]:
     """Return the sessions that the caller sees, newest first, behind that with the URI `after`; and where to go on."""
-    heads: Iterator[ContextSummary] = (head for head in view.newest(NODE_TABLE) if _is_session(ctx, head))
+    heads: Iterator[ContextSummary] = (
+        head for head in view.newest(NODE_TABLE) if head.category is MemoryCategory.SESSIONS and ctx.sees(head.audience)
+    )
     if after is not None:
         heads = dropwhile(lambda head: head.uri != after, heads)
         if next(heads, None) is None:
@@ -82,10 +84,6 @@ def read_session(view: View, head: ContextSummary) -> SessionReading:
         waits_since=clock.iso(head.waits_since) if head.unread else None,
         dropped=[_format_dropped(why, count) for why, count in reading["dropped"]],
     )
-
-
-def _is_session(ctx: RequestContext, head: ContextSummary) -> bool:
-    return head.category is MemoryCategory.SESSIONS and not head.is_part and ctx.sees(head.audience)
 
 
 def _format_dropped(why: str, count: int) -> DroppedCount:

@@ -38,7 +38,7 @@ def find_secrets(text: str, offset: int = 0) -> list[DetectedSecret]:
 
     `offset` is where the text begins in the whole that the positions shall refer to.
     """
-    return _find_secrets(text, PATTERNS, offset)[:_MOST_FOUND]
+    return _find_secrets(text, offset)[:_MOST_FOUND]
 
 
 def find_possible_secrets(text: str) -> list[DetectedSecret]:
@@ -50,8 +50,8 @@ def find_possible_secrets(text: str) -> list[DetectedSecret]:
     return _keep_outer([*_list_matches(text, (*PATTERNS, *SPOKEN_PATTERNS), 0, is_sure=False), *words])
 
 
-def _find_secrets(text: str, patterns: Sequence[SecretPattern], offset: int) -> list[DetectedSecret]:
-    return _keep_outer(_list_matches(text, patterns, offset, is_sure=True))
+def _find_secrets(text: str, offset: int) -> list[DetectedSecret]:
+    return _keep_outer(_list_matches(text, PATTERNS, offset, is_sure=True))
 
 
 def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool) -> list[DetectedSecret]:
@@ -59,7 +59,7 @@ def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, 
     return [
         secret
         for pattern in patterns
-        if any(hint in lowered for hint in pattern.hints)
+        if any(map(lowered.__contains__, pattern.hints))
         for secret in _matches(pattern, text, offset, is_sure=is_sure)
     ]
 
@@ -76,9 +76,7 @@ def _keep_outer(found: list[DetectedSecret]) -> list[DetectedSecret]:
 
 def contains_secret(text: str) -> bool:
     """Return whether a text holds what may be a credential."""
-    return any(
-        find_possible_secrets(text[at : at + 2 * _COVERED_CHARS]) for at in range(0, max(len(text), 1), _COVERED_CHARS)
-    )
+    return next(_iter_possible(text), None) is not None
 
 
 def cover_secrets(text: str) -> str:
@@ -100,30 +98,26 @@ def redact_secrets(text: str) -> str:
     if "\\" in text:
         # Without the escapes a secret is seen as it was written.
         plain = _ESCAPED.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0][1:], text)
-        starts = range(0, len(plain), _COVERED_CHARS)
-        for secret in (item for at in starts for item in _list_with_text(plain[at : at + 2 * _COVERED_CHARS])):
-            text = text.replace(secret[0], f"[{secret[1]}]")
+        for start, end, kind in _iter_possible(plain):
+            text = text.replace(plain[start:end], f"[{kind}]")
     return _replace_secrets(text, lambda kind: f"[{kind}]")
 
 
-def _list_with_text(text: str) -> list[tuple[str, str]]:
-    return [(text[secret.start : secret.end], secret.pattern) for secret in find_possible_secrets(text)]
-
-
 def _replace_secrets(text: str, make_mark: Callable[[str], str]) -> str:
-    starts = range(0, max(len(text), 1), _COVERED_CHARS)
-    found = [
-        (at + secret.start, at + secret.end, make_mark(secret.pattern))
-        for at in starts
-        for secret in find_possible_secrets(text[at : at + 2 * _COVERED_CHARS])
-    ]
     parts: list[str] = []
     shown_to = 0
-    for start, end, mark in sorted(found):
+    for start, end, kind in sorted(_iter_possible(text)):
         if end > shown_to:
-            parts += (text[shown_to:start], mark) if start >= shown_to else (mark,)
+            parts += (text[shown_to:start], make_mark(kind)) if start >= shown_to else (make_mark(kind),)
             shown_to = end
     return "".join([*parts, text[shown_to:]])
+
+
+def _iter_possible(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, the end and the kind of what may be a credential; pieces overlap, so some come twice."""
+    for at in range(0, len(text), _COVERED_CHARS):
+        for secret in find_possible_secrets(text[at : at + 2 * _COVERED_CHARS]):
+            yield at + secret.start, at + secret.end, secret.pattern
 
 
 def pieces(text: str) -> Iterator[tuple[str, int]]:
@@ -143,7 +137,7 @@ def redacted(text: str) -> str:
     """Return a text with every credential in it replaced by what may be shown of it."""
     parts: list[str] = []
     end = 0
-    for secret in _find_secrets(text, PATTERNS, 0):
+    for secret in _find_secrets(text, 0):
         parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
         end = secret.end
     return "".join([*parts, text[end:]])

@@ -27,15 +27,15 @@ from knowhub.core.operation import (
 from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, fields, keyword_rules, rendering, tree
-from knowhub.keywords.batches import (
+from knowhub.keywords.fields import prefix_errors
+from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions
+from knowhub.keywords.new_keywords import (
+    ModelAnswers,
     NewKeywordRow,
     check_aliases_within,
     get_parent_ids,
     merge_into_twin,
 )
-from knowhub.keywords.fields import prefix_errors
-from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions
-from knowhub.keywords.model_answers import ModelAnswers
 from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent
@@ -194,7 +194,7 @@ class KeywordCreation:
             row = written.get(keyword_id) or rendering.get_keyword_row(view, keyword_id)
             # Without this map a chain of a thousand keywords would take a thousand walks to the root.
             above = levels.get(row["parent_id"])
-            levels[row["id"]] = rendering.get_level(view, ctx, row["id"]) if above is None else above + 1
+            levels[row["id"]] = rendering.get_level(view, ctx, row["parent_id"]) if above is None else above + 1
             shown = rendering.add_tree_fields(view, ctx, row, level=levels[row["id"]])
             rows.append(SavedRow(shown, operation_id))
         return SavedBatch(rows, operation_id)
@@ -252,13 +252,13 @@ class KeywordCreation:
         is_unsorted = False
         for _ in range(_PLACINGS if self._agent.available else 0):
             goal = await self._make_goal(ctx, new_row)
-            placement = await self._agent.suggest_parent(
+            placement = await self._agent.descend(
                 ctx, lambda: self._store.view(ctx.account), goal, answers.get_remaining_s()
             )
             answers.note(placement)
             answers.decided |= {"placed": "root", "parent_id": ROOT_ID, "reason": placement.reason}
             if placement.parent_id == ROOT_ID:
-                is_unsorted = not placement.is_found and placement.failure is None
+                is_unsorted = placement.outcome != "matched" and placement.failure is None
                 break
             # After a failure this is the last keyword that the model reached.
             answers.decided |= {"placed": "suggested", "parent_id": placement.parent_id}

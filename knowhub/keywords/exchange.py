@@ -25,10 +25,10 @@ from knowhub.core.operation import (
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.auto_link import NewInfoRow
-from knowhub.keywords.batches import NewKeywordRow
 from knowhub.keywords.creation import KeywordCreation, make_root
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, NewKeyword, Node, RelationType
+from knowhub.keywords.new_keywords import NewKeywordRow
 
 ROWS_PER_OPERATION = 1_000
 MAX_ROWS = 100_000
@@ -137,15 +137,10 @@ class KeywordExchange:
     ) -> list[Decide[View]]:
         starts = [*range(0, len(rows), ROWS_PER_OPERATION)], [*range(0, len(infos), ROWS_PER_OPERATION)]
         import_id, count = f"import-{self._ids.hex(32)}", sum(map(len, starts))
+        groups = (Group(import_id, index, count) for index in range(count))
         return [
-            *(
-                self._decide_keywords(ctx, rows, start, Group(import_id, index, count))
-                for index, start in enumerate(starts[0])
-            ),
-            *(
-                self._decide_infos(ctx, infos, start, Group(import_id, index, count))
-                for index, start in enumerate(starts[1], len(starts[0]))
-            ),
+            *(self._decide_keywords(ctx, rows, start, next(groups)) for start in starts[0]),
+            *(self._decide_infos(ctx, infos, start, next(groups)) for start in starts[1]),
         ]
 
     def _decide_keywords(
@@ -173,9 +168,9 @@ class KeywordExchange:
                 replace(row, links=[(ids.get(keyword_id, keyword_id), relation) for keyword_id, relation in row.links])
                 for row in chunk
             ]
-            batch = self._infos.make_batch_writes(view, ctx, linked, ("infos", start))
+            writes = self._infos.make_batch_writes(view, ctx, linked, ("infos", start)).writes
             done = _ImportedKeywords({})
-            return Draft("import_infos", batch.writes, group=group, note=done) if batch.writes else Unchanged(done)
+            return Draft("import_infos", writes, group=group, note=done) if writes else Unchanged(done)
 
         return LongDecision(decide)
 

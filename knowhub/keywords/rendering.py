@@ -47,7 +47,7 @@ def render_keyword(
     The row is not parsed, as every exact search comes here. Pass `level` if it is known, to save a walk to the root.
     """
     raw = _render_row(view, ctx, node)
-    level = get_level(view, ctx, node.id) if level is None else level
+    level = get_level(view, ctx, node.parent_id) if level is None else level
     if not with_children:
         return _render_alone(raw[:-1], level, count_visible_children(view, ctx, node.id))
     return _render_with_children(raw[:-1], level, list_visible_child_ids(view, ctx, node.id))
@@ -77,7 +77,7 @@ def format_path(view: View, ctx: RequestContext, node: Node) -> str:
 def add_tree_fields(view: View, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
     """Return a row with `level`, `children` and `child_count`, for the answer of a write."""
     children = list_visible_child_ids(view, ctx, row["id"])
-    level = get_level(view, ctx, row["id"]) if level is None else level
+    level = get_level(view, ctx, row["parent_id"]) if level is None else level
     parent = {} if _is_parent_visible(view, ctx, row["parent_id"]) else {"parent_id": None}
     return {**row, **parent, "level": level, "children": children, "child_count": len(children)}
 
@@ -127,9 +127,9 @@ def render_path(view: View, ctx: RequestContext, node: Node, *, with_children: b
     ]
 
 
-def get_level(view: View, ctx: RequestContext, keyword_id: str) -> int:
-    """Return how many visible ancestors this keyword has."""
-    return sum(ctx.sees(above.audience) for above in tree.get_path(view, keyword_id)[:-1])
+def get_level(view: View, ctx: RequestContext, parent_id: str | None) -> int:
+    """Return the level of a keyword below this parent, also of a deleted one: hidden ancestors do not count."""
+    return 0 if parent_id is None else len(list_visible_path(view, ctx, parent_id))
 
 
 def list_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> list[Node]:

@@ -93,7 +93,7 @@ class KeywordService(KeywordCreation):
         """Return a page of the live children of a keyword, oldest first; all without a limit. Raises NotFound."""
         view = await self._view(ctx)
         rendering.require_node(view, ctx, keyword_id)
-        level = rendering.get_level(view, ctx, keyword_id) + 1
+        level = rendering.get_level(view, ctx, keyword_id)
         shown, pause = [], CooperativePause()
         children = rendering.list_visible_children(view, ctx, keyword_id)
         start = 0 if after is None else bisect_right(children, after, key=lambda child: child.ordinal)

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
+from typing import Any
 
 from knowhub.core import clock
 from knowhub.core.background_writes import CLOSE_S, finish_tasks
@@ -177,15 +178,21 @@ def _decide(view: View, pending: _PendingImpressions, batch: dict[tuple[str, str
         goals.setdefault(goal, {})[item] = moment
     if before is not None and goals == before["goals"]:
         return Unchanged()
-    moment = clock.iso(view.now)
-    row = {
+    fields = {"session_id": pending.scope.session_id, "goals": goals}
+    return Draft(OP, [Write(IMPRESSIONS, row_id, make_private_row(pending.ctx, row_id, before, view.now, fields))])
+
+
+def make_private_row(
+    ctx: RequestContext, row_id: str, before: Row | None, now: float, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the next version of a row that only its caller sees."""
+    moment = clock.iso(now)
+    return {
         "id": row_id,
-        "owner": pending.ctx.default_owner,
+        "owner": ctx.default_owner,
         "scopes": [OWNER],
-        "session_id": pending.scope.session_id,
-        "goals": goals,
+        **fields,
         "version": next_version(before),
         "created_at": moment if before is None else before["created_at"],
         "updated_at": moment,
     }
-    return Draft(OP, [Write(IMPRESSIONS, row_id, row)])

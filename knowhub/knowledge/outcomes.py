@@ -16,34 +16,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from knowhub.core import clock
-from knowhub.core.operation import (
-    Draft,
-    HistoryStore,
-    IdempotencyKey,
-    Row,
-    Unchanged,
-    View,
-    Write,
-    is_live,
-    next_version,
-)
+from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Row, Unchanged, View, Write, is_live
 from knowhub.core.request_context import RequestContext
-from knowhub.core.scopes import OWNER
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.evidence import (
-    VoteKind,
-    Voter,
-    hash_id,
-    with_feedback,
-    with_vote,
-    with_weak_evidence,
-)
+from knowhub.knowledge.evidence import VoteKind, Voter, hash_id, with_feedback, with_vote, with_weak_evidence
 from knowhub.knowledge.impressions import (
     IMPRESSIONS,
     ImpressionLog,
     ImpressionScope,
     caller_identity,
+    make_private_row,
     make_tags,
 )
 from knowhub.knowledge.model import KNOWLEDGE, Feedback
@@ -145,11 +127,11 @@ class OutcomeService:
             reply = {"results": list(results.values())}
             if not rows:
                 return Unchanged(reply)
-            return Draft(
-                OP,
-                [*map(record_rules.write, rows.values()), _make_write(view, ctx, outcome, before, counted)],
-                reply=reply,
-            )
+            goal = {"session_id": outcome.shown.session_id, "goal_id": outcome.shown.goal_id}
+            fields = {**goal, "outcome": outcome.kind.value, "counted": counted}
+            after = make_private_row(ctx, outcome.row_id(ctx), before, view.now, fields)
+            writes = [*map(record_rules.write, rows.values()), Write(OUTCOMES, after["id"], after)]
+            return Draft(OP, writes, reply=reply)
 
         done = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(done, Unchanged):
@@ -209,22 +191,3 @@ def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, ctx: R
 
 def _make_result(knowledge_id: str, status: str, evidence: str) -> Mapping[str, str]:
     return {"knowledge_id": knowledge_id, "status": status, "evidence": str(evidence)}
-
-
-def _make_write(
-    view: View, ctx: RequestContext, outcome: GoalOutcome, before: Row | None, counted: Sequence[str]
-) -> Write:
-    row_id, moment = outcome.row_id(ctx), clock.iso(view.now)
-    row = {
-        "id": row_id,
-        "owner": ctx.default_owner,
-        "scopes": [OWNER],
-        "session_id": outcome.shown.session_id,
-        "goal_id": outcome.shown.goal_id,
-        "outcome": outcome.kind.value,
-        "counted": list(counted),
-        "version": next_version(before),
-        "created_at": moment if before is None else before["created_at"],
-        "updated_at": moment,
-    }
-    return Write(OUTCOMES, row_id, row)

@@ -28,15 +28,32 @@ _get_sent_values = attrgetter(*_SENT_FIELDS)
 
 
 def new_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
-    """Return the row of a new record."""
-    return _row(new, row_id, now, ctx) | {"eval": {"score": new.score, **_FRESH_EVALUATION}}
+    """Return the row of a new record. Raises InvalidInput and Forbidden."""
+    check_content(new.task, new.content)
+    check_valid_range(new.valid_from, new.valid_to)
+    owned = make_owned_fields(ctx, new.scopes or None, new.owner, "a record", now)
+    message_id = new.message_id or new.source.get("message_id") or None
+    source = {name: new.source.get(name) for name in SOURCE_FIELDS} | {"message_id": message_id}
+    return {
+        "id": row_id,
+        **dict(zip(_SENT_FIELDS, _get_sent_values(new), strict=True)),
+        "message_id": message_id,
+        "types": list(dict.fromkeys(new.types)),
+        "type": new.types[0],
+        "tags": dict(new.tags),
+        **owned,
+        "visibility": new.visibility or scopes.derive_visibility(owned["scopes"]),
+        "resource_ids": list(dict.fromkeys(new.resource_ids)),
+        "source": _with_defaults(source, owned["created_at"]),
+        "eval": {"score": new.score, **_FRESH_EVALUATION},
+    }
 
 
 def make_imported_row(line: ImportedKnowledge, row_id: str, before: Row | None, now: float, ctx: RequestContext) -> Row:
     """Return the row of an imported line. Evidence and creation time are kept; the version rises."""
     evaluation = {"score": line.record.score or DEFAULT_SCORE, **_FRESH_EVALUATION, **line.evaluation}
     evaluation["confidence"] = line.evaluation.get("confidence", evidence.confidence(evaluation, now))
-    row = _row(line.record, row_id, now, ctx)
+    row = new_row(line.record, row_id, now, ctx)
     created_at = line.created_at or row["created_at"]
     return row | {"eval": evaluation, "version": next_version(before), "created_at": created_at}
 
@@ -89,26 +106,6 @@ def validate(_lookup: Lookup, rows: Sequence[Row]) -> None:
     for row in rows:
         check_content(row["task"], row["content"])
         check_valid_range(row["valid_from"], row["valid_to"])
-
-
-def _row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
-    check_content(new.task, new.content)
-    check_valid_range(new.valid_from, new.valid_to)
-    owned = make_owned_fields(ctx, new.scopes or None, new.owner, "a record", now)
-    message_id = new.message_id or new.source.get("message_id") or None
-    source = {name: new.source.get(name) for name in SOURCE_FIELDS} | {"message_id": message_id}
-    return {
-        "id": row_id,
-        **dict(zip(_SENT_FIELDS, _get_sent_values(new), strict=True)),
-        "message_id": message_id,
-        "types": list(dict.fromkeys(new.types)),
-        "type": new.types[0],
-        "tags": dict(new.tags),
-        **owned,
-        "visibility": new.visibility or scopes.derive_visibility(owned["scopes"]),
-        "resource_ids": list(dict.fromkeys(new.resource_ids)),
-        "source": _with_defaults(source, owned["created_at"]),
-    }
 
 
 def _with_defaults(source: Mapping[str, Any], moment: str) -> dict[str, Any]:

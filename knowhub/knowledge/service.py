@@ -24,14 +24,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
 from knowhub.knowledge.evidence import VoteKind, Voter, is_sunk, sum_votes, weigh_votes
-from knowhub.knowledge.model import (
-    KNOWLEDGE,
-    Feedback,
-    KnowledgeSummary,
-    ListQuery,
-    NewKnowledge,
-    Vote,
-)
+from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery, NewKnowledge, Vote
 from knowhub.knowledge.table import find_by_dedup_key, find_record, list_next_records
 from knowhub.knowledge.visibility import (
     check_not_merged,
@@ -201,19 +194,19 @@ class KnowledgeService(OwnedRows):
     ) -> SavedBatch:
         view = self._store.view(ctx.account)
         written = {change.id: change.after for change in changes}
-        seen: set[str] = set()
-        saved = []
         restored = reply.get("restored", ())
+        new = written.keys() - set(restored)
+        saved = []
         for row_id in reply["ids"]:
-            if row_id in restored:
-                row = redact_row(view, ctx, written[row_id])
-                saved.append(SavedRow(row, operation_id, duplicate_of=row_id, is_restored=True))
-            elif row_id in written and row_id not in seen:
-                saved.append(SavedRow(written[row_id], operation_id))
+            row = written.get(row_id) or reply["duplicates"][row_id]
+            if row_id in new:
+                saved.append(SavedRow(row, operation_id))
+                # A second item with this text is a duplicate of the first.
+                new.discard(row_id)
             else:
-                row = redact_row(view, ctx, written.get(row_id) or reply["duplicates"][row_id])
-                saved.append(SavedRow(row, None, duplicate_of=row_id))
-            seen.add(row_id)
+                is_restored = row_id in restored
+                shown, operation = redact_row(view, ctx, row), operation_id if is_restored else None
+                saved.append(SavedRow(shown, operation, duplicate_of=row_id, is_restored=is_restored))
         return SavedBatch(saved, operation_id)
 
 

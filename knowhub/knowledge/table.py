@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import islice
 from operator import itemgetter
+from sys import maxsize
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from knowhub.core import scopes
@@ -194,7 +194,7 @@ def find_replacements(view: View, knowledge_id: str) -> Sequence[KnowledgeSummar
 
 def list_records(view: View, query: ListQuery) -> list[KnowledgeSummary]:
     """Return up to `limit` summaries below the ordinal `before` that pass every filter, newest first."""
-    return list(islice((summary for summary in _iter_newest(view, query) if _matches(summary, query)), query.limit))
+    return list_next_records(view, query, maxsize)[0]
 
 
 def list_next_records(view: View, query: ListQuery, most_read: int) -> tuple[list[KnowledgeSummary], int | None]:
@@ -219,15 +219,11 @@ def _iter_newest(view: View, query: ListQuery) -> Iterator[KnowledgeSummary]:
 
 
 def _matches(summary: KnowledgeSummary, query: ListQuery) -> bool:
+    # A merged record is neither live nor deleted.
+    is_merged = summary.merged_into is not None
+    is_wanted = is_merged if query.is_merged else not (summary.live or is_merged) if query.is_deleted else summary.live
     return (
-        _matches_state(summary, query)
+        is_wanted
         and query.created.contains(summary.created_at)
         and all(not group.isdisjoint(summary.facets) for group in query.filters)
     )
-
-
-def _matches_state(summary: KnowledgeSummary, query: ListQuery) -> bool:
-    # A merged record is neither live nor deleted.
-    if query.is_merged:
-        return summary.merged_into is not None
-    return not summary.live and summary.merged_into is None if query.is_deleted else summary.live

@@ -3,7 +3,7 @@
 An operation or a group is undone alone, or with the later operations that are in the way.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
@@ -54,7 +54,10 @@ class OperationsService:
         """Return the newest operations that pass the filter and that the caller may see."""
         await self._store.refresh(ctx.account)
         entries: list[OperationEntry] = []
-        async for operation in self._candidates(ctx, wanted):
+        operations = self._store.operations(ctx.account, wanted.before_seq)
+        if wanted.subject is not None:
+            operations = self._store.operations_on(ctx.account, None, wanted.subject)
+        async for operation in operations:
             if _is_older(operation, wanted):
                 break
             if not self._passes(operation, wanted) or not self._policy(ctx).is_listed(operation, wanted.subject):
@@ -100,7 +103,13 @@ class OperationsService:
 
     def _is_undoable(self, operation: Operation) -> bool:
         """Return whether every row of an operation can be undone at all. One of a group may have no rows."""
-        return bool(operation.changes or operation.group) and all(map(self._is_undoable_change, operation.changes))
+        for change in operation.changes:
+            collection = self._collections.get(change.collection)
+            if collection is None or not collection.is_undoable or is_erased(change.after):
+                return False
+            if change.before is None and change.id in collection.fixed_ids:
+                return False
+        return bool(operation.changes or operation.group)
 
     def _missing(self, operation_id: str) -> NotFound:
         """Return the error for an operation that is not there, or that the caller may not see."""
@@ -159,9 +168,8 @@ class OperationsService:
             if operation.seq <= restore[-1].seq or len(later) > MAX_WITH_LATER:
                 break
             # What a search notes for itself is in nobody's way.
-            if operation.undo_of not in own and any(
-                self._is_undoable_collection(change.collection) for change in operation.changes
-            ):
+            touched = (self._collections.get(change.collection) for change in operation.changes)
+            if operation.undo_of not in own and any(item is not None and item.is_undoable for item in touched):
                 later.append(operation)
         return later
 
@@ -215,7 +223,7 @@ class OperationsService:
     async def _commit(self, run: "_UndoRun", chosen: list[Operation], read_up_to: int | None) -> UndoResult:
         """Undo operations as one group, the newest first: each on the state that the one after it had found.
 
-        The list of operations is empty afterwards.
+        A list of several operations is empty afterwards.
         """
         newest_first = sorted(chosen, key=attrgetter("seq"), reverse=True)
         group_id = f"undo-{self._ids.hex(32)}"
@@ -250,8 +258,9 @@ class OperationsService:
             run.dry_run,
             total if total > MAX_SHOWN else None,
         )
-        parts.clear()
-        await free_in_turns(run.changes, outcomes, done, decides, newest_first, chosen)
+        if len(newest_first) > 1:
+            parts.clear()
+            await free_in_turns(run.changes, outcomes, done, decides, newest_first, chosen)
         return result
 
     def _decide(self, run: "_UndoRun", operation: Operation, group: Group) -> Decide[View]:
@@ -297,20 +306,6 @@ class OperationsService:
         by = f" by operation {eraser}" if eraser else ""
         detail = f"{erased.id!r} of {erased.collection} was erased{by}; nothing brings it back"
         return _conflict(detail, [eraser] if eraser else [], more=more)
-
-    def _is_undoable_change(self, change: Change) -> bool:
-        if not self._is_undoable_collection(change.collection) or is_erased(change.after):
-            return False
-        return change.before is not None or change.id not in self._collections[change.collection].fixed_ids
-
-    def _is_undoable_collection(self, name: str) -> bool:
-        collection = self._collections.get(name)
-        return collection is not None and collection.is_undoable
-
-    def _candidates(self, ctx: RequestContext, wanted: OperationFilter) -> AsyncIterator[Operation]:
-        if wanted.subject is not None:
-            return self._store.operations_on(ctx.account, None, wanted.subject)
-        return self._store.operations(ctx.account, wanted.before_seq)
 
     def _passes(self, operation: Operation, wanted: OperationFilter) -> bool:
         return (

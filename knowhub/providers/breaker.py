@@ -28,8 +28,8 @@ class CallResult(Enum):
 class CircuitBreaker:
     """Opens after `threshold` failed calls in a row, 0 never; after `cool_down_s` one call probes, the others wait.
 
-    Each opening, probe and closing begins an epoch. A call that was admitted in an earlier one is a straggler: what
-    it tells is old, and it neither frees the probe's place nor opens or closes anything.
+    A call that was permitted earlier may end later: if it went well the server is well, and its failure is none of an
+    open breaker's.
     """
 
     def __init__(self, threshold: int, cool_down_s: float, monotonic: Callable[[], float]) -> None:
@@ -37,7 +37,6 @@ class CircuitBreaker:
         self._cool_down_s = cool_down_s
         self._monotonic = monotonic
         self._failures = 0
-        self._epoch = 0
         self._opened_at: float | None = None
         self._is_probing = False
 
@@ -53,33 +52,25 @@ class CircuitBreaker:
             return 0.0
         return max(0.0, self._opened_at + self._cool_down_s - self._monotonic())
 
-    def start_call(self) -> int | None:
-        """Return the epoch of a permitted call, None if no call is permitted. Pass it to `note`."""
+    def start_call(self) -> bool:
+        """Return whether a call is permitted; how it went is to be given to `note`."""
         if self.is_open:
-            return None
-        if self._opened_at is not None:
-            self._is_probing = True
-            self._epoch += 1
-        return self._epoch
+            return False
+        self._is_probing = self._opened_at is not None
+        return True
 
-    def note(self, epoch: int, verdict: CallResult) -> None:
-        """Take in how a call went that was admitted in `epoch`."""
-        if epoch != self._epoch:
-            return
-        was_probing, self._is_probing = self._is_probing, False
-        match verdict:
+    def note(self, result: CallResult) -> None:
+        """Take in how a permitted call went."""
+        is_waiting = self._opened_at is not None and not self._is_probing
+        match result:
             case CallResult.WELL:
                 self._failures = 0
-                if was_probing:
-                    self._opened_at = None
-                    self._epoch += 1
-            case CallResult.ILL:
+                self._opened_at = None
+            case CallResult.ILL if not is_waiting:
                 self._failures += 1
                 if self._threshold and self._failures >= self._threshold:
                     self._opened_at = self._monotonic()
-                    self._epoch += 1
-            case CallResult.NOTHING:
-                return
+        self._is_probing = False
 
 
 def _get_cancelled_result(timeout_s: float, took_s: float) -> CallResult:
@@ -127,26 +118,24 @@ class GuardedClient:
         """
         self._calls += 1
         try:
-            epoch = self._start_call(timeout_s)
-            async with self._watch_call(timeout_s, epoch) as deadline:
+            self._start_call(timeout_s)
+            async with self._watch_call(timeout_s) as deadline:
                 yield deadline
         except ModelFailed:
             self._failures += 1
             raise
 
-    def _start_call(self, timeout_s: float) -> int:
+    def _start_call(self, timeout_s: float) -> None:
         # Also true of NaN.
         if not timeout_s > 0:
             raise self.unavailable(FailureReason.TIMEOUT, f"no time is left to ask the {self.who}")
-        epoch = self._breaker.start_call()
-        if epoch is None:
+        if not self._breaker.start_call():
             wait_s = self._breaker.remaining_s
             detail = f"the breaker is open: the {self.who} failed; ask in {wait_s:.0f} s"
             raise self.unavailable(FailureReason.FAILURE, detail)
-        return epoch
 
     @asynccontextmanager
-    async def _watch_call(self, timeout_s: float, epoch: int) -> AsyncIterator[float]:
+    async def _watch_call(self, timeout_s: float) -> AsyncIterator[float]:
         verdict = CallResult.NOTHING
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -167,7 +156,7 @@ class GuardedClient:
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
             raise self.failed(reason, failure.detail) from failure
         finally:
-            self._breaker.note(epoch, verdict)
+            self._breaker.note(verdict)
 
 
 def is_request_error(failure: BaseException | None) -> bool:

@@ -339,10 +339,10 @@ class KeywordMethods:
 
     def _SuggestParent(self, name: str) -> str:
         """Return the parent that the model chooses for a name; the root if it finds none."""
-        name = parse_text("name", name)
+        goal = Goal(parse_text("name", name), Intent.SUGGEST_PARENT)
         suggestion = self._thread.run(
-            lambda hub, ctx: hub.keywords.agent.suggest_parent(
-                ctx, lambda: hub.store.view(ctx.account), Goal(name), hub.settings.llm_write_budget_s
+            lambda hub, ctx: hub.keywords.agent.descend(
+                ctx, lambda: hub.store.view(ctx.account), goal, hub.settings.llm_write_budget_s
             )
         )
         return suggestion.parent_id

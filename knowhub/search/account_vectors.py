@@ -106,7 +106,7 @@ class AccountVectors(Generic[HeadT]):
         self._note = self.vectors = None
         self._load_pending()
 
-    def follow(self, row_id: str, seq: int, _row: object) -> None:
+    def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed the text of a record."""
         head = self._records.head(row_id)
         if head is None or seq_of_change(head.text_num) != seq:

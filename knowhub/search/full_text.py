@@ -130,24 +130,15 @@ class FullText(IndexFiles[IndexNote]):
             await self.rebuild(documents, built)
             return
         with self._translate_errors():
-            writer = self._index.writer(_HEAP_BYTES, 1)
-            pace = CooperativePause()
-            for row_id in gone:
-                writer.delete_documents_by_term(_ID, row_id)
-                await pace.pause()
-            await self._add(writer, documents)
-            await asyncio.to_thread(_commit, writer)
+            await self._write(self._index, documents, gone)
             self._note(built)
         self._has_written = True
 
     async def rebuild(self, documents: Iterable[Document], built: IndexNote) -> None:
         """Build a new index; the note then switches to it. Raises StorageFull, Unavailable."""
-        folder = self._build_folder(built.build)
         with self._translate_errors():
-            index = _create(folder)
-            writer = index.writer(_HEAP_BYTES, 1)
-            await self._add(writer, documents)
-            await asyncio.to_thread(_commit, writer)
+            index = _create(self._build_folder(built.build))
+            await self._write(index, documents, ())
             self._created = built.build, index
             self._note(built)
         await asyncio.to_thread(self._remove_builds_before, built.build)
@@ -163,7 +154,12 @@ class FullText(IndexFiles[IndexNote]):
                 raise StorageFull(f"the disk is full: the index in {self._folder} was not written") from problem
             raise Unavailable(f"the index in {self._folder} could not be written: {problem}") from problem
 
-    async def _add(self, writer: tantivy.IndexWriter, documents: Iterable[Document]) -> None:
+    async def _write(self, index: tantivy.Index, documents: Iterable[Document], gone: Iterable[str]) -> None:
+        writer = index.writer(_HEAP_BYTES, 1)
+        pace = CooperativePause()
+        for row_id in gone:
+            writer.delete_documents_by_term(_ID, row_id)
+            await pace.pause()
         # Few documents are not added in a thread: each call releases the GIL, and acquiring it
         # from a busy event loop costs several times the call.
         turn: list[Document] = []
@@ -176,6 +172,7 @@ class FullText(IndexFiles[IndexNote]):
                 await asyncio.to_thread(self._add_turn, writer, turn)
                 turn, terms = [], 0
         self._add_turn(writer, turn)
+        await asyncio.to_thread(_commit, writer)
 
     def _add_turn(self, writer: tantivy.IndexWriter, turn: Sequence[Document]) -> None:
         # Added together, to wake the thread of the library only once.
@@ -203,18 +200,15 @@ class FullText(IndexFiles[IndexNote]):
         words = tantivy.Query.boolean_query(
             [(tantivy.Occur.Should, _term_query(schema, term, weight)) for term, weight in terms]
         )
-        filters = [group for group in groups if self._is_selective(searcher, group)]
-        if not filters:
-            return words
+        most = _WORTH_FILTERING * searcher.num_docs
         narrowing = [
             tantivy.Query.const_score_query(tantivy.Query.term_set_query(schema, _FACETS, sorted(group)), 0.0)
-            for group in filters
+            for group in groups
+            if sum(searcher.doc_freq(_FACETS, facet) for facet in group) < most
         ]
+        if not narrowing:
+            return words
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in (words, *narrowing)])
-
-    def _is_selective(self, searcher: tantivy.Searcher, group: frozenset[str]) -> bool:
-        passing = sum(searcher.doc_freq(_FACETS, facet) for facet in group)
-        return passing < _WORTH_FILTERING * searcher.num_docs
 
 
 def _commit(writer: tantivy.IndexWriter) -> None:

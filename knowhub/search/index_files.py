@@ -11,7 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import orjson
 
-from knowhub.core.operation import Change, Row
+from knowhub.core.operation import Change
 from knowhub.core.projection import LogPosition
 
 NOTE: Final = "built.json"
@@ -32,7 +32,7 @@ class AccountIndexed(Protocol):
     def is_empty(self) -> bool:
         """Whether the account has nothing to be searched."""
 
-    def follow(self, row_id: str, seq: int, row: Row, /) -> None:
+    def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed the text of a row."""
 
 
@@ -74,7 +74,7 @@ class AccountIndexes(ABC, Generic[AccountT]):
             self.account(account)
             return
         for change in changes:
-            self._accounts[account].follow(change.id, seq, change.after)
+            self._accounts[account].follow(change.id, seq)
 
     def _list(self, account: str | None = None) -> list[AccountT]:
         """Return the index of an account, or of all."""

@@ -1,7 +1,6 @@
 """Lexical search: the index on disk, and a tail in memory of records that are not indexed yet."""
 
 import asyncio
-from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final, Generic
 
 from knowhub.core.clock import CooperativePause, TimeLimit
-from knowhub.core.operation import Row
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.engine.account import seq_of_change
@@ -49,9 +47,8 @@ class AccountIndex(Generic[HeadT]):
         self._log = log
         self._disk = FullText(folder)
         self._tail = Tail()
-        # What the index on disk lacked when it was opened, newest first, and what was written since.
-        self._backlog = array("q")
-        self._unread: deque[tuple[int, Row]] = deque()
+        # The numbers of the texts that are neither in the index on disk nor in the tail, oldest first.
+        self._unread: deque[int] = deque()
         self._gone: dict[str, int] = {}
         self._writing = asyncio.Lock()
         self._reading = asyncio.Lock()
@@ -60,7 +57,7 @@ class AccountIndex(Generic[HeadT]):
     @property
     def lag(self) -> int:
         """The number of rows that are not in the index on disk."""
-        return len(self._tail) + len(self._backlog) + len(self._unread)
+        return len(self._tail) + len(self._unread)
 
     @property
     def is_empty(self) -> bool:
@@ -72,18 +69,14 @@ class AccountIndex(Generic[HeadT]):
         """The number of the newest erase that the index contains; None if there is no index."""
         return self._disk.erase_seq
 
-    @property
-    def _has_unread(self) -> bool:
-        return bool(self._backlog or self._unread)
-
-    def follow(self, row_id: str, seq: int, row: Row) -> None:
+    def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed the text of a row."""
         head = self._records.head(row_id)
         if head is None or seq_of_change(head.text_num) != seq:
             return
         if head.live:
             self._gone.pop(row_id, None)
-            self._unread.append((head.text_num, row))
+            self._unread.append(head.text_num)
         else:
             self._gone[row_id] = seq
 
@@ -102,7 +95,7 @@ class AccountIndex(Generic[HeadT]):
         async with self._reading:
             await self._index_tail(time_limit)
             counts, is_whole = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
-        degraded = () if is_whole and not self._has_unread else (INDEX,)
+        degraded = () if is_whole and not self._unread else (INDEX,)
         passed: dict[int, HeadT] = {}
 
         def passes(number: int) -> bool:
@@ -142,7 +135,7 @@ class AccountIndex(Generic[HeadT]):
             self.reload()
             if self._disk.is_deleted or self._disk.erase_seq not in (None, self._log.erases):
                 return await self._rebuild(lambda _done, _total: None)
-            while self._has_unread and len(self._tail) < most:
+            while self._unread and len(self._tail) < most:
                 # A search that waits for its turn has it between two rows.
                 async with self._reading:
                     await self._index_tail(TimeLimit(_INDEX_TURN_S))
@@ -158,7 +151,7 @@ class AccountIndex(Generic[HeadT]):
             return 0
         documents = [item for item in taken if self._records.by_text_num(item.number) is not None]
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
-        whole = len(taken) == len(self._tail) and not self._has_unread
+        whole = len(taken) == len(self._tail) and not self._unread
         seq = self._log.last_seq if whole else seq_of_change(taken[-1].number) - 1
         built = self._note(seq, self._disk.statistics, documents)
         await self._disk.index_pending(documents, gone, built)
@@ -203,7 +196,7 @@ class AccountIndex(Generic[HeadT]):
         """Use the index on disk where it fits the log, and note all that it lacks."""
         self._disk.load(self._is_valid)
         seq = self._disk.built.seq if self._disk.built else 0
-        self._backlog = array("q", reversed(self._records.numbers_after(seq)))
+        self._unread = deque(self._records.numbers_after(seq))
 
     def _is_valid(self, built: IndexNote) -> bool:
         return built.fits(self._log)
@@ -212,9 +205,7 @@ class AccountIndex(Generic[HeadT]):
         seq = self._disk.built.seq if self._disk.built else 0
         absorbed = [document.number for document in self._tail.documents() if seq_of_change(document.number) <= seq]
         self._tail.remove(absorbed)
-        while self._backlog and seq_of_change(self._backlog[-1]) <= seq:
-            self._backlog.pop()
-        while self._unread and seq_of_change(self._unread[0][0]) <= seq:
+        while self._unread and seq_of_change(self._unread[0]) <= seq:
             self._unread.popleft()
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
 
@@ -224,23 +215,21 @@ class AccountIndex(Generic[HeadT]):
         It pauses often: a burst of writes must not stall the loop.
         """
         pace = CooperativePause()
-        while self._has_unread and not limit.is_over:
-            number, row = (self._backlog[-1], None) if self._backlog else self._unread[0]
+        while self._unread and not limit.is_over:
+            number = self._unread[0]
             head = self._records.by_text_num(number)
             if head is not None and head.live and number not in self._tail:
-                document = await self._analyze(head, row)
+                document = await self._analyze(head)
                 if self._records.by_text_num(number) is not None:
                     self._tail.add(document)
             # What was reloaded meanwhile may have taken it away already.
-            if self._backlog and self._backlog[-1] == number:
-                self._backlog.pop()
-            elif self._unread and self._unread[0][0] == number:
+            if self._unread and self._unread[0] == number:
                 self._unread.popleft()
             await pace.pause()
 
-    async def _analyze(self, head: HeadT, row: Row | None = None) -> Document:
+    async def _analyze(self, head: HeadT) -> Document:
         """Return the document of a row; a long text is analysed in a thread."""
-        row = self._records.row(head.id) if row is None else row
+        row = self._records.row(head.id)
         if self._texts.size(row) > _ANALYSED_HERE:
             terms, count = await asyncio.to_thread(lambda: join_terms(self._texts.terms(row)))
         else:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from knowhub.context import uri
@@ -13,7 +13,7 @@ from knowhub.context.queries import find_memory, list_memories_in
 from knowhub.context.sessions import find_session
 from knowhub.core import permissions
 from knowhub.core.operation import Committed, HistoryStore, IdempotencyKey, Row, View
-from knowhub.core.owned_rows import RowTextPage, SavedBatch, SavedRow
+from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import (
     KNOWLEDGE,
@@ -21,6 +21,7 @@ from knowhub.knowledge.model import (
     ListQuery,
     NewKnowledge,
 )
+from knowhub.knowledge.service import KnowledgeService
 from knowhub.knowledge.table import facet
 
 TYPES: Final[Mapping[MemoryCategory, KnowledgeType]] = {
@@ -47,18 +48,6 @@ _OWNER_SCOPES: Final[Mapping[MemoryCategory, Sequence[str]]] = {
 }
 _DELETED = "delete_knowledge"
 _LEFT_ALONE = frozenset({"known", "forgotten"})
-
-
-class RecordSaver(Protocol):
-    """Where records are kept."""
-
-    async def page(self, ctx: RequestContext, query: ListQuery) -> RowTextPage:
-        """Return the newest records that pass every filter."""
-
-    async def save_batch(
-        self, ctx: RequestContext, items: Sequence[NewKnowledge], key: IdempotencyKey | None = None
-    ) -> SavedBatch:
-        """Save all records in one operation, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +96,7 @@ class _PlannedRecord:
 class Distillation:
     """Makes knowledge of sessions; nothing of it asks a model, for the memories are written already."""
 
-    def __init__(self, memories: HistoryStore, knowledge: RecordSaver) -> None:
+    def __init__(self, memories: HistoryStore, knowledge: KnowledgeService) -> None:
         self._memories = memories
         self._knowledge = knowledge
         # Two at once would both find that a memory has changed, and both supersede its record: those of one account

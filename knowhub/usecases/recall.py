@@ -232,7 +232,7 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
         node, why = _row(found.node), f"{path}: named by the question, {found.reason}"
         named = [
             (node, _keyword(node, _NAMED, why)),
-            *((row, _make_linked_item(row)) for row in map(_row, found.infos)),
+            *((row, _info(row, _NAMED, _describe_link(row["source"]))) for row in map(_row, found.infos)),
         ]
     else:
         why, known = f"comes near: {found.status.value}", {row["id"]: relevance for _, relevance, row in hits}
@@ -266,18 +266,17 @@ def _share_words(question: str, row: Mapping[str, Any]) -> float:
 
 
 def _keyword(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
-    title, text, read = row["name"], shorten(row["description"], TEXT_CHARS), f"/api/keywords/{_quote_id(row['id'])}"
-    return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], title, text, read, relevance, why=why)
+    text, read = shorten(row["description"], TEXT_CHARS), f"/api/keywords/{_quote_id(row['id'])}"
+    return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], row["name"], text, read, relevance, why=why)
 
 
-def _make_linked_item(row: Mapping[str, Any]) -> RecallItem:
-    why = f"hangs on that keyword, from {row['source']}" if row["source"] else "hangs on that keyword"
-    return _info(row, _NAMED, why)
+def _describe_link(source: str) -> str:
+    return f"hangs on that keyword, from {source}" if source else "hangs on that keyword"
 
 
 def _info(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
-    title, text, read = row["source"], shorten(row["content"], TEXT_CHARS), f"/api/infos/{_quote_id(row['id'])}"
-    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], title, text, read, relevance, why=why)
+    text, read = shorten(row["content"], TEXT_CHARS), f"/api/infos/{_quote_id(row['id'])}"
+    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], row["source"], text, read, relevance, why=why)
 
 
 def _block(block: RetrievedBlock) -> RecallItem:

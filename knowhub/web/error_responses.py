@@ -41,7 +41,7 @@ def problem(
 ) -> tuple[bytes, str]:
     """Return the body and media type of an error. MCP has a form of its own: its clients show no other."""
     if json_rpc.is_mcp(path):
-        return orjson.dumps(json_rpc.make_refusal(status, detail)), "application/json"
+        return orjson.dumps(json_rpc.make_refusal(status, detail, (extra or {}).get("id"))), "application/json"
     body = {
         "type": f"urn:knowhub:problem:{kind}",
         "title": title_of(status),

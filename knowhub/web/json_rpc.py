@@ -3,6 +3,7 @@
 Over stdio the first answer waits for this module; it imports little.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +17,12 @@ INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 _SERVER_ERRORS: Final = 500
+EDGE_BYTES: Final = 1024
+_ID_FIELD: Final = rb'"id"\s{0,4}:\s{0,4}("[^"\\]{0,200}"|-?\d{1,18})'
+_SHORT_FIELD: Final = rb'"(?:jsonrpc|method)"\s{0,4}:\s{0,4}"[^"\\]{0,100}"\s{0,4}'
+# The libraries of MCP write the id before or after `params`, next to fields that hold nothing else.
+_LEADING_ID: Final = re.compile(rb"\{\s{0,4}(?:%b,\s{0,4}){0,2}%b" % (_SHORT_FIELD, _ID_FIELD))
+_TRAILING_ID: Final = re.compile(rb",\s{0,4}%b\s{0,4}(?:,\s{0,4}%b){0,2}\}\Z" % (_ID_FIELD, _SHORT_FIELD))
 _SHOWN_NAME_CHARS: Final = 80
 _TEXT: Final = (str, "a string")
 _OBJECT: Final = (dict | None, "an object")
@@ -44,9 +51,22 @@ def make_error(code: int, message: str, request_id: str | int | None = None) -> 
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
 
 
-def make_refusal(status: int, detail: str) -> dict[str, Any]:
+def make_refusal(status: int, detail: str, request_id: str | int | None = None) -> dict[str, Any]:
     """Return the error for a request that was refused with an HTTP status before MCP saw it."""
-    return make_error(INTERNAL_ERROR if status >= _SERVER_ERRORS else INVALID_REQUEST, detail)
+    return make_error(INTERNAL_ERROR if status >= _SERVER_ERRORS else INVALID_REQUEST, detail, request_id)
+
+
+def read_id(beginning: bytes, end: bytes) -> str | int | None:
+    """Return the id of a message that is too large or too deep to be parsed; None where it is in the middle.
+
+    `beginning` and `end` are what the message begins and ends with.
+    """
+    found = _LEADING_ID.match(beginning[:EDGE_BYTES].strip()) or _TRAILING_ID.search(end[-EDGE_BYTES:].strip())
+    try:
+        read: str | int | None = orjson.loads(found[1]) if found else None
+    except orjson.JSONDecodeError:
+        return None
+    return read
 
 
 def find_fault(text: bytes) -> dict[str, Any] | None:

@@ -1,9 +1,11 @@
 """The ASGI middleware before every route: request ids, metrics, host and origin checks, CORS."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,7 +32,7 @@ _AN_HOUR_S = b"3600"
 _VARY = (b"vary", b"Origin")
 
 
-class HttpMiddleware:
+class HttpMiddleware(ABC):
     """Passes on what is no HTTP request, such as the start and the end of the server."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -40,9 +42,9 @@ class HttpMiddleware:
         """Answer one request."""
         await (self._handle if scope["type"] == "http" else self._app)(scope, receive, send)
 
+    @abstractmethod
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request, or refuse it."""
-        raise NotImplementedError
 
 
 class RequestIdMiddleware(HttpMiddleware):
@@ -175,10 +177,16 @@ async def answer_problem(
     headers: Iterable[tuple[bytes, bytes]] = (),
     *,
     field: str = "body",
+    rpc_id: str | int | None = None,
 ) -> None:
-    """Answer a request before any route sees it: with a status, the kind of problem and what to do about it."""
+    """Answer a request before any route sees it: with a status, the kind of problem and what to do about it.
+
+    `rpc_id` is the id of a request to MCP.
+    """
     status, kind, detail = refusal
-    extra = {"errors": [{"field": field, "message": detail}]} if status == 422 else None  # noqa: PLR2004 -- a status
+    extra: dict[str, Any] = {} if rpc_id is None else {"id": rpc_id}
+    if status == 422:  # noqa: PLR2004 -- a status
+        extra["errors"] = [{"field": field, "message": detail}]
     body, media_type = problem(status, kind, detail, scope["path"], extra)
     fields = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": fields})

@@ -16,7 +16,7 @@ async def list_profile(hub: Hub, ctx: RequestContext, max_tokens: int) -> list[d
 
     `max_tokens` bounds the memories. Each row has an `id`, a `kind` and a `text`.
     """
-    records = [orjson.loads(text) for text in await hub.knowledge.profile.records(ctx, _MOST_RECORDS)]
+    records = [orjson.loads(text) for text in await hub.knowledge.search.list_profile(ctx, _MOST_RECORDS)]
     rows = [
         {"id": row["id"], "kind": ", ".join(row["types"]), "title": row["task"], "text": row["content"]}
         for row in records

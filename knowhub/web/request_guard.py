@@ -11,6 +11,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from knowhub.web.json_rpc import EDGE_BYTES, is_mcp, read_id
 from knowhub.web.json_text import JsonLimits, find_excess_in_turns
 from knowhub.web.limits import name_caller
 from knowhub.web.middleware import READING, HttpMiddleware, answer_problem
@@ -70,8 +71,9 @@ class RequestGuard(HttpMiddleware):
             await self._app(scope, receive, send)
             return
         share = _Share(self._rules, self._held, name_caller(scope))
+        buffer = _BodyBuffer()
         try:
-            body = await self._read(scope, receive, share)
+            body = await self._read(scope, receive, share, buffer)
             if body:
                 await self._check(scope, body)
             # Routes read it here.
@@ -79,7 +81,9 @@ class RequestGuard(HttpMiddleware):
             if len(body) > _HANDLED_AT_ONCE and any(name == b"idempotency-key" for name, _ in scope["headers"]):
                 scope[BODY_HASH] = await asyncio.to_thread(sha256, body)
         except _Refusal as refusal:
-            await answer_problem(send, scope, (refusal.status, refusal.kind, refusal.detail), refusal.headers)
+            rpc_id = read_id(buffer.beginning, buffer.end) if is_mcp(scope["path"]) else None
+            problem = (refusal.status, refusal.kind, refusal.detail)
+            await answer_problem(send, scope, problem, refusal.headers, rpc_id=rpc_id)
         except ClientDisconnect:
             return
         else:
@@ -87,7 +91,7 @@ class RequestGuard(HttpMiddleware):
         finally:
             share.give_back()
 
-    async def _read(self, scope: Scope, receive: Receive, share: "_Share") -> bytes:
+    async def _read(self, scope: Scope, receive: Receive, share: "_Share", body: "_BodyBuffer") -> bytes:
         """Read a body. Raises _Refusal, and ClientDisconnect if it was broken off.
 
         Nothing is held of a body that is too large, or that there is no room for. It is read to its end where the
@@ -98,7 +102,6 @@ class RequestGuard(HttpMiddleware):
         is_large = path in self._rules.large or path.startswith(self._rules.large_below)
         limit = self._rules.batch_bytes if is_large else self._rules.max_bytes
         announced = dict(scope["headers"]).get(b"content-length", b"")
-        body = _BodyBuffer()
         size = int(announced) if announced.isdigit() else 0
         refusal = share.take_up_to(size) if size <= limit else None
         size = 0
@@ -112,9 +115,9 @@ class RequestGuard(HttpMiddleware):
                     size += len(piece)
                     if size <= limit and refusal is None:
                         refusal = share.take_up_to(size)
-                        body.add(piece)
+                    body.add(piece)
                     if size > limit or refusal is not None:
-                        body = _BodyBuffer()
+                        body.drop()
                         share.give_back()
                     if not message.get("more_body", False) or size > _DRAINED_BYTES:
                         break
@@ -147,7 +150,7 @@ class RequestGuard(HttpMiddleware):
 
 
 class _BodyBuffer:
-    """The bytes of a body as they come, in parts of a mebibyte.
+    """The bytes of a body as they come, in parts of a mebibyte, and the first and last of them for `read_id`.
 
     Joining them leaves the interpreter to other threads, which copying a `bytearray` does not. A list of all pieces
     would take many times the memory where they are a few bytes each.
@@ -156,13 +159,22 @@ class _BodyBuffer:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._last = bytearray()
+        self.beginning = b""
+        self.end = b""
 
     def add(self, piece: bytes) -> None:
         """Take in what came."""
+        self.beginning = self.beginning if len(self.beginning) >= EDGE_BYTES else (self.beginning + piece)[:EDGE_BYTES]
+        self.end = (self.end + piece[-EDGE_BYTES:])[-EDGE_BYTES:]
         self._last += piece
         if len(self._last) >= _PART_BYTES:
             self._parts.append(bytes(self._last))
             self._last = bytearray()
+
+    def drop(self) -> None:
+        """Forget all but the first and the last bytes."""
+        self._parts.clear()
+        self._last = bytearray()
 
     def join(self) -> bytes:
         """Return the whole body."""

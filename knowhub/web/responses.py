@@ -147,8 +147,10 @@ def answer_history(page: HistoryPage) -> Response:
 
 
 def answer_created_row(written: SavedRow, folder: str, status: int = 201) -> Response:
-    """Answer with a new row, and whether a model that was needed failed."""
-    return answer_saved(written, status, f"{folder}/{written.record['id']}", {"degraded": written.degraded})
+    """Answer with a new row, its path, and what a model decided about it."""
+    row = make_saved_view(written, written.decided)
+    headers = {**etag(written.record["version"]), "Location": f"{folder}/{row['id']}"}
+    return answer_write({**row, "degraded": written.degraded}, written.operation_id, status, headers)
 
 
 async def answer_rows(rows: Sequence[Mapping[str, Any]], rest: Mapping[str, Any], status: int) -> Response:
@@ -165,7 +167,7 @@ async def answer_created_rows(written: SavedBatch) -> Response:
     """Answer with the rows that one operation made, in order."""
     # A batch asks no model.
     rest: dict[str, Any] = {"degraded": [], "operation_id": written.operation_id}
-    rows = [make_saved_view(saved) for saved in written.records]
+    rows = [make_saved_view(saved, saved.decided) for saved in written.records]
     return await answer_rows(rows, rest, 201)
 
 

@@ -36,9 +36,9 @@ def view_of(model: type[BaseModel], source: object, **others: Any) -> dict[str, 
 # Knowledge.
 
 
-def make_saved_view(saved: SavedRow) -> dict[str, Any]:
-    """Return a row after a write, and what happened to it."""
-    optional = {"duplicate_of": saved.duplicate_of, "restored": saved.is_restored, "decided": saved.decided}
+def make_saved_view(saved: SavedRow, decided: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a row after a write, what happened to it, and what a model `decided`."""
+    optional = {"duplicate_of": saved.duplicate_of, "restored": saved.is_restored, "decided": decided}
     return {**saved.record, **{name: value for name, value in optional.items() if value}}
 
 

@@ -75,6 +75,11 @@ async def test_the_client_shows_why_a_request_is_refused(tmp_path: Path) -> None
                 await session.call_tool("save", {"content": "x" * 2**20})
             with pytest.raises(MCPError, match="nested more than 64 deep"):
                 await session.call_tool("save", {"content": too_deep})
+    async with stdio_session(tmp_path) as session:
+        with pytest.raises(MCPError, match="nested more than 64 deep"):
+            await session.call_tool("save", {"content": too_deep})
+        with pytest.raises(MCPError, match="a line here is at most 16777216 bytes"):
+            await session.call_tool("save", {"content": "x" * 2**24})
     with run_server(tmp_path, KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY="k" * 40) as server:
         # The client ends with a group that holds the error.
         with pytest.raises(BaseExceptionGroup) as refused:

@@ -1,6 +1,6 @@
 """A snapshot folder in which other processes write during a restore."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -18,13 +18,12 @@ _AFTER_KEEPING = 2
 class ConcurrentPrepared:
     """A snapshot to be restored while others write.
 
-    Each decision finds `rows` more rows changed. `meanwhile` runs after the current rows were saved; `at_last` runs
-    while the other rows are compared for the first time after that.
+    Each decision finds `rows` more rows changed. `at_last` runs while the other rows are compared for the first time
+    after the current rows were saved.
     """
 
     real: PreparedSnapshot
     rows: int
-    meanwhile: Callable[[], Awaitable[None]] | None
     at_last: Callable[[], None] | None
     looks: int = 0
 
@@ -44,10 +43,7 @@ class ConcurrentPrepared:
             yield (KNOWLEDGE, f"none-{self.looks}-{number}"), None
 
     async def snapshot_before_restore(self) -> SnapshotEntry:
-        snapshot = await self.real.snapshot_before_restore()
-        if self.meanwhile is not None:
-            await self.meanwhile()
-        return snapshot
+        return await self.real.snapshot_before_restore()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,6 @@ class ConcurrentSnapshots:
 
     real: SnapshotFolder
     rows: int = 0
-    meanwhile: Callable[[], Awaitable[None]] | None = None
     at_last: Callable[[], None] | None = None
 
     async def entries(self) -> Sequence[SnapshotEntry]:
@@ -71,4 +66,4 @@ class ConcurrentSnapshots:
     @asynccontextmanager
     async def prepare(self, ts: str, account: str) -> AsyncIterator[ConcurrentPrepared]:
         async with self.real.prepare(ts, account) as prepared:
-            yield ConcurrentPrepared(prepared, self.rows, self.meanwhile, self.at_last)
+            yield ConcurrentPrepared(prepared, self.rows, self.at_last)

@@ -106,6 +106,32 @@ def test_an_invalid_answer_is_a_failure(tmp_path: Path, client: object) -> None:
         assert tree.Reorganize()["degraded"] == ["llm"]
 
 
+def nest_lists(depth: int) -> object:
+    outer: list[object] = []
+    for _ in range(depth):
+        outer = [outer]
+    return outer
+
+
+@pytest.mark.parametrize(
+    "field", ["action", "node_id", "node_ids", "reason", "links", "suggested_names", "moves", "splits"]
+)
+def test_unprintable_and_endless_fields_do_no_harm(tmp_path: Path, field: str) -> None:
+    client = OneAnswerClient()
+    with open_tree(tmp_path, client) as tree:
+        for strange in (nest_lists(100_000), Unprintable(), [Unprintable()]):
+            client.answer = {"action": "match", "node_id": 1, "links": [{"keyword_id": 1}]} | {field: strange}
+
+            found = tree.Search("the snake")
+            placed = tree.CreateKeyword(f"asyncio {id(strange)}")
+            tree.CreateKeyword("python", parent_id=placed.id, llm_dedup_check=True)
+            info = tree.CreateInfo("Python is a snake", auto_link=True)
+
+            assert found.node is None or tree.GetKeyword(found.node.id) is not None
+            assert {node.name for node, _ in tree.GetKeywordsOfInfo(info.id)} <= {"Python", "python"}
+            assert tree.Reorganize()["steps"] is not None
+
+
 @pytest.fixture
 def reentrant(tmp_path: Path) -> Iterator[KeywordTree]:
     client = AskingClient()

@@ -10,14 +10,7 @@ import httpx
 import pytest
 import respx
 
-from agent_tools.client import (
-    ANSWER_LIMIT_BYTES,
-    aclose_client,
-    encode_segment,
-    get_client,
-    has_api_key,
-    request,
-)
+from agent_tools.client import ANSWER_LIMIT_BYTES, aclose_client, encode_segment, get_client, has_api_key, request
 from agent_tools.results import ToolFailure
 from tests.tools.routes import PATH, get_failure
 

@@ -325,50 +325,41 @@ async def test_arguments_that_are_not_a_json_object_are_refused(arguments: str) 
     assert "one JSON object" in result.error
 
 
-def test_a_parameter_without_a_description_is_refused_when_defined() -> None:
-    async def nameless(known: str, unknown: str) -> ToolResult:
-        """Do it.
+async def undescribed(known: str, unknown: str) -> ToolResult:
+    """Do it.
 
-        Args:
-            known: What it is.
-        """
-        return ToolResult(known, unknown)
-
-    with pytest.raises(TypeError, match="signature and Args section differ in unknown"):
-        tool()(nameless)
+    Args:
+        known: What it is.
+    """
+    return ToolResult(known, unknown)
 
 
-def test_a_type_without_a_json_counterpart_is_refused_when_defined() -> None:
-    async def odd(thing: bytes) -> ToolResult:
-        """Do it.
+async def odd(thing: bytes) -> ToolResult:
+    """Do it.
 
-        Args:
-            thing: What it is.
-        """
-        return ToolResult(str(thing), "")
-
-    with pytest.raises(TypeError, match="is not a type of JSON"):
-        tool()(odd)
+    Args:
+        thing: What it is.
+    """
+    return ToolResult(str(thing), "")
 
 
-def test_a_function_that_is_not_async_is_refused_when_defined() -> None:
-    def blocking() -> ToolResult:
-        """Do it."""
-        return ToolResult("", "")
-
-    untyped: Any = blocking
-
-    with pytest.raises(TypeError, match="must be an async function"):
-        tool()(untyped)
+def blocking() -> ToolResult:
+    """Do it."""
+    return ToolResult("", "")
 
 
-def test_a_taken_name_is_refused_when_defined() -> None:
-    async def registry_test_weigh() -> ToolResult:
-        """Do it."""
-        return ToolResult("", "")
-
-    with pytest.raises(ValueError, match="'registry_test_weigh' exists already"):
-        tool()(registry_test_weigh)
+@pytest.mark.parametrize(
+    ("function", "error", "said"),
+    [
+        (undescribed, TypeError, "signature and Args section differ in unknown"),
+        (odd, TypeError, "is not a type of JSON"),
+        (blocking, TypeError, "must be an async function"),
+        (registry_test_fail, ValueError, "'registry_test_fail' exists already"),
+    ],
+)
+def test_a_function_that_is_no_tool_is_refused_when_defined(function: Any, error: type[Exception], said: str) -> None:  # noqa: ANN401 -- any function
+    with pytest.raises(error, match=said):
+        tool()(function)
 
 
 def test_a_result_is_as_long_as_its_items_and_never_false() -> None:

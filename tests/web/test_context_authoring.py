@@ -221,11 +221,3 @@ async def test_another_user_neither_sees_nor_changes_them(api: httpx.AsyncClient
 
     assert (moved.status_code, linked.status_code) == (404, 404)
     assert (read.json()["results"], read.json()["missing"]) == ([], [LANGUAGE])
-
-
-async def test_a_retry_creates_nothing_twice(api: httpx.AsyncClient) -> None:
-    body = {"category": "events", "content": "Dentist on 5 December", **LI}
-    first = await api.post(NODES, json=body, headers={"Idempotency-Key": "k-1"})
-    second = await api.post(NODES, json=body, headers={"Idempotency-Key": "k-1"})
-
-    assert (second.status_code, second.json()) == (first.status_code, first.json())

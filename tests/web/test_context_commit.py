@@ -10,7 +10,6 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.conversations.messages import WITHHELD
 from tests.erasing import find_files_with
-from tests.web.conftest import OpenServer
 from tests.web.sessions import COMMIT, commit_session, get_node, search_memories, user_messages
 
 pytestmark = pytest.mark.anyio
@@ -187,20 +186,6 @@ async def test_an_undo_removes_a_commit_and_a_new_commit_restores_it(api: httpx.
     again = await commit_session(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
     assert sorted(result["uri"] for result in again["write_results"]) == sorted(uris)
     assert (await search_memories(api, "划船", categories="sessions"))[0]["message_ids"][0] == "m-2"
-
-
-async def test_a_retry_gets_the_first_answer(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
-    body = {"session_id": "s-1", "messages": user_messages("请以后都用中文回答我。")}
-    key = {"Idempotency-Key": "k"}
-    first = await api.post(COMMIT, json=body, headers=key)
-
-    again = await api.post(COMMIT, json=body, headers=key)
-    other_body = await api.post(COMMIT, json=body | {"session_id": "s-2"}, headers=key)
-    async with open_second_server() as second:
-        elsewhere = await second.post(COMMIT, json=body, headers=key)
-
-    assert (again.status_code, elsewhere.status_code, other_body.status_code) == (201, 201, 422)
-    assert again.json() == first.json() == elsewhere.json()
 
 
 async def test_two_commits_of_one_session_at_once_lose_nothing(api: httpx.AsyncClient) -> None:

@@ -112,16 +112,6 @@ async def test_a_tag_of_another_user_does_not_block_distillation(api: httpx.Asyn
 
 
 @pytest.mark.usefixtures("session_commit")
-async def test_a_retry_gets_the_first_answer(api: httpx.AsyncClient) -> None:
-    key = {"Idempotency-Key": "k"}
-
-    first = await api.post(DISTILL, json=LI, headers=key)
-    again = await api.post(DISTILL, json=LI, headers=key)
-
-    assert again.json() == first.json()
-
-
-@pytest.mark.usefixtures("session_commit")
 async def test_a_session_of_another_user_is_404(api: httpx.AsyncClient) -> None:
     hidden = await api.post(DISTILL, json={"user_id": "zhou"})
     missing = await api.post(DISTILL.replace("s-1", "s-2"), json={"user_id": "zhou"})

@@ -126,19 +126,6 @@ async def test_the_uri_may_be_in_the_body_but_must_be_given(api: httpx.AsyncClie
     assert (two.status_code, two.json()["errors"][0]["field"]) == (422, "uri")
 
 
-@pytest.mark.parametrize("how", [{"headers": {"If-Match": '"7"'}}, {"json": {"version": 7}}])
-async def test_a_change_of_an_old_version_is_refused_with_the_current_version(
-    api: httpx.AsyncClient, preference: str, how: dict[str, Any]
-) -> None:
-    sent = {"abstract": "x", **LI, **how.get("json", {})}
-    patched = await api.patch(NODES, params={"uri": preference}, json=sent, headers=how.get("headers"))
-    body = {**LI, **how.get("json", {})}
-    deleted = await api.request("DELETE", NODES, params={"uri": preference}, json=body, headers=how.get("headers"))
-
-    for response in (patched, deleted):
-        assert (response.status_code, response.json()["current_version"]) == (409, 1)
-
-
 async def test_messages_cannot_be_corrected_but_a_session_summary_can(api: httpx.AsyncClient, preference: str) -> None:
     message = await api.patch(NODES, params={"uri": f"{SESSION}/m-1"}, json={"content": "x", **LI})
     transcript = await api.patch(NODES, params={"uri": SESSION}, json={"content": "x", **LI})
@@ -342,16 +329,6 @@ async def test_another_user_can_neither_correct_nor_forget(api: httpx.AsyncClien
     assert [answer.status_code for answer in answers] == [404] * 3
     assert len({answer.json()["detail"] for answer in answers}) == 1
     assert hub.store.last_seq == before
-
-
-async def test_a_retry_of_a_deletion_gets_the_first_answer(api: httpx.AsyncClient, preference: str) -> None:
-    asked = {"params": {"uri": preference, **LI}, "headers": {"Idempotency-Key": "k"}}
-    first = await api.delete(NODES, **asked)  # type: ignore[arg-type]  # keyword arguments of httpx
-
-    again = await api.delete(NODES, **asked)  # type: ignore[arg-type]  # as above
-
-    assert first.status_code == again.status_code == 200
-    assert again.json() == first.json()
 
 
 @pytest.mark.parametrize(

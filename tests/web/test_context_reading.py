@@ -194,36 +194,6 @@ async def test_an_invalid_uri_is_refused_by_name_on_every_route(api: httpx.Async
     assert (targeted.status_code, patched.status_code) == (422, 422)
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "ctx://another/users/local/sessions/s-1",
-        "ctx://default/users/local/sessions/none",
-        "ctx://default/users/nobody/memories/profile",
-        "ctx://default/agents/crawler/skills/none",
-    ],
-)
-@pytest.mark.usefixtures("session_commit")
-async def test_missing_nodes_and_nodes_of_other_accounts_get_the_same_404(api: httpx.AsyncClient, uri: str) -> None:
-    for method, path in [("GET", READ), ("GET", NODES), ("DELETE", NODES)]:
-        response = await api.request(method, path, params={"uri": uri})
-        assert response.status_code == 404
-        assert response.json()["detail"] == f"no memory with id '{uri}'"
-
-
-async def test_hidden_and_missing_nodes_get_the_same_bytes(api: httpx.AsyncClient) -> None:
-    await commit_session(api, "s-1", "of li", user_id="li")
-    existing, missing = "ctx://default/users/li/sessions/s-1", "ctx://default/users/li/sessions/s-2"
-
-    for path in (READ, NODES, CHILDREN):
-        answers = [await api.get(path, params={"uri": uri, "user_id": "zhou"}) for uri in (existing, missing)]
-        assert [answer.status_code for answer in answers] == [404, 404], path
-        assert answers[0].text.replace(existing, "X") == answers[1].text.replace(missing, "X")
-    assert await search_memories(api, "li", user_id="zhou") == []
-    listed = (await api.get(CHILDREN, params={"user_id": "zhou", "recursive": "true"})).json()
-    assert listed["results"] == []
-
-
 @pytest.mark.parametrize("path", [READ, NODES, SEARCH, CHILDREN, "/api/context/outbox", "/api/recall"])
 async def test_an_unknown_parameter_is_refused(api: httpx.AsyncClient, path: str) -> None:
     place = {"uri": SESSION} if path in {READ, NODES, CHILDREN} else {}

@@ -238,14 +238,6 @@ async def test_erasing_a_merged_record_names_its_sources(settings: Settings, fol
         assert [find_files_with(folder, code) for code in ("KODE1", "KODE2")] == [[], []]
 
 
-async def test_erasing_a_source_names_the_record_it_was_merged_into(settings: Settings) -> None:
-    answer = {"same": [1, 2], "task": "vault", "content": "KODE1 or KODE2"}
-    async with open_server_with_model(settings, answer) as api:
-        kept, source = await merge_records(api, "first KODE1 at the vault door", "the vault door has KODE2")
-
-        assert (await erase(api, f"/api/knowledge/{source}"))["other_rows"] == [kept]
-
-
 async def test_a_retried_erasure_is_answered_and_a_retried_save_is_refused(api: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "k-1"}
     record = (await api.post("/api/knowledge", json={"content": SECRET}, headers=key)).json()

@@ -61,14 +61,6 @@ async def test_a_conversation_without_facts_saves_nothing(api: httpx.AsyncClient
     }
 
 
-async def test_a_retry_with_the_same_key_writes_once(api: httpx.AsyncClient) -> None:
-    body = {"messages": user_message("I prefer tabs")}
-
-    answers = [await api.post(URL, json=body, headers={"Idempotency-Key": "k-1"}) for _ in range(2)]
-
-    assert answers[0].json() == answers[1].json()
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [

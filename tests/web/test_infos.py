@@ -199,24 +199,6 @@ async def test_deleting_an_info_deletes_its_links_and_undo_restores_both(api: ht
     assert await list_names(api, f"/api/keywords/{python['id']}/infos") == ["gone"]
 
 
-@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-async def test_a_change_of_an_outdated_version_is_409_with_the_current_version(
-    api: httpx.AsyncClient, method: str
-) -> None:
-    made = await create_info(api, "old")
-    path = f"/api/infos/{made['id']}"
-    await api.patch(path, json={"content": "newer"})
-    before = await read_everything(api)
-    body = {"content": "lost"} if method == "PATCH" else {}
-
-    by_header = await api.request(method, path, json=body, headers={"If-Match": '"1"'})
-    by_body = await api.request(method, path, json=body | {"version": 1})
-
-    assert [(item.status_code, item.json()["current_version"]) for item in (by_header, by_body)] == [(409, 2)] * 2
-    assert await read_everything(api) == before
-    assert (await api.request(method, path, json=body | {"version": 2})).status_code == 200
-
-
 async def test_a_batch_is_one_operation(api: httpx.AsyncClient) -> None:
     python = await create_keyword(api, "Python")
     items = [
@@ -236,59 +218,6 @@ async def test_a_batch_is_one_operation(api: httpx.AsyncClient) -> None:
     assert linked["created_by"] == "crawler-7"
     assert (await undo(api, answer["operation_id"])).status_code == 200
     assert await list_names(api, "/api/infos") == []
-
-
-async def test_a_hidden_info_is_404_and_only_the_owner_changes_an_info(
-    api: httpx.AsyncClient,
-) -> None:
-    python = await create_keyword(api, "Python")
-    secret = await create_keyword(api, "secret", user_id="li", scopes=["user:li"])
-    hidden = await create_info(api, "hidden", python["id"], user_id="li", scopes=["team:web"])
-    public = await create_info(api, "public", python["id"], secret["id"], user_id="li")
-    chen = {"user_id": "chen"}
-
-    async def statuses(made: dict[str, Any]) -> list[int]:
-        path = f"/api/infos/{made['id']}"
-        link = f"{path}/keywords/{python['id']}"
-        answers = [
-            await api.patch(path, json={"content": "x"} | chen),
-            await api.put(link, json={"relation": "EXAMPLE"} | chen),
-            await api.delete(link, params=chen),
-            await api.delete(path, params=chen),
-        ]
-        return [answer.status_code for answer in answers]
-
-    before = await read_everything(api)
-    assert await statuses(hidden) == [404] * 4
-    assert await statuses(public) == [403] * 4
-    assert await read_everything(api) == before
-    assert await list_names(api, "/api/infos", **chen) == ["public"]
-    assert await list_names(api, f"/api/keywords/{python['id']}/infos", **chen) == ["public"]
-    assert await list_names(api, f"/api/infos/{public['id']}/keywords", **chen) == ["Python"]
-    assert sorted(await list_names(api, "/api/infos", team_id="web")) == ["hidden", "public"]
-    refused = await api.post("/api/infos", json={"content": "x", "keyword_ids": [secret["id"]]} | chen)
-    assert refused.status_code == 422
-
-
-@pytest.mark.parametrize("unknown", ["x", "0d9c3f5e-2f1b-4b7a-a1d2-93f0c8e7b6a5", "%00", "a%2Fb"])
-async def test_an_unknown_info_is_404_on_every_route(api: httpx.AsyncClient, unknown: str) -> None:
-    python = await create_keyword(api, "Python")
-    made = await create_info(api, "there")
-    path = f"/api/infos/{unknown}"
-
-    answers = [
-        await api.get(path),
-        await api.patch(path, json={"content": "x"}),
-        await api.delete(path),
-        await api.get(f"{path}/keywords"),
-        await api.put(f"{path}/keywords/{python['id']}"),
-        await api.delete(f"{path}/keywords/{python['id']}"),
-        await api.put(f"/api/infos/{made['id']}/keywords/{unknown}"),
-        await api.delete(f"/api/infos/{made['id']}/keywords/{unknown}"),
-        await api.get("/api/infos", params={"keyword_id": "x"}),
-    ]
-
-    assert [answer.status_code for answer in answers] == [404] * 9
 
 
 async def test_an_equal_info_is_answered_and_gets_another_link(api: httpx.AsyncClient) -> None:

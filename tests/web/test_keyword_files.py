@@ -184,14 +184,6 @@ async def test_a_large_import_is_several_operations_of_one_group(api: httpx.Asyn
     assert (await api.get("/api/keywords")).json()["count"] == 0
 
 
-async def test_a_retried_import_gets_the_first_answer(api: httpx.AsyncClient) -> None:
-    headers = {"Content-Type": OUTLINE, "Idempotency-Key": "once"}
-    first = await api.post("/api/keywords/import", content="a\nb", headers=headers)
-    again = await api.post("/api/keywords/import", content="a\nb", headers=headers)
-
-    assert (first.json()["keywords"], again.json()) == (2, first.json())
-
-
 async def test_skos_is_read_as_others_write_it(api: httpx.AsyncClient) -> None:
     document = f"""<?xml version="1.0" encoding="UTF-8"?>{HEAD}
       <rdf:Description rdf:about="http://x/animal">

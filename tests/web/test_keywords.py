@@ -325,20 +325,6 @@ async def test_a_merge_with_too_much_metadata_is_refused(api: httpx.AsyncClient)
     assert await read_everything(api) == before
 
 
-async def test_a_retried_write_gets_the_first_answer(api: httpx.AsyncClient, open_second_server: OpenServer) -> None:
-    key = {"Idempotency-Key": "k-1"}
-    body = {"name": "Python", "aliases": ["py"]}
-    first = await api.post("/api/keywords", json=body, headers=key)
-
-    async with open_second_server() as later:
-        again = await later.post("/api/keywords", json=body, headers=key)
-        other = await later.post("/api/keywords", json={"name": "Rust"}, headers=key)
-
-    assert (again.status_code, again.json()) == (201, first.json())
-    assert other.status_code == 422
-    assert await list_names(api, "/api/keywords/root/children") == ["Python"]
-
-
 async def test_a_path_is_accepted_wherever_an_id_is(api: httpx.AsyncClient) -> None:
     travel, languages = await create_keyword(api, "旅行"), await create_keyword(api, "编程语言")
     places = await create_keyword(api, "目的地", travel["id"])

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.web.trees import create_info, create_keyword, read_everything
+from tests.web.trees import create_info, create_keyword
 
 pytestmark = pytest.mark.anyio
 
@@ -26,19 +26,17 @@ async def test_a_link_is_answered_with_its_version(api: httpx.AsyncClient) -> No
     assert (again.json()["operation_id"], again.headers["etag"]) == (None, '"2"')
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE"])
-async def test_an_outdated_link_version_is_409_with_the_current_version(api: httpx.AsyncClient, method: str) -> None:
-    path = await create_link(api)
-    await api.put(path, json={"relation": "EXAMPLE"})
-    before = await read_everything(api)
-    body = {"relation": "SOURCE"} if method == "PUT" else {}
+async def test_an_outdated_version_deletes_no_info_link_or_memory(api: httpx.AsyncClient) -> None:
+    link = await create_link(api)
+    memory = {"category": "events", "content": "Dentist on 5 December", "user_id": "li"}
+    uri = (await api.post("/api/context/nodes", json=memory)).json()["uri"]
+    paths = (link, link.partition("/keywords/")[0], f"/api/context/nodes?uri={uri}")
 
-    by_header = await api.request(method, path, json=body, headers={"If-Match": '"1"'})
-    by_body = await api.request(method, path, json=body | {"version": 1})
-
-    assert [(item.status_code, item.json()["current_version"]) for item in (by_header, by_body)] == [(409, 2)] * 2
-    assert await read_everything(api) == before
-    assert (await api.request(method, path, json=body, headers={"If-Match": '"2"'})).status_code == 200
+    for path in paths:
+        for how in ({"headers": {"If-Match": '"99"'}}, {"json": {"version": 99}}):
+            refused = await api.request("DELETE", path, **how)
+            assert (refused.status_code, refused.json()["current_version"]) == (409, 1), path
+    assert [(await api.delete(path, headers={"If-Match": '"1"'})).status_code for path in paths] == [200] * 3
 
 
 async def test_a_version_for_a_missing_link_is_409_and_without_it_links(api: httpx.AsyncClient) -> None:

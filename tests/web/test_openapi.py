@@ -188,10 +188,11 @@ async def test_every_route_with_a_body_shows_an_example(document: dict[str, Any]
     assert ("POST", "/api/keywords/import") in with_body
 
 
-async def test_every_example_is_executed_and_answers_a_declared_success(
+async def test_every_example_is_executed_and_a_retry_of_its_write_gets_the_first_answer(
     document: dict[str, Any], app: FastAPI, save_record: SaveRecord
 ) -> None:
     executed = 0
+    retried, versioned = set(), set()
     async with client_of(app) as client:
         for method, path, (content_type, value) in list_examples(document):
             record = await save_record(f"for example {executed}")
@@ -220,12 +221,28 @@ async def test_every_example_is_executed_and_answers_a_declared_success(
                 value if isinstance(value, str) else httpx.Request("POST", "http://h", json=value).content.decode()
             )
             content = content.replace(KEYWORD_ID, made["id"]).replace(OTHER_KEYWORD_ID, other["id"])
-            response = await client.request(method, url, content=content, headers={"Content-Type": content_type})
+            parameters = document["paths"][path][method.lower()].get("parameters", ())
+            if any(parameter["name"] == "If-Match" for parameter in parameters):
+                outdated = {"Content-Type": content_type, "If-Match": '"99"'}
+                refused = await client.request(method, url, content=content, headers=outdated)
+                # The link is not there yet.
+                version = None if method == "PUT" and "{info_id}" in path else 1
+                assert (refused.status_code, refused.json().get("current_version")) == (409, version), (method, path)
+                versioned.add((method, path))
+            headers = {"Content-Type": content_type, "Idempotency-Key": f"example {executed}"}
+            response = await client.request(method, url, content=content, headers=headers)
             # There is no dead letter without an embedder that fails, and nothing is missed without a model.
             is_answered = response.status_code == 404 if path.endswith(("/retry", "/missed")) else response.is_success
             assert is_answered, (method, path, response.text)
             executed += 1
+            if "x-operation-id" in response.headers:
+                again = await client.request(method, url, content=content, headers=headers)
+                # The text of a key is answered once.
+                first = response.json() | ({"key": None} if path == "/api/admin/keys" else {})
+                assert (again.status_code, again.json()) == (response.status_code, first), (method, path)
+                retried.add((method, path))
     assert executed >= 26
+    assert (len(retried), len(versioned)) == (28, 12)
 
 
 async def test_the_document_is_served_as_it_is_built(api: httpx.AsyncClient, document: dict[str, Any]) -> None:

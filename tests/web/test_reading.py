@@ -104,23 +104,30 @@ async def test_a_list_is_filtered_by_type_scope_owner_and_tag(
     assert "".join(sorted(record["content"] for record in listed["results"])) == found
 
 
-async def test_a_list_is_limited_by_the_time_of_creation_in_pages(
+async def test_lists_and_searches_are_limited_by_the_time_of_creation_and_by_tags(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
     times = [
-        (await save_record(content, tags={"odd": str(number % 2)}))["created_at"]
-        for number, content in enumerate("abcd")
+        (await save_record(f"wait {letter}", tags={"odd": str(number % 2)}))["created_at"]
+        for number, letter in enumerate("abcd")
     ]
 
     async def list_contents(**params: str) -> str:
         page = (await api.get("/api/knowledge", params=params)).json()
         rest = "" if page["next_cursor"] is None else await list_contents(**params | {"cursor": page["next_cursor"]})
-        return "".join(record["content"] for record in page["results"]) + rest
+        return "".join(record["content"][-1] for record in page["results"]) + rest
 
-    assert await list_contents(since=times[1]) == "dcb"
     assert await list_contents(until=times[3], limit="1") == "cba"
-    assert await list_contents(since=times[1], until=times[3], **{"tag.odd": "0"}) == "c"
-    assert await list_contents(since="2100-01-01") == ""
+    for params, newest_first in (
+        ({"since": times[1]}, "dcb"),
+        ({"until": times[3]}, "cba"),
+        ({"since": times[1], "until": times[3], "tag.odd": "0"}, "c"),
+        ({"tag.odd": "1"}, "db"),
+        ({"since": "2100-01-01"}, ""),
+    ):
+        found = (await api.get("/api/knowledge/search", params={"q": "wait", **params})).json()["results"]
+        assert await list_contents(**params) == newest_first
+        assert sorted(record["content"][-1] for record in found) == sorted(newest_first)
 
 
 async def test_a_filtered_list_follows_changes_of_the_filtered_field(

@@ -260,17 +260,3 @@ async def test_chinese_is_found_in_both_scripts_and_widths(api: httpx.AsyncClien
 
     for query in ("类型安全", "類型安全", "ＴｙｐｅＳｃｒｉｐｔ", "typescript"):
         assert len(await search_contents(api, query)) == 1
-
-
-async def test_tags_and_times_of_creation_limit_a_search(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
-    first = await save_record("wait a", tags={"domain": "web"})
-    await save_record("wait b", tags={"domain": "api"})
-    later = (await save_record("wait c", tags={"domain": "web"}))["created_at"]
-
-    assert sorted(await search_contents(api, **{"tag.domain": "web"})) == ["a", "c"]
-    assert sorted(await search_contents(api, since=first["created_at"], until=later)) == ["a", "b"]
-    assert await search_contents(api, since=later) == ["c"]
-    assert await search_contents(api, since=later, **{"tag.domain": "api"}) == []
-    assert await search_contents(api, owner="agent:nobody") == []
-    for wrong in ({"since": "yesterday"}, {"tags": "web"}):
-        assert (await api.get("/api/knowledge/search", params={"q": "wait", **wrong})).status_code == 422

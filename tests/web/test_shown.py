@@ -325,17 +325,6 @@ async def test_an_outcome_is_undone_as_one_and_can_be_reported_again(
     assert await count_votes(api, record) == (3, 0)
 
 
-async def test_a_retried_outcome_is_answered_as_the_first(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
-    await save_record("wait a")
-    await search_shown(api, session_id="s")
-    sent, key = {"session_id": "s", "is_helpful": True}, {"Idempotency-Key": "k"}
-
-    first, second = [(await api.post("/api/knowledge/outcome", json=sent, headers=key)).json() for _ in range(2)]
-
-    assert first == second
-    assert first["operation_id"] is not None
-
-
 async def test_unshown_deleted_and_hidden_records_get_no_evidence(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:

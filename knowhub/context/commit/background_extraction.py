@@ -17,6 +17,7 @@ from knowhub.context.model import ContextSummary
 from knowhub.context.ports import ContextDirectories, ContextIndex
 from knowhub.context.queries import find_memory, list_sessions_to_read
 from knowhub.conversations.change_checks import check_changes
+from knowhub.conversations.changes import ChangePrompt
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation
@@ -55,7 +56,7 @@ class _Failures:
 
 @dataclass(slots=True)
 class SessionExtraction:
-    """Implements `BackgroundExtraction`. The leader of the data directory calls `tick`; every process may wait.
+    """Reads committed sessions. The leader of the data directory calls `tick`; every process may wait.
 
     Sessions of one owner are read one after the other, oldest first, because a later one may correct an earlier one.
     """
@@ -194,7 +195,7 @@ class SessionExtraction:
     async def _ask(self, segment: Segment, shown: ShownMemories) -> SegmentDecision | None:
         """Return what the model answers; None where it has to be asked later."""
         conversation = ModelConversation(self.chat, self.budget_s)
-        prompt = segments.make_prompt(segment, shown)
+        prompt = ChangePrompt(segment.messages, shown.known)
         key = f"{segment.session.uri} {segment.first}"
         try:
             answered = await conversation.ask(prompt.make_request(), {}, prompt.read_answer)

@@ -7,12 +7,13 @@ from typing import Final
 
 from knowhub.context import edits, uri
 from knowhub.context.commit import commit_checks, results
+from knowhub.context.commit.background_extraction import SessionExtraction
 from knowhub.context.commit.decision import CommitDecider, PreparedCommit
 from knowhub.context.commit.parts import SessionState, content_keys, drop_empty, list_messages
 from knowhub.context.commit.rule_extraction import ExtractedCandidates, list_recalled
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.model import MemoryContext
-from knowhub.context.ports import BackgroundExtraction, ContextDirectories
+from knowhub.context.ports import ContextDirectories
 from knowhub.conversations.messages import Message, without_revealed
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
@@ -37,7 +38,7 @@ class CommitCoordinator:
         store: Store,
         fold: Fold,
         directories: ContextDirectories,
-        extraction: BackgroundExtraction | None = None,
+        extraction: SessionExtraction | None = None,
     ) -> None:
         self._store = store
         self._fold = fold

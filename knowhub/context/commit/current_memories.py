@@ -63,7 +63,7 @@ def list_standing(view: View, ctx: RequestContext, limit: int) -> list[CurrentSt
     """Return the caller's standing instructions, and then their preferences, newest first."""
     found = [item for head in _list_heads(view, ctx, MemoryCategory.PREFERENCES) for item in _read(view, head)]
     found.sort(key=lambda item: item.said_at or "", reverse=True)
-    return sorted(found, key=lambda item: not _is_instruction(item))[:limit]
+    return sorted(found, key=lambda item: not statement_forms.INSTRUCTION.search(item.text.lower()))[:limit]
 
 
 def _list_statements(view: View, ctx: RequestContext) -> Iterator[CurrentStatement]:
@@ -99,7 +99,3 @@ def _read(view: View, head: ContextSummary) -> list[CurrentStatement]:
         ids = [message_id_of(part) for part in parts if part is not None and part.live]
         statements.append(CurrentStatement(item["text"], head.category.value, head.uri, said_at, item["by"], ids))
     return statements
-
-
-def _is_instruction(item: CurrentStatement) -> bool:
-    return statement_forms.INSTRUCTION.search(item.text.lower()) is not None

@@ -36,13 +36,6 @@ _OLDER: Final = "what stands of it was said later"
 _TOLD: Final = (MemoryCategory.EVENTS, MemoryCategory.CASES)
 
 
-def topic_uri(whose: MemoryContext, owner_scope: str, category: MemoryCategory, key: str) -> str:
-    """Return the URI of what is said under a key; it holds a hash, so that nobody reads the key in it."""
-    space = space_of(whose, owner_scope)
-    name = uri.stable_hash(whose.account, space, category.value, uri.slug(key))[:_ID_DIGITS]
-    return uri.node_uri(whose.account, space, category, name)
-
-
 def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
     """Return the URI of the node that a candidate belongs to.
 
@@ -60,7 +53,9 @@ def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
         date = candidate.facts.get("date") or (candidate.facts.get("said_at") or "")[:10]
         key = uri.stable_hash(normalize_words(candidate.routing_key))[:_ID_DIGITS]
         return uri.node_uri(whose.account, space, category, f"{date}-{key}" if date else key)
-    return topic_uri(whose, candidate.owner_scope, category, candidate.routing_key)
+    # A hash, so that nobody reads the key in the URI.
+    name = uri.stable_hash(whose.account, space, category.value, uri.slug(candidate.routing_key))[:_ID_DIGITS]
+    return uri.node_uri(whose.account, space, category, name)
 
 
 def build_plan(candidate: CandidateMemory, whose: MemoryContext, row_at: Callable[[str], Row | None]) -> WritePlan:

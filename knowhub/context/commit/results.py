@@ -18,6 +18,7 @@ from knowhub.core.operation import Change, Operation, Row, View, Write
 
 _MAX_RECENT: Final = 1_000
 _MAX_NAMED: Final = 10
+_RESULT_FIELDS: Final = ("version", "created", "updated", "reason")
 
 
 PlannedWrite: TypeAlias = tuple[WritePlan, WriteResult, Sequence[str]]
@@ -53,7 +54,10 @@ def result_of(operation: Operation, whose: MemoryContext, *, replayed: bool = Fa
     lines = reply.get("plans", ())
     return CommitResult(
         archive=archive_of(whose, rows.get(session_uri(whose)), messages),
-        write_results=[_result(line) for line in lines],
+        write_results=[
+            WriteResult(line["uri"], WriteAction(line["action"]), *(line[name] for name in _RESULT_FIELDS))
+            for line in lines
+        ],
         outbox_events=events_of(operation.account, operation.seq, operation.timestamp, operation.changes),
         stats=reply.get("stats", {}),
         status="committed",
@@ -107,12 +111,6 @@ def _outline_plan(plan: WritePlan, sources: Sequence[str]) -> dict[str, Any]:
 def _counts(metadata: Mapping[str, Any]) -> dict[str, Any]:
     names = ("message_count", "first_at", "last_at", "roles", "committed", "by")
     return {name: metadata[name] for name in names if name in metadata}
-
-
-def _result(line: Mapping[str, Any]) -> WriteResult:
-    return WriteResult(
-        line["uri"], WriteAction(line["action"]), line["version"], line["created"], line["updated"], line["reason"]
-    )
 
 
 def _plan(line: Mapping[str, Any]) -> WritePlan:

@@ -25,7 +25,6 @@ from knowhub.conversations.changes import (
     FORGET,
     MAX_LINE_CHARS,
     UPDATE,
-    ChangePrompt,
     KnownMemory,
     MemoryChange,
 )
@@ -195,11 +194,6 @@ def _is_of_rules(item: Row, segment: Segment) -> bool:
 
 def _profile_uri(whose: MemoryContext) -> str:
     return uri.node_uri(whose.account, uri.space_of(whose, "user"), MemoryCategory.PROFILE)
-
-
-def make_prompt(segment: Segment, shown: ShownMemories) -> ChangePrompt:
-    """Return the question about a segment."""
-    return ChangePrompt(segment.messages, shown.known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords.curate.plan import NodeRef, SplitGroup, Step, StepKind
 from knowhub.keywords.model import Node
 from knowhub.keywords.search import prompts
-from knowhub.keywords.search.agent import KeywordAgent, ModelAnswer
+from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
+from knowhub.keywords.search.prompts import ModelAnswer
 
 MAX_NODES = 400
 # The kind of step in each field of an answer, and the names of its nodes.

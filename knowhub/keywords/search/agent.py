@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from knowhub.core.background_writes import NoteCalls, discard_calls
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
 from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers, short_text
-from knowhub.core.operation import Row, View
+from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.descent import Descent, DescentResult, ViewOf
-from knowhub.keywords.search.prompts import Goal, Intent, PromptCandidate
+from knowhub.keywords.search.prompts import Goal, ModelAnswer, PromptCandidate
 
 NO_MODEL = "exact_miss_no_llm"
 MAX_SUGGESTED_NAMES = 5
@@ -32,15 +32,6 @@ class DedupAction(StrEnum):
     ALIAS_OF = "alias_of"
     MERGE = "merge"
     CREATE_NEW = "create_new"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelAnswer:
-    """What every answer has: the model's reason, the recorded calls, and the name of the failure."""
-
-    reason: str = ""
-    calls: Sequence[Row] = ()
-    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +55,6 @@ class LinkChoices(ModelAnswer):
 
     links: Sequence[tuple[str, RelationType]] = ()
     suggested_names: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Placement(ModelAnswer):
-    """The parent of a new keyword: the root by default, after a failure the last keyword that was reached."""
-
-    parent_id: str = ROOT_ID
-    is_found: bool = False
 
 
 AnswerT = TypeVar("AnswerT", bound=ModelAnswer)
@@ -116,13 +99,6 @@ class KeywordAgent:
         except asyncio.CancelledError:
             self.note(ctx, conversation.calls)
             raise
-
-    async def suggest_parent(self, ctx: RequestContext, views: ViewOf, goal: Goal, budget_s: float) -> Placement:
-        """Choose the parent of a new keyword; `is_found` is False where the model finds none, or several."""
-        found = await self.descend(ctx, views, replace(goal, intent=Intent.SUGGEST_PARENT), budget_s)
-        parent_id = found.node_id or found.suggested_parent_id or ROOT_ID
-        is_found = found.outcome == "matched" or parent_id != ROOT_ID
-        return Placement(parent_id, is_found, reason=found.reason, calls=found.calls, failure=found.failure)
 
     async def disambiguate(
         self, ctx: RequestContext, view: View, query: str, nodes: Sequence[Node], budget_s: float

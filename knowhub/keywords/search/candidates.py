@@ -81,25 +81,23 @@ class VisibleTree:
         has_more = len(walked) > limit or any(node.id not in nodes for _, node in walked)
         return TreePage(list(nodes.values()), _list_upper(walked[:limit]), has_more, max(limit - most, 1))
 
-    def list_page(self, keyword_ids: Sequence[str], limit: int) -> TreePage:
-        """Return the first descendants of these keywords, breadth first, taking turns between them."""
-        walked = list(islice(self._walk(keyword_ids), limit + 1))
-        return TreePage([node for _, node in walked[:limit]], _list_upper(walked[:limit]), len(walked) > limit, limit)
+    def list_page(
+        self, keyword_ids: Sequence[str], limit: int, offset: int = 0, max_chars: float = math.inf
+    ) -> TreePage:
+        """Return descendants of these keywords from `offset` on, breadth first, taking turns between them.
 
-    def list_more(self, keyword_ids: Sequence[str], offset: int) -> TreePage:
-        """Return the descendants from `offset` on: up to 1,000 names that fit in 24,000 characters of a prompt."""
+        They are at most `limit`, and their outline has about `max_chars` characters in a prompt.
+        """
         shown: list[tuple[int, Node]] = []
-        left = MORE_CHARS
         walked = islice(self._walk(keyword_ids), offset, None)
-        for level, node in islice(walked, MORE_NAMES):
-            left -= len(node.name) + level + _LINE_CHARS
-            if shown and left < 0:
-                return TreePage(
-                    [item for _, item in shown], _list_upper(shown), has_more=True, next_offset=offset + len(shown)
-                )
+        has_more = False
+        for level, node in walked:
+            max_chars -= len(node.name) + level + _LINE_CHARS
+            has_more = len(shown) == limit or (bool(shown) and max_chars < 0)
+            if has_more:
+                break
             shown.append((level, node))
-        has_more = next(walked, None) is not None
-        return TreePage([item for _, item in shown], _list_upper(shown), has_more, offset + len(shown))
+        return TreePage([node for _, node in shown], _list_upper(shown), has_more, offset + len(shown))
 
     def make_outline(self, nodes: Sequence[Node]) -> list[OutlineLine]:
         """Return keywords with all that is above them, each parent before its children."""

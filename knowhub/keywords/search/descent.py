@@ -7,14 +7,22 @@ from typing import Literal, TypeAlias
 
 from knowhub.core.language_models import ChatFailed, FailureReason
 from knowhub.core.model_calls import ModelConversation, NumberedChoices
-from knowhub.core.operation import Row, View
+from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.search import prompts
-from knowhub.keywords.search.candidates import TreePage, VisibleTree
-from knowhub.keywords.search.prompts import AgentAction, AgentDecision, Goal, Intent, OutlineLine, PromptCandidate
+from knowhub.keywords.search.candidates import MORE_CHARS, MORE_NAMES, TreePage, VisibleTree
+from knowhub.keywords.search.prompts import (
+    AgentAction,
+    AgentDecision,
+    Goal,
+    Intent,
+    ModelAnswer,
+    OutlineLine,
+    PromptCandidate,
+)
 
 INVALID_JUMP = "invalid_jump"
 _MAX_PATH_NAMES = 20
@@ -27,7 +35,7 @@ _CachedDecision: TypeAlias = tuple[AgentDecision, list[tuple[str, int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class DescentResult:
+class DescentResult(ModelAnswer):
     """The result of a descent.
 
     `path` has the ids from the root to the match. `candidates` are the possible matches, or after a failure the last
@@ -40,9 +48,11 @@ class DescentResult:
     candidates: Sequence[str] = ()
     suggested_parent_id: str | None = None
     suggested_name: str | None = None
-    reason: str = ""
-    calls: Sequence[Row] = ()
-    failure: str | None = None
+
+    @property
+    def parent_id(self) -> str:
+        """Where a new keyword goes: below the match, else below the last keyword that was reached."""
+        return self.node_id or self.suggested_parent_id or ROOT_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,7 @@ class Descent:
         limit = self._options.max_candidates
         is_first = cursor.starts == (ROOT_ID,) and not cursor.jumped
         if cursor.offset:
-            page = visible_tree.list_more(cursor.starts, cursor.offset)
+            page = visible_tree.list_page(cursor.starts, MORE_NAMES, cursor.offset, MORE_CHARS)
         elif is_first:
             page = visible_tree.list_first_page(goal.near, self._recents.list_newest(self._ctx), limit, goal.meant)
         else:

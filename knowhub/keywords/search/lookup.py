@@ -113,7 +113,7 @@ class KeywordSearch:
         if not request.tokens:
             return KeywordSearchResult(SearchStatus.NOT_FOUND, reason=EMPTY_QUERY)
         chooses = disambiguate and self._agent.available
-        cached: KeywordSearchResult | None = self._cache.get(request.key("exact"))
+        cached: KeywordSearchResult | None = self._cache.get(request.cache_key)
         if cached is not None and not (chooses and cached.status is SearchStatus.AMBIGUOUS):
             return cached
         view = self._store.view(ctx.account)
@@ -123,7 +123,10 @@ class KeywordSearch:
             return await self._disambiguate(request, seen)
         if seen:
             return self._match_names(view, request, seen, EXACT)
-        return self._find_otherwise(view, request) or await self._expand(request, expand=expand)
+        found = self._find_otherwise(view, request)
+        if found is None and expand and self._agent.available:
+            found = await self._descend(request)
+        return found or await self._make_not_found(request, NO_LLM if expand else LLM_DISABLED)
 
     def _find_otherwise(self, view: View, request: "_SearchRequest") -> KeywordSearchResult | None:
         """Find a keyword by its id, its path or its full pinyin."""
@@ -148,13 +151,12 @@ class KeywordSearch:
         self, view: View, request: "_SearchRequest", nodes: Sequence[Node], reason: str
     ) -> KeywordSearchResult:
         found, uses = self._make_answer(view, request.ctx, nodes, reason)
-        self._keep(request.key("exact"), request, found, uses)
+        # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
+        used = [*dict.fromkeys(uses), *(f"token:{token}" for token in request.tokens)]
+        if len(used) <= rendering.MAX_USES:
+            account = request.ctx.account
+            self._cache.put(request.cache_key, found, EXACT_TTL_S, [(account, item) for item in used])
         return found
-
-    async def _expand(self, request: "_SearchRequest", *, expand: bool) -> KeywordSearchResult:
-        if expand and self._agent.available:
-            return await self._descend(request)
-        return await self._make_not_found(request, NO_LLM if expand else LLM_DISABLED)
 
     async def _disambiguate(self, request: "_SearchRequest", nodes: Sequence[Node]) -> KeywordSearchResult:
         """Let the model choose among keywords of one name; if it does not, the answer is ambiguous."""
@@ -276,42 +278,22 @@ class KeywordSearch:
         return found, [*above_ids, node.id, *page.examined]
 
     def _get_path(self, view: View, ctx: RequestContext, node: Node) -> _Path:
-        """Return the path down to the parent of a node."""
+        """Return the path down to the parent of a node, which its siblings share."""
         if node.parent_id is None:
             return [], ()
-        cached: _Path | None = self._cache.get(_path_key(ctx, node.parent_id))
-        if cached is not None:
-            return cached
-        path = tree.get_path(view, node.parent_id)
-        # The path of the parent's parent is shared by more keywords, so it is often cached.
-        upper: _Path = [], ()
-        if len(path) > 1:
-            upper = self._cache.get(_path_key(ctx, path[-2].id)) or self._extend_path(view, ctx, upper, path[:-1])
-        return self._extend_path(view, ctx, upper, path[-1:])
-
-    def _extend_path(self, view: View, ctx: RequestContext, upper: _Path, nodes: Sequence[Node]) -> _Path:
-        # Hidden keywords are neither shown nor counted in the levels.
-        seen = (node for node in nodes if ctx.sees(node.audience))
-        rows = [
-            rendering.render_keyword(view, ctx, node, with_children=False, level=level)
-            for level, node in enumerate(seen, len(upper[1]))
-        ]
-        path = [*upper[0], *_ids(nodes)], (*upper[1], *rows)
-        uses = [(ctx.account, item) for item in path[0]]
-        self._cache.put(_path_key(ctx, nodes[-1].id), path, EXACT_TTL_S, uses)
+        key = f"path:{ctx.account}:{rendering.make_reader_key(ctx)}:{node.parent_id}"
+        path: _Path | None = self._cache.get(key)
+        if path is None:
+            above = tree.get_path(view, node.parent_id)
+            # Hidden keywords are neither shown nor counted in the levels.
+            seen = (item for item in above if ctx.sees(item.audience))
+            rows = [
+                rendering.render_keyword(view, ctx, item, with_children=False, level=level)
+                for level, item in enumerate(seen)
+            ]
+            path = _ids(above), tuple(rows)
+            self._cache.put(key, path, EXACT_TTL_S, [(ctx.account, item) for item in path[0]])
         return path
-
-    def _keep(self, key: str, request: "_SearchRequest", value: object, uses: Iterable[str]) -> None:
-        # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
-        account = request.ctx.account
-        used = [(account, use) for use in dict.fromkeys(uses)]
-        used += [(account, f"token:{token}") for token in request.tokens]
-        if len(used) <= rendering.MAX_USES:
-            self._cache.put(key, value, EXACT_TTL_S, used)
-
-
-def _path_key(ctx: RequestContext, keyword_id: str) -> str:
-    return f"path:{ctx.account}:{rendering.make_reader_key(ctx)}:{keyword_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +304,10 @@ class _SearchRequest:
     query: str
     tokens: tuple[str, ...]
 
-    def key(self, kind: str) -> str:
-        """Name an answer of this kind in the cache."""
-        return f"{kind}:{self.ctx.account}:{rendering.make_reader_key(self.ctx)}:{' '.join(self.tokens)}"
+    @property
+    def cache_key(self) -> str:
+        """The key of the answer by name."""
+        return f"exact:{self.ctx.account}:{rendering.make_reader_key(self.ctx)}:{' '.join(self.tokens)}"
 
 
 def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:

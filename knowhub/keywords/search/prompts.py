@@ -7,6 +7,7 @@ from typing import Any
 
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import FENCE, NumberedChoices, list_pointers, make_question, short_text
+from knowhub.core.operation import Row
 from knowhub.core.unicode_forms import shorten
 from knowhub.keywords.model import NewKeyword, RelationType
 
@@ -308,6 +309,15 @@ def _make_request(function: str, task: str, data: Mapping[str, Any]) -> ChatRequ
 _MAX_DEPTH = 1_000
 _MAX_REASON = 500
 _MAX_NAME = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAnswer:
+    """What every answer has: the model's reason, the recorded calls, and the name of the failure."""
+
+    reason: str = ""
+    calls: Sequence[Row] = ()
+    failure: str | None = None
 
 
 class AgentAction(StrEnum):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from knowhub.core.operation import View
-from knowhub.core.recall import MAX_QUERY_CHARS, SearchHits, get_visible_lag
+from knowhub.core.recall import MAX_QUERY_CHARS, SearchHit, SearchHits, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import visibility_facets
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, Node
@@ -32,23 +32,6 @@ class TreeIndex(Protocol):
         """Return the best accepted rows that have one facet of each group."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextHit:
-    """A keyword or an info. `relevance`, from 0 to 1, compares between queries."""
-
-    head: Node | Info
-    relevance: float
-
-
-@dataclass(frozen=True, slots=True)
-class TextHits:
-    """The best first. `degraded` names the part of the index that failed."""
-
-    hits: Sequence[TextHit] = ()
-    index_lag: int = 0
-    degraded: Sequence[str] = ()
-
-
 class TreeTextSearch:
     """Finds keywords and infos by their texts. `floor` is the least relevance to the rarest words of a query."""
 
@@ -63,8 +46,11 @@ class TreeTextSearch:
         limit: int,
         kinds: frozenset[str] = EVERYTHING,
         min_relevance: float | None = None,
-    ) -> TextHits:
-        """Return the best `limit` rows of these collections that the caller sees. Takes any text."""
+    ) -> SearchHits[Node | Info]:
+        """Return the best `limit` rows of these collections that the caller sees. Takes any text.
+
+        Their relevance is from 0 to 1, and compares between queries.
+        """
         groups = [kinds, *([] if ctx.visible is None else [visibility_facets(ctx.visible)])]
 
         def accept(head: Node | Info) -> bool:
@@ -73,10 +59,9 @@ class TreeTextSearch:
         query = text[:MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
         found = await self._index.search(ctx.account, query, groups, accept, limit)
         floor = self._floor * found.enough / found.reach if min_relevance is None else min_relevance
-        hits = [TextHit(hit.head, round(min(1.0, hit.relevance / found.reach), 4)) for hit in found.hits]
-        return TextHits(
-            [hit for hit in hits if hit.relevance >= floor], get_visible_lag(ctx, found.index_lag), found.degraded
-        )
+        hits = [SearchHit(hit.head, round(min(1.0, hit.relevance / found.reach), 4)) for hit in found.hits]
+        lag = get_visible_lag(ctx, found.index_lag)
+        return SearchHits([hit for hit in hits if hit.relevance >= floor], lag, found.degraded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,10 +65,9 @@ class _RecordRewrite:
 
     def select_kept(self, row: Row, new: str | None) -> list[str]:
         """Return the words that a model has still to use."""
-        kept = list_kept_words(row)
         if self.content is None:
-            return list(dict.fromkeys([*kept, *([new] if new else [])]))
-        return [words for words in kept if words not in self.words]
+            return _join_words(row, new)
+        return [words for words in list_kept_words(row) if words not in self.words]
 
     @property
     def has_changed(self) -> bool:
@@ -76,23 +75,13 @@ class _RecordRewrite:
 
     def as_answer(self) -> dict[str, Any]:
         """Return the fields of the answer beside the record."""
+        diff = _make_diff(self.before, self.content) if self.content is not None and self.has_changed else None
         return {
             "evolved": self.has_changed,
-            "diff": self._make_diff(),
+            "diff": diff,
             "degraded": list(self.degraded),
             "detail": self.summary,
         }
-
-    def _make_diff(self) -> str | None:
-        """Return the change of the content as a diff. For long contents, all lines are removed and added."""
-        if self.content is None or not self.has_changed:
-            return None
-        before, after = self.before.splitlines(), self.content.splitlines()
-        # Finding the common lines takes quadratic time.
-        if len(before) + len(after) > _MOST_COMPARED_LINES:
-            removed, added = (f"-{line}" for line in before), (f"+{line}" for line in after)
-            return "\n".join(["--- before", "+++ after", *removed, *added])
-        return "\n".join(difflib.unified_diff(before, after, "before", "after", lineterm=""))
 
 
 class Evolution:
@@ -155,7 +144,7 @@ class Evolution:
                 failures += 1
 
     async def _rewrite(self, row: Row, new: str | None) -> _RecordRewrite:
-        words = list(dict.fromkeys([*list_kept_words(row), *([new] if new else [])]))
+        words = _join_words(row, new)
         unchanged = _RecordRewrite(row["task"], row["content"], words)
         if self._chat is None or not words:
             return unchanged
@@ -204,6 +193,15 @@ class Evolution:
         return EvolutionResult(SavedRow(row, operation.operation_id), operation.reply or {})
 
 
+def _make_diff(old: str, new: str) -> str:
+    before, after = old.splitlines(), new.splitlines()
+    # Finding the common lines takes quadratic time: of long contents all lines are removed and added.
+    if len(before) + len(after) > _MOST_COMPARED_LINES:
+        removed, added = (f"-{line}" for line in before), (f"+{line}" for line in after)
+        return "\n".join(["--- before", "+++ after", *removed, *added])
+    return "\n".join(difflib.unified_diff(before, after, "before", "after", lineterm=""))
+
+
 def parse_text(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None:
     """Return the new content and a summary of the change; None for an answer that is no valid content."""
     content = answer.get("content")
@@ -214,6 +212,10 @@ def parse_text(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None
     # Raises for a lone surrogate, which no file can hold.
     content.encode()
     return content, short_text(answer.get("summary_of_change"), _MAX_SUMMARY)
+
+
+def _join_words(row: Row, new: str | None) -> list[str]:
+    return list(dict.fromkeys([*list_kept_words(row), *([new] if new else [])]))
 
 
 class _RecordChanged(KnowHubError):

@@ -2,17 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from sys import intern
 
 from knowhub.core.clock import CooperativePause
-from knowhub.core.near_duplicates import Cluster, ClusterBuilder, make_similarity_query, words
-from knowhub.core.operation import (
-    Row,
-    View,
-)
+from knowhub.core.near_duplicates import Cluster, ClusterBuilder, jaccard, make_similarity_query, words
+from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
 from knowhub.knowledge.evolve.merging import repeats_sentences
@@ -72,22 +69,6 @@ class Merge:
         return self.into.characters + sum(source.characters for source in self.sources)
 
 
-@dataclass(frozen=True, slots=True)
-class SlimPlan:
-    """The merges that were found, and figures for the report.
-
-    `records` were read; `has_more` means that another slimming would find more.
-    """
-
-    merges: Sequence[Merge]
-    records: int
-    characters: int
-    skipped: Sequence[Mapping[str, Any]] = ()
-    degraded: Sequence[str] = ()
-    families_asked: int = 0
-    has_more: bool = False
-
-
 class MergeCandidates:
     """The records of one caller that may be merged, oldest first.
 
@@ -103,7 +84,6 @@ class MergeCandidates:
         self._refs: list[RecordRef] = []
         self._kinds: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._known_kinds: dict[str, str] = {}
         self._clusters = ClusterBuilder(self._text_of)
         self._used: set[int] = set()
         self.apart: list[tuple[list[str], str]] = []
@@ -126,9 +106,9 @@ class MergeCandidates:
             self.records += 1
             self.characters += len(row["task"]) + len(row["content"])
             if can_merge(self._view, summary):
-                kind, text, number = kind_of(row), join_text(row), len(self._refs)
+                kind, text, number = intern(kind_of(row)), join_text(row), len(self._refs)
                 self._refs.append(RecordRef(summary.id, summary.version, len(text)))
-                self._kinds.append(self._known_kinds.setdefault(kind, kind))
+                self._kinds.append(kind)
                 self._numbers[summary.id] = number
                 self._clusters.put(number, text, kind)
 
@@ -221,7 +201,7 @@ class MergeCandidates:
 
     def _shares_words(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
         other = words(join_text(self._view.get(KNOWLEDGE, summary.id) or {"task": "", "content": ""}))
-        return bool(own & other) and len(own & other) / len(own | other) >= LEAST_SHARED_WORDS
+        return jaccard(own, other) >= LEAST_SHARED_WORDS
 
     def _text_of(self, number: int) -> str | None:
         # This is the current text. A changed record is detected before anything is written.

@@ -38,7 +38,6 @@ from knowhub.knowledge.evolve.slim_plan import (
     MergeCandidates,
     MergeReason,
     RecordRef,
-    SlimPlan,
     can_merge,
     is_current,
 )
@@ -84,13 +83,17 @@ class SlimOptions:
 
 @dataclass(slots=True)
 class MergeReport:
-    """The merges of one attempt to write, with the rows that result. Each decision works on a copy.
+    """What was read and found, and the merges that are written, with the rows that result.
 
-    `failed` are the merges that cannot be written, with the reason.
+    Each decision works on a copy. With `has_more` another slimming would find more.
     """
 
-    plan: SlimPlan
-    failed: list[tuple[Merge, str]] = field(default_factory=list)
+    records: int
+    characters: int
+    skipped: list[dict[str, Any]]
+    degraded: Sequence[str]
+    families_asked: int
+    has_more: bool
     merged: list[dict[str, Any]] = field(default_factory=list)
     counts: Counter[MergeReason] = field(default_factory=Counter)
     survivors: dict[str, Row] = field(default_factory=dict)
@@ -100,7 +103,7 @@ class MergeReport:
         """Return an independent copy."""
         return replace(
             self,
-            failed=list(self.failed),
+            skipped=list(self.skipped),
             merged=list(self.merged),
             counts=Counter(self.counts),
             survivors=dict(self.survivors),
@@ -109,35 +112,34 @@ class MergeReport:
     def apply(self, view: View, merge: Merge) -> list[Row]:
         """Return the rows that a merge writes; none if it cannot be written."""
         if not all(self._is_current(view, ref) for ref in (merge.into, *merge.sources)):
-            self.failed.append((merge, _CHANGED))
+            self.skipped.append(make_skipped(merge.ids, _CHANGED))
             return []
         into = self.survivors.get(merge.into.id) or view.get(KNOWLEDGE, merge.into.id) or {}
         sources = [view.get(KNOWLEDGE, source.id) or {} for source in merge.sources]
         try:
             rows = merge_rows(into, sources, merge.text, view.now)
         except InvalidInput as problem:
-            self.failed.append((merge, f"the merged record is not valid: {problem}"))
+            self.skipped.append(make_skipped(merge.ids, f"the merged record is not valid: {problem}"))
             return []
         self._add(merge, into, rows)
         return rows
 
     def as_answer(self, *, dry_run: bool = False) -> dict[str, Any]:
         """Return the first 500 merges and the first 500 skipped groups, with the counts of all."""
-        skipped = [*self.plan.skipped, *(make_skipped(merge.ids, reason) for merge, reason in self.failed)]
         return {
             "dry_run": dry_run,
-            "records_before": self.plan.records,
-            "records_after": self.plan.records - self.counts.total(),
-            "characters_before": self.plan.characters,
-            "characters_after": self.plan.characters - self.removed_characters,
+            "records_before": self.records,
+            "records_after": self.records - self.counts.total(),
+            "characters_before": self.characters,
+            "characters_after": self.characters - self.removed_characters,
             "merged": self.merged[:MOST_REPORTED],
             "merged_count": len(self.merged),
             "sources_by": {how.value: self.counts[how] for how in MergeReason},
-            "skipped": skipped[:MOST_REPORTED],
-            "skipped_count": len(skipped),
-            "families_asked": self.plan.families_asked,
-            "has_more": self.plan.has_more,
-            "degraded": list(self.plan.degraded),
+            "skipped": self.skipped[:MOST_REPORTED],
+            "skipped_count": len(self.skipped),
+            "families_asked": self.families_asked,
+            "has_more": self.has_more,
+            "degraded": list(self.degraded),
         }
 
     def _is_current(self, view: View, ref: RecordRef) -> bool:
@@ -200,11 +202,28 @@ class Slimming:
             async with self._options.chat_for(model) as chat:
                 advisor = MergeAdvisor(chat, self._options.budget_s)
                 await self._ask_groups(advisor, candidates, progress)
-            plan = _make_plan(candidates, copies, advisor)
-            is_written = bool(plan.merges) and not dry_run
-            result = await (self._write(ctx, plan, key) if is_written else self._preview(ctx, plan, dry_run=dry_run))
+            found = [*copies, *advisor.merges]
+            sources = accumulate(len(merge.sources) for merge in found)
+            merges = [merge for merge, total in zip(found, sources, strict=True) if total <= MOST_SOURCES]
+            report = MergeReport(
+                candidates.records,
+                candidates.characters,
+                advisor.skipped,
+                ["llm"] if advisor.has_failed else (),
+                advisor.groups,
+                has_more=len(merges) < len(found) or advisor.is_done,
+            )
+            is_written = bool(merges) and not dry_run
+            if is_written:
+                result = await self._write(ctx, merges, report, key)
+            else:
+                view, pace = self._store.view(ctx.account), CooperativePause()
+                for merge in merges:
+                    report.apply(view, merge)
+                    await pace.pause()
+                result = SlimResult(report.as_answer(dry_run=dry_run))
             # The calls of a written merge are in its operation.
-            logged = {id(call) for merge in plan.merges for call in merge.calls} if is_written else set()
+            logged = {id(call) for merge in merges for call in merge.calls} if is_written else set()
             self._options.note(ctx, [call for call in advisor.calls if id(call) not in logged])
             return result
 
@@ -221,16 +240,11 @@ class Slimming:
             if advisor.is_done:
                 break
 
-    async def _preview(self, ctx: RequestContext, plan: SlimPlan, *, dry_run: bool) -> SlimResult:
-        view, report, pace = self._store.view(ctx.account), MergeReport(plan), CooperativePause()
-        for merge in plan.merges:
-            report.apply(view, merge)
-            await pace.pause()
-        return SlimResult(report.as_answer(dry_run=dry_run))
-
-    async def _write(self, ctx: RequestContext, plan: SlimPlan, key: IdempotencyKey | None) -> SlimResult:
-        batches = split_batches(plan.merges)
-        slim_id, start = f"slim-{self._options.ids.hex(32)}", MergeReport(plan)
+    async def _write(
+        self, ctx: RequestContext, merges: Sequence[Merge], start: MergeReport, key: IdempotencyKey | None
+    ) -> SlimResult:
+        batches = split_batches(merges)
+        slim_id = f"slim-{self._options.ids.hex(32)}"
         decides = [_decide_batch(part, Group(slim_id, i, len(batches)), start) for i, part in enumerate(batches)]
         outcomes = await _finish(self._store.commit_group(ctx.account, ctx.actor, decides, key))
         operations = [outcome.operation for outcome in outcomes if isinstance(outcome, Committed)]
@@ -255,21 +269,6 @@ def split_batches(merges: Sequence[Merge]) -> list[list[Merge]]:
             rows, characters = len(merge.ids), merge.characters
         batches[-1].append(merge)
     return batches
-
-
-def _make_plan(candidates: MergeCandidates, copies: Sequence[Merge], advisor: MergeAdvisor) -> SlimPlan:
-    found = [*copies, *advisor.merges]
-    sources = accumulate(len(merge.sources) for merge in found)
-    chosen = [merge for merge, total in zip(found, sources, strict=True) if total <= MOST_SOURCES]
-    return SlimPlan(
-        chosen,
-        candidates.records,
-        candidates.characters,
-        advisor.skipped,
-        ["llm"] if advisor.has_failed else (),
-        advisor.groups,
-        has_more=len(chosen) < len(found) or advisor.is_done,
-    )
 
 
 def _decide_batch(batch: Sequence[Merge], group: Group, start: MergeReport) -> Decide[View]:

@@ -12,12 +12,7 @@ from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import Row, View, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, record_rules, table
-from knowhub.knowledge.extract.existing_records import (
-    ExistingRecord,
-    ExistingRecords,
-    add_support,
-    has_evidence_from,
-)
+from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords, add_support, has_evidence_from
 from knowhub.knowledge.extract.model import (
     CandidateCategory,
     CandidateResult,

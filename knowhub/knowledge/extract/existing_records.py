@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from knowhub.conversations.recalled import normalize_words, plain_lines
@@ -49,15 +50,14 @@ class ExistingRecords:
     def __init__(self, ctx: RequestContext, owner: str, fold: Fold = str) -> None:
         self._ctx = ctx
         self._owner = owner
-        self._fold = fold
         self.filters = (frozenset({table.facet("owner", owner)}), _CATEGORIES)
         self._similar_ids: list[str] = []
         self.has_more = False
         """Whether the owner has older records. Only similar ones of them are compared."""
         self._read: dict[tuple[str, int], ExistingRecord] = {}
         self._records: list[ExistingRecord] = []
-        self._shingles: dict[str, frozenset[int]] = {}
-        self._values: dict[str, dict[str, str]] = {}
+        self._get_shingles = cache(shingles)
+        self._get_values = cache(lambda text: dict(read_values(without_label(text), fold)[0]))
 
     def refresh(self, view: View) -> None:
         """Read the current records; unchanged ones are not read again."""
@@ -165,23 +165,10 @@ class ExistingRecords:
         return share if share < _SAME or state_the_same(candidate.content, stored.text) else 0.0
 
     def _is_contradicted(self, candidate: KnowledgeCandidate, values: dict[str, str]) -> bool:
-        is_changed = any(slot in values and differs(values[slot], value) for slot, value in candidate.values)
+        # A longer form of a value is the same value.
+        known = ((values[slot], value) for slot, value in candidate.values if slot in values)
+        is_changed = any(old not in value and value not in old for old, value in known)
         return is_changed or any(values.get(slot) == value for slot, value in candidate.ended)
-
-    def _get_shingles(self, text: str) -> frozenset[int]:
-        if text not in self._shingles:
-            self._shingles[text] = shingles(text)
-        return self._shingles[text]
-
-    def _get_values(self, text: str) -> dict[str, str]:
-        if text not in self._values:
-            self._values[text] = dict(read_values(without_label(text), self._fold)[0])
-        return self._values[text]
-
-
-def differs(item: str, other: str) -> bool:
-    """Return whether two values are not the same; a longer form of a value is the same value."""
-    return not (item in other or other in item)
 
 
 def _is_match(candidate: KnowledgeCandidate, stored: ExistingRecord, audience: frozenset[str]) -> bool:

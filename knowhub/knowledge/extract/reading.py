@@ -12,12 +12,7 @@ from knowhub.conversations.statements import Statement, StatementKind, read_stat
 from knowhub.core import model_calls
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import FENCE, NumberedChoices, make_question, short_text
-from knowhub.knowledge.extract.model import (
-    PROFILE_CATEGORIES,
-    CandidateCategory,
-    KnowledgeCandidate,
-    RejectedCandidate,
-)
+from knowhub.knowledge.extract.model import PROFILE_CATEGORIES, CandidateCategory, KnowledgeCandidate, RejectedCandidate
 from knowhub.knowledge.model import KnowledgeType
 
 MemberT = TypeVar("MemberT", KnowledgeType, CandidateCategory)

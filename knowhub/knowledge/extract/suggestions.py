@@ -46,15 +46,18 @@ def redact_candidate(
 
 def suggest_resources(number: int, message: Message, found: Sequence[DetectedSecret]) -> Iterator[ResourceSuggestion]:
     """Yield the resources to suggest for a redacted message."""
-    for secret in dict.fromkeys((found_secret.pattern, found_secret.redacted) for found_secret in found):
-        title = f"{secret[0]} from a conversation"
-        yield _suggest("credential", f"credentials/{secret[0]}", title, secret[1], number, message)
+    offers = [
+        ("credential", f"credentials/{pattern}", f"{pattern} from a conversation", redacted)
+        for pattern, redacted in dict.fromkeys((secret.pattern, secret.redacted) for secret in found)
+    ]
     if _COOKIE.search(message.content):
-        yield _suggest("cookie", "cookies/site", "Cookie from a conversation", "a cookie header", number, message)
+        offers.append(("cookie", "cookies/site", "Cookie from a conversation", "a cookie header"))
     for language, lines in _code_blocks(message.content):
         if lines >= _LEAST_CODE_LINES:
             shown = f"{lines} lines of {language}"
-            yield _suggest("code", f"code/{language}/snippet", "Code from a conversation", shown, number, message)
+            offers.append(("code", f"code/{language}/snippet", "Code from a conversation", shown))
+    for content_type, suggested_id, title, shown in offers:
+        yield ResourceSuggestion(content_type, suggested_id, title, number, message.message_id, shown)
 
 
 def _redact(text: str, found: Sequence[DetectedSecret]) -> str:
@@ -75,9 +78,3 @@ def _code_blocks(text: str) -> Iterator[tuple[str, int]]:
         else:
             yield opened[1].lower() or "text", text.count("\n", opened.end(), fence.start()) - 1
             opened = None
-
-
-def _suggest(
-    content_type: str, suggested_id: str, title: str, shown: str, number: int, message: Message
-) -> ResourceSuggestion:
-    return ResourceSuggestion(content_type, suggested_id, title, number, message.message_id, shown)

@@ -47,29 +47,27 @@ _WIDE_FROM: Final = "\u1100"
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """The optional parts of a search.
+    """What a search needs beside the records and their index.
 
     `floor` is the least relevance of a result to the rarest words of a query, `half_life_days` the age at which a vote
     weighs half.
     """
 
+    impressions: ImpressionLog
     router: Router | None = None
     reranking: KnowledgeReranking | None = None
     floor: float = ranking.DEFAULT_FLOOR
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
-    impressions: ImpressionLog | None = None
 
 
 class KnowledgeRetrieval:
     """Searches the records that the caller sees. Without any model the result is exact arithmetic."""
 
-    def __init__(
-        self, store: HistoryStore, index: KnowledgeIndex, clock: Clock, models: SearchOptions | None = None
-    ) -> None:
+    def __init__(self, store: HistoryStore, index: KnowledgeIndex, clock: Clock, options: SearchOptions) -> None:
         self._store = store
         self._index = index
         self._clock = clock
-        self._models = models or SearchOptions()
+        self._options = options
 
     async def search(self, ctx: RequestContext, query: SearchQuery) -> KnowledgeSearchResult:
         """Return the best `top_k` records: fewer only if fewer match, or if the token budget ends before.
@@ -78,19 +76,19 @@ class KnowledgeRetrieval:
         """
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
-        scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._models.impressions
-        known = impressions.list_shown(ctx, scope) if impressions is not None else {}
+        scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._options.impressions
+        known = impressions.list_shown(ctx, scope)
         now = self._clock.now()
         rules = SearchFilter(
             view, ctx, query, now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
         )
-        router, reranking = self._models.router, self._models.reranking
+        router, reranking = self._options.router, self._options.reranking
         read_by_models = (router.most_candidates if router else 0, reranking.most if reranking else 0)
         limit = max(ranking.pool_size(query.top_k), *read_by_models)
         recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
         floor = query.min_relevance
         if floor is None:
-            share = self._models.floor if query.floor is None else query.floor
+            share = self._options.floor if query.floor is None else query.floor
             floor = share * recalled.enough / recalled.reach
         pool = HitPool(ctx, query, view, rules, _scale_relevance(recalled))
         if router is not None and query.asks_models:
@@ -104,10 +102,9 @@ class KnowledgeRetrieval:
         records = [self._render(view, ctx, query, hit) for hit in hits]
         ids = [hit.summary.id for hit in hits]
         if scope.is_named:
-            tags = impressions.tag_ids(ctx, scope, ids) if impressions is not None else {}
+            tags = impressions.tag_ids(ctx, scope, ids)
             records = [{**record, "shown": record["id"] in known, "tag": tags.get(record["id"])} for record in records]
-        if impressions is not None:
-            impressions.note(ctx, scope, ids)
+        impressions.note(ctx, scope, ids)
         return KnowledgeSearchResult(
             records,
             get_visible_lag(ctx, recalled.index_lag),
@@ -129,7 +126,7 @@ class KnowledgeRetrieval:
             lambda knowledge_id: view.get(KNOWLEDGE, knowledge_id) or {},
             matched,
             query.min_relevance or 0.0,
-            self._models.half_life_days,
+            self._options.half_life_days,
         )
 
     def _render(self, view: View, ctx: RequestContext, query: SearchQuery, hit: RankedHit) -> Mapping[str, Any]:
@@ -152,29 +149,20 @@ class KnowledgeRetrieval:
             record["why"] = _explain_hit(ctx, query, hit, matched)
         return record
 
+    async def list_profile(self, ctx: RequestContext, limit: int) -> list[bytes]:
+        """Return the profile that an agent loads when it starts, as JSON text: by confidence, then helpful votes.
 
-class OwnProfile:
-    """The profile of the caller, which an agent loads when it starts."""
-
-    def __init__(self, store: HistoryStore, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-
-    async def records(self, ctx: RequestContext, limit: int) -> list[bytes]:
-        """Return up to `limit` of the newest 1,000 profile records as JSON text, by confidence, then helpful votes.
-
-        A named caller gets the records of their user and agent: not what others share about themselves, and not what
-        only an admin sees. The local principal gets all.
+        These are up to `limit` of the newest 1,000 profile records. A named caller gets those of their user and agent:
+        not what others share about themselves, and not what only an admin sees. The local principal gets all.
         """
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
-        rules = SearchFilter(view, ctx, SearchQuery("", min_score=_ANY_SCORE), self._clock.now())
+        now = self._clock.now()
+        rules = SearchFilter(view, ctx, SearchQuery("", min_score=_ANY_SCORE), now)
         filters = table.make_filters({"types": [KnowledgeType.USER_PROFILE]})
         if not ctx.is_root:
             filters.append(scopes.visibility_facets(ctx.own))
-        found = [item for item in list_records(view, ListQuery(filters, _PROFILE_CANDIDATES)) if rules.passes(item)]
-
-        now = self._clock.now()
+        found = [item for item in list_records(view, ListQuery(filters, _PROFILE_CANDIDATES)) if rules.accept(item)]
 
         def rank(summary: KnowledgeSummary) -> tuple[float, float]:
             row: Row = view.get(KNOWLEDGE, summary.id) or {}

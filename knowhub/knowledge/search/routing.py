@@ -179,14 +179,16 @@ class HitPool:
         summaries = {hit.head.id: hit.head for hit in self.hits}
         newest = list_records(self.view, ListQuery(self.rules.groups(), most + 1))
         if len(newest) <= most:
-            summaries |= {item.id: item for item in newest if self.rules.passes(item)}
+            summaries |= {item.id: item for item in newest if self.rules.accept(item, is_noted=False)}
         return dict(list(summaries.items())[:most])
 
     def _filter_again(self) -> None:
         # While a model runs, records may be deleted, hidden or voted down.
         current = ((hit, find_record(self.view, hit.head.id)) for hit in self.hits)
         self.hits = [
-            replace(hit, head=summary) for hit, summary in current if summary is not None and self.rules.passes(summary)
+            replace(hit, head=summary)
+            for hit, summary in current
+            if summary is not None and self.rules.accept(summary, is_noted=False)
         ]
 
     def _get_row(self, summary: KnowledgeSummary) -> Row:

@@ -1,6 +1,8 @@
 """The layout of a data directory and its version (`docs/reference/data-directory.md`)."""
 
+import re
 from pathlib import Path
+from typing import Final
 
 import orjson
 
@@ -8,6 +10,9 @@ from knowhub.core.errors import Unavailable
 from knowhub.stores.files.filesystem import FileSystem, replace_file
 from knowhub.stores.files.lock import contains_position
 
+_PREFIX: Final = "snapshot_"
+_SUFFIX: Final = ".tar.gz"
+TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(?:-[0-9]{1,6})?")
 FORMAT_VERSION = 2
 """Since version 2 a manifest says which files of the log are in force."""
 ARCHIVE_VERSION = 1
@@ -95,3 +100,14 @@ def write_format(files: FileSystem, directory: DataDirectory) -> None:
 def format_text(version: int = FORMAT_VERSION) -> str:
     """Return what the FORMAT file of a version holds."""
     return f'{{"knowhub_data":{version}}}\n'
+
+
+def snapshot_path(directory: DataDirectory, ts: str) -> Path:
+    """Return where a snapshot lies."""
+    return directory.snapshots / f"{_PREFIX}{ts}{_SUFFIX}"
+
+
+def list_timestamps(files: FileSystem, directory: DataDirectory) -> list[str]:
+    """Return the timestamps in the names of all snapshots, also of files that only look like one. Raises OSError."""
+    names = [name for name in files.names(directory.snapshots) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
+    return [name[len(_PREFIX) : -len(_SUFFIX)] for name in names]

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from knowhub.web.json_rpc import INVALID_REQUEST, find_fault, make_error
+from knowhub.web.json_rpc import EDGE_BYTES, INVALID_REQUEST, find_fault, make_error, read_id
 from knowhub.web.json_text import JsonLimits, find_excess
 from knowhub.web.mcp.greeting import make_greeting
 
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 _PIECE_BYTES: Final = 64 * 1024
+
+
+class _LongLine(NamedTuple):
+    """What a line that is too long begins and ends with."""
+
+    beginning: bytes
+    end: bytes
 
 
 class StdioWire:
@@ -36,7 +43,7 @@ class StdioWire:
         os.dup2(nowhere, 0)
         os.dup2(2, 1)
         os.close(nowhere)
-        self._lines: asyncio.Queue[bytes | EOFError | None] = asyncio.Queue(1)
+        self._lines: asyncio.Queue[bytes | EOFError | _LongLine] = asyncio.Queue(1)
         self._writing = asyncio.Lock()
         self._opening: bytes | None = None
         self._greeted_id: str | int | None = None
@@ -95,15 +102,16 @@ class StdioWire:
             fault = self._find_fault(line)
             if fault is not None:
                 await self._write(fault)
-            elif line:
+            elif isinstance(line, bytes) and line:
                 yield line
 
-    def _find_fault(self, line: bytes | None) -> dict[str, Any] | None:
-        if line is None:
-            return make_error(INVALID_REQUEST, f"a line here is at most {self._max_line_bytes} bytes; this is longer")
+    def _find_fault(self, line: bytes | _LongLine) -> dict[str, Any] | None:
+        if isinstance(line, _LongLine):
+            detail = f"a line here is at most {self._max_line_bytes} bytes; this is longer"
+            return make_error(INVALID_REQUEST, detail, read_id(line.beginning, line.end))
         excess = find_excess(line, self._limits)
         if excess is not None:
-            return make_error(INVALID_REQUEST, excess)
+            return make_error(INVALID_REQUEST, excess, read_id(line, line))
         return find_fault(line) if line else None
 
     async def _write_message(self, sent: "SessionMessage") -> None:
@@ -131,20 +139,24 @@ class StdioWire:
                 asyncio.run_coroutine_threadsafe(self._lines.put(line), loop).result()
 
 
-def _split(source: int, max_bytes: int) -> Iterator[bytes | None]:
-    """Yield the lines of a file descriptor, without white space around them; None stands for one that is too long."""
+def _split(source: int, max_bytes: int) -> Iterator[bytes | _LongLine]:
+    """Yield the lines of a file descriptor, without white space around them."""
     line = bytearray()
     is_too_long = False
     while piece := os.read(source, _PIECE_BYTES):
         *ended, rest = piece.split(b"\n")
         for part in ended:
             line += part
-            yield None if is_too_long or len(line) > max_bytes else bytes(line).strip()
+            yield _finish(line, is_too_long=is_too_long or len(line) > max_bytes)
             line.clear()
             is_too_long = False
         line += rest
         if len(line) > max_bytes:
-            line.clear()
+            del line[EDGE_BYTES:-EDGE_BYTES]
             is_too_long = True
-    if line or is_too_long:
-        yield None if is_too_long else bytes(line).strip()
+    if line:
+        yield _finish(line, is_too_long=is_too_long)
+
+
+def _finish(line: bytearray, *, is_too_long: bool) -> bytes | _LongLine:
+    return _LongLine(bytes(line[:EDGE_BYTES]), bytes(line[-EDGE_BYTES:])) if is_too_long else bytes(line).strip()

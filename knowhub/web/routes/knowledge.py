@@ -185,7 +185,7 @@ async def report_outcome(call: WriteCall, sent: schemas.OutcomeBody) -> Response
 @routes.add("GET", "/profile", {200: shapes.KnowledgeList}, summary="What is known about the caller")
 async def own_profile(call: Call, params: schemas.ProfileParams) -> Response:
     """List the caller's `user_profile` records, highest confidence first. An agent reads them at its start."""
-    records = await call.hub.knowledge.profile.records(call.ctx, params.limit)
+    records = await call.hub.knowledge.search.list_profile(call.ctx, params.limit)
     return answer_text_list(records)
 
 

@@ -356,7 +356,7 @@ class KnowledgeSearchParams(RecordFilters):
         )
 
 
-class ListParams(RecordFilters, PageParams):
+class ListParams(PageParams, RecordFilters):
     """A page of a list."""
 
     limit: int = Field(default=10, ge=1, le=1000)

@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from agent_tools.integrations import documents
-from agent_tools.integrations.documents import DocumentFolder, to_json
-from agent_tools.integrations.item_log import PART_CHARS, ItemLog
+from agent_tools.integrations.documents import PART_CHARS, DocumentFolder, ItemLog, to_json
 from agent_tools.results import ToolFailure
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
@@ -146,21 +145,6 @@ async def test_items_are_taken_from_the_end_once_by_whoever_asks(user: str) -> N
     assert await logs[2].read() == [4]
 
 
-async def test_a_log_is_cleared_and_goes_on(user: str) -> None:
-    log = ItemLog(DocumentFolder("logs", user), ("s",))
-    other = ItemLog(DocumentFolder("logs", user), ("s", "sub"))
-    await log.append([1])
-    await log.append([2])
-    await other.append([0])
-
-    await log.clear()
-
-    assert await log.read() == []
-    await log.append([3])
-    assert await log.read() == [3]
-    assert await other.read() == [0]
-
-
 async def test_a_damaged_text_is_named(user: str) -> None:
     folder = DocumentFolder("logs", user)
     log = ItemLog(folder, ("s",))
@@ -170,8 +154,3 @@ async def test_a_damaged_text_is_named(user: str) -> None:
 
     with pytest.raises(ToolFailure, match=r"s/00000000-0000 is no JSON"):
         await log.read()
-
-
-async def test_a_value_that_is_not_json_is_refused() -> None:
-    with pytest.raises(TypeError):
-        to_json({"a": object()})

@@ -82,15 +82,6 @@ async def test_a_failure_says_to_the_model_what_to_do(user: str) -> None:
     assert "Use an id from knowledge_search" in str(messages[-1].parts)
 
 
-async def test_wrong_arguments_are_named(user: str) -> None:
-    message = await ask_langchain(user, "knowledge_search", quary="x")
-    messages, _ = await ask_pydantic_ai(user, "knowledge_search", quary="x")
-
-    for text in (message.content, str(messages[-1].parts)):
-        assert "query is missing" in text
-        assert "quary is unknown" in text
-
-
 async def test_a_model_is_shown_the_schema_of_the_tool_and_no_ids_of_callers(user: str) -> None:
     (tool,) = make_langchain_tools(["knowledge_save"], caller={"user_id": user})
     _, info = await ask_pydantic_ai(user, "knowledge_save", task="t", content="c", types=["tool"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from langgraph.store.base import GetOp, InvalidNamespaceError, Item, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+from langgraph.store.base import GetOp, InvalidNamespaceError, Item, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from agent_tools.integrations.langgraph_store import KnowHubStore
@@ -64,21 +64,6 @@ async def test_reads_of_a_batch_come_before_its_writes_and_the_last_write_counts
     assert item.value == {"n": 4}
     await store.abatch([PutOp(NS, "a", {"n": 5}), PutOp(NS, "a", None), PutOp(NS, "b", None)])
     assert await store.aget(NS, "a") is None
-
-
-async def test_gets_and_searches_of_a_batch(store: KnowHubStore) -> None:
-    for space, tag in (("foo", "a"), ("bar", "a"), ("baz", "b")):
-        await store.aput(("test", space), "key", {"tag": tag})
-
-    tagged, two, below = await store.abatch(
-        [SearchOp(NS, filter={"tag": "a"}), SearchOp(NS, limit=2), SearchOp(("test", "foo"))]
-    )
-
-    assert isinstance(tagged, list)
-    assert sorted(item.namespace for item in tagged if isinstance(item, Item)) == [("test", "bar"), ("test", "foo")]
-    assert isinstance(two, list)
-    assert isinstance(below, list)
-    assert (len(two), len(below)) == (2, 1)
 
 
 # ── items ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -160,14 +145,6 @@ async def test_namespaces_are_listed_as_in_langgraphs_own_store(store: KnowHubSt
     assert await store.alist_namespaces(**options) == await own.alist_namespaces(**options)
 
 
-async def test_conditions_are_given_as_operations_too(store: KnowHubStore) -> None:
-    await store.aput(("a", "b"), "k", {})
-
-    (found,) = await store.abatch([ListNamespacesOp((MatchCondition("suffix", ("b",)),))])
-
-    assert found == [("a", "b")]
-
-
 # ── search without words ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -241,42 +218,12 @@ async def test_a_changed_or_deleted_item_is_found_by_its_new_words_only(store: K
     assert await keys(store, "about dogs") == []
 
 
-async def test_words_and_filters_together(store: KnowHubStore) -> None:
-    for key, text, color, score in (
-        ("1", "red apple", "red", 4.5), ("2", "red car", "red", 3.0), ("3", "green apple", "green", 4.0),
-        ("4", "blue car", "blue", 3.5),
-    ):  # fmt: skip
-        await store.aput(NS, key, {"text": text, "color": color, "score": score})
-
-    assert await keys(store, "apple", filter={"color": "red"}) == ["1"]
-    assert await keys(store, "car", filter={"color": "red"}) == ["2"]
-    assert await keys(store, "blue", filter={"score": {"$gt": 3.2}}) == ["4"]
-    assert await keys(store, "apple", filter={"score": {"$gte": 4.0}, "color": "green"}) == ["3"]
-
-
-async def test_results_of_a_question_have_pages(store: KnowHubStore) -> None:
-    for number in range(5):
-        await store.aput(NS, str(number), {"text": f"test document number {number}"})
-
-    pages = [await keys(store, "document", limit=2, offset=offset) for offset in (0, 2, 4, 6)]
-
-    assert [len(page) for page in pages] == [2, 2, 1, 0]
-    assert sorted(key for page in pages for key in page) == [str(number) for number in range(5)]
-
-
 async def test_a_question_looks_below_a_namespace_only(store: KnowHubStore) -> None:
     for space in (("a",), ("a", "b"), ("ab",)):
         await store.aput(space, "k", {"text": "deploy on Friday"})
 
     assert {item.namespace for item in await store.asearch(("a",), query="deploy")} == {("a",), ("a", "b")}
     assert {item.namespace for item in await store.asearch((), query="deploy")} == {("a",), ("a", "b"), ("ab",)}
-
-
-@pytest.mark.parametrize("query", ["", None])
-async def test_without_a_question_all_is_listed(store: KnowHubStore, query: str | None) -> None:
-    await store.aput(NS, "1", {"text": "test document"})
-
-    assert [(item.key, item.score) for item in await store.asearch(NS, query=query)] == [("1", None)]
 
 
 @pytest.mark.parametrize("query", ["test " * 1500, "test!@#$%^&*()", "test\0\ud800"])
@@ -368,12 +315,6 @@ async def test_code_that_cannot_wait_uses_the_store_too(store: KnowHubStore) -> 
         assert store.get(NS, "a") is None
 
     await asyncio.to_thread(work)
-
-
-async def test_items_put_at_once_are_all_stored(store: KnowHubStore) -> None:
-    await store.abatch([PutOp(NS, str(number), {"text": f"number {number}"}) for number in range(40)])
-
-    assert len(await store.asearch(NS, limit=99)) == 40
 
 
 async def test_without_a_server_the_error_says_what_to_do(store: KnowHubStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.collection import Collection, Lookup, check_rows
-from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.operation import Draft, Row, View
 from knowhub.core.owned_rows import OwnedRows, SavedRow, list_visible, make_owned_fields, scan_newest
 from knowhub.core.request_context import RequestContext
@@ -46,42 +46,6 @@ def bookmarks(store: MemoryStore) -> Bookmarks:
 async def list_ids(store: MemoryStore, ctx: RequestContext, limit: int = 10, before: int | None = None) -> list[str]:
     found = await list_visible(store, ctx, scan_newest(BOOKMARK_TABLE, before), limit)
     return [summary.id for summary in found]
-
-
-async def test_a_new_row_has_an_owner_scopes_a_version_and_times(bookmarks: Bookmarks) -> None:
-    saved = await bookmarks.create(ANN, "b-1", url="https://a.example")
-
-    assert saved.is_new
-    assert saved.record == await bookmarks.read(ANN, "b-1")
-    assert (saved.record["owner"], saved.record["scopes"], saved.record["version"]) == ("user:ann", ["user:owner"], 1)
-    assert saved.record["created_at"] == saved.record["updated_at"]
-
-
-async def test_only_readers_see_a_row_and_only_its_owner_changes_it(bookmarks: Bookmarks) -> None:
-    await bookmarks.create(ANN, "private")
-    await bookmarks.create(ANN, "open", ["public"])
-
-    assert (await bookmarks.read(BOB, "open"))["owner"] == "user:ann"
-    with pytest.raises(NotFound, match="bookmark"):
-        await bookmarks.read(BOB, "private")
-    with pytest.raises(NotFound, match="bookmark"):
-        await bookmarks.patch(BOB, "private", {"content": "x"})
-    with pytest.raises(Forbidden, match="only the owner of this bookmark"):
-        await bookmarks.patch(BOB, "open", {"content": "x"})
-    with pytest.raises(Forbidden, match="only the owner of this bookmark"):
-        await bookmarks.delete(BOB, "open")
-
-
-async def test_a_patch_checks_the_version_and_an_equal_patch_writes_nothing(bookmarks: Bookmarks) -> None:
-    await bookmarks.create(ANN, "b-1", content="old")
-
-    changed = await bookmarks.patch(ANN, "b-1", {"content": "new"}, expected=1)
-    again = await bookmarks.patch(ANN, "b-1", {"content": "new"}, expected=2)
-
-    assert (changed.record["content"], changed.record["version"], changed.is_new) == ("new", 2, False)
-    assert (again.record["version"], again.operation_id) == (2, None)
-    with pytest.raises(VersionConflict):
-        await bookmarks.patch(ANN, "b-1", {"content": "newer"}, expected=1)
 
 
 async def test_a_list_returns_the_newest_visible_rows_before_a_position(

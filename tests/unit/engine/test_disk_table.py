@@ -13,7 +13,6 @@ from knowhub.keywords.tree import (
     find_info,
     list_infos_of_keyword,
     list_links_of_info,
-    list_links_of_keyword,
     list_newest_infos,
 )
 from knowhub.wiring.collections import COLLECTIONS
@@ -79,19 +78,6 @@ def test_the_last_row_of_a_pair_in_an_operation_wins() -> None:
     assert orjson.loads(linked.view.raw(LINKS, "a:other") or b"") == link_row("a", "other")
 
 
-def test_a_restored_info_keeps_its_number() -> None:
-    linked = LinkedAccount("a", "b", "c")
-    linked.infos(info_row("b", version=2, deleted=True))
-    without = [head.id for head in list_newest_infos(linked.view, None)]
-
-    linked.infos(info_row("b", version=3, content="back"))
-
-    assert without == ["c", "a"]
-    assert [head.id for head in list_newest_infos(linked.view, None)] == ["c", "b", "a"]
-    assert [head.id for head in list_newest_infos(linked.view, 1)] == ["a"]
-    assert orjson.loads(linked.view.raw(INFOS, "b") or b"")["content"] == "back"
-
-
 def test_an_operation_may_hold_new_known_and_repeated_infos() -> None:
     linked = LinkedAccount("a")
 
@@ -153,37 +139,3 @@ def test_a_decided_info_has_the_ordinal_that_it_will_have(changed_before: int) -
     linked.infos(info_row("d"), info_row("e"))
     heads = [[find_info(seen, info_id) for info_id in "de"] for seen in (view, linked.view)]
     assert [head and head.ordinal for head in heads[0]] == [head and head.ordinal for head in heads[1]]
-
-
-def test_the_rows_that_refer_to_an_info_and_to_a_keyword_are_named() -> None:
-    linked = LinkedAccount("a", "b")
-    linked.links(link_row("a", "k"), link_row("b", "k"), link_row("b", "other", deleted=True))
-
-    assert linked.view.referrers(INFOS, "b") == [(LINKS, "b:k")]
-    assert linked.view.referrers("keywords", "k") == [(LINKS, "a:k"), (LINKS, "b:k")]
-
-
-def test_decided_rows_overlay_acknowledged_rows() -> None:
-    linked = LinkedAccount("a", "b", "c")
-    linked.links(link_row("a", "k"), link_row("b", "k"), link_row("a", "other"))
-
-    view = overlay_rows(
-        linked,
-        info_row("d"),
-        info_row("b", version=2, deleted=True),
-        link_row("a", "k", version=2, deleted=True),
-        link_row("b", "k", "SOURCE", version=2),
-        link_row("d", "k", "EXAMPLE"),
-        link_row("c", "elsewhere"),
-    )
-
-    decided = list_links_of_keyword(view, "k")
-    assert [(link.info_id, link.relation.value) for link in decided] == [("b", "SOURCE"), ("d", "EXAMPLE")]
-    assert [link.keyword_id for link in list_links_of_info(view, "a")] == ["other"]
-    assert [head.id for head in list_newest_infos(view)] == ["d", "c", "a"]
-    assert [head.id for head in list_infos_of_keyword(view, "k", RELEVANCE)] == ["d", "b"]
-    assert linked.of_keyword("k") == ["b", "a"]
-    info = find_info(view, "b")
-    assert info is not None
-    assert not info.live
-    assert find_info(linked.view, "d") is None

@@ -8,7 +8,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Conflict
 from knowhub.core.request_context import Role
-from knowhub.identity.decisions import digest_of, parse_key_name
+from knowhub.identity.decisions import digest_of
 from knowhub.identity.model import API_KEYS, KEY_USES, KeyHolder, NewKey
 from knowhub.operations.model import OperationFilter
 from knowhub.wiring.adapters import Overrides
@@ -35,18 +35,6 @@ async def test_a_key_identifies_its_holder_and_only_its_hash_is_stored(hub: Hub,
     assert text.split("_", 2)[2].encode() not in kept
 
 
-async def test_a_key_is_its_name_and_256_random_bits_that_fit_a_header_and_a_url(hub: Hub) -> None:
-    keys = [text_of(await issue_key(hub, LI)) for _ in range(20)]
-
-    for text in keys:
-        prefix, named, secret = text.split("_", 2)
-        assert (prefix, len(named)) == ("kh", 16)
-        assert len(secret) * 6 >= 256
-        assert text.replace("-", "").replace("_", "").isalnum()
-        assert text.isascii()
-    assert len(set(keys)) == 20
-
-
 @pytest.mark.parametrize(
     "forged",
     [
@@ -65,18 +53,6 @@ async def test_a_malformed_key_identifies_nobody(hub: Hub, forged: str) -> None:
     await issue_key(hub, LI)
 
     assert await hub.identity.caller(forged) is None
-
-
-async def test_a_key_with_a_wrong_secret_or_name_identifies_nobody(hub: Hub) -> None:
-    text, other = text_of(await issue_key(hub, LI)), text_of(await issue_key(hub, LI))
-    prefix, named, secret = text.split("_", 2)
-    changed = ("A" if secret[0] != "A" else "B") + secret[1:]
-
-    assert parse_key_name(f"{prefix}_{named}_{changed}") == parse_key_name(text)
-    assert await hub.identity.caller(f"{prefix}_{named}_{changed}") is None
-    assert await hub.identity.caller(f"{prefix}_{other.split('_', 2)[1]}_{secret}") is None
-    assert await hub.identity.caller(text.upper()) is None
-    assert await hub.identity.caller(text) is not None
 
 
 async def test_ten_thousand_altered_keys_are_all_refused(hub: Hub) -> None:
@@ -176,22 +152,6 @@ async def test_the_last_use_is_known_at_once_and_written_once_an_hour(hub: Hub, 
     assert row is not None
     assert (row["last_used_at"], row["version"]) == ("2026-03-05T13:00:00.000Z", 2)
     assert (hub.store.view("default").get(API_KEYS, key.key.key_id) or {})["version"] == 1
-
-
-async def test_the_last_use_survives_a_restart_and_is_not_listed(tmp_path: Path, clock: FakeClock) -> None:
-    settings = make_keyed_settings(tmp_path / "again")
-    async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
-        key = await issue_key(hub, LI)
-        await hub.identity.caller(text_of(key))
-    async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
-        assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T12:00:00.000Z"
-        assert [
-            entry.operation.op for entry in (await hub.operations.log.page(root_caller(), _any_operation())).entries
-        ] == ["create_key"]
-        assert [
-            entry.operation.op
-            for entry in (await hub.operations.log.page(root_caller(), _any_operation(op="note_key_use"))).entries
-        ] == ["note_key_use"]
 
 
 async def test_two_processes_note_one_use_an_hour_between_them(tmp_path: Path, clock: FakeClock) -> None:

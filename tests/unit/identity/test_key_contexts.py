@@ -35,23 +35,6 @@ async def test_a_writer_sees_and_grants_the_scopes_of_its_key_and_public(hub: Hu
     assert ctx.key_id == caller.key_id
 
 
-async def test_a_reader_sees_the_same_and_grants_nothing(hub: Hub) -> None:
-    ctx = make_context(await caller_of(hub, text_of(await issue_key(hub, LI, Role.READER))))
-
-    assert ctx.visible is not None
-    assert "team:web" in ctx.visible
-    assert ctx.grantable == frozenset()
-    assert not ctx.can_write
-
-
-async def test_an_admin_sees_and_grants_everything_but_is_not_root(hub: Hub) -> None:
-    ctx = make_context(await caller_of(hub, text_of(await issue_key(hub, LI, Role.ADMIN))))
-
-    assert (ctx.visible, ctx.grantable) == (None, None)
-    assert (ctx.is_admin, ctx.is_root) == (True, False)
-    assert (ctx.actor, ctx.own) == ("agent:crawler", frozenset({"agent:crawler", "user:li"}))
-
-
 async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub: Hub) -> None:
     caller = await caller_of(hub, text_of(await issue_key(hub, LI)))
 

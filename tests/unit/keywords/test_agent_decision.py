@@ -41,14 +41,6 @@ def test_other_values_select_no_candidate(choices: NumberedChoices) -> None:
     assert [choices.pick(pointed) for pointed in (*numbers, *texts, *others)] == [None] * 31
 
 
-def test_each_list_is_numbered_from_one() -> None:
-    first, second = NumberedChoices(["a1", "b2"]), NumberedChoices(["c3"])
-
-    assert (first.pick(1), second.pick(1)) == ("a1", "c3")
-    assert (second.pick(2), second.pick("b2")) == (None, None)
-    assert first.by_idx == {"1": "a1", "2": "b2"}
-
-
 def test_several_targets_come_before_a_single_one(choices: NumberedChoices) -> None:
     both = parse_decision({"action": "match", "node_ids": [2, "3", 2, "c3"], "node_id": 1}, choices)
     single = parse_decision({"action": "match", "node_ids": [], "node_id": "1"}, choices)

@@ -113,19 +113,6 @@ async def test_calls_of_a_concurrent_retry_are_logged() -> None:
     assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 
 
-async def test_calls_of_a_write_are_logged_once() -> None:
-    tree = TreeServices(point_to("top"), {"links": []})
-    await tree.create_keyword("top")
-
-    await tree.keywords.create(ANN, NewKeyword("one"))
-    await tree.infos.create(ANN, NewInfo("top of all", auto_link=True))
-
-    assert await tree.list_logged_calls() == [
-        ("create_keyword", "user:ann", ["pick_branch"]),
-        ("create_info", "user:ann", ["link_info"]),
-    ]
-
-
 @pytest.fixture
 def tree() -> TreeServices:
     return TreeServices(point_to("top", "jump"), NEVER)
@@ -135,14 +122,6 @@ async def test_calls_of_a_cancelled_search_are_logged(tree: TreeServices) -> Non
     await tree.create_keyword("below", parent_id=await tree.create_keyword("top"))
 
     await tree.cancel_while_asked(tree.search.search(ANN, "what nobody named"), asked=2)
-
-    assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
-
-
-async def test_calls_of_a_cancelled_placement_are_logged(tree: TreeServices) -> None:
-    await tree.create_keyword("below", parent_id=await tree.create_keyword("top"))
-
-    await tree.cancel_while_asked(tree.keywords.create(ANN, NewKeyword("new")), asked=2)
 
     assert await tree.list_logged_calls() == [("agent_decision", "user:ann", ["pick_branch"])]
 

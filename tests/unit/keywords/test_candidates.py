@@ -6,7 +6,7 @@ import pytest
 
 from knowhub.core.table_schema import Index, SummaryT
 from knowhub.keywords.model import ROOT_ID, Link, Node, RelationType
-from knowhub.keywords.search.candidates import MAX_PATH, MORE_NAMES, VisibleTree, join_path
+from knowhub.keywords.search.candidates import MAX_PATH, MORE_CHARS, MORE_NAMES, VisibleTree, join_path
 from knowhub.keywords.tree import BY_PARENT, find_keyword
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
@@ -31,30 +31,6 @@ def names_of(nodes: Sequence[Node]) -> list[str]:
     return [node.name for node in nodes]
 
 
-def test_the_tree_is_shown_level_by_level_oldest_first() -> None:
-    visible_tree = VisibleTree(tree_of(SHAPE), local())
-
-    assert names_of(visible_tree.list_first_page([], [], 50).nodes) == [
-        "技术",
-        "生活",
-        "编程语言",
-        "网络",
-        "菜谱",
-        "Python",
-        "Go",
-    ]
-    assert names_of(visible_tree.list_first_page([], [], 3).nodes) == ["技术", "生活", "编程语言"]
-
-
-def test_recent_matches_come_first_and_are_not_shown_twice() -> None:
-    view = tree_of(SHAPE)
-    recent = [view.id_of("Go"), view.id_of("编程语言"), view.id_of("技术")]
-
-    shown = VisibleTree(view, local()).list_first_page([], recent, 50).nodes
-
-    assert names_of(shown) == ["Go", "编程语言", "技术", "生活", "网络", "菜谱", "Python"]
-
-
 def test_near_and_recent_keywords_leave_most_slots_to_the_tree() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
     leaves = [view.id_of(f"leaf {number}") for number in range(40)]
@@ -73,7 +49,7 @@ def test_pages_show_every_keyword_of_a_wide_tree() -> None:
     first = visible_tree.list_first_page([], [view.id_of("leaf 7")], 50)
     pages = [first]
     while pages[-1].has_more:
-        pages.append(visible_tree.list_more([ROOT_ID], pages[-1].next_offset))
+        pages.append(visible_tree.list_page([ROOT_ID], MORE_NAMES, pages[-1].next_offset, MORE_CHARS))
 
     seen = {node.id for page in pages for node in page.nodes}
 
@@ -174,16 +150,6 @@ def test_a_candidate_has_counts_and_an_optional_description() -> None:
     assert shown.description == ("一门 语言" * 200)[:300]
     assert (shown.children, shown.infos) == (1, 1)
     assert visible_tree.make_candidate(bare, described=True).description == ""
-
-
-def test_hidden_infos_are_not_counted() -> None:
-    view = FakeKeywordView()
-    node = view.put("Python")
-    for info_id, shown in (("i1", ("public",)), ("i2", ("user:bob",))):
-        view.put_info(info_id, shown=shown)
-        view.link(Link(info_id, node.id, RelationType.PRIMARY))
-
-    assert VisibleTree(view, caller(user_id="ann")).make_candidate(node).infos == 1
 
 
 @pytest.mark.parametrize("depth", [1, 10, 1_000])

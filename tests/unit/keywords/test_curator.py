@@ -165,20 +165,6 @@ async def test_model_steps_have_a_share_if_rules_find_too_many() -> None:
     assert [step["node"]["name"] for step in plan["steps"] if step["to"]["name"] != "Python"] == ["Go"]
 
 
-async def test_every_call_is_logged_for_replay() -> None:
-    garden = CuratedTree(by_name(lambda idx: {"moves": [{"node_id": idx["a"], "new_parent_id": idx["b"]}]}))
-    await garden.plant("a", "b")
-
-    await garden.curator.reorganize(local())
-    await garden.decision_log.close()
-
-    operations = [operation async for operation in garden.store.operations("default")]
-    assert operations[0].op == "agent_decision"
-    (call,) = operations[0].agent_io or ()
-    assert (call["function"], call["failure"]) == ("reorganize", None)
-    assert set(call["choices"].values()) == {ROOT_ID, garden.ids["a"], garden.ids["b"]}
-
-
 async def test_a_large_tree_is_shown_in_at_most_ten_parts() -> None:
     many = MAX_CALLS * (SHOWN_A_CALL - 1) + 5
     garden = CuratedTree(*[{}] * (MAX_CALLS + 5))
@@ -272,17 +258,6 @@ async def test_children_of_uncategorised_are_unplaced() -> None:
     plan = await garden.curator.reorganize(local())
 
     assert [step["node"]["name"] for step in plan["steps"]] == ["Python 装饰器"]
-
-
-async def test_an_empty_account_has_an_empty_plan() -> None:
-    garden = CuratedTree({"moves": []})
-
-    plan = await garden.curator.reorganize(local())
-
-    assert (plan["steps"], plan["missing_descriptions"], garden.store.last_seq) == ([], [], 0)
-    assert garden.chat is not None
-    assert garden.chat.questions == []
-    assert (await garden.curator.metrics(local()))["nodes"] == 0
 
 
 @pytest.mark.parametrize("verb", ["metrics", "reorganize"])

@@ -59,29 +59,6 @@ async def test_a_decision_becomes_an_operation_that_changes_nothing() -> None:
     assert (log.dropped, log.failed) == (0, 0)
 
 
-async def test_no_calls_or_a_disabled_log_write_nothing() -> None:
-    store = MemoryStore(FakeClock(), CountedIds())
-    on, off = DecisionLog(store), DecisionLog(store, enabled=False)
-
-    on.note(local(), [])
-    off.note(local(), CALLS)
-    await on.close()
-    await off.close()
-
-    assert await list_operations(store) == []
-
-
-async def test_later_changes_do_not_alter_logged_calls() -> None:
-    store, calls = MemoryStore(FakeClock(), CountedIds()), list(CALLS)
-    log = DecisionLog(store)
-
-    log.note(local(), calls)
-    calls.clear()
-    await log.close()
-
-    assert (await list_operations(store))[0].agent_io == tuple(CALLS)
-
-
 async def test_logging_never_waits_and_counts_dropped_decisions() -> None:
     store = GatedStore()
     log = DecisionLog(store, limit=3)

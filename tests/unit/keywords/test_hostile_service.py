@@ -402,16 +402,6 @@ class ObedientChat:
         return ChatReply({"action": "missing", "links": []}, self.model, 0.0)
 
 
-@pytest.mark.parametrize("told", ["outside", "inside"])
-async def test_the_obedient_model_follows_orders_outside_a_fence(told: str) -> None:
-    fence = f"<data>\n{{}}\n</data>\n{ORDER}" if told == "outside" else f"<data>\n{ORDER[:2]}{ORDER}\n</data>"
-    model = ObedientChat()
-
-    await model.chat(ChatRequest("pick_branch", [{"role": "user", "content": fence}], {}), 1.0)
-
-    assert model.obeyed == (["pick_branch"] if told == "outside" else [])
-
-
 @pytest.mark.parametrize("text", TEXTS)
 async def test_stored_text_never_becomes_an_order_to_the_model(tmp_path: Path, text: str) -> None:
     model = ObedientChat()

@@ -16,9 +16,9 @@ from knowhub.keywords.model import (
     Node,
     TreeOptions,
 )
-from knowhub.keywords.search.agent import DedupDecision, KeywordAgent, Placement
-from knowhub.keywords.search.descent import ViewOf
-from knowhub.keywords.search.prompts import Goal
+from knowhub.keywords.search.agent import DedupDecision, KeywordAgent
+from knowhub.keywords.search.descent import DescentResult, ViewOf
+from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.service import DeleteOptions, KeywordService
 from knowhub.keywords.tree import find_by_token
 from tests.builders import CountedIds, FakeClock
@@ -81,7 +81,8 @@ async def test_a_failing_model_places_the_keyword_at_its_last_position(
     options = TreeOptions(uncategorized_name="未分类")
 
     agent = KeywordAgent(QueuedChat(way), RecentMatchesByReader(), options)
-    suggested = await agent.suggest_parent(ANN, lambda: store.view("default"), Goal("Rust"), 5.0)
+    goal = Goal("Rust", Intent.SUGGEST_PARENT)
+    suggested = await agent.descend(ANN, lambda: store.view("default"), goal, 5.0)
     created = await service_on(store, QueuedChat(way), options).create(ANN, NewKeyword("Rust"))
 
     assert (created.record["parent_id"], suggested.parent_id) == (languages, languages)
@@ -105,16 +106,6 @@ async def test_a_failed_model_is_not_asked_again_if_its_parent_is_deleted(store:
     assert (created.degraded, len(agent.chat.questions)) == (["llm"], 2)
 
 
-async def test_a_model_that_fails_at_the_root_places_below_the_root(store: MemoryStore) -> None:
-    await create_keyword(service_on(store), "top")
-    options = TreeOptions(uncategorized_name="未分类")
-
-    created = await service_on(store, QueuedChat([FAILED]), options).create(ANN, NewKeyword("x"))
-
-    assert (created.decided["placed"], created.decided["reason"]) == ("root", "agent_timeout")
-    assert (created.record["level"], created.degraded) == (1, ["llm"])
-
-
 async def test_invalid_keywords_are_refused_before_the_model_call(store: MemoryStore) -> None:
     chat = QueuedChat([point_to("top")])
     service = service_on(store, chat)
@@ -136,8 +127,8 @@ class InterruptedAgent(KeywordAgent):
         super().__init__(self.chat, RecentMatchesByReader(), TreeOptions())
         self._meddle = meddle
 
-    async def suggest_parent(self, ctx: RequestContext, views: ViewOf, goal: Goal, budget_s: float) -> Placement:
-        placement = await super().suggest_parent(ctx, views, goal, budget_s)
+    async def descend(self, ctx: RequestContext, views: ViewOf, goal: Goal, budget_s: float) -> DescentResult:
+        placement = await super().descend(ctx, views, goal, budget_s)
         await self._meddle()
         return placement
 
@@ -164,22 +155,6 @@ async def test_a_parent_deleted_during_the_call_is_asked_for_again(store: Memory
     assert len((await get_last_operation(store)).agent_io or ()) == 2
 
 
-async def test_a_keyword_with_repeatedly_deleted_parents_goes_below_the_root(store: MemoryStore) -> None:
-    others = service_on(store)
-    doomed = [await create_keyword(others, "first"), await create_keyword(others, "second")]
-
-    async def drop_one() -> None:
-        await others.delete(ANN, doomed.pop(0))
-
-    agent = InterruptedAgent([point_to("first"), point_to("second")], drop_one)
-    created = await service_with(store, agent).create(ANN, NewKeyword("x"))
-
-    assert created.record["parent_id"] == ROOT_ID
-    assert created.decided == {"placed": "root", "parent_id": ROOT_ID, "reason": "the suggested parent is gone"}
-    assert created.degraded == []
-    assert len(agent.chat.questions) == 2
-
-
 async def test_a_namesake_deleted_during_the_call_is_no_merge_target(store: MemoryStore) -> None:
     others = service_on(store)
     there = await create_keyword(others, "Apple")
@@ -189,16 +164,6 @@ async def test_a_namesake_deleted_during_the_call_is_no_merge_target(store: Memo
 
     assert (created.record["name"], created.decided) == ("apple", {"dedup": "create_new"})
     assert len((await get_last_operation(store)).agent_io or ()) == 1
-
-
-async def test_all_calls_of_a_creation_share_thirty_seconds(store: MemoryStore) -> None:
-    await create_keyword(service_on(store), "Node.js")
-    chat = QueuedChat([dedup_answer("create_new", node_id=None), point_to("Node.js")])
-
-    await service_on(store, chat).create(ANN, NewKeyword("NodeJS"), dedup_check=True)
-
-    first, second = chat.budgets
-    assert 0 < second < first <= 30
 
 
 async def test_uncategorised_is_created_once_for_unplaced_keywords(store: MemoryStore) -> None:
@@ -225,20 +190,6 @@ async def test_the_placement_prompt_has_aliases_and_description(store: MemorySto
 
     shown = chat.read_prompt()
     assert (shown["query"], shown["aliases"], shown["description"]) == ("Crane", ["鹤"], "一种动物")
-
-
-async def test_a_retried_create_repeats_the_answer_without_a_model_call(store: MemoryStore) -> None:
-    await create_keyword(service_on(store), "编程语言")
-    chat = QueuedChat([point_to("编程语言", reason="a language")] * 2)
-    service = service_on(store, chat)
-
-    first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
-    again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry_key())
-
-    assert (again, len(chat.questions)) == (first, 1)
-    with pytest.raises(InvalidInput):
-        await service.create(ANN, NewKeyword("Ruby"), retry_key("another body"))
-    assert len(chat.questions) == 1
 
 
 async def test_a_retry_is_answered_even_if_its_alias_is_now_taken(store: MemoryStore) -> None:
@@ -322,12 +273,3 @@ async def test_no_dedup_call_without_a_visible_namesake(store: MemoryStore) -> N
     answered = await service.create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
 
     assert (chat.questions, answered.decided) == ([], {})
-
-
-async def test_children_beyond_one_batch_are_all_shown(service: KeywordService) -> None:
-    names = [f"k{number}" for number in range(1_000)]
-    top = await create_keyword(service, "top")
-    await service.create_batch(ANN, [NewKeyword(name, parent_id=top) for name in names])
-
-    assert await list_child_names(service, top) == names
-    assert len((await service.get_subtree(ANN, top))["children_nodes"]) == 1_000

@@ -10,14 +10,12 @@ from knowhub.core.operation import Write, make_tombstone
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, info_rules
 from knowhub.keywords.edits import Edit
-from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, InfoPolicy, RelationType, make_link_id
+from knowhub.keywords.model import LINKS, InfoPolicy, RelationType, make_link_id
 from knowhub.keywords.tree import find_info
-from tests.builders import caller, local
+from tests.builders import local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.fakes.plain_text import PlainText
 
-ANN, BOB = caller(user_id="ann"), caller(user_id="bob")
-TEXT = PlainText()
 PRIMARY, EXAMPLE, RELATED = RelationType.PRIMARY, RelationType.EXAMPLE, RelationType.RELATED
 
 
@@ -33,10 +31,6 @@ def link(view: FakeKeywordView, info_id: str, name: str, relation: RelationType 
     keyword_id = view.id_of(name)
     view.put_link(info_rules.new_link_row(info_id, keyword_id, relation, "agent", None, view.now))
     return make_link_id(info_id, keyword_id)
-
-
-def merge_keywords(view: FakeKeywordView, source: str, into: str, ctx: RequestContext | None = None) -> Edit:
-    return edits.merge_keywords(view, ctx or local(), view.id_of(source), view.id_of(into), TEXT)
 
 
 def delete_subtree(
@@ -64,23 +58,12 @@ def test_a_restored_link_continues_its_versions(view: FakeKeywordView) -> None:
     once = make_link_id("i-1", view.id_of("Go"))
     row = info_rules.new_link_row("i-1", view.id_of("Go"), PRIMARY, "user", None, 0.0)
     view.put_link(make_tombstone(row, 0.0))
+    merged = edits.merge_keywords(view, local(), view.id_of("Python"), view.id_of("Go"), PlainText())
 
-    links = rows_by_id(merge_keywords(view, "Python", "Go").writes, LINKS)
+    links = rows_by_id(merged.writes, LINKS)
 
     assert (links[once]["version"], links[once]["relation"]) == (3, "EXAMPLE")
     assert "deleted" not in links[once]
-
-
-def test_a_merge_without_additions_still_writes_the_target(
-    view: FakeKeywordView,
-) -> None:
-    view.put("go ", view.id_of("算法"))
-
-    edit = merge_keywords(view, "go ", "Go")
-
-    keywords = rows_by_id(edit.writes, KEYWORDS)
-    assert list(keywords) == [view.id_of("Go"), view.id_of("go ")]
-    assert (keywords[view.id_of("Go")]["version"], keywords[view.id_of("Go")]["aliases"]) == (2, [])
 
 
 # delete
@@ -104,13 +87,6 @@ def test_infos_of_deleted_keywords_move_to_the_parent_once(view: FakeKeywordView
     kept = {row_id: row["relation"] for row_id, row in links.items() if row_id not in gone}
     assert kept == {make_link_id("moves", language): "EXAMPLE", make_link_id("twice", language): "PRIMARY"}
     assert (edit.reply["links"], edit.reply["reattached_to"]) == ({"moved": 2, "dropped": 2}, language)
-
-
-def test_infos_of_a_keyword_without_parent_move_to_the_root(view: FakeKeywordView) -> None:
-    link(view, "i-1", "Go")
-    view.drop(view.id_of("语言"))
-
-    assert delete_subtree(view, "Go").reply["reattached_to"] == ROOT_ID
 
 
 def test_forbid_names_up_to_twenty_infos_and_allows_empty_keywords(view: FakeKeywordView) -> None:

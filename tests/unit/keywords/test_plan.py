@@ -54,15 +54,6 @@ def test_a_rendered_plan_parses_to_the_same_steps() -> None:
     assert (shown["missing_description_count"], shown["degraded"], shown["scope_id"]) == (1, ["llm"], "root")
 
 
-def test_a_step_names_every_keyword_that_it_rests_on() -> None:
-    assert [[item.id for item in step.list_refs()] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
-
-
-def test_a_plan_needs_only_its_steps() -> None:
-    assert parse_steps(plan_of(move())) == [Step(StepKind.MOVE, [NodeRef("a", 1), NodeRef("b", 1)])]
-    assert parse_steps(plan_of()) == []
-
-
 @pytest.mark.parametrize(
     ("plan", "field"),
     [
@@ -106,7 +97,3 @@ def test_an_invalid_plan_is_refused_with_its_field(plan: dict[str, Any], field: 
         parse_steps(plan)
 
     assert [error.field for error in refused.value.errors] == [field]
-
-
-def test_a_plan_of_as_many_steps_as_are_allowed_is_read() -> None:
-    assert len(parse_steps(plan_of(*[move()] * MAX_STEPS))) == MAX_STEPS

@@ -18,16 +18,6 @@ def names_of(nodes: list[Node]) -> list[str]:
     return [node.name for node in nodes]
 
 
-def test_the_lowest_common_ancestor_is_the_deepest_that_all_hang_below(view: FakeKeywordView) -> None:
-    fast_api, go, sorting = (view.id_of(name) for name in ("FastAPI", "Go", "排序"))
-
-    assert tree.lowest_common_ancestor(view, [fast_api, go]) == view.id_of("语言")
-    assert tree.lowest_common_ancestor(view, [fast_api, go, sorting]) == ROOT_ID
-    assert tree.lowest_common_ancestor(view, [fast_api, view.id_of("Python")]) == view.id_of("Python")
-    assert tree.lowest_common_ancestor(view, [fast_api]) == fast_api
-    assert tree.lowest_common_ancestor(view, []) == ROOT_ID
-
-
 def test_walks_end_in_a_cycle(view: FakeKeywordView) -> None:
     language, python = view.id_of("语言"), view.id_of("Python")
     view.edit(language, parent_id=python)

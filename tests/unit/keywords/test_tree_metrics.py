@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.curate.metrics import MAX_DUPLICATES, TreeMetrics
+from knowhub.keywords.curate.metrics import TreeMetrics
 from knowhub.keywords.model import Link, RelationType
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
@@ -56,12 +56,6 @@ def test_empty_keywords_and_unlinked_infos_are_orphans() -> None:
     assert (figures["orphan_keyword_count"], figures["orphan_info_count"], figures["orphan_count"]) == (1, 2, 3)
 
 
-def test_of_many_orphans_the_first_hundred_are_listed() -> None:
-    figures = measure_tree(tree_of({str(number): {} for number in range(101)}))
-
-    assert (figures["orphan_count"], len(figures["orphans"])) == (101, 100)
-
-
 def test_a_detached_keyword_and_its_descendants_are_orphans() -> None:
     view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "工具": {}})
     stray = view.put("lost", "never-there")
@@ -75,13 +69,6 @@ def test_a_detached_keyword_and_its_descendants_are_orphans() -> None:
     assert (figures["orphan_count"], figures["nodes"], figures["depths"]) == (6, 6, {"0": 1, "1": 1})
 
 
-def test_an_undescribed_keyword_counts_in_the_rate() -> None:
-    view = tree_of({"a": {}, "b": {}})
-    view.put("c", description="something")
-
-    assert measure_tree(view)["missing_descriptions"] == {"count": 2, "rate": 0.6667}
-
-
 def test_the_fan_out_has_mean_percentiles_and_widest_keywords() -> None:
     view = tree_of({"wide": {str(number): {} for number in range(19)}, "narrow": {"one": {}}, "leaf": {}})
 
@@ -93,14 +80,6 @@ def test_the_fan_out_has_mean_percentiles_and_widest_keywords() -> None:
         ("root", 3),
         ("narrow", 1),
     ]
-
-
-def test_the_ten_widest_are_named_oldest_first_among_equals() -> None:
-    view = tree_of({f"p{number}": {f"c{number}": {}} for number in range(12)})
-
-    names = [item["name"] for item in measure_tree(view)["fan_out"]["widest"]]
-
-    assert names == ["root", *(f"p{number}" for number in range(9))]
 
 
 def test_keywords_below_six_levels_are_named_deepest_first() -> None:
@@ -119,14 +98,6 @@ def test_keywords_with_one_normal_form_are_duplicates() -> None:
         {"token": "python", "ids": ["k1", "k3", "k4"]},
         {"token": "go", "ids": ["k5", "k6"]},
     ]
-
-
-def test_of_many_doubles_the_worst_are_listed_and_all_counted() -> None:
-    names: Shape = {f"n{number}": {f"N{number}": {}} for number in range(MAX_DUPLICATES + 1)}
-
-    figures = measure_tree(tree_of(names))
-
-    assert (len(figures["duplicates"]), figures["duplicate_count"]) == (MAX_DUPLICATES, MAX_DUPLICATES + 1)
 
 
 def test_hidden_rows_are_neither_counted_nor_orphans() -> None:

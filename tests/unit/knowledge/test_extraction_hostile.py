@@ -1,13 +1,10 @@
 """Hostile texts: the rules neither raise nor take long on them."""
 
-import time
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentences import READ_CHARS, mask_quoted
+from knowhub.conversations.sentences import mask_quoted
 from knowhub.knowledge.extract.existing_records import merge_content
 from knowhub.knowledge.extract.reading import find_candidates
 
@@ -34,21 +31,6 @@ PIECES = [
 ]
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=40).map("".join)
 ROLES = st.sampled_from(["user", "assistant", "tool", "system", ""])
-UNITS = [
-    "a ",
-    "we ",
-    "我们",
-    "i have been ",
-    "our team ",
-    "the api ",
-    "不是",
-    "“",
-    "use ",
-    "每次",
-    "error ",
-    "步骤\n",
-    "```\n",
-]
 
 
 @settings(max_examples=150, deadline=None)
@@ -72,15 +54,3 @@ def test_any_texts_can_be_merged(text: str, other: str) -> None:
 @given(TEXTS)
 def test_masking_keeps_the_length(text: str) -> None:
     assert len(mask_quoted(text)) == len(text)
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_no_pattern_backtracks_on_repetitions(unit: str) -> None:
-    honest, hostile = "The weather was fine today. " * 600, unit * READ_CHARS
-
-    def seconds(text: str) -> float:
-        started = time.process_time()
-        find_candidates([Message("user", text[:READ_CHARS]), Message("assistant", text[:READ_CHARS])])
-        return time.process_time() - started
-
-    assert seconds(hostile) < 20 * max(seconds(honest), 0.02)

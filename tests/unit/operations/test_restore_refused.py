@@ -11,7 +11,6 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Conflict, InvalidInput, StorageFull, Unavailable
 from knowhub.core.operation import Draft, Outcome, Write
-from knowhub.core.request_context import local_context
 from knowhub.core.store_results import SnapshotReason
 from knowhub.knowledge.model import KNOWLEDGE, OnConflict
 from knowhub.operations.snapshots import Snapshots
@@ -162,20 +161,6 @@ async def test_snapshots_that_cannot_be_deleted_or_read_are_reported(tmp_path: P
         assert [(item.ts, "Input/output error" in str(item.problem)) for item in listed] == [(entry.ts, True)]
 
 
-async def test_writes_of_another_account_do_not_affect_a_restore(tmp_path: Path) -> None:
-    async with open_hub_at(tmp_path) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge())
-        entry = await hub.operations.snapshots.create()
-        other = local_context(OWNER, "other")
-        async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
-            await hub.knowledge.records.save(other, new_knowledge("of the other account"))
-
-            assert list(prepared.list_changes(prepared.last_seq, hub.store.view("default"))) == []
-
-        await hub.operations.snapshots.restore(local(), entry.ts)
-        assert len(state_of(hub.store, "other")) == 1
-
-
 @pytest.mark.parametrize(("rows", "is_restored"), [(500, True), (501, False)])
 async def test_a_restore_accepts_some_writes_and_gives_up_after_ten_attempts(
     tmp_path: Path, rows: int, is_restored: bool
@@ -191,26 +176,6 @@ async def test_a_restore_accepts_some_writes_and_gives_up_after_ten_attempts(
 
         assert isinstance(outcome, Conflict) is not is_restored
         assert state_of(hub.store) == (then if is_restored else now)
-
-
-async def test_rows_restored_by_others_meanwhile_are_not_written(tmp_path: Path) -> None:
-    async with open_hub_at(tmp_path) as hub:
-        lines = [import_line(f"import-{number}", f"line {number}") for number in range(700)]
-        before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
-        entry = await hub.operations.snapshots.create()
-        undone = await hub.operations.log.undo(local(), str(before.import_id))
-
-        async def redo() -> None:
-            for operation_id in undone.operation_ids:
-                await hub.operations.log.undo(local(), operation_id)
-
-        snapshots = snapshots_of(hub, ConcurrentSnapshots(make_snapshot_folder(hub, tmp_path), meanwhile=redo))
-        seq = hub.store.last_seq
-        done = await snapshots.restore(local(), entry.ts)
-
-        assert (done.restored, done.operation_ids, done.restore_id) == (0, (), None)
-        assert done.safety_snapshot is not None
-        assert hub.store.last_seq == seq + len(undone.operation_ids)
 
 
 @pytest.mark.parametrize("by_hand", [500, 700])

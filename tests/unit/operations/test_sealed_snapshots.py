@@ -49,14 +49,6 @@ async def test_a_snapshot_holds_the_wrapped_keys_and_no_master_key(hub: Hub, tmp
     assert all(master not in data and SECRET.encode() not in data for data in held.values())
 
 
-async def test_a_snapshot_of_a_hub_without_secrets_has_no_keyring(hub: Hub) -> None:
-    await hub.resources.save(local(), new_resource())
-
-    entry = await hub.operations.snapshots.create()
-
-    assert KEYRING not in read_members(entry.path)
-
-
 async def test_a_restore_restores_sealed_bodies_with_their_keys(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     entry = await hub.operations.snapshots.create()
@@ -99,19 +91,6 @@ async def test_a_snapshot_is_unpacked_beside_a_copied_master_key(hub: Hub, tmp_p
 
     async with open_hub_at(moved) as there:
         assert await reveal(there) == SECRET
-
-
-async def test_without_the_master_key_only_sealed_bodies_are_unavailable(hub: Hub, tmp_path: Path) -> None:
-    await hub.resources.save(local(), new_resource(secure_body=SECRET))
-    entry = await hub.operations.snapshots.create()
-    moved = tmp_path / "moved"
-
-    unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
-
-    async with open_hub_at(moved) as there:
-        assert (await there.resources.read(local(), ID))["body"] == "log in here"
-        with pytest.raises(Unavailable, match="not here"):
-            await reveal(there)
 
 
 async def test_unpacking_keeps_destroyed_keys_of_the_existing_keyring(hub: Hub, tmp_path: Path) -> None:
@@ -206,14 +185,6 @@ async def test_temporary_keyrings_of_dead_processes_are_removed(hub: Hub, tmp_pa
     await hub.operations.erasure.erase(local(), RESOURCES, ID)
 
     assert not left.exists()
-
-
-async def test_doctor_says_nothing_of_keys_without_secrets(hub: Hub, tmp_path: Path) -> None:
-    await hub.resources.save(local(), new_resource())
-
-    found = inspect(tmp_path / "data")
-
-    assert not any("key" in item.subject for item in found)
 
 
 def test_merging_keyrings_never_replaces_own_keys() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,11 @@ import pytest
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Conflict, InvalidInput, NotFound, StorageFull, Unavailable
-from knowhub.core.operation import Draft, Unchanged, Write
-from knowhub.core.store_results import SnapshotReason, SnapshotRow
-from knowhub.engine.view import AccountView
+from knowhub.core.operation import Draft, Write
+from knowhub.core.store_results import SnapshotReason
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import DeleteOptions
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict
-from knowhub.knowledge.outcomes import OUTCOMES
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import try_flock
@@ -99,21 +97,6 @@ async def test_a_large_restore_is_several_operations_undone_as_one(tmp_path: Pat
         assert state_of(hub.store) == now
 
 
-async def test_concurrent_writes_do_not_split_the_undo_of_a_restore(tmp_path: Path) -> None:
-    async with open_hub_at(tmp_path) as hub:
-        ids = await fill(hub)
-        entry = await hub.operations.snapshots.create()
-        await change_filled(hub, ids)
-        done = await hub.operations.snapshots.restore(local(), entry.ts)
-
-        saving = asyncio.create_task(hub.knowledge.records.save(local(), new_knowledge("meanwhile")))
-        await asyncio.sleep(0)
-        outcome = await asyncio.gather(hub.operations.log.undo(local(), str(done.restore_id)), return_exceptions=True)
-
-        await saving
-        assert isinstance(outcome[0], Conflict)
-
-
 async def test_writes_during_the_preparation_are_restored_too(tmp_path: Path) -> None:
     async with open_hub_at(tmp_path) as hub:
         ids = await fill(hub)
@@ -135,27 +118,6 @@ async def test_writes_during_the_preparation_are_restored_too(tmp_path: Path) ->
             if operation.seq > group[-1].seq:
                 await hub.operations.log.undo(local(), operation.operation_id)
         assert state_of(hub.store) == then
-
-
-async def test_a_restore_sees_earlier_decisions_of_its_batch(tmp_path: Path) -> None:
-    async with open_hub_at(tmp_path) as hub:
-        await hub.store.commit("default", OWNER, note_draft("old", "as it was"))
-        entry = await hub.operations.snapshots.create()
-        async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
-
-            def restore(view: AccountView) -> Unchanged:
-                return Unchanged(list(prepared.list_changes(prepared.last_seq, view)))
-
-            # They wait together, and are decided one after another.
-            deeds = [note_draft("old", "changed"), note_draft("new", "made"), restore]
-            answers = await asyncio.gather(*(hub.store.commit("default", OWNER, decide) for decide in deeds))
-
-    assert isinstance(answers[2], Unchanged)
-    assert answers[2].answer == [((OUTCOMES, "old"), {"version": 1, "text": "as it was"}), ((OUTCOMES, "new"), None)]
-
-
-def note_draft(row_id: str, text: str) -> Callable[[AccountView], Draft | Unchanged]:
-    return lambda _view: Draft("note", [Write(OUTCOMES, row_id, {"version": 1, "text": text})])
 
 
 async def test_a_restore_keeps_erased_rows_erased_and_names_them(tmp_path: Path) -> None:
@@ -181,27 +143,6 @@ async def test_a_restore_keeps_erased_rows_erased_and_names_them(tmp_path: Path)
         assert (parents["asyncio"], parents["pytest"]) == (ids["编程"], ids["编程"])
         assert all((view.get(*key) or {})["erased"] for key in erased)
         await hub.operations.log.undo(local(), str(done.restore_id))
-
-
-async def test_a_row_deleted_then_and_erased_later_is_named_only(tmp_path: Path) -> None:
-    async with open_hub_at(tmp_path) as hub:
-        gone, kept = [
-            str((await hub.knowledge.records.save(local(), new_knowledge(text))).record["id"]) for text in "ab"
-        ]
-        for row_id in (gone, kept):
-            await hub.knowledge.records.delete(local(), row_id)
-        entry = await hub.operations.snapshots.create()
-        await hub.operations.erasure.erase(local(), KNOWLEDGE, gone)
-        stands = state_of(hub.store)
-
-        async with make_snapshot_folder(hub, tmp_path).prepare(entry.ts, "default") as prepared:
-            told = [wanted async for wanted in prepared.differences()]
-        done = await hub.operations.snapshots.restore(local(), entry.ts)
-
-        # Others may quote it in the snapshot: whoever restores them must know.
-        assert told == [SnapshotRow(KNOWLEDGE, gone, None)]
-        assert (done.restored, done.removed, list(done.erased)) == (0, 0, [])
-        assert state_of(hub.store) == stands
 
 
 async def test_another_process_sees_a_restore_in_search_and_caches(tmp_path: Path) -> None:
@@ -234,17 +175,6 @@ async def test_a_snapshot_of_another_directory_restores_into_a_fresh_one(tmp_pat
         }
         await hub.operations.log.undo(local(), str(done.restore_id))
         assert list(state_of(hub.store)) == [(KEYWORDS, ROOT_ID)]
-
-
-async def test_the_root_is_kept_if_a_snapshot_has_none(tmp_path: Path) -> None:
-    async with open_hub_at(tmp_path) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge())
-        entry = await hub.operations.snapshots.create()
-        await fill(hub)
-
-        await hub.operations.snapshots.restore(local(), entry.ts)
-
-        assert [key for key in state_of(hub.store) if key[0] == KEYWORDS] == [(KEYWORDS, ROOT_ID)]
 
 
 async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:

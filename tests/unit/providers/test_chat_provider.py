@@ -214,17 +214,6 @@ async def test_a_long_invalid_answer_is_cut_in_the_retry(http: httpx.AsyncClient
     assert len(read_sent(server.calls[1])["messages"][2]["content"]) < 5000
 
 
-async def test_two_invalid_answers_are_a_failure(http: httpx.AsyncClient, server: respx.Route) -> None:
-    server.mock(return_value=completion(UNFIT))
-
-    with pytest.raises(ChatFailed) as caught:
-        await chat_client(http).chat(QUESTION, 10)
-
-    assert caught.value.reason is FailureReason.FAILURE
-    assert "does not fit, twice: $.action" in caught.value.detail
-    assert server.call_count == 2
-
-
 BODIES: list[bytes] = [
     b"",
     b"null",

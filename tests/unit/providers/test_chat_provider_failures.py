@@ -186,23 +186,6 @@ async def test_an_attempt_of_long_work_may_take_longer_than_an_attempt_of_a_sear
     assert (await impatient.chat(QUESTION, 60)).data == MATCH
 
 
-async def test_attempts_that_are_all_late_are_a_timeout(http: httpx.AsyncClient, server: respx.Route) -> None:
-    server.mock(side_effect=httpx.ReadTimeout("late"))
-
-    failed = await failure_of(chat_client(http, max_attempts=2), 30)
-
-    assert failed.reason is FailureReason.TIMEOUT
-    assert failed.detail == "the server did not answer within 20 s"
-
-
-@pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
-async def test_a_timeout_of_zero_sends_nothing(http: httpx.AsyncClient, server: respx.Route, timeout_s: float) -> None:
-    failed = await failure_of(chat_client(http), timeout_s)
-
-    assert failed.reason is FailureReason.TIMEOUT
-    assert not server.called
-
-
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"])
 async def test_the_timeout_may_be_infinite(http: httpx.AsyncClient, server: respx.Route) -> None:
     reply = await chat_client(http).chat(QUESTION, float("inf"))
@@ -282,15 +265,6 @@ async def test_any_bytes_over_the_socket_are_a_failure(http: httpx.AsyncClient, 
 
     assert failed.reason is FailureReason.FAILURE
     assert told in failed.detail
-
-
-async def test_a_closed_client_is_a_failure() -> None:
-    http = make_client()
-    await http.aclose()
-
-    failed = await failure_of(chat_client(http, max_attempts=1))
-
-    assert failed.reason is FailureReason.FAILURE
 
 
 MATCH_BODY = completion(MATCH).content

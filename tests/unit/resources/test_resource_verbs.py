@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from knowhub.core.errors import Forbidden, InvalidInput
+from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Draft, Write
 from knowhub.core.owned_rows import SUMMARIES_A_TURN
 from knowhub.engine.view import AccountView
@@ -17,24 +17,6 @@ from tests.sealing import ID, memory_vault, new_resource
 from tests.unit.resources.resource_bench import LI, WANG, ResourceBench
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_an_equal_upsert_writes_nothing(bench: ResourceBench) -> None:
-    await bench.service.save(local(), new_resource())
-
-    again = await bench.service.save(local(), new_resource(), upsert=True)
-
-    assert again.operation_id is None
-    assert again.record["version"] == 1
-
-
-async def test_an_upsert_by_a_reader_who_is_not_the_owner_is_forbidden(bench: ResourceBench) -> None:
-    await bench.service.save(LI, new_resource(scopes=["public"]))
-
-    with pytest.raises(Forbidden):
-        await bench.service.save(WANG, new_resource(body="mine now"), upsert=True)
-    with pytest.raises(Forbidden):
-        await bench.service.save(LI, new_resource(owner="user:wang"), upsert=True)
 
 
 async def test_metadata_and_expiry_say_the_same(bench: ResourceBench) -> None:

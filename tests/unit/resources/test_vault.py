@@ -35,16 +35,6 @@ async def test_a_body_opens_for_its_account_and_resource(keyring: MemoryKeyring)
     assert SECRET not in repr(sealed)
 
 
-async def test_each_version_has_its_own_key(keyring: MemoryKeyring) -> None:
-    vault = memory_vault(keyring)
-
-    first, second = await seal(vault, 1), await seal(vault, 2)
-
-    assert first["key_id"] != second["key_id"]
-    assert first["data"] != second["data"]
-    assert len(keyring.held) == 2
-
-
 @pytest.mark.parametrize(("account", "resource_id"), [("other", ID), (ACCOUNT, "credentials/website_b")])
 async def test_a_body_moved_to_another_account_or_id_is_refused(account: str, resource_id: str) -> None:
     vault = memory_vault()
@@ -91,13 +81,6 @@ async def test_a_wrapped_key_under_the_name_of_another_is_refused(keyring: Memor
         await vault.open(ACCOUNT, ID, first)
 
 
-async def test_without_a_master_key_nothing_is_sealed() -> None:
-    vault = Vault(AesGcm(random_bytes), MemoryKeyring(), HeldMasters(), CountedIds())
-
-    with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY"):
-        await vault.new_key(ACCOUNT, ID)
-
-
 async def test_a_missing_master_key_is_not_replaced(
     keyring: MemoryKeyring,
 ) -> None:
@@ -108,15 +91,6 @@ async def test_a_missing_master_key_is_not_replaced(
         await without.open(ACCOUNT, ID, sealed)
     with pytest.raises(Unavailable, match="not here"):
         await without.new_key(ACCOUNT, ID)
-
-
-async def test_a_key_that_is_not_in_the_keyring_is_named_as_missing(keyring: MemoryKeyring) -> None:
-    vault = memory_vault(keyring)
-    sealed = await seal(vault)
-    keyring.held.clear()
-
-    with pytest.raises(Unavailable, match=r"keyring\.json"):
-        await vault.open(ACCOUNT, ID, sealed)
 
 
 async def test_a_destroyed_key_is_empty_and_opens_nothing(keyring: MemoryKeyring) -> None:
@@ -136,15 +110,6 @@ async def test_a_destroyed_key_is_empty_and_opens_nothing(keyring: MemoryKeyring
     assert await vault.destroy(lambda *_: True, "2026-11-22") == 1
 
 
-async def test_a_discarded_key_is_removed(keyring: MemoryKeyring) -> None:
-    vault = memory_vault(keyring)
-    key = await vault.new_key(ACCOUNT, ID)
-
-    await vault.discard(key)
-
-    assert keyring.held == {}
-
-
 async def test_a_rotation_rewraps_every_key_and_no_body(keyring: MemoryKeyring) -> None:
     old = memory_vault(keyring)
     bodies = [await seal(old, version) for version in range(1, 6)]
@@ -159,18 +124,6 @@ async def test_a_rotation_rewraps_every_key_and_no_body(keyring: MemoryKeyring) 
     with pytest.raises(Unavailable, match="not here"):
         await memory_vault(keyring, MASTER).open(ACCOUNT, ID, bodies[0])
     assert keyring.held[gone["key_id"]].destroyed_at == "then"
-
-
-async def test_a_second_rotation_to_the_same_master_key_changes_nothing(keyring: MemoryKeyring) -> None:
-    await seal(memory_vault(keyring))
-    new = memory_vault(keyring, OTHER_MASTER, MASTER)
-    await new.rotate()
-    before = dict(keyring.held)
-
-    done = await new.rotate()
-
-    assert (done.keys, done.rewrapped) == (1, 0)
-    assert keyring.held == before
 
 
 async def test_a_rotation_changes_nothing_if_one_key_does_not_open(keyring: MemoryKeyring) -> None:

@@ -86,16 +86,6 @@ async def test_the_root_key_commits_for_a_named_user(api: httpx.AsyncClient) -> 
     assert answer.json()["archive"]["archive_uri"] == "ctx://acme/users/li/sessions/s-1"
 
 
-async def test_accounts_are_isolated(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:
-    other = key_headers(text_of(await issue_key(hub, KeyHolder("li"), account="acme")))
-
-    hidden = await api.get(NODES, params={"uri": SESSION}, headers=other)
-    found = await api.get("/api/context/search", params={"q": "中文"}, headers=other)
-
-    assert writer
-    assert (hidden.status_code, found.json()["blocks"]) == (404, [])
-
-
 async def test_index_lag_is_shown_only_to_callers_who_see_the_whole_account(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:

@@ -17,7 +17,7 @@ from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Operation, Outcome
 from knowhub.core.projection import FollowsErases
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.data_directory import DataDirectory, list_timestamps, snapshot_path
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, contains_row, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
 from knowhub.stores.files.filesystem import FileSystem, translate_errors
@@ -38,7 +38,6 @@ from knowhub.stores.files.log.rewrite import (
 from knowhub.stores.files.maintenance import Maintenance
 from knowhub.stores.files.projections.plain_files import remove_partial_files
 from knowhub.stores.files.replica import LogFollower, Replica
-from knowhub.stores.files.snapshots.archive import list_timestamps, snapshot_path
 
 # Writers wait while this much is copied; a larger segment is closed first.
 _MAX_OPEN_BYTES: Final = 1024 * 1024

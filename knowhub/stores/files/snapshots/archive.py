@@ -6,7 +6,6 @@ Anybody may have made a snapshot that is read: nothing of a member is believed b
 import errno
 import gzip
 import os
-import re
 import tarfile
 import zlib
 from collections import deque
@@ -24,17 +23,14 @@ from msgspec import Meta
 
 from knowhub.core.clock import parse_iso
 from knowhub.core.errors import FieldError, InvalidInput, StorageFull
-from knowhub.stores.files.data_directory import ARCHIVE_VERSION, KEYRING, DataDirectory, format_text
+from knowhub.stores.files.data_directory import ARCHIVE_VERSION, KEYRING, DataDirectory, format_text, snapshot_path
 from knowhub.stores.files.filesystem import FileSystem, create_file
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.log.log_manifest import plain_name
 
-_PREFIX: Final = "snapshot_"
-_SUFFIX: Final = ".tar.gz"
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 4 * 1024 * 1024
-TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(?:-[0-9]{1,6})?")
 _MEMBER_NAME: Final = r"^(?:FORMAT|keys/keyring\.json|change_log/(?:segment|base)-[0-9]{8}\.jsonl)\Z"
 
 
@@ -324,21 +320,9 @@ def write_archive(
     return writer.size
 
 
-def snapshot_path(directory: DataDirectory, ts: str) -> Path:
-    """Return where a snapshot lies."""
-    return directory.snapshots / f"{_PREFIX}{ts}{_SUFFIX}"
-
-
 def temporary_path(directory: DataDirectory, ts: str) -> Path:
     """Return where a snapshot is written before it has its name."""
-    return directory.snapshots / f"{_PREFIX}{ts}{_SUFFIX}.tmp"
-
-
-def list_timestamps(files: FileSystem, directory: DataDirectory) -> list[str]:
-    """Return the names of all snapshots of a directory. Raises OSError."""
-    names = [name for name in files.names(directory.snapshots) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
-    found = [name[len(_PREFIX) : -len(_SUFFIX)] for name in names]
-    return [ts for ts in found if TIMESTAMP.fullmatch(ts)]
+    return snapshot_path(directory, ts).with_suffix(".gz.tmp")
 
 
 def _read_whole_files(files: FileSystem, directory: DataDirectory) -> dict[str, bytes]:

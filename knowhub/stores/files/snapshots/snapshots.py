@@ -18,20 +18,20 @@ from knowhub.core.operation import Row, View
 from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow
 from knowhub.engine.account import Account
 from knowhub.engine.view import Overlay
-from knowhub.stores.files.data_directory import KEYRING, SCRATCH, DataDirectory
+from knowhub.stores.files.data_directory import (
+    KEYRING,
+    SCRATCH,
+    TIMESTAMP,
+    DataDirectory,
+    list_timestamps,
+    snapshot_path,
+)
 from knowhub.stores.files.filesystem import FileSystem, translate_errors
 from knowhub.stores.files.keys import FileKeyring
 from knowhub.stores.files.lock import lock_folder
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.projections.plain_files import remove_partial_files, remove_tree
-from knowhub.stores.files.snapshots.archive import (
-    TIMESTAMP,
-    DamagedSnapshot,
-    list_timestamps,
-    read_manifest,
-    snapshot_path,
-    temporary_path,
-)
+from knowhub.stores.files.snapshots.archive import DamagedSnapshot, read_manifest, temporary_path
 from knowhub.stores.files.snapshots.restore import DIFFERENCES
 from knowhub.stores.files.store import FileStore, LogEnd
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
@@ -46,11 +46,10 @@ _LINES_A_TURN = 200
 def list_snapshots(files: FileSystem, directory: DataDirectory) -> list[SnapshotEntry]:
     """Return every snapshot of a directory, newest first; one whose manifest does not read says so. Raises OSError."""
     # Of one second, the later ones are numbered: `-2` comes before `-10`.
-    newest_first = sorted(
-        list_timestamps(files, directory), key=lambda ts: (ts[:_SECOND_CHARS], len(ts), ts), reverse=True
-    )
-    found = [_entry(files, directory, ts) for ts in newest_first]
-    return [entry for entry in found if entry is not None]
+    found = [ts for ts in list_timestamps(files, directory) if TIMESTAMP.fullmatch(ts)]
+    found.sort(key=lambda ts: (ts[:_SECOND_CHARS], len(ts), ts), reverse=True)
+    entries = [_entry(files, directory, ts) for ts in found]
+    return [entry for entry in entries if entry is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput
+from knowhub.core.errors import Conflict, Forbidden
 from knowhub.keywords import tree
 from knowhub.keywords.curate.curator import select_compatible
 from knowhub.keywords.curate.plan import StepKind
@@ -93,26 +93,6 @@ def test_a_group_has_the_readers_of_its_children() -> None:
     assert (group["owner"], group["scopes"]) == ("user:ann", ["project:x", "team:web"])
 
 
-def test_a_group_of_private_keywords_is_private() -> None:
-    view = FakeKeywordView()
-    view.put("a", scopes=("user:owner",), owner="user:ann")
-    step = step_builder(view)("split", ROOT_ID, {"G": ["a"]})
-
-    (group,) = (write.after for write in carry_out(view, step, ctx=ANN).writes if write.after["name"] == "G")
-
-    assert group["scopes"] == ["user:owner"]
-
-
-def test_steps_without_effect_are_not_written() -> None:
-    view = tree_of({"a": {}, "b": {}})
-    view.put("told", description="a text")
-    step = step_builder(view)
-
-    done = carry_out(view, step("move", "a", "b"), step("move", "a", ROOT_ID), step("describe", "told", "a text"))
-
-    assert done.writes == []
-
-
 def test_all_keywords_changed_since_the_plan_are_named() -> None:
     view = tree_of({"a": {}, "b": {}, "c": {}})
     view.put("hidden", id="hidden", **HIDDEN)
@@ -159,15 +139,6 @@ def test_an_impossible_step_is_refused_with_its_number(steps: list[tuple[str, st
         carry_out(view, *(step(*item) for item in steps))
 
     assert refused.value.extra["step"] == len(steps) - 1
-
-
-def test_a_group_name_without_normal_form_is_refused() -> None:
-    view = tree_of({"a": {"a1": {}}})
-
-    with pytest.raises(InvalidInput) as refused:
-        carry_out(view, step_builder(view)("describe", "a", "t"), step_builder(view)("split", "a", {"!!": ["a1"]}))
-
-    assert [error.field for error in refused.value.errors] == ["plan.steps.1.groups.0.name"]
 
 
 @pytest.mark.parametrize(
@@ -244,22 +215,6 @@ def test_the_first_of_contradicting_steps_is_kept() -> None:
     )
 
     assert steps == [("move", "a", "b"), ("merge", "k2", "k3"), ("describe", "d", "first")]
-
-
-def test_a_described_keyword_is_not_merged_later() -> None:
-    view = tree_of({"a": {}, "b": {}})
-    step = step_builder(view)
-
-    assert select_steps(view, step("describe", "a", "text"), step("merge", "a", "b")) == [("describe", "a", "text")]
-
-
-def test_a_circle_of_moves_and_merges_is_broken() -> None:
-    view = tree_of({"a": {"a1": {}}, "b": {"b1": {}}, "c": {"c1": {}}})
-    step = step_builder(view)
-
-    steps = select_steps(view, step("move", "a", "b1"), step("merge", "b", "c1"), step("move", "c", "a1"))
-
-    assert steps == [("move", "a", "b1"), ("merge", view.id_of("b"), view.id_of("c1"))]
 
 
 @pytest.mark.parametrize(

@@ -6,42 +6,16 @@ import pytest
 
 from knowhub.core.language_models import ChatRequest, FailureReason
 from knowhub.core.operation import Row
-from knowhub.keywords.cache import RecentMatchesByReader, ResultCache
+from knowhub.keywords.cache import ResultCache
 from knowhub.keywords.model import ROOT_ID, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent
-from knowhub.keywords.tree import list_keywords
 from tests.builders import FakeClock, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 from tests.fakes.queued_chat import NEVER, point_to, point_to_all
 from tests.unit.keywords.descent.descent_walk import BUDGET_S, SHAPE, Descent, chat_failure
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_match_at_any_depth_ends_the_descent_in_one_round() -> None:
-    walk = Descent([point_to("Python", reason="蟒蛇 is Python")])
-
-    found = await walk.down()
-
-    assert (found.outcome, found.node_id, found.reason) == ("matched", walk.view.id_of("Python"), "蟒蛇 is Python")
-    assert found.path == walk.path("技术", "编程语言", "Python")
-    assert (found.failure, len(walk.chat.questions)) == (None, 1)
-
-
-async def test_a_prompt_shows_idx_name_and_path_of_each_candidate_and_no_id() -> None:
-    walk = Descent([{"action": "missing"}])
-
-    await walk.down("蟒蛇")
-
-    shown = walk.chat.read_prompt()
-    assert set(shown) == {"query", "current_path", "has_more", "candidates"}
-    assert (shown["query"], shown["current_path"]) == ("蟒蛇", [])
-    assert shown["candidates"][7] == {"idx": 8, "name": "TCP", "path": "技术 / 网络 / TCP"}
-    assert {name for candidate in shown["candidates"] for name in candidate} == {"idx", "name", "path", "children"}
-    assert [candidate["idx"] for candidate in shown["candidates"]] == list(range(1, 9))
-    text = str(walk.chat.questions[0].messages)
-    assert not [node.id for node in list_keywords(walk.view) if f"'{node.id}'" in text or f'"{node.id}"' in text]
 
 
 async def test_descriptions_are_shown_unless_disabled() -> None:
@@ -102,30 +76,6 @@ async def test_the_same_question_about_the_same_keywords_is_asked_once() -> None
 def _find_idx(question: ChatRequest, name: str) -> int:
     lines = str(question.messages[1]["content"]).split("\\n")
     return next(int(line.split(".")[0].split('"')[-1]) for line in lines if name in line)
-
-
-async def test_after_a_jump_the_children_are_numbered_from_one() -> None:
-    walk = Descent([point_to("编程语言", "jump"), point_to("Python")])
-
-    found = await walk.down()
-
-    assert found.path == walk.path("技术", "编程语言", "Python")
-    assert walk.chat.read_prompt(1)["current_path"] == ["技术", "编程语言"]
-    assert walk.chat.read_prompt(1)["candidates"] == [
-        {"idx": 1, "name": "Python", "path": "技术 / 编程语言 / Python"},
-        {"idx": 2, "name": "Go", "path": "技术 / 编程语言 / Go"},
-    ]
-    assert [call["choices"]["1"] for call in found.calls] == [walk.view.id_of("技术"), walk.view.id_of("Python")]
-
-
-async def test_an_id_is_accepted_like_its_idx() -> None:
-    view = tree_of(SHAPE)
-    jump, match = view.id_of("编程语言"), view.id_of("Go")
-    walk = Descent([{"action": "jump", "node_id": jump}, {"action": "match", "node_ids": [match]}], view)
-
-    found = await walk.down()
-
-    assert (found.outcome, found.node_id) == ("matched", match)
 
 
 async def test_the_current_keyword_can_be_matched() -> None:
@@ -331,28 +281,10 @@ async def test_the_budget_covers_all_rounds() -> None:
     assert [call["failure"] for call in found.calls] == [None, None, "agent_timeout"]
 
 
-async def test_a_spent_budget_makes_no_call() -> None:
-    walk = Descent([point_to("Go")], budget_s=0.0)
-
-    found = await walk.down()
-
-    assert (found.reason, found.calls, walk.chat.questions) == ("agent_timeout", (), [])
-
-
-async def test_without_a_model_the_keyword_is_missing() -> None:
-    agent = KeywordAgent(None, RecentMatchesByReader(), TreeOptions())
-
-    found = await agent.descend(local(), lambda: tree_of(SHAPE), Goal("x"), BUDGET_S)
-
-    assert not agent.available
-    assert (found.outcome, found.suggested_parent_id, found.calls, found.failure) == ("missing", ROOT_ID, (), None)
-    assert found.reason == "exact_miss_no_llm"
-
-
 async def test_a_keyword_is_placed_below_a_match_or_else_below_the_root() -> None:
     async def placed(*answers: object) -> tuple[str, str | None]:
         walk = Descent(answers)
-        placement = await walk.agent.suggest_parent(local(), lambda: walk.view, Goal("Rust"), BUDGET_S)
+        placement = await walk.down("Rust", Intent.SUGGEST_PARENT)
         return placement.parent_id, placement.failure
 
     view = tree_of(SHAPE)
@@ -363,30 +295,3 @@ async def test_a_keyword_is_placed_below_a_match_or_else_below_the_root() -> Non
     assert await placed(point_to_all(["编程语言", "网络"])) == (ROOT_ID, None)
     assert await placed(point_to("技术", "jump"), {"action": "match", "node_id": "root"}) == (ROOT_ID, None)
     assert await placed(point_to("技术", "jump"), chat_failure()) == (tech, "agent_failure")
-
-
-async def test_the_prompt_depends_on_the_intent() -> None:
-    walk = Descent([{"action": "missing"}] * 2)
-
-    await walk.down(intent=Intent.SEARCH)
-    await walk.down(intent=Intent.SUGGEST_PARENT)
-
-    search, place = (question.messages[0]["content"] for question in walk.chat.questions)
-    assert search != place
-    assert "能 match 就不 jump" in search
-    assert "能 match 就不 jump" in place
-    assert "new keyword's name" in place
-
-
-async def test_each_call_is_recorded_with_question_and_answer() -> None:
-    walk = Descent([point_to("编程语言", "jump"), chat_failure()])
-
-    jump, failed = (await walk.down()).calls
-
-    assert jump["function"] == "pick_branch"
-    assert (jump["model"], jump["prompt_tokens"], jump["completion_tokens"]) == ("queued", 12, 3)
-    assert jump["messages"] == [dict(message) for message in walk.chat.questions[0].messages]
-    assert jump["output"] == {"action": "jump", "node_id": 3}
-    assert jump["choices"]["3"] == walk.view.id_of("编程语言")
-    assert (failed["output"], failed["failure"], failed["detail"]) == (None, "agent_failure", "down")
-    assert 0 <= jump["seconds"] < 1

@@ -31,16 +31,6 @@ async def test_a_match_and_its_path_come_first_next_time() -> None:
     assert len(walk.chat.names(2)) == 50
 
 
-async def test_recent_matches_come_first_in_round_one_only() -> None:
-    walk = Descent([point_to("Go"), point_to("技术", "jump"), {"action": "missing"}])
-
-    await walk.down()
-    await walk.down()
-
-    assert walk.chat.names(1)[0] == "Go"
-    assert walk.chat.names(2) == ["编程语言", "网络", "Python", "Go", "TCP"]
-
-
 async def test_only_a_match_is_remembered() -> None:
     walk = Descent([point_to("技术", "jump"), {"action": "missing"}, point_to_all(["Go", "TCP"]), chat_failure()])
 
@@ -102,15 +92,6 @@ async def test_hidden_keywords_are_never_shown_suggested_or_matched() -> None:
     assert (refused.outcome, refused.failure) == ("missing", "agent_failure")
     assert below.suggested_parent_id == view.id_of("Python")
     assert hidden not in {*unclear.candidates, *refused.candidates, *below.path}
-
-
-async def test_an_empty_tree_is_asked_about_as_well() -> None:
-    walk = Descent([{"action": "missing", "suggest_name": "Rust"}], FakeKeywordView())
-
-    found = await walk.down("rust")
-
-    assert (found.suggested_parent_id, found.suggested_name) == (ROOT_ID, "Rust")
-    assert walk.chat.read_prompt()["candidates"] == []
 
 
 async def test_the_root_is_never_a_match_of_a_search() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import ChatRequest
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.info_service import InfoService
@@ -14,7 +13,7 @@ from knowhub.keywords.model import ROOT_ID, NewInfo, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import DeleteOptions
 from knowhub.search.keyword_text import KeywordTextRules
-from tests.builders import CountedIds, local, retry_key
+from tests.builders import CountedIds, local
 from tests.fakes.scripted_chat import DelayedChat, candidates_in
 from tests.unit.keywords.tree_hub import ANN, BOB, TreeHub, hub_with
 
@@ -78,16 +77,6 @@ async def test_a_keyword_deleted_during_the_call_is_not_linked() -> None:
     assert [link["keyword_id"] for link in created.decided["linked"]] == [stays]
 
 
-async def test_a_refused_info_makes_no_model_call() -> None:
-    hub = hub_with([])
-    await hub.keyword("Python")
-
-    with pytest.raises(InvalidInput):
-        await hub.infos.create(ANN, NewInfo("Python", keyword_ids=["nowhere"], auto_link=True))
-
-    assert hub.chat.questions == []
-
-
 async def test_without_mentions_the_model_is_asked_only_if_it_may_create() -> None:
     hub = hub_with([answer_links(names=["Rust", "!!!"])])
 
@@ -119,16 +108,6 @@ async def test_an_existing_suggested_keyword_is_linked_and_not_created() -> None
     assert await hub.names_of(created.record["id"]) == {"rust": ("PRIMARY", "agent")}
 
 
-async def test_nothing_is_created_if_a_keyword_fits() -> None:
-    hub = hub_with([answer_links(("Python", "PRIMARY"), names=["Rust"])], auto_link_creates=True)
-    await hub.keyword("Python")
-
-    created = await hub.infos.create(ANN, NewInfo("Python", auto_link=True))
-
-    assert created.decided["created"] == []
-    assert await hub.names_of(created.record["id"]) == {"Python": ("PRIMARY", "agent")}
-
-
 async def test_a_hidden_longer_name_does_not_hide_a_shorter_one(hub: TreeHub) -> None:
     await hub.keyword("Python")
     await hub.keyword("Python 装饰器", scopes=["user:owner"])
@@ -138,19 +117,6 @@ async def test_a_hidden_longer_name_does_not_hide_a_shorter_one(hub: TreeHub) ->
 
     assert list(await hub.names_of(by_bob, local())) == ["Python"]
     assert list(await hub.names_of(by_ann)) == ["Python 装饰器"]
-
-
-async def test_a_retry_of_an_automatic_link_gets_the_first_answer_in_full() -> None:
-    hub = hub_with([RuntimeError("down")])
-    await hub.keyword("Python")
-    new = NewInfo("Python", auto_link=True)
-
-    first = await hub.infos.create(ANN, new, retry_key())
-    again = await hub.infos.create(ANN, new, retry_key())
-
-    assert (again.record, again.degraded, again.decided) == (first.record, ["llm"], first.decided)
-    assert len(again.decided["linked"]) == 1
-    assert len(hub.chat.questions) == 1
 
 
 async def test_a_batch_links_mentions_without_a_model_call() -> None:

@@ -1,8 +1,5 @@
 """Infos: what is refused, what their pages show, and how they are linked."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import orjson
 import pytest
 
@@ -35,36 +32,6 @@ async def test_infos_are_linked_to_the_root_before_it_is_stored(hub: TreeHub) ->
     assert await hub.names_of(info) == {"root": ("PRIMARY", "user")}
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"content": " \n"}, "content"),
-        ({"source": "s" * 2_049}, "source"),
-        ({"keyword_ids": [ROOT_ID, "nowhere"]}, "keyword_ids.1"),
-        ({"keyword_ids": [ROOT_ID] * 1_001}, "keyword_ids"),
-        ({"created_by": ""}, "created_by"),
-        ({"created_by": "x" * 201}, "created_by"),
-    ],
-)
-async def test_an_invalid_info_is_refused_with_its_field(hub: TreeHub, fields: Mapping[str, Any], field: str) -> None:
-    new = NewInfo(**{"content": "good"} | dict(fields))
-
-    with pytest.raises(InvalidInput) as alone:
-        await hub.infos.create(ANN, new)
-    with pytest.raises(InvalidInput) as in_batch:
-        await hub.infos.create_batch(ANN, [NewInfo("good"), new])
-
-    assert [error.field for error in alone.value.errors] == [field]
-    assert [error.field for error in in_batch.value.errors] == [f"items.1.{field}"]
-    assert hub.store.last_seq == 0
-
-
-@pytest.mark.parametrize("count", [0, 1_001])
-async def test_a_batch_has_between_one_and_a_thousand_infos(hub: TreeHub, count: int) -> None:
-    with pytest.raises(InvalidInput, match="items"):
-        await hub.infos.create_batch(ANN, [NewInfo("x")] * count)
-
-
 async def test_patches_and_undos_are_validated_like_new_infos(hub: TreeHub) -> None:
     info = await hub.info("x")
 
@@ -73,28 +40,6 @@ async def test_patches_and_undos_are_validated_like_new_infos(hub: TreeHub) -> N
             await hub.infos.patch(ANN, info, patch)
     with pytest.raises(InvalidInput):
         info_rules.validate(lambda _collection, _row_id: None, [{"content": " "}])
-
-
-async def test_a_list_of_infos_continues_at_its_cursor(hub: TreeHub) -> None:
-    keyword = await hub.keyword("k")
-    for number in range(5):
-        await hub.info(f"{number}", keyword, scopes=["user:owner"] if number == 2 else ["public"])
-        await hub.info(f"elsewhere {number}")
-
-    for keyword_id, expected in (
-        (keyword, ["4", "3", "1", "0"]),
-        (None, [f"{prefix}{n}" for n in (4, 3, 2, 1, 0) for prefix in ("elsewhere ", "") if prefix or n != 2]),
-    ):
-        listed, before = [], None
-        while True:
-            page = await hub.infos.list_newest(BOB, keyword_id, 2, before)
-            listed += [orjson.loads(row)["content"] for row in page.records]
-            before = page.next_position
-            if before is None:
-                break
-        assert listed == expected
-    with pytest.raises(InvalidInput, match="limit"):
-        await hub.infos.list_newest(BOB, None, 0, None)
 
 
 async def test_a_list_skips_any_number_of_hidden_infos(hub: TreeHub) -> None:

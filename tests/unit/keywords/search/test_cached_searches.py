@@ -60,19 +60,6 @@ async def test_a_cached_descent_is_not_used_without_model_or_for_others() -> Non
     assert len(hub.chat.questions) == 2
 
 
-async def test_a_cached_descent_survives_changes_of_infos() -> None:
-    hub = hub_with([match("Python", reason="one")], cached=True)
-    python = await hub.keyword("Python")
-    info = await hub.info("x", python)
-    await hub.search("the snake language")
-
-    await hub.infos.patch(ANN, info, {"content": "y"})
-    found = await hub.search("the snake language")
-
-    assert [orjson.loads(row)["content"] for row in found.infos] == ["y"]
-    assert len(hub.chat.questions) == 1
-
-
 @pytest.mark.parametrize("change", ["rename", "move", "child of the top", "namesake"])
 async def test_tree_changes_invalidate_a_cached_descent(change: str) -> None:
     hub = hub_with([match("Python"), match("Python")], cached=True)
@@ -126,16 +113,6 @@ async def test_a_choice_of_namesakes_is_cached_until_one_path_changes() -> None:
     assert undecided.status is SearchStatus.AMBIGUOUS
     assert again == first
     assert [orjson.loads(found.node or b"{}")["id"] for found in (first, later)] == [left, other]
-
-
-async def test_an_exact_answer_is_cached() -> None:
-    hub = hub_with(cached=True)
-    await hub.keyword("Python")
-
-    first = await hub.search("python")
-
-    assert await hub.search("Python") is first
-    assert await hub.search("Python", BOB) is not first
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 4))])

@@ -8,13 +8,13 @@ import pytest
 
 from knowhub.core.language_models import ChatRequest
 from knowhub.keywords.cache import RecentMatchesByReader
-from knowhub.keywords.model import ROOT_ID, SearchStatus, TreeOptions
+from knowhub.keywords.model import SearchStatus, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.search.text_search import NearKeywords
 from knowhub.keywords.service import DeleteOptions
-from tests.fakes.scripted_chat import Answer, DelayedChat, jump_to, match, missing
-from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with, list_names
+from tests.fakes.scripted_chat import Answer, DelayedChat, jump_to, match
+from tests.unit.keywords.tree_hub import ANN, TEXT, TreeHub, hub_with, list_names
 
 pytestmark = pytest.mark.anyio
 
@@ -25,22 +25,6 @@ async def test_candidates_with_one_name_are_limited(hub: TreeHub) -> None:
         await small.keyword("x")
 
     assert len((await small.search("x")).candidates) == 3
-
-
-async def test_hidden_keywords_are_neither_found_nor_named(hub: TreeHub) -> None:
-    top = await hub.keyword("secret top", scopes=["user:owner"])
-    await hub.keyword("shown", top)
-    await hub.keyword("shown", scopes=["user:owner"])
-    await hub.keyword("own", scopes=["user:owner"])
-
-    found = await hub.search("shown", BOB)
-
-    assert (found.status, list_names(found.path)) == (SearchStatus.MATCHED, ["root", "shown"])
-    assert orjson.loads(found.path[0])["child_count"] == 0
-    assert (await hub.search("shown", ANN)).status is SearchStatus.AMBIGUOUS
-    for query in ("own", "secret top", "secret"):
-        unseen = await hub.search(query, BOB)
-        assert (unseen.status, list(unseen.candidates)) == (SearchStatus.NOT_FOUND, [])
 
 
 async def test_pinyin_is_used_only_without_an_exact_match(hub: TreeHub) -> None:
@@ -58,26 +42,6 @@ async def test_pinyin_is_used_only_without_an_exact_match(hub: TreeHub) -> None:
     assert (exact.reason, list_names(exact.path)) == ("exact", ["root", "paixu"])
 
 
-async def test_an_exact_match_logs_no_decision(hub: TreeHub) -> None:
-    await hub.keyword("Python")
-
-    await hub.search("python")
-
-    assert "agent_decision" not in await hub.op_counts()
-
-
-async def test_a_miss_of_the_model_suggests_a_parent_and_a_name() -> None:
-    hub = hub_with([jump_to("编程语言"), missing("Rust", "none of these")], max_candidates=1)
-    language = await hub.keyword("编程语言")
-    await hub.keyword("Python", language)
-
-    found = await hub.search("memory safe systems language")
-
-    assert (found.status, found.reason) == (SearchStatus.NOT_FOUND, "none of these")
-    assert (found.suggested_parent_id, found.suggested_name) == (language, "Rust")
-    assert (list(found.candidates), found.degraded) == ([], ())
-
-
 @pytest.mark.parametrize(
     ("failure", "reason"), [(RuntimeError("down"), "agent_failure"), (TimeoutError(), "agent_timeout")]
 )
@@ -92,15 +56,6 @@ async def test_a_failing_model_leaves_the_last_candidates_and_parent(failure: Ex
     assert list_names(found.candidates) == ["Python"]
     assert found.suggested_parent_id == language
     assert (await hub.op_counts())["agent_decision"] == 1
-
-
-async def test_a_failing_model_on_an_empty_tree_leaves_only_the_reason() -> None:
-    hub = hub_with([RuntimeError("down")])
-
-    found = await hub.search("python")
-
-    assert (found.status, found.reason, list(found.candidates)) == (SearchStatus.NOT_FOUND, "agent_failure", [])
-    assert found.suggested_parent_id == ROOT_ID
 
 
 async def test_a_keyword_deleted_during_the_call_is_not_found() -> None:

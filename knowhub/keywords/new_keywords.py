@@ -1,16 +1,18 @@
-"""New keywords before their decision: rows, parents within a batch, and keywords that are there already."""
+"""New keywords before their decision: rows, answers of a model, parents within a batch, and existing keywords."""
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.core.errors import Conflict, InvalidInput
-from knowhub.core.operation import View
+from knowhub.core.operation import Committed, Draft, Outcome, Row, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import keyword_rules, rendering
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node
 from knowhub.keywords.ports import KeywordText
+from knowhub.keywords.search.prompts import ModelAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,38 @@ class NewKeywordRow:
     def id(self) -> str:
         """The id of the row."""
         return str(self.row["id"])
+
+
+@dataclass(slots=True)
+class ModelAnswers:
+    """The answers of a model for one new keyword; `deadline` is on the monotonic clock."""
+
+    deadline: float
+    calls: list[Row] = field(default_factory=list)
+    decided: dict[str, Any] = field(default_factory=dict)
+    is_degraded: bool = False
+    is_written: bool = False
+
+    def get_remaining_s(self) -> float:
+        """Return how many seconds are left for questions."""
+        return max(self.deadline - time.monotonic(), 0.0)
+
+    def note(self, outcome: ModelAnswer) -> None:
+        """Add the calls of an answer, and whether it failed."""
+        self.calls += outcome.calls
+        self.is_degraded = self.is_degraded or outcome.failure is not None
+
+    def note_outcome(self, outcome: Outcome) -> None:
+        """Note whether the calls were recorded; those of a retry are not."""
+        self.is_written = isinstance(outcome, Committed) and not outcome.replayed
+
+    def make_draft(
+        self, op: str, writes: Sequence[Write], row_id: str, placed: Mapping[str, Any] | None = None
+    ) -> Draft:
+        """Return a draft whose reply has the decisions of the model; `placed` overrides where the keyword was put."""
+        degraded, decided = ["llm"] if self.is_degraded else [], {**self.decided, **(placed or {})}
+        reply = {"id": row_id, "degraded": degraded, "decided": decided}
+        return Draft(op, writes, reply=reply if degraded or decided else None, agent_io=self.calls or None)
 
 
 def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow], group: str = "items") -> list[str]:
