@@ -30,7 +30,7 @@ from benchmarks.servers import PACKAGED, knowhub, running
 from knowhub.context import uri
 from knowhub.context.model import PARTS, ContextSummary, MemoryCategory
 from knowhub.context.queries import SEARCHED_TEXTS
-from knowhub.context.retrieval.assembler import make_blocks
+from knowhub.context.retrieval.blocks import make_blocks
 from knowhub.context.retrieval.ranking import ScoredHit
 from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.search_model import TypedQuery

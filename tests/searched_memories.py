@@ -9,7 +9,7 @@ from typing import Any
 from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import SEARCHED_TEXTS
-from knowhub.context.retrieval.layers import read_layer
+from knowhub.context.retrieval.blocks import read_layer
 from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
 from knowhub.context.search_model import RetrievedBlock
 from knowhub.core.recall import SearchHits

@@ -15,7 +15,7 @@ from knowhub.context.edits import parse_own_uri
 from knowhub.context.model import NODES, ContextNode, ContextSummary, Level, MemoryCategory, NodeSummary
 from knowhub.context.ports import ContextDirectories
 from knowhub.context.queries import find_memory, list_folders, list_memories_in
-from knowhub.context.retrieval.layers import read_layer, read_node
+from knowhub.context.retrieval.blocks import read_layer, read_node
 from knowhub.context.retrieval.search import MemorySearch, explain_block
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
 from knowhub.context.sessions import SessionReading

@@ -14,13 +14,14 @@ from tests.pump_strings import PUMPS, Pump, suggest_pumps
 PATTERNS: Final = find_patterns()
 # What is compiled from a caller's text: that text is escaped, and nothing around it is repeated.
 MADE_FROM_TEXT: Final = {
-    "knowhub/context/retrieval/l0_retriever.py:_pattern",
+    "knowhub/context/retrieval/seeds.py:_pattern",
     "knowhub/providers/redaction.py:__init__",
 }
 # What compiles patterns for the values of a module, which are found there.
 MADE_FOR_MODULES: Final = {
-    "knowhub/conversations/secret_patterns.py:_make_pattern",
-    "knowhub/conversations/secret_patterns.py:_token",
+    "knowhub/conversations/secret_patterns.py:_make_chosen",
+    "knowhub/conversations/secret_patterns.py:_make_exact",
+    "knowhub/conversations/secret_patterns.py:_make_token",
     "knowhub/conversations/dates.py:pattern",
     "knowhub/conversations/statement_forms.py:any_of",
     "knowhub/search/analysis.py:_compile_pattern",

@@ -12,8 +12,13 @@ from knowhub.context.commit.parts import SessionState, TranscriptPart, list_mess
 from knowhub.context.commit.policies import build_plan, find_target
 from knowhub.context.commit.results import PlannedWrite
 from knowhub.context.commit.rule_extraction import ExtractedCandidates, extract_by_rules
-from knowhub.context.commit.session_node import COUNTED_CALLS, is_summary_recent, plan_session, summarize_session
-from knowhub.context.commit.summaries import content_words
+from knowhub.context.commit.session_node import (
+    COUNTED_CALLS,
+    content_words,
+    is_summary_recent,
+    plan_session,
+    summarize_session,
+)
 from knowhub.context.commit.tool_calls import CALL, continue_use_ids
 from knowhub.context.commit_model import CandidateMemory, SessionCommit
 from knowhub.context.model import READING, ContextSummary, MemoryContext

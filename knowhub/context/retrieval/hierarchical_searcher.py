@@ -9,8 +9,8 @@ from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import find_memory, find_profile, list_memories_from, list_neighbours
 from knowhub.context.retrieval import ranking
-from knowhub.context.retrieval.l0_retriever import Groups, Seeds, groups_of
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
+from knowhub.context.retrieval.seeds import Groups, Seeds, groups_of
 from knowhub.context.search_model import TypedQuery
 from knowhub.context.times import date_tags
 from knowhub.conversations import messages

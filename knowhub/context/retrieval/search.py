@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from knowhub.context.ports import ContextIndex
-from knowhub.context.retrieval.assembler import make_blocks
+from knowhub.context.retrieval.blocks import make_blocks
 from knowhub.context.retrieval.hierarchical_searcher import rank_memories
-from knowhub.context.retrieval.l0_retriever import Seeds, find_seeds
-from knowhub.context.retrieval.query_planner import plan_query
+from knowhub.context.retrieval.seeds import Seeds, find_seeds, plan_query
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock, TypedQuery
 from knowhub.context.times import time_after
 from knowhub.core.clock import Clock

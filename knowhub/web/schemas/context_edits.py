@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from knowhub.context.authoring import NewMemory
 from knowhub.context.grep import MAX_LINES
 from knowhub.context.model import MemoryCategory, RelationEdge
-from knowhub.context.retrieval.layers import MAX_READ
+from knowhub.context.retrieval.blocks import MAX_READ
 from knowhub.web.schemas.context import LevelName, Uri
 from knowhub.web.schemas.context_answers import NodeRecord, ReadBlock, RelationAnswer
 from knowhub.web.schemas.knowledge import Question, Tags

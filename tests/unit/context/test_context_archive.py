@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.context.commit.session_node import MAX_ABSTRACT, MAX_OVERVIEW, summarize_session
-from knowhub.context.commit.summaries import SessionLine, key_lines, summary
+from knowhub.context.commit.session_node import (
+    MAX_ABSTRACT,
+    MAX_OVERVIEW,
+    SessionLine,
+    key_lines,
+    summarize_lines,
+    summarize_session,
+)
 from knowhub.conversations.messages import Message
 from tests.context_commits import agent_message, tool_message, user_message
 
@@ -130,4 +136,4 @@ def test_a_sentence_too_long_for_the_summary_is_skipped() -> None:
     lines = [SessionLine("a", "billing disk migration " * 30, 0), SessionLine("b", "The billing disk migration.", 1)]
 
     assert key_lines(lines, 60) == [lines[1]]
-    assert len(summary(lines[:1], 60)) <= 60
+    assert len(summarize_lines(lines[:1], 60)) <= 60

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from knowhub.context.model import NODES, MemoryCategory
-from knowhub.context.retrieval.query_planner import plan_query
 from knowhub.context.retrieval.search import MemoryReranking
+from knowhub.context.retrieval.seeds import plan_query
 from tests.builders import START
 from tests.context_rows import memory_at, node_row, part_row, session_at
 from tests.fakes.scripted_reranker import ScriptedReranker
