@@ -1,7 +1,6 @@
 """What an audit asks and answers: kinds of findings, how grave each is, what to do about it, and the report."""
 
-import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -113,30 +112,26 @@ STALE = {
 
 _SEVERITIES = list(AuditSeverity)
 _KINDS = list(FindingKind)
-_Kept = list[tuple[int, int, RowFinding]]
 
 
 class FindingCollector:
-    """Takes findings in, and holds no more of each kind and severity than an answer may show."""
+    """Takes findings in, and holds few more of each kind and severity than an answer may show."""
 
     def __init__(self, question: AuditQuery) -> None:
         self._question = question
         self._counts: Counter[FindingKind] = Counter()
-        self._kept: dict[tuple[AuditSeverity, FindingKind], _Kept] = {}
-        self._order = 0
+        self._kept: defaultdict[tuple[int, int], list[tuple[int, RowFinding]]] = defaultdict(list)
 
     def add(self, finding: RowFinding, weight: int = 0) -> None:
         """Take in a finding, when its kind was asked for; of one kind the heaviest are shown, first come first."""
         if finding.kind not in self._question.kinds:
             return
         self._counts[finding.kind] += 1
-        self._order += 1
-        kept = self._kept.setdefault((finding.severity, finding.kind), [])
-        entry = (weight, -self._order, finding)
-        if len(kept) < self._question.limit:
-            heapq.heappush(kept, entry)
-        else:
-            heapq.heappushpop(kept, entry)
+        kept = self._kept[_SEVERITIES.index(finding.severity), _KINDS.index(finding.kind)]
+        kept.append((weight, finding))
+        if len(kept) > 2 * self._question.limit:
+            kept.sort(key=itemgetter(0), reverse=True)
+            del kept[self._question.limit :]
 
     def summary(self, more: Mapping[FindingKind, int] | None = None) -> dict[str, int]:
         """Return how many findings there are of each kind that was asked for."""
@@ -145,6 +140,5 @@ class FindingCollector:
 
     def findings(self) -> list[RowFinding]:
         """Return the gravest first, as many as were asked for."""
-        order = sorted(self._kept, key=lambda key: (_SEVERITIES.index(key[0]), _KINDS.index(key[1])))
-        found = (sorted(self._kept[key], key=itemgetter(0, 1), reverse=True) for key in order)
-        return [finding for entries in found for _, _, finding in entries][: self._question.limit]
+        found = (sorted(self._kept[key], key=itemgetter(0), reverse=True) for key in sorted(self._kept))
+        return [finding for entries in found for _, finding in entries][: self._question.limit]

@@ -77,8 +77,8 @@ def slim(
 
     `knowhub undo SLIM_ID` reverts all of it.
     """
+    from knowhub.web.responses import make_slimming_view
     from knowhub.web.schemas.knowledge import SlimBody
-    from knowhub.web.views import make_slimming_view
 
     body = parse_model(SlimBody, {"model": model, "dry_run": dry_run})
     with output.show_progress(options.as_json) as bars:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.context.model import ContextSummary, RelationEdge
-from knowhub.core.time_range import ALL_TIME, TimeRange
+from knowhub.core.recall import ALL_TIME, TimeRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What finding rows by a text answers, whatever they are: hits best first, and how each was come by."""
+"""What searches of all kinds of rows share: hits, best first, how each was found, and a range of time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,3 +84,23 @@ def tag_facets(tags: Mapping[str, str | Sequence[str]]) -> tuple[str, ...]:
         for name, values in tags.items()
         for value in ((values,) if isinstance(values, str) else values)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """From `since` on, and before `until`, in seconds since the epoch. None is no limit."""
+
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def is_limiting(self) -> bool:
+        """Whether there is a limit."""
+        return self.since is not None or self.until is not None
+
+    def contains(self, moment: float) -> bool:
+        """Return whether a moment, in seconds since the epoch, is in the range."""
+        return (self.since is None or moment >= self.since) and (self.until is None or moment < self.until)
+
+
+ALL_TIME = TimeRange()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from knowhub.core.time_range import ALL_TIME, TimeRange
+from knowhub.core.recall import ALL_TIME, TimeRange
 
 KNOWLEDGE = "knowledge"
 DEFAULT_SCORE = 3

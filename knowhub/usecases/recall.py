@@ -14,8 +14,8 @@ from knowhub.context.search_model import MemoryLimits, MemorySearchResult, Retri
 from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.near_duplicates import words
+from knowhub.core.recall import ALL_TIME, TimeRange
 from knowhub.core.request_context import RequestContext
-from knowhub.core.time_range import ALL_TIME, TimeRange
 from knowhub.core.unicode_forms import shorten
 from knowhub.keywords.model import INFOS, SearchStatus, TextRows
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound

@@ -16,7 +16,6 @@ from starlette.routing import Match, Route
 
 from knowhub.core import errors
 from knowhub.web import json_rpc
-from knowhub.web.browsers import Headers, headers_of
 from knowhub.web.parsing import MalformedJson
 
 _log = structlog.get_logger("knowhub.web")
@@ -33,7 +32,19 @@ _KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
     (errors.Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
 )
 REQUEST_ID = "knowhub.request_id"
+Headers = tuple[tuple[bytes, bytes], ...]
+
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+_NO_REFERRER = (b"referrer-policy", b"no-referrer")
+_ANYWHERE: Headers = (_NOSNIFF, _NO_REFERRER)
+# An answer is for its caller: no cache may store it.
+_API: Headers = (*_ANYWHERE, (b"cache-control", b"no-store"))
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
+
+
+def headers_of(path: str) -> Headers:
+    """Return the headers of every answer to a path."""
+    return _API if path.startswith("/api/") else _ANYWHERE
 
 
 def problem(

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowhub.core.ids import Ids
-from knowhub.web.browsers import headers_of
-from knowhub.web.error_responses import REQUEST_ID, problem
+from knowhub.web.error_responses import REQUEST_ID, headers_of, problem
 
 # Replaces a header that came twice with two values; no host has this name.
 _TWO_VALUES = b"two different ones"

@@ -217,15 +217,6 @@ async def test_a_cancelled_call_is_cancelled_and_not_a_failure(hub: respx.MockRo
         await call
 
 
-@pytest.mark.parametrize("error", [httpx.ReadError("reset"), httpx.RemoteProtocolError("gone"), httpx.WriteError("")])
-async def test_a_broken_connection_is_an_error_of_its_own(hub: respx.MockRouter, error: httpx.TransportError) -> None:
-    hub.get(PATH).mock(side_effect=error)
-
-    failure = await get_failure()
-
-    assert f"broke during GET /api/knowledge ({type(error).__name__})" in failure.advice
-
-
 async def test_an_answer_that_is_too_large_is_refused(hub: respx.MockRouter) -> None:
     hub.get(PATH).respond(200, content=b" " * (ANSWER_LIMIT_BYTES + 1))
 

@@ -176,12 +176,6 @@ async def test_any_trace_id_is_made_valid(
     assert "\0" not in read_body(route)["trace_id"]
 
 
-async def test_a_value_that_is_not_a_list_of_messages_is_refused() -> None:
-    result = await extract_on_compaction(None)  # type: ignore[arg-type]  # as a host may have it
-
-    assert "Pass a list, the oldest first" in (result.error or "")
-
-
 async def test_offered_resources_are_named(hub: respx.MockRouter) -> None:
     offer = {"content_type": "credential", "shown": "gh…89 (40 characters)"}
     hub.post("/api/knowledge/extract").respond(json=REPLY | {"resources": [offer]})

@@ -112,19 +112,6 @@ async def test_focus_ends_within_its_timeout(hub: respx.MockRouter) -> None:
     assert "did not answer" in result.output
 
 
-async def test_a_goal_is_focused_although_the_trace_store_fails(hub: respx.MockRouter, tmp_path: Path) -> None:
-    answer_search(hub, RECORD)
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    tree = GoalTree()
-
-    result = await focus_goal(tree, tree.add("登录").id, trace_id="t", trace_store=FileTraceStore(in_the_way))
-
-    assert result.error is None
-    assert len(result) == 1
-    assert "could not be saved" in result.output
-
-
 async def test_one_tool_creates_focuses_completes_and_lists_goals(hub: respx.MockRouter) -> None:
     answer_search(hub, RECORD)
     outcome = hub.post("/api/knowledge/outcome").respond(json={"results": [], "count": 0, "operation_id": None})

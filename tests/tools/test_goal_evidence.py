@@ -69,18 +69,6 @@ async def test_records_of_a_risky_step_are_known_after_a_restart(hub: respx.Mock
     assert list_outcomes(outcome) == [(wanted.id, False)]
 
 
-async def test_a_reminder_that_was_not_saved_says_so(hub: respx.MockRouter, tmp_path: Path) -> None:
-    hub.get(SEARCH).respond(json=ONE)
-    (tmp_path / "file").write_text("")
-    run = AgentRun(trace_id="trace-1", trace_store=FileTraceStore(tmp_path / "file"))
-    run.tree.focus(run.tree.add("remove the link"))
-
-    result = await before_risky_step("remove the target", "rm_file", run=run)
-
-    assert len(result) == 1
-    assert "could not be saved" in result.output
-
-
 async def test_a_focus_without_a_server_keeps_the_shown_records_and_their_evidence(
     hub: respx.MockRouter,
 ) -> None:

@@ -107,13 +107,6 @@ async def test_update_says_when_the_content_could_not_be_rewritten(hub: respx.Mo
     assert "do without: llm" in result.output
 
 
-async def test_update_without_an_id_sends_no_request(hub: respx.MockRouter) -> None:
-    result = await knowledge_update("", update_score=1)
-
-    assert result.error == "The id is empty. Pass an id from a search or a list."
-    assert not hub.calls
-
-
 async def test_update_of_an_unknown_id_says_where_ids_come_from(hub: respx.MockRouter) -> None:
     hub.put("/api/knowledge/nope").respond(404, json={"status": 404, "detail": "no knowledge with id 'nope'"})
 

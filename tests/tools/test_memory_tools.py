@@ -42,18 +42,6 @@ BLOCK: dict[str, Any] = {
 FOUND = {"query_plan": [], "seed_hits": [], "blocks": [BLOCK], "total": 1, "degraded": ["embedder"], "index_lag": 0}
 
 
-async def test_an_invalid_message_is_corrected_and_named(hub: respx.MockRouter) -> None:
-    route = hub.post("/api/context/sessions/commit").mock(httpx.Response(201, json=COMMITTED))
-
-    messages: list[Any] = [{"role": "user", "content": "a\0b"}, {"content": "no role"}]
-
-    result = await commit_session("s-1", messages)
-
-    assert json.loads(route.calls.last.request.content)["messages"] == [{"role": "user", "content": "a b"}]
-    assert "message 1 was sent with invalid characters replaced" in result.metadata["notice"]
-    assert "message 2 was left out: its role is not a name" in result.output
-
-
 async def test_a_changed_message_is_refused_with_an_advice(hub: respx.MockRouter) -> None:
     problem = {"type": "about:blank", "title": "t", "status": 409, "detail": "message 'm-1' differs", "instance": "/"}
     hub.route().mock(httpx.Response(409, json=problem))

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import respx
 
-from agent_tools.compaction import knowledge_extract
-from agent_tools.goal import agent_start, before_risky_step
+from agent_tools.goal import before_risky_step
 from agent_tools.knowledge import knowledge_save, knowledge_search
 from agent_tools.registry import call_tool
 from agent_tools.resources import resource_save
@@ -82,18 +81,6 @@ async def test_a_search_of_the_model_is_noted_for_the_focused_goal(hub: respx.Mo
     assert (query_of(search)["session_id"], query_of(search)["goal_id"]) == ("trace-1", "g")
     assert run.tree.get("g").was_shown
     assert read_body(outcome)["used"] == ["a"]
-
-
-async def test_the_start_and_an_extraction_take_the_caller_and_the_trace_of_the_run(hub: respx.MockRouter) -> None:
-    profile = hub.get("/api/knowledge/profile").respond(json={"results": []})
-    extract = hub.post("/api/knowledge/extract").respond(json={"candidates": [], "saved": []})
-
-    with running(AgentRun(trace_id="trace-1", caller=LI)):
-        await agent_start()
-        await knowledge_extract([{"role": "user", "content": "I use vim"}])
-
-    assert query_of(profile) == LI
-    assert read_body(extract).items() >= {**LI, "trace_id": "trace-1"}.items()
 
 
 async def test_another_caller_inherits_nothing_from_the_run(hub: respx.MockRouter) -> None:

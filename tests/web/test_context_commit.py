@@ -331,23 +331,3 @@ async def test_a_project_remembers_nothing(api: httpx.AsyncClient, project: dict
 
     assert response.status_code == 422
     assert "a session belongs to one of them" in response.json()["detail"]
-
-
-async def test_a_transcript_of_fifty_megabytes_is_refused_with_the_limit(api: httpx.AsyncClient, hub: Hub) -> None:
-    before = hub.store.last_seq
-    messages = [{"role": "user", "content": "x" * 1_000_000}] * 50
-
-    response = await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})
-
-    assert response.status_code == 413
-    assert str(LIMIT) in response.json()["detail"]
-    assert hub.store.last_seq == before
-
-
-async def test_a_transcript_that_just_fits_is_kept(api: httpx.AsyncClient) -> None:
-    texts = [chr(ord("a") + number) * 1_000_000 for number in range(15)]
-
-    await commit_session(api, "s-1", *texts, options={"extract": False})
-
-    read = await api.get("/api/context/read", params={"uri": SESSION, "level": "L2"})
-    assert all(text in read.json()["content"] for text in texts)

@@ -130,12 +130,6 @@ async def test_an_empty_or_too_long_question_is_refused(api: httpx.AsyncClient, 
     assert (await api.get(SEARCH, params={"q": query})).status_code == 422
 
 
-async def test_an_empty_store_finds_nothing(api: httpx.AsyncClient) -> None:
-    answer = (await api.get(SEARCH, params={"q": "anything"})).json()
-
-    assert (answer["blocks"], answer["total"]) == ([], 0)
-
-
 @pytest.mark.usefixtures("session_commit")
 async def test_a_target_limits_the_search_to_its_subtree(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-2", "我们周四也去西湖划船")

@@ -108,10 +108,3 @@ async def test_a_private_statement_is_not_visible_in_a_project(api: httpx.AsyncC
     assert sorted(texts) == ["The user said: I prefer tabs over spaces", "用户说：我喜欢深色主题。"]
     assert "青光眼" not in read.text
     assert "surgery" not in read.text
-
-
-async def test_a_body_may_have_16_mib(api: httpx.AsyncClient) -> None:
-    large, too_large = ({"messages": user_message("x" * size)} for size in (2 * 1024 * 1024, 17 * 1024 * 1024))
-
-    assert (await api.post(URL, json=large)).status_code == 200
-    assert (await api.post(URL, json=too_large)).status_code == 413

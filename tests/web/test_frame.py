@@ -11,6 +11,7 @@ from starlette.types import Message
 from knowhub.bootstrap import Hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.web.route import Route
 from tests.web.conftest import SaveRecord, client_of
 
 pytestmark = pytest.mark.anyio
@@ -175,6 +176,16 @@ async def test_a_body_may_have_the_documented_size(api: httpx.AsyncClient, path:
 
     assert len(body) == size
     assert response.status_code == status
+
+
+async def test_batches_files_and_sessions_may_have_larger_bodies(app: FastAPI, api: httpx.AsyncClient) -> None:
+    routes = [item for item in app.routes if isinstance(item, Route) and item.declared.get("is_large")]
+    for route in routes:
+        kind = "application/x-ndjson" if route.takes_lines else "application/json"
+        path = route.path.format(host="claude", event="Stop")
+        answer = await api.post(path, content=b" " * 2 * MIB + b"[]", headers={"Content-Type": kind})
+        assert answer.status_code == 422, (path, answer.text[:200])
+    assert len(routes) == 10
 
 
 @pytest.mark.parametrize(

@@ -56,18 +56,6 @@ async def test_an_undo_that_would_leave_an_empty_record_is_refused(api: httpx.As
     assert (await api.get(path)).json()["content"] == "said there"
 
 
-async def test_a_body_of_a_delete_names_the_caller_and_the_version(api: httpx.AsyncClient) -> None:
-    record = await save(api, user_id="li", content="mine")
-    path = f"/api/knowledge/{record['id']}"
-
-    theirs = await api.request("DELETE", path, json={"user_id": "wang"})
-    stale = await api.request("DELETE", path, json={"user_id": "li", "version": 7})
-    unknown = await api.request("DELETE", path, json={"user_id": "li", "bogus": 1})
-    mine = await api.request("DELETE", path, json={"user_id": "li", "version": 1})
-
-    assert [answer.status_code for answer in (theirs, stale, unknown, mine)] == [404, 409, 422, 200]
-
-
 async def test_maintenance_is_refused_to_named_callers_and_stays_in_its_account(api: httpx.AsyncClient) -> None:
     await save(api, content="one")
 

@@ -19,8 +19,8 @@ from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
 from knowhub.web.mcp.fenced_text import fence_rows
 from knowhub.web.profile_rows import list_profile
+from knowhub.web.responses import make_commit_view
 from knowhub.web.schemas.parts import Label, Text, clean
-from knowhub.web.views import make_commit_view
 
 _MEMORY_SCHEME: Final = "ctx://"
 PROFILE: Final = "profile"

@@ -18,6 +18,7 @@ from knowhub.web.responses import (
     answer_text_list,
     answer_text_row,
     answer_write,
+    render_keyword_search,
 )
 from knowhub.web.route import DELETED, STARTED, Call, EditCall, KeywordId, Routes, WriteCall, answer_job
 from knowhub.web.schemas import keyword_answers as shapes
@@ -25,7 +26,6 @@ from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
 from knowhub.web.schemas.parts import OperationAnswer, PageParams
 from knowhub.web.schemas.upkeep import WaitParams
-from knowhub.web.views import render_keyword_search
 
 routes = Routes(
     "/api/keywords", "keywords", "The keyword tree: exact lookup by name, and a model's walk where no name fits."

@@ -6,11 +6,10 @@ from starlette.responses import Response
 
 from knowhub.core.clock import iso
 from knowhub.operations.model import OperationEntry
-from knowhub.web.responses import answer_json, answer_list, answer_report
+from knowhub.web.responses import answer_json, answer_list, answer_report, view_of
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
-from knowhub.web.views import view_of
 
 routes = Routes("/api/operations", "operations", "History: who did what, and undo for each operation.")
 

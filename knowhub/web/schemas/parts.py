@@ -18,9 +18,8 @@ from pydantic import (
 from knowhub.core import clock, scopes
 from knowhub.core.cursors import CURSOR_PATTERN
 from knowhub.core.errors import InvalidInput
-from knowhub.core.recall import tag_facets
+from knowhub.core.recall import TimeRange, tag_facets
 from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
-from knowhub.core.time_range import TimeRange
 from knowhub.resources.decisions import MAX_ID_CHARS, resource_id_problem
 
 MAX_LIST = 50

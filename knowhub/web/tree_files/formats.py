@@ -1,22 +1,24 @@
 """The forms in which a keyword tree is exported and imported: JSON lines of everything, SKOS, an outline, CSV."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
+from pydantic import Field, model_validator
 
 from knowhub.bootstrap import Hub
 from knowhub.core.clock import CooperativePause, free_in_turns, free_items
-from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
+from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput, TooLarge
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.exchange import ExportedInfo, ExportedKeyword, ImportedTree, TreeImportResult
-from knowhub.keywords.model import ROOT_ID, TreeFormat
-from knowhub.web.json_text import JsonLimits
-from knowhub.web.tree_files.lines import TreeFile, parse_tree_lines
+from knowhub.keywords.exchange import MAX_ROWS, ExportedInfo, ExportedKeyword, ImportedTree, TreeImportResult
+from knowhub.keywords.model import ROOT_ID, RelationType, TreeFormat
+from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
+from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId
+from knowhub.web.schemas.parts import Part
 from knowhub.web.tree_files.skos import parse_skos, render_skos
 from knowhub.web.tree_files.tables import parse_csv, parse_outline, render_csv, render_outline
 
@@ -38,6 +40,46 @@ MEDIA_TYPES: Final = {
 """The format of a body, where the request names none. The first type of a format is that of its exports."""
 
 
+class LineLink(Part):
+    """The keyword of an info: `ref` names a keyword of this file, `keyword_id` a keyword that exists already."""
+
+    ref: RowId | None = None
+    keyword_id: RowId | None = None
+    relation: Relation = RelationType.PRIMARY
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.ref is None) == (self.keyword_id is None):
+            raise ValueError("must have either `ref` or `keyword_id`")
+        return self
+
+
+class KeywordLine(KeywordItem):
+    """A line for a new keyword."""
+
+    kind: Literal["keyword"]
+
+
+class InfoLine(InfoFields):
+    """A line for a new info."""
+
+    kind: Literal["info"]
+    links: Annotated[list[LineLink], Field(max_length=MAX_LINKS)] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFile:
+    """The rows of a file by number. `noun` says what is counted: lines, or concepts.
+
+    `dropped` counts what the file has beyond keywords and infos, by its name.
+    """
+
+    keywords: dict[int, KeywordLine]
+    infos: dict[int, InfoLine]
+    noun: str = "lines"
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
 def get_media_type(form: TreeFormat) -> str:
     """Return the media type of an export."""
     return next(media_type for media_type, known in MEDIA_TYPES.items() if known is form)
@@ -47,7 +89,7 @@ def parse_tree_file(text: bytes, form: TreeFormat, limits: JsonLimits) -> TreeFi
     """Parse a file. Raises InvalidInput, naming the line or the concept, and TooLarge."""
     if form is TreeFormat.JSONL:
         lines = [(number, line) for number, line in enumerate(text.split(b"\n"), 1) if line.strip()]
-        return parse_tree_lines(lines, limits)
+        return _parse_tree_lines(lines, limits)
     dropped: Mapping[str, int] = {}
     if form is TreeFormat.SKOS:
         rows, dropped = parse_skos(text)
@@ -56,7 +98,7 @@ def parse_tree_file(text: bytes, form: TreeFormat, limits: JsonLimits) -> TreeFi
         rows = parse(_decode(text))
     lines = [(number, orjson.dumps({"kind": "keyword", **row})) for number, row in rows]
     free_items(rows)
-    file = parse_tree_lines(lines, limits, "concepts" if form is TreeFormat.SKOS else "lines")
+    file = _parse_tree_lines(lines, limits, "concepts" if form is TreeFormat.SKOS else "lines")
     return replace(file, dropped=dropped)
 
 
@@ -139,3 +181,52 @@ def _name_rows(file: TreeFile) -> Iterator[None]:
     except (Conflict, Forbidden) as error:
         extra = {name: value for name, value in error.extra.items() if name != "item"}
         raise type(error)(rename(error.detail), extra) from error
+
+
+def _parse_tree_lines(lines: Sequence[tuple[int, bytes]], limits: JsonLimits, noun: str = "lines") -> TreeFile:
+    """Parse numbered rows, each a JSON object with its `kind`.
+
+    Raises InvalidInput with `<noun>.<number>.<field>` for each wrong row, at most 100 of them, and TooLarge.
+    """
+    if len(lines) > MAX_ROWS:
+        raise TooLarge(f"an import takes at most {MAX_ROWS} keywords and infos, this one has {len(lines)}; split it")
+    rows, errors = parse_json_lines(lines, limits, _parse_line)
+    keywords = {number: row for number, row in rows.items() if isinstance(row, KeywordLine)}
+    infos = {number: row for number, row in rows.items() if isinstance(row, InfoLine)}
+    errors += [*_link_errors(infos), *_reference_errors(keywords, infos)]
+    if errors:
+        named = [FieldError(error.field.replace("lines", noun, 1), error.message) for error in errors]
+        raise InvalidInput(f"{named[0].field}: {named[0].message}; nothing was imported", named[:MAX_WRONG_LINES])
+    if not rows:
+        raise InvalidInput.of("body", "holds no keyword and no info")
+    return TreeFile(keywords, infos, noun)
+
+
+def _parse_line(value: Any) -> KeywordLine | InfoLine:  # noqa: ANN401 -- any JSON value
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind == "keyword":
+        return KeywordLine.model_validate(value)
+    if kind == "info":
+        return InfoLine.model_validate(value)
+    raise ValueError("must say its `kind`: keyword or info")
+
+
+def _link_errors(infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
+    for number, info in infos.items():
+        if len(info.links) + len(info.keyword_ids) > MAX_LINKS:
+            yield FieldError(f"lines.{number}.links", f"at most {MAX_LINKS}, including `keyword_ids`")
+
+
+def _reference_errors(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
+    """Yield the parents and links that name no line, and the refs that two lines share."""
+    refs: set[str] = set()
+    for number, keyword in keywords.items():
+        if keyword.parent_ref is not None and keyword.parent_ref not in refs:
+            yield FieldError(f"lines.{number}.parent_ref", f"no line above has the ref {keyword.parent_ref!r}")
+        if keyword.ref in refs:
+            yield FieldError(f"lines.{number}.ref", f"a line above has the ref {keyword.ref!r} already")
+        refs |= {keyword.ref} if keyword.ref is not None else set()
+    for number, info in infos.items():
+        for index, link in enumerate(info.links):
+            if link.ref is not None and link.ref not in refs:
+                yield FieldError(f"lines.{number}.links.{index}.ref", f"no line has the ref {link.ref!r}")

@@ -44,6 +44,16 @@ def erase(line: bytes, row_id: str = "knowledge-1", collection: str = KNOWLEDGE,
     return erase_from_line(line, target, rules, Fingerprints.of(row_id, versions, rules))
 
 
+def erase_and_read(line: bytes, *how: Any) -> dict[str, Any]:  # noqa: ANN401 -- the arguments of `erase`
+    """Return the object of a line that was erased from; it keeps its length."""
+    new = erase(line, *how)
+    assert new is not None
+    assert len(new) == len(line)
+    record = parse_line(new)
+    assert record is not None
+    return record
+
+
 def info_row(row_id: str = "info-1", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     times = {"created_at": "2026-03-05T12:00:00.000Z", "updated_at": "2026-03-05T12:00:00.000Z"}
     row = {"id": row_id, "content": "c", "source": "", "metadata": {}, "scopes": ["public"], "owner": "user:li"}
@@ -97,12 +107,9 @@ def test_an_erased_line_keeps_its_length_and_loses_the_text(row: dict[str, Any])
 def test_every_collection_has_room_for_its_erased_stub(row: dict[str, Any], collection: str) -> None:
     line = line_of(make_change(row, None, collection))
 
-    new = erase(line, row["id"], collection)
+    record = erase_and_read(line, row["id"], collection)
 
-    record = parse_line(new or b"")
-    assert record is not None
     stub = record["changes"][0]["after"]
-    assert len(new or b"") == len(line)
     assert is_erased(stub)
     assert all(stub[name] == row[name] for name in RULES[collection].kept & row.keys())
     assert all(not stub.get(name) for name in RULES[collection].blanks)
@@ -132,11 +139,8 @@ def test_a_line_of_a_base_is_erased_too() -> None:
     entry = {"collection": KNOWLEDGE, "id": row["id"], "after": row, "number": 7}
     line = seal(orjson.dumps({"account": "default", "changes": [entry]})[:-1])
 
-    new = erase(line)
+    record = erase_and_read(line)
 
-    record = parse_line(new or b"")
-    assert record is not None
-    assert len(new or b"") == len(line)
     assert record["changes"][0]["number"] == 7
     assert is_erased(record["changes"][0]["after"])
 
@@ -156,20 +160,16 @@ def test_model_calls_that_show_the_row_are_erased_from_other_operations(shown: s
     known = line_of(make_change(knowledge_row(content=text)))
     line = line_of(agent_io=dedup_call(shown), op="agent_decision")
 
-    new = erase(line, "knowledge-1", KNOWLEDGE, known)
+    record = erase_and_read(line, "knowledge-1", KNOWLEDGE, known)
 
-    record = parse_line(new or b"")
-    assert record is not None
-    assert len(new or b"") == len(line)
     assert record["agent_io"] is None
 
 
 def test_model_calls_of_the_creation_are_erased() -> None:
     line = line_of(make_change(knowledge_row(content=SECRET)), agent_io=dedup_call("something else"))
 
-    record = parse_line(erase(line) or b"")
+    record = erase_and_read(line)
 
-    assert record is not None
     assert record["agent_io"] is None
 
 
@@ -185,11 +185,8 @@ def test_a_reply_loses_the_row_and_keeps_the_ids_that_an_answer_is_made_of() -> 
     reply = {"ids": ["knowledge-1", "knowledge-2"], "duplicates": {"knowledge-1": row}, "said": f"as in: {SECRET}"}
     line = line_of(make_change(other), reply=reply)
 
-    new = erase(line, "knowledge-1", KNOWLEDGE, known)
+    record = erase_and_read(line, "knowledge-1", KNOWLEDGE, known)
 
-    record = parse_line(new or b"")
-    assert record is not None
-    assert len(new or b"") == len(line)
     assert record["reply"]["ids"] == ["knowledge-1", "knowledge-2"]
     assert is_erased(record["reply"]["duplicates"]["knowledge-1"])
     assert record["reply"]["said"] == ""
@@ -200,9 +197,8 @@ def test_a_copy_of_the_row_in_a_reply_is_emptied() -> None:
     known = line_of(make_change(info_row(content=SECRET)), make_change(info_row(content="short"), None, INFOS))
     line = line_of(reply={"row": {"id": "info-1", "content": "short", "n": 1}})
 
-    record = parse_line(erase(line, "info-1", INFOS, known) or b"")
+    record = erase_and_read(line, "info-1", INFOS, known)
 
-    assert record is not None
     assert record["reply"] == {"row": {"id": "info-1", "content": "", "n": 1}}
 
 
@@ -213,13 +209,9 @@ def test_replies_of_operations_on_the_row_lose_all_texts() -> None:
     row = knowledge_row(content="pw: Hx7!")
     line = line_of(make_change(row, row | {"content": "pw: Old9"}), reply=EVOLVED)
 
-    new = erase(line)
+    record = erase_and_read(line)
 
-    record = parse_line(new or b"")
-    assert record is not None
-    assert len(new or b"") == len(line)
     assert record["reply"] == {"evolved": True, "diff": "", "degraded": ["llm"], "detail": ""}
-    assert erase(new or b"") is None
 
 
 def test_other_replies_lose_only_the_part_that_names_the_row() -> None:
@@ -230,10 +222,8 @@ def test_other_replies_lose_only_the_part_that_names_the_row() -> None:
     reply = {"merged": [ours, others], "skipped": [apart], "duplicates": {"7": row}}
     line = line_of(make_change(knowledge_row("knowledge-5")), reply=reply)
 
-    new = erase(line, "knowledge-1", KNOWLEDGE, line_of(make_change(knowledge_row(content="pw: Old9"))))
+    record = erase_and_read(line, "knowledge-1", KNOWLEDGE, line_of(make_change(knowledge_row(content="pw: Old9"))))
 
-    record = parse_line(new or b"")
-    assert record is not None
     assert record["reply"] == reply | {
         "merged": [ours | {"task": "", "content": ""}, others],
         "skipped": [apart | {"reason": ""}],
@@ -245,9 +235,8 @@ def test_the_reason_of_a_placement_is_erased_with_the_keyword() -> None:
     reply = {"id": "keyword-1", "degraded": [], "decided": decided}
     line = line_of(make_change(keyword_row(), None, KEYWORDS), reply=reply)
 
-    record = parse_line(erase(line, "keyword-1", KEYWORDS) or b"")
+    record = erase_and_read(line, "keyword-1", KEYWORDS)
 
-    assert record is not None
     assert record["reply"] == reply | {"decided": decided | {"reason": ""}}
 
 

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import gzip
 import tarfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from knowhub.stores.files.snapshots.archive import (
     write_archive,
 )
 from knowhub.stores.files.snapshots.restore import unpack_directory
-from knowhub.stores.files.store import StoreOptions
+from knowhub.stores.files.store import LogEnd, StoreOptions
 from tests.archives import MANIFEST, Archive, ArchiveMember, pack_tar, read_folder
 from tests.builders import local, new_knowledge, open_domain
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
@@ -75,120 +75,64 @@ def test_ordinary_tools_unpack_it_the_manifest_first(snapshot: Path, tmp_path: P
     assert (tmp_path / "out" / SEGMENT).read_bytes() == (tmp_path / "data" / SEGMENT).read_bytes()
 
 
-def absolute(archive: Archive) -> Archive:
-    return archive.with_undeclared(ArchiveMember("/tmp/knowhub-outside", b"x"))  # noqa: S108 -- it must not be made
+OUTSIDE = "/tmp/knowhub-outside"  # noqa: S108 -- it must not be made
+# Members that are in no manifest, and members that replace the log.
+UNDECLARED = {
+    "an absolute path": ArchiveMember(OUTSIDE, b"x"),
+    "a path upwards": ArchiveMember("change_log/../../outside", b"x"),
+    "a file of its own": ArchiveMember("change_log/segment-00000002.jsonl", b"x"),
+}
+IN_PLACE_OF_THE_LOG = {
+    "a symbolic link": ArchiveMember(SEGMENT, b"", tarfile.SYMTYPE, "/etc/passwd"),
+    "a hard link": ArchiveMember(SEGMENT, b"", tarfile.LNKTYPE, "../../LOCK"),
+    "a device": ArchiveMember(SEGMENT, b"", tarfile.CHRTYPE),
+    "a folder": ArchiveMember(SEGMENT, b"", tarfile.DIRTYPE),
+    "a sparse file": ArchiveMember(SEGMENT, b"", tarfile.GNUTYPE_SPARSE),
+}
 
 
-def upwards(archive: Archive) -> Archive:
-    return archive.with_undeclared(ArchiveMember("change_log/../../outside", b"x"))
+def list_spoilt(archive: Archive) -> Iterator[tuple[Archive, str]]:
+    """Yield archives that are not as they should be, each with the member that is to be named."""
+    layout, log = archive.members
+    for member in UNDECLARED.values():
+        yield archive.with_undeclared(member), member.name
+    for member in IN_PLACE_OF_THE_LOG.values():
+        yield archive.with_members(layout, member), SEGMENT
+    yield archive.with_undeclared(ArchiveMember("change_log/" + "a" * 300, b"x")), "././@LongLink"
+    yield archive.with_undeclared(log), SEGMENT
+    yield archive.with_members(*archive.members, ArchiveMember("../outside", b"x")), MANIFEST
+    yield archive.with_members(layout), MANIFEST
+    yield archive.with_members(ArchiveMember("FORMAT", b'{"knowhub_data":2}\n'), log), "FORMAT"
+    for members in (
+        [layout],
+        [layout, ArchiveMember(SEGMENT, log.data + b"\n")],
+        [layout, ArchiveMember(SEGMENT, log.data[::-1])],
+    ):
+        yield Archive(archive.manifest, members), SEGMENT
+    for fields in (
+        {"knowhub_snapshot": 2},
+        {"created_at": 5},
+        {"members": {"FORMAT": {"bytes": 1, "sha256": "../"}}},
+    ):
+        yield archive.with_manifest(**fields), MANIFEST
 
 
-def upwards_in_manifest(archive: Archive) -> Archive:
-    return archive.with_members(*archive.members, ArchiveMember("../outside", b"x"))
+def test_invalid_members_are_refused_by_name(snapshot: Path, tmp_path: Path) -> None:
+    count = 0
+    for spoilt, named in list_spoilt(Archive.read(snapshot)):
+        path = spoilt.write(tmp_path / f"spoilt-{count}.tar.gz")
+        before = read_folder(tmp_path)
 
+        with pytest.raises(DamagedSnapshot) as refused:
+            unpack_snapshot(FILES, path, tmp_path / f"out-{count}", MANY)
 
-def symbolic_link(archive: Archive) -> Archive:
-    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.SYMTYPE, "/etc/passwd"))
-
-
-def hard_link(archive: Archive) -> Archive:
-    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.LNKTYPE, "../../LOCK"))
-
-
-def device(archive: Archive) -> Archive:
-    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.CHRTYPE))
-
-
-def folder(archive: Archive) -> Archive:
-    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.DIRTYPE))
-
-
-def sparse(archive: Archive) -> Archive:
-    return archive.with_members(archive.members[0], ArchiveMember(SEGMENT, b"", tarfile.GNUTYPE_SPARSE))
-
-
-def long_name(archive: Archive) -> Archive:
-    return archive.with_undeclared(ArchiveMember("change_log/" + "a" * 300, b"x"))
-
-
-def twice(archive: Archive) -> Archive:
-    return archive.with_undeclared(archive.members[1])
-
-
-def not_in_the_manifest(archive: Archive) -> Archive:
-    return archive.with_undeclared(ArchiveMember("change_log/segment-00000002.jsonl", b"x"))
-
-
-def missing(archive: Archive) -> Archive:
-    return Archive(archive.manifest, archive.members[:1])
-
-
-def longer(archive: Archive) -> Archive:
-    return Archive(archive.manifest, [archive.members[0], ArchiveMember(SEGMENT, archive.members[1].data + b"\n")])
-
-
-def otherwise(archive: Archive) -> Archive:
-    return Archive(archive.manifest, [archive.members[0], ArchiveMember(SEGMENT, archive.members[1].data[::-1])])
-
-
-def of_another_format(archive: Archive) -> Archive:
-    return archive.with_members(ArchiveMember("FORMAT", b'{"knowhub_data":2}\n'), archive.members[1])
-
-
-def without_a_log(archive: Archive) -> Archive:
-    return archive.with_members(archive.members[0])
-
-
-def of_another_kind(archive: Archive) -> Archive:
-    return archive.with_manifest(knowhub_snapshot=2)
-
-
-def with_a_number_for_a_time(archive: Archive) -> Archive:
-    return archive.with_manifest(created_at=5)
-
-
-def with_a_bad_checksum(archive: Archive) -> Archive:
-    return archive.with_manifest(members={"FORMAT": {"bytes": 1, "sha256": "../"}})
-
-
-@pytest.mark.parametrize(
-    ("spoil", "named"),
-    [
-        (absolute, "/tmp/knowhub-outside"),  # noqa: S108 -- as above
-        (upwards, "change_log/../../outside"),
-        (upwards_in_manifest, MANIFEST),
-        (symbolic_link, SEGMENT),
-        (hard_link, SEGMENT),
-        (device, SEGMENT),
-        (folder, SEGMENT),
-        (sparse, SEGMENT),
-        (long_name, "././@LongLink"),
-        (twice, SEGMENT),
-        (not_in_the_manifest, "change_log/segment-00000002.jsonl"),
-        (missing, SEGMENT),
-        (longer, SEGMENT),
-        (otherwise, SEGMENT),
-        (of_another_format, "FORMAT"),
-        (without_a_log, MANIFEST),
-        (of_another_kind, MANIFEST),
-        (with_a_number_for_a_time, MANIFEST),
-        (with_a_bad_checksum, MANIFEST),
-    ],
-)
-def test_invalid_members_are_refused_by_name(
-    snapshot: Path, tmp_path: Path, spoil: Callable[[Archive], Archive], named: str
-) -> None:
-    spoilt = spoil(Archive.read(snapshot)).write(tmp_path / "spoilt.tar.gz")
-    before = read_folder(tmp_path)
-
-    with pytest.raises(DamagedSnapshot) as refused:
-        unpack_snapshot(FILES, spoilt, tmp_path / "out", MANY)
-
-    assert refused.value.member == named
-    assert [error.field for error in refused.value.errors] == [named]
-    after = {name: data for name, data in read_folder(tmp_path).items() if not name.startswith("out/")}
-    assert after == before
-    assert not Path("/tmp/knowhub-outside").exists()  # noqa: S108 -- as above
+        assert refused.value.member == named
+        assert [error.field for error in refused.value.errors] == [named]
+        after = {name: data for name, data in read_folder(tmp_path).items() if not name.startswith(f"out-{count}/")}
+        assert after == before
+        assert not Path(OUTSIDE).exists()
+        count += 1
+    assert count == 19
 
 
 def test_the_manifest_must_be_the_first_member(snapshot: Path, tmp_path: Path) -> None:
@@ -256,15 +200,21 @@ def test_a_manifest_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
         read_manifest(FILES, path)
 
 
-@pytest.mark.parametrize("kind", ["write_at", "sync"])
-async def test_a_failed_snapshot_leaves_no_file(tmp_path: Path, kind: str) -> None:
-    async with open_domain(tmp_path) as hub:
+async def prepare_log(root: Path, options: StoreOptions | None = None) -> tuple[DataDirectory, LogEnd, Manifest]:
+    """Make a directory with a record; return it, the end of its log, and the manifest of a snapshot of it."""
+    async with open_domain(root, None, options) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         end = await hub.store.get_end()
-    directory = DataDirectory(tmp_path)
+    directory = DataDirectory(root)
     directory.snapshots.mkdir()
-    files = FaultyFileSystem(Plan(fail_at=1, error=errno.ENOSPC, kinds=(kind,)))
     manifest = Manifest("20261120T154500Z", end.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    return directory, end, manifest
+
+
+@pytest.mark.parametrize("kind", ["write_at", "sync"])
+async def test_a_failed_snapshot_leaves_no_file(tmp_path: Path, kind: str) -> None:
+    directory, end, manifest = await prepare_log(tmp_path)
+    files = FaultyFileSystem(Plan(fail_at=1, error=errno.ENOSPC, kinds=(kind,)))
 
     with pytest.raises(OSError, match="No space"):
         write_archive(files, directory, manifest, end.numbers, end.position.offset)
@@ -272,31 +222,13 @@ async def test_a_failed_snapshot_leaves_no_file(tmp_path: Path, kind: str) -> No
     assert read_folder(directory.snapshots) == {}
 
 
-async def test_a_truncated_log_makes_no_snapshot(tmp_path: Path) -> None:
-    async with open_domain(tmp_path) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge())
-        end = await hub.store.get_end()
-    directory = DataDirectory(tmp_path)
-    directory.snapshots.mkdir()
-    manifest = Manifest("20261120T154500Z", end.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
-
-    with pytest.raises(OSError, match="is damaged, so that no snapshot can be made"):
-        write_archive(FILES, directory, manifest, end.numbers, end.position.offset + 1)
-
-    assert read_folder(directory.snapshots) == {}
-
-
-async def test_a_log_with_a_damaged_header_makes_no_snapshot(tmp_path: Path) -> None:
-    async with open_domain(tmp_path, None, StoreOptions(segment_bytes=1)) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge())
-        end = await hub.store.get_end()
-    directory = DataDirectory(tmp_path)
-    directory.snapshots.mkdir()
+@pytest.mark.parametrize("is_header", [False, True], ids=["truncated", "a damaged header"])
+async def test_a_damaged_log_makes_no_snapshot(tmp_path: Path, *, is_header: bool) -> None:
+    directory, end, manifest = await prepare_log(tmp_path, StoreOptions(segment_bytes=1))
     last = tmp_path / "change_log" / f"segment-{end.numbers[-1]:08d}.jsonl"
-    last.write_bytes(b"x" + last.read_bytes()[1:])
-    manifest = Manifest("20261120T154500Z", end.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    last.write_bytes(b"x" + last.read_bytes()[1:] if is_header else last.read_bytes()[:-1])
 
-    with pytest.raises(OSError, match=f"{last.name} is damaged"):
+    with pytest.raises(OSError, match=f"{last.name} is damaged, so that no snapshot can be made"):
         write_archive(FILES, directory, manifest, end.numbers, end.position.offset)
 
     assert read_folder(directory.snapshots) == {}

@@ -104,51 +104,43 @@ async def test_an_invalid_pick_of_the_model_merges_nothing(
     assert [item["ids"] for item in done["skipped"]] == ([apart] if degraded else [])
 
 
-async def test_a_text_that_drops_most_of_a_record_is_refused(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    apart = await save_records(
-        api, "Wait before the login form is sent by the crawler", "The crawler sends the login form: wait before it"
-    )
-    script.append({"same": [1, 2], "task": "login", "content": "as above"})
-
-    done = await slim(api)
-
-    assert (done["merged"], len(await list_ids(api))) == ([], 2)
-    reason = f"the model's text leaves out most of {apart[0]}, most of {apart[1]}"
-    assert done["skipped"] == [{"ids": apart, "reason": reason}]
+GATEWAY = "the gateway of the staging cluster answers on another port than the one in production"
 
 
-async def test_a_text_that_drops_a_figure_an_address_or_code_is_refused(
-    api: httpx.AsyncClient, script: list[Answer]
+@pytest.mark.parametrize(
+    ("contents", "text", "dropped"),
+    [
+        (
+            ["Wait before the login form is sent by the crawler", "The crawler sends the login form: wait before it"],
+            "as above",
+            "most of {}, most of {}",
+        ),
+        (
+            [f"{GATEWAY}: 8081, see https://ops.example/gw", f"{GATEWAY}: run `gw --probe` and look at v2.3"],
+            "It answers on 8081. See v2.3.",
+            "https://ops.example/gw, gw --probe",
+        ),
+        (
+            [
+                "Selenium login must wait 2 seconds before submitting the form, never use headless mode",
+                "Before submitting the login form wait 2 seconds with Selenium; only Alice may approve",
+            ],
+            "wait 2 seconds with Selenium",
+            "Alice, “never use headless mode”, “only alice may approve”",
+        ),
+    ],
+)
+async def test_a_text_that_drops_what_a_record_says_is_refused(
+    api: httpx.AsyncClient, script: list[Answer], contents: list[str], text: str, dropped: str
 ) -> None:
-    shared = "the gateway of the staging cluster answers on another port than the one in production"
-    apart = await save_records(
-        api, f"{shared}: 8081, see https://ops.example/gw", f"{shared}: run `gw --probe` and look at v2.3"
-    )
-    script.append({"same": [1, 2], "task": "gateway", "content": "It answers on 8081. See v2.3."})
+    apart = await save_records(api, *contents)
+    script.append({"same": [1, 2], "task": "t", "content": text})
 
     done = await slim(api)
 
-    assert done["merged"] == []
-    assert done["skipped"] == [
-        {"ids": apart, "reason": "the model's text leaves out https://ops.example/gw, gw --probe"}
-    ]
-    assert done["degraded"] == []
-
-
-async def test_a_text_that_drops_a_prohibition_or_a_name_is_refused(
-    api: httpx.AsyncClient, script: list[Answer]
-) -> None:
-    apart = await save_records(
-        api,
-        "Selenium login must wait 2 seconds before submitting the form, never use headless mode",
-        "Before submitting the login form wait 2 seconds with Selenium; only Alice may approve",
-    )
-    script.append({"same": [1, 2], "task": "login", "content": "wait 2 seconds with Selenium"})
-
-    done = await slim(api)
-
-    reason = "the model's text leaves out Alice, “never use headless mode”, “only alice may approve”"
-    assert (done["merged"], done["skipped"]) == ([], [{"ids": apart, "reason": reason}])
+    reason = f"the model's text leaves out {dropped.format(*apart)}"
+    assert (done["merged"], done["skipped"], done["degraded"]) == ([], [{"ids": apart, "reason": reason}], [])
+    assert len(await list_ids(api)) == 2
 
 
 async def test_a_preview_asks_the_model_and_writes_nothing(api: httpx.AsyncClient, script: list[Answer]) -> None:

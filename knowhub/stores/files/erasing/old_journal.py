@@ -7,11 +7,9 @@ and needs no journal.
 import os
 import zlib
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -26,11 +24,9 @@ from knowhub.stores.files.log.log_reader import LogBounds
 JOURNAL: Final = "erase.journal"
 
 
-@dataclass(frozen=True, slots=True)
-class _Overwrite:
-    path: Path
-    offset: int
-    data: bytes
+def has_journal(files: FileSystem, directory: DataDirectory) -> bool:
+    """Return whether an earlier version left a journal."""
+    return files.inode(directory.change_log / JOURNAL) is not None
 
 
 def finish(files: FileSystem, directory: DataDirectory, lock: LockFile) -> bool:
@@ -41,29 +37,17 @@ def finish(files: FileSystem, directory: DataDirectory, lock: LockFile) -> bool:
     """
     if not has_journal(files, directory):
         return False
-    header, overwrites = _read(files, directory)
-    if _is_written(files, directory, lock, header["operation_id"]):
-        _overwrite(files, overwrites)
-    files.remove(directory.change_log / JOURNAL)
-    files.sync_folder(directory.change_log)
-    return True
-
-
-def has_journal(files: FileSystem, directory: DataDirectory) -> bool:
-    """Return whether an earlier version left a journal."""
-    return files.inode(directory.change_log / JOURNAL) is not None
-
-
-def _read(files: FileSystem, directory: DataDirectory) -> tuple[Mapping[str, Any], Sequence[_Overwrite]]:
     path = directory.change_log / JOURNAL
     records = [parse_line(line) for line in files.read(path).splitlines(keepends=True)]
     whole = [record for record in records if record is not None]
     if len(whole) != len(records) or not whole or whole[0].get("overwrites") != len(whole) - 1:
         raise Unavailable(f"{path} is damaged, and an erasing was broken off: remove it, and erase the record again")
-    return whole[0], [
-        _Overwrite(directory.root / item["file"], item["offset"], zlib.decompress(b64decode(item["bytes"])))
-        for item in whole[1:]
-    ]
+    if _is_written(files, directory, lock, whole[0]["operation_id"]):
+        for item in whole[1:]:
+            _overwrite(files, directory.root / item["file"], item["offset"], zlib.decompress(b64decode(item["bytes"])))
+    files.remove(path)
+    files.sync_folder(directory.change_log)
+    return True
 
 
 def _is_written(files: FileSystem, directory: DataDirectory, lock: LockFile, operation_id: str) -> bool:
@@ -79,13 +63,12 @@ def _is_written(files: FileSystem, directory: DataDirectory, lock: LockFile, ope
     return False
 
 
-def _overwrite(files: FileSystem, overwrites: Sequence[_Overwrite]) -> None:
-    for item in overwrites:
-        # A compaction may have removed the file since.
-        if files.inode(item.path) is not None:
-            descriptor = files.open(item.path, os.O_WRONLY)
-            try:
-                write_all(files, descriptor, item.data, item.offset)
-                files.sync_data(descriptor)
-            finally:
-                files.close(descriptor)
+def _overwrite(files: FileSystem, path: Path, offset: int, data: bytes) -> None:
+    # A compaction may have removed the file since.
+    if files.inode(path) is not None:
+        descriptor = files.open(path, os.O_WRONLY)
+        try:
+            write_all(files, descriptor, data, offset)
+            files.sync_data(descriptor)
+        finally:
+            files.close(descriptor)

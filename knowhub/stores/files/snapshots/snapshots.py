@@ -2,11 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -29,7 +28,6 @@ from knowhub.stores.files.data_directory import (
 from knowhub.stores.files.filesystem import FileSystem, translate_errors
 from knowhub.stores.files.keys import FileKeyring
 from knowhub.stores.files.lock import lock_folder
-from knowhub.stores.files.log.history import History
 from knowhub.stores.files.projections.plain_files import remove_partial_files, remove_tree
 from knowhub.stores.files.snapshots.archive import DamagedSnapshot, read_manifest, temporary_path
 from knowhub.stores.files.snapshots.restore import DIFFERENCES
@@ -76,7 +74,7 @@ class SnapshotFolder:
 
     async def create(self, reason: SnapshotReason) -> SnapshotEntry:
         async with self._lock_snapshots():
-            return await self._create(reason)
+            return await self.create_under_lock(reason)
 
     async def delete(self, ts: str) -> None:
         async with self._lock_snapshots():
@@ -92,22 +90,7 @@ class SnapshotFolder:
             scratch = self.directory.snapshots / f"{SCRATCH}{self.ids.hex(_SCRATCH_DIGITS)}"
             try:
                 end = await self._prepare(archive, scratch, account)
-
-                async def keep() -> SnapshotEntry:
-                    # Keys before rows: no row may be without its key. A destroyed key stays destroyed.
-                    keyring = FileKeyring(self.files, self.directory, self.wait_s)
-                    await keyring.import_keys(scratch / KEYRING)
-                    return await self._create(SnapshotReason.BEFORE_RESTORE)
-
-                yield PreparedSnapshot(
-                    self.log.history,
-                    account,
-                    end.last_seq,
-                    scratch / DIFFERENCES,
-                    keep,
-                    archive.name,
-                    self.collections,
-                )
+                yield PreparedSnapshot(self, account, end.last_seq, scratch, archive.name)
             finally:
                 remove_tree(self.files, scratch)
 
@@ -132,7 +115,8 @@ class SnapshotFolder:
             raise Unavailable(f"the log is damaged: {answer['unreadable']}; run `knowhub doctor`")
         return end
 
-    async def _create(self, reason: SnapshotReason) -> SnapshotEntry:
+    async def create_under_lock(self, reason: SnapshotReason) -> SnapshotEntry:
+        """Create a snapshot. The caller holds the lock on the folder."""
         for _ in range(_TRIES):
             end = await self.log.get_end()
             ts = self._free_timestamp()
@@ -198,19 +182,24 @@ class SnapshotFolder:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSnapshot:
-    """A snapshot that was held against the log up to operation `last_seq`; its differences lie in a file."""
+    """A snapshot that was held against the log up to operation `last_seq`; its differences lie in `scratch`."""
 
-    history: History
+    folder: SnapshotFolder
     account: str
     last_seq: int
-    path: Path
-    snapshot_before_restore: Callable[[], Coroutine[Any, Any, SnapshotEntry]]
+    scratch: Path
     archive: str
-    collections: Collections
+
+    async def snapshot_before_restore(self) -> SnapshotEntry:
+        # Keys before rows: no row may be without its key. A destroyed key stays destroyed.
+        folder = self.folder
+        keyring = FileKeyring(folder.files, folder.directory, folder.wait_s)
+        await keyring.import_keys(self.scratch / KEYRING)
+        return await folder.create_under_lock(SnapshotReason.BEFORE_RESTORE)
 
     async def differences(self) -> AsyncIterator[SnapshotRow]:
-        empty = Account(table_schemas(self.collections), lambda _segment, _start, _end: b"")
-        with self.path.open("rb") as lines:
+        empty = Account(table_schemas(self.folder.collections), lambda _segment, _start, _end: b"")
+        with (self.scratch / DIFFERENCES).open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 wanted = SnapshotRow(**orjson.loads(line))
                 self._check(wanted, empty)
@@ -219,10 +208,11 @@ class PreparedSnapshot:
                     await asyncio.sleep(0)
 
     def list_changes(self, after_seq: int, view: View) -> Iterator[tuple[Key, Row | None]]:
-        if after_seq < self.history.base_seq:
+        history = self.folder.log.history
+        if after_seq < history.base_seq:
             raise Conflict("the log was compacted while the restore was prepared; nothing was restored, try it again")
-        for seq in range(after_seq + 1, self.history.last_seq + 1):
-            operation = self.history.at(seq)
+        for seq in range(after_seq + 1, history.last_seq + 1):
+            operation = history.at(seq)
             if operation is not None and operation.account == self.account:
                 for change in operation.changes:
                     yield (change.collection, change.id), change.before
@@ -234,7 +224,7 @@ class PreparedSnapshot:
         row, name = wanted.row, wanted.collection
         if row is None:
             return
-        declared = self.collections.get(name) or Collection(name)
+        declared = self.folder.collections.get(name) or Collection(name)
         try:
             Overlay(empty).put(name, wanted.id, row, b"", 0)
             is_right = declared.id_of(row) == wanted.id and int(row["version"]) > 0
