@@ -1,5 +1,6 @@
 """Search below the nodes of the first step, and combine the results of all searches."""
 
+import heapq
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -79,9 +80,9 @@ class TranscriptScores:
             for number, score in scores.items()
         }
 
-    def list_best(self, most: int) -> list[tuple[Place, float]]:
-        """Return the best places with their scores, best first."""
-        return sorted(self._scores.items(), key=lambda item: (-item[1], item[0]))[:most]
+    def list_best(self) -> list[tuple[Place, float]]:
+        """Return the places with their scores, best first."""
+        return sorted(self._scores.items(), key=lambda item: (-item[1], item[0]))
 
     def score(self, head: ContextSummary) -> float:
         """Return what a part is worth; 0 where nothing near it matched."""
@@ -231,15 +232,21 @@ class _Ranking:
         return max(_LEAST_SHARE, self._own.get(memory.uri, 0.0) / best) if best else _UNKNOWN_SHARE
 
     def _parts(self) -> list[ScoredHit]:
-        """Return the best parts, and those behind them that come near when they are moved up."""
-        found = []
-        for place, score in self._transcripts.list_best(4 * self._wide):
+        """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
+        found: list[ScoredHit] = []
+        top: list[float] = []
+        for place, score in self._transcripts.list_best():
+            if len(top) == self._wide and score * (_SAID_BY if self._persons else 1.0) <= top[0]:
+                break
             head, is_seed = self._at(place)
             if head is not None:
                 is_outdated = head.uri in self._outdated
                 weight = ranking.weigh_part(head, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
                 moved = self._raise_score(head, score) * weight * self._weigh_evidence(head)
                 found.append(ScoredHit(head, moved, is_seed))
+                heapq.heappush(top, moved)
+                if len(top) > self._wide:
+                    heapq.heappop(top)
         return found
 
     def _weigh_evidence(self, head: ContextSummary) -> float:
