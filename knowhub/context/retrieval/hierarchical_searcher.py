@@ -101,7 +101,7 @@ _FOLDED: Final = 3
 _FEWEST_TURNS: Final = 30
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.3
-# A profile that is asked for matches at least so much of what the best result does.
+# A profile that is asked for scores at least this share of the best result.
 _PROFILE: Final = 0.5
 # A memory is worth so much of its best message. Measured, as the next, on conversations with known facts.
 _EVIDENCE: Final = 0.6
@@ -224,7 +224,7 @@ class _Ranking:
         return [memory for memory in list_memories_from(self._view, source) if self._is_wanted(memory)]
 
     def _share(self, memory: ContextSummary, source: str) -> float:
-        """Return how much of a message is about a memory: of several, most about the one that matches best itself."""
+        """Return a memory's share of a message. Of several memories, the best match has the largest share."""
         siblings = self._list_memories_from(source)
         if len(siblings) <= 1:
             return 1.0
@@ -250,7 +250,7 @@ class _Ranking:
         return found
 
     def _weigh_evidence(self, head: ContextSummary) -> float:
-        """Return how much a message weighs by what a model took from it: of which it took nothing says less."""
+        """Return the weight of a message. A message from which a model took nothing weighs less."""
         session = find_memory(self._view, head.parent_uri)
         is_read = session is not None and session.is_read_by_model
         return _NO_EVIDENCE if is_read and not list_memories_from(self._view, head.uri) else 1.0
