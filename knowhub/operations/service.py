@@ -35,7 +35,7 @@ from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP, LogChanged
 
 MAX_WITH_LATER: Final = 100
 """How many later operations `with_later` undoes at most, and how many are named that are in the way."""
-MAX_SHOWN: Final = 1_000
+MAX_SHOWN: Final = 10_000
 """How many changed rows an answer has at most."""
 _TRIES = 10
 # An operation with more rows is undone in a thread.

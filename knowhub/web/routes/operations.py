@@ -1,5 +1,6 @@
 """History and undo."""
 
+import asyncio
 from typing import Any
 
 from starlette.responses import Response
@@ -60,13 +61,15 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
     done = await call.hub.operations.log.undo(
         call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
     )
-    changes = [view_of(shapes.ChangeAnswer, change) for change in done.changes]
-    answer = view_of(
-        shapes.UndoAnswer, done, changes=changes, operation_id=done.operation_ids[-1] if done.operation_ids else None
-    )
-    if done.changes_total is None:
-        del answer["changes_total"]
-    return answer_report(answer)
+
+    def describe() -> dict[str, Any]:
+        changes = [view_of(shapes.ChangeAnswer, change) for change in done.changes]
+        operation_id = done.operation_ids[-1] if done.operation_ids else None
+        answer = view_of(shapes.UndoAnswer, done, changes=changes, operation_id=operation_id)
+        return {name: value for name, value in answer.items() if name != "changes_total" or value is not None}
+
+    # A large group has many rows.
+    return answer_report(await asyncio.to_thread(describe))
 
 
 def _summary(entry: OperationEntry) -> dict[str, Any]:

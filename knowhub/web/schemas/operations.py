@@ -104,5 +104,5 @@ class UndoAnswer(OperationAnswer):
     operation_ids: list[str]
     undone: list[str]
     dry_run: bool
-    changes: list[ChangeAnswer] = Field(description="The rows that it changed, at most 1,000.")
+    changes: list[ChangeAnswer] = Field(description="The rows that it changed, at most 10,000.")
     changes_total: int | None = Field(default=None, description="How many rows it changed, if that is more.")
