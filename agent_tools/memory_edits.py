@@ -61,7 +61,7 @@ async def memory_forget(uri: str) -> ToolResult:
     """Delete a memory, a message, or a session with its messages. It can be undone.
 
     Args:
-        uri: The URI of what is to be forgotten.
+        uri: The URI of the memory to forget.
     """
     reply = await client.request("DELETE", _NODES, params={"uri": uri}, not_found=_USE_A_FOUND_URI)
     return _format_write("forgotten", uri, reply)

@@ -187,12 +187,12 @@ def list_memories_in(view: View, parent_uri: str) -> Sequence[ContextSummary]:
 
 
 def list_sessions_to_read(view: View) -> Sequence[ContextSummary]:
-    """Return the live sessions that wait for a model, the one that waits longest first."""
+    """Return the live sessions that wait for a model; the longest wait comes first."""
     return view.lookup(NODES_TO_READ, "unread")
 
 
 def list_memories_from(view: View, address: str) -> Sequence[ContextSummary]:
-    """Return the live memories that come from a message, or of which it said what holds no more."""
+    """Return the live memories that come from a message, in their current or former statements."""
     return view.lookup(NODES_BY_SOURCE, address)
 
 

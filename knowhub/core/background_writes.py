@@ -1,4 +1,4 @@
-"""Writes behind an answer, such as the log of what models decided: no request waits for them or fails by them."""
+"""Writes after an answer, such as the log of decisions by models. No request waits for them or fails with them."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence

@@ -14,7 +14,7 @@ _WIDE_SOUND_MARKS: Final = (("\uff9e", "\u3099"), ("\uff9f", "\u309a"))
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return a text of at most `limit` characters; one that was longer ends with an ellipsis."""
+    """Return a text of at most `limit` characters; a longer text is cut and ends with an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

@@ -50,7 +50,7 @@ class MissedQuery:
 
 
 def make_note(ctx: RequestContext, missed: MissedQuery, token: str, view: View) -> Draft | Unchanged:
-    """Return the write that notes a missed query, or counts it again. One that was dismissed stays dismissed."""
+    """Return the write that notes a missed query, or counts it again. A dismissed query stays dismissed."""
     owner = permissions.owner_for(ctx, None, "a missed query")
     named = blake2b(repr((owner, token)).encode("utf-8", "replace"), digest_size=12)
     row_id = f"missed-{named.hexdigest()}"

@@ -95,7 +95,7 @@ class Node:
 
 @lru_cache(maxsize=65_536)
 def make_facets(collection: str, audience: frozenset[str]) -> frozenset[str]:
-    """Return what a search of keywords and infos filters by: the collection, and who sees the row."""
+    """Return the facets by which searches of keywords and infos filter: the collection and the visibility."""
     return frozenset({collection, *visibility_facets(audience)})
 
 

@@ -200,7 +200,7 @@ class KeywordService(KeywordCreation):
         expected: int | None = None,
         key: IdempotencyKey | None = None,
     ) -> SavedRow:
-        """Merge a source into a target and return the target; `decided` says what was moved.
+        """Merge a source into a target and return the target.
 
         `expected` is the version of the source. Raises the errors of `edits.merge_keywords`.
         """
@@ -289,8 +289,7 @@ class KeywordService(KeywordCreation):
         operation = outcome.operation
         rows = [change.after for change in operation.changes if change.id == keyword_id]
         row = rows[0] if rows else rendering.get_keyword_row(view, keyword_id)
-        shown = rendering.add_tree_fields(view, ctx, row)
-        return SavedRow(shown, operation.operation_id, decided=operation.reply or {})
+        return SavedRow(rendering.add_tree_fields(view, ctx, row), operation.operation_id)
 
 
 def _render_keyword(view: View, ctx: RequestContext, keyword_id: str) -> dict[str, Any]:

@@ -230,7 +230,7 @@ class AccountIndex(Generic[HeadT]):
     async def _analyze(self, head: HeadT) -> Document:
         """Return the document of a row; a long text is analysed in a thread."""
         row = self._records.row(head.id)
-        if self._texts.size(row) > _ANALYSED_HERE:
+        if sum(len(value) for value in row.values() if isinstance(value, str)) > _ANALYSED_HERE:
             terms, count = await asyncio.to_thread(lambda: join_terms(self._texts.terms(row)))
         else:
             terms, count = join_terms(self._texts.terms(row))

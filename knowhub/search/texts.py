@@ -56,10 +56,6 @@ class Texts(ABC):
         """Yield the terms of a row in parts of bounded length; repeats add weight."""
 
     @abstractmethod
-    def size(self, row: Row) -> int:
-        """Return about how many characters `terms` reads."""
-
-    @abstractmethod
     def embedding_text(self, row: Row) -> str:
         """Return the text of a row that is embedded."""
 
@@ -80,9 +76,6 @@ class KnowledgeTexts(Texts):
         for name in tag_facets(row["tags"]):
             yield _tag_terms(name)
 
-    def size(self, row: Row) -> int:
-        return len(row["task"]) + len(row["content"])
-
     def embedding_text(self, row: Row) -> str:
         return truncate(f"{row['task']}\n{row['content']}")
 
@@ -96,9 +89,6 @@ class ContextTexts(Texts):
         collection = get_collection(row)
         yield from iterate_terms(texts.get_indexed_text(collection, row))
         yield texts.get_indexed_dates(collection, row)
-
-    def size(self, row: Row) -> int:
-        return len(row["content" if get_collection(row) == PARTS else "abstract"])
 
     def embedding_text(self, row: Row) -> str:
         return truncate(texts.get_indexed_text(get_collection(row), row))
@@ -124,9 +114,6 @@ class TreeTexts(Texts):
             for part in iterate_terms(name):
                 yield part * _NAME_WEIGHT
         yield from iterate_terms(row["description"])
-
-    def size(self, row: Row) -> int:
-        return len(row["description"]) if _is_keyword(row) else len(row["content"])
 
     def embedding_text(self, row: Row) -> str:
         if not _is_keyword(row):

@@ -100,7 +100,7 @@ class VectorFiles(IndexFiles[VectorNote]):
         return [int(name) for name in names if name.isdecimal()]
 
     def forget_retries(self, numbers: Sequence[int]) -> None:
-        """Remove requests for a retry. One that cannot be removed causes one more retry, and no other harm."""
+        """Remove requests for a retry. A request that cannot be removed causes one more retry, and no other harm."""
         for number in numbers:
             with suppress(OSError):
                 (self._folder / f"{_RETRY}{number}").unlink()

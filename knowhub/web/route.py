@@ -203,7 +203,7 @@ class Route(StarletteRoute):
     - `sent`: the model of the JSON body; `Body | Params` takes either, as a DELETE does
     - `params`: the model of the query
     - `lines`: the body as it was sent, JSON lines
-    - every other parameter: an id of the path, of which that of a keyword is looked up
+    - every other parameter: an id from the path; a keyword's id or path is looked up
 
     From this follow the parsing here and the OpenAPI document (`openapi.py`). FastAPI's own resolving of parameters
     costs as much as the rest of a request (measured, see docs/decisions.md). Errors are answered by `error_responses`.

@@ -274,85 +274,69 @@ def sample(text: str) -> DocsPage:
     return DocsPage(REFERENCE / "sample.md", text)
 
 
-def test_a_missing_or_invented_setting_is_reported() -> None:
-    page = sample("### KNOWHUB_HOST\n\n### KNOWHUB_MADE_UP\n\nKNOWHUB_PORT is only named.\n")
+SAMPLE_COMMANDS = {"knowhub save": {"--task", "--json", "--url"}, "knowhub undo": set[str]()}
+CITED = "see `knowhub/core/nowhere.py:iso`, `knowhub/core/clock.py:SystemClock.nothing` and `knowhub/core/clock.py:iso`"
 
-    assert list(find_wrong_settings(page, {"KNOWHUB_HOST", "KNOWHUB_PORT"})) == [
-        "KNOWHUB_PORT has no heading",
-        "KNOWHUB_MADE_UP has a heading and does not exist",
-    ]
-
-
-def test_a_missing_or_invented_route_is_reported() -> None:
-    page = sample("### GET /health\n\n### POST /made/up\n\n```\n### GET /ready\n```\n")
-
-    assert list(find_wrong_routes(page, {"GET /health", "GET /ready"})) == [
-        "GET /ready has no heading",
-        "POST /made/up has a heading and does not exist",
-    ]
-
-
-def test_a_missing_command_or_option_is_reported() -> None:
-    page = sample("`--json`\n\n### knowhub save\n\n`--task`\n\n### knowhub get\n")
-
-    assert list(find_wrong_commands(page, {"knowhub save": {"--task", "--json", "--url"}, "knowhub undo": set()})) == [
-        "knowhub undo has no heading",
-        "knowhub get has a heading and does not exist",
-        "knowhub save --url is named nowhere",
-    ]
-
-
-def test_an_undocumented_field_is_reported() -> None:
-    assert list(find_missing_fields(sample("| `id` | owner |"), {"id", "owner"})) == [
-        "sample.md does not name the field owner"
-    ]
+LINKS = (
+    "# A heading, with `code`\n[a](settings.md) [b](nowhere.md) [c](#a-heading-with-code) [d](#gone) "
+    "[e](settings.md#knowhub_host) [f](settings.md#gone) [g](https://example.org/x) `[h](nowhere.md)`"
+)
 
 
 @pytest.mark.parametrize(
-    "cited",
+    ("check", "text", "found"),
     [
-        "knowhub/core/nowhere.py:iso",
-        "knowhub/core/clock.py:nothing",
-        "knowhub/core/clock.py:SystemClock.nothing",
-        "tests/crash/test_kill.py:test_nothing",
+        (
+            lambda page: find_wrong_settings(page, {"KNOWHUB_HOST", "KNOWHUB_PORT"}),
+            "### KNOWHUB_HOST\n\n### KNOWHUB_MADE_UP\n\nKNOWHUB_PORT is only named.\n",
+            ["KNOWHUB_PORT has no heading", "KNOWHUB_MADE_UP has a heading and does not exist"],
+        ),
+        (
+            lambda page: find_wrong_routes(page, {"GET /health", "GET /ready"}),
+            "### GET /health\n\n### POST /made/up\n\n```\n### GET /ready\n```\n",
+            ["GET /ready has no heading", "POST /made/up has a heading and does not exist"],
+        ),
+        (
+            lambda page: find_wrong_commands(page, SAMPLE_COMMANDS),
+            "`--json`\n\n### knowhub save\n\n`--task`\n\n### knowhub get\n",
+            [
+                "knowhub undo has no heading",
+                "knowhub get has a heading and does not exist",
+                "knowhub save --url is named nowhere",
+            ],
+        ),
+        (
+            lambda page: find_missing_fields(page, {"id", "owner"}),
+            "| `id` | owner |",
+            ["sample.md does not name the field owner"],
+        ),
+        (
+            find_dangling_citations,
+            CITED,
+            [
+                "sample.md: there is no knowhub/core/nowhere.py",
+                "sample.md: knowhub/core/clock.py has no SystemClock.nothing",
+            ],
+        ),
+        (find_missing_paths, "`knowhub/nowhere/` beside `knowhub/core/`", ["sample.md: there is no knowhub/nowhere/"]),
+        (
+            find_untested_faults,
+            "| fault | test |\n|---|---|\n| a quake | we hope |\n| a flood | `tests/crash/test_kill.py:killed` |\n",
+            ["no test is named for: a quake", "tests/crash/test_kill.py:killed is no test"],
+        ),
+        (find_untested_faults, "nothing", ["sample.md has no table of faults"]),
+        (
+            find_broken_links,
+            LINKS,
+            [
+                "sample.md: nowhere.md leads nowhere",
+                "sample.md: #gone names no heading",
+                "sample.md: settings.md#gone names no heading",
+            ],
+        ),
     ],
 )
-def test_a_dangling_citation_is_reported(cited: str) -> None:
-    assert list(find_dangling_citations(sample(f"see `{cited}` and `knowhub/core/clock.py:iso`"))) != []
-
-
-@pytest.mark.parametrize(
-    "cited", ["knowhub/core/clock.py:SystemClock.now", "knowhub/core/scopes.py:PUBLIC", "knowhub/settings.py:Settings"]
-)
-def test_a_valid_citation_resolves(cited: str) -> None:
-    assert list(find_dangling_citations(sample(f"see `{cited}`"))) == []
-
-
-def test_a_missing_path_is_reported() -> None:
-    assert list(find_missing_paths(sample("`knowhub/nowhere/` beside `knowhub/core/`"))) == [
-        "sample.md: there is no knowhub/nowhere/"
-    ]
-
-
-def test_a_fault_without_a_test_is_reported() -> None:
-    row = "| a flood | `tests/crash/test_kill.py:killed` |"
-    page = sample(f"| fault | test |\n|---|---|\n| an earthquake | we hope |\n{row}\n")
-
-    assert list(find_untested_faults(page)) == [
-        "no test is named for: an earthquake",
-        "tests/crash/test_kill.py:killed is no test",
-    ]
-    assert list(find_untested_faults(sample("nothing"))) == ["sample.md has no table of faults"]
-
-
-def test_a_broken_link_is_reported() -> None:
-    page = sample(
-        "# A heading, with `code`\n[a](settings.md) [b](nowhere.md) [c](#a-heading-with-code) [d](#gone) "
-        "[e](settings.md#knowhub_host) [f](settings.md#gone) [g](https://example.org/x) `[h](nowhere.md)`"
-    )
-
-    assert list(find_broken_links(page)) == [
-        "sample.md: nowhere.md leads nowhere",
-        "sample.md: #gone names no heading",
-        "sample.md: settings.md#gone names no heading",
-    ]
+def test_each_check_reports_what_is_wrong(
+    check: Callable[[DocsPage], Iterator[str]], text: str, found: list[str]
+) -> None:
+    assert list(check(sample(text))) == found

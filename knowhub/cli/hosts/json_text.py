@@ -1,7 +1,7 @@
 """Changes JSON as text, so that everything else in a file stays as it was written, comments too.
 
 What is added can be removed again exactly. A container that was there and empty gets its first member right behind its
-bracket; a member that stands so leaves an empty container. A container that was added goes with its last member.
+bracket; removing such a member leaves an empty container. A container that was added goes with its last member.
 """
 
 import json

@@ -23,7 +23,7 @@ from knowhub.core.request_context import RequestContext
 
 # Characters: deciding over more is left to a thread.
 _DECIDED_AT_ONCE: Final = 65_536
-_MESSAGES_AT_ONCE: Final = 200
+_MESSAGES_AT_ONCE: Final = 20
 
 
 class CommitCoordinator:

@@ -20,7 +20,7 @@ _MOST_LOOKED_AT: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CurrentStatement:
-    """A statement that holds: where it stands, when it was said (ISO 8601), and the messages that say it."""
+    """A current statement: where it is, when it was said (ISO 8601), and the messages that say it."""
 
     text: str
     category: str

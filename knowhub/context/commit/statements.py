@@ -2,7 +2,7 @@
 
 Each statement is a JSON object in the metadata of its node: `text`, `said_at`, `by` (`rules`, `llm` or `person`),
 `source_refs` (the messages that say it), `values` (its single-valued facts) and `ended` (those that it says are over).
-One that holds no more has `valid_to`, `reason` and `replaced_by`, too.
+A statement that is no longer true has `valid_to`, `reason` and `replaced_by`, too.
 """
 
 import re
@@ -109,7 +109,7 @@ class MemoryPage:
 
 
 def read_page(row: Row | None) -> MemoryPage:
-    """Return the statements of a node's row; of one that an earlier version wrote, those of its content."""
+    """Return the statements of a node's row. A row that an earlier version wrote has them in its content."""
     if row is None or not is_live(row):
         return MemoryPage()
     metadata = row["metadata"]

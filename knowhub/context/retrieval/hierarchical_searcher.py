@@ -1,5 +1,6 @@
 """Search below the nodes of the first step, and combine the results of all searches."""
 
+import heapq
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -79,9 +80,9 @@ class TranscriptScores:
             for number, score in scores.items()
         }
 
-    def list_best(self, most: int) -> list[tuple[Place, float]]:
-        """Return the best places with their scores, best first."""
-        return sorted(self._scores.items(), key=lambda item: (-item[1], item[0]))[:most]
+    def list_best(self) -> list[tuple[Place, float]]:
+        """Return the places with their scores, best first."""
+        return sorted(self._scores.items(), key=lambda item: (-item[1], item[0]))
 
     def score(self, head: ContextSummary) -> float:
         """Return what a part is worth; 0 where nothing near it matched."""
@@ -100,7 +101,7 @@ _FOLDED: Final = 3
 _FEWEST_TURNS: Final = 30
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.3
-# A profile that is asked for matches at least so much of what the best result does.
+# A profile that is asked for scores at least this share of the best result.
 _PROFILE: Final = 0.5
 # A memory is worth so much of its best message. Measured, as the next, on conversations with known facts.
 _EVIDENCE: Final = 0.6
@@ -223,7 +224,7 @@ class _Ranking:
         return [memory for memory in list_memories_from(self._view, source) if self._is_wanted(memory)]
 
     def _share(self, memory: ContextSummary, source: str) -> float:
-        """Return how much of a message is about a memory: of several, most about the one that matches best itself."""
+        """Return a memory's share of a message. Of several memories, the best match has the largest share."""
         siblings = self._list_memories_from(source)
         if len(siblings) <= 1:
             return 1.0
@@ -231,19 +232,25 @@ class _Ranking:
         return max(_LEAST_SHARE, self._own.get(memory.uri, 0.0) / best) if best else _UNKNOWN_SHARE
 
     def _parts(self) -> list[ScoredHit]:
-        """Return the best parts, and those behind them that come near when they are moved up."""
-        found = []
-        for place, score in self._transcripts.list_best(4 * self._wide):
+        """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
+        found: list[ScoredHit] = []
+        top: list[float] = []
+        for place, score in self._transcripts.list_best():
+            if len(top) == self._wide and score * (_SAID_BY if self._persons else 1.0) <= top[0]:
+                break
             head, is_seed = self._at(place)
             if head is not None:
                 is_outdated = head.uri in self._outdated
                 weight = ranking.weigh_part(head, is_outdated=is_outdated, is_replied_to=self._is_replied_to)
                 moved = self._raise_score(head, score) * weight * self._weigh_evidence(head)
                 found.append(ScoredHit(head, moved, is_seed))
+                heapq.heappush(top, moved)
+                if len(top) > self._wide:
+                    heapq.heappop(top)
         return found
 
     def _weigh_evidence(self, head: ContextSummary) -> float:
-        """Return how much a message weighs by what a model took from it: of which it took nothing says less."""
+        """Return the weight of a message. A message from which a model took nothing weighs less."""
         session = find_memory(self._view, head.parent_uri)
         is_read = session is not None and session.is_read_by_model
         return _NO_EVIDENCE if is_read and not list_memories_from(self._view, head.uri) else 1.0

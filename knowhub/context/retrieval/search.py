@@ -136,5 +136,5 @@ def explain_block(block: RetrievedBlock, stages: Sequence[StageScore] = ()) -> d
 
 
 def _share(score: float, seeds: Seeds) -> float:
-    """Return the score of a block, 1 for the best match of this search, as a share of what a perfect match has."""
+    """Return the relevance of a block: its score, 1 for the best of this search, as a share of a perfect match."""
     return round(min(1.0, score * seeds.best_share), _RELEVANCE_DIGITS)

@@ -40,7 +40,7 @@ class RecordOwner:
 
 
 def resolve_owner(ctx: RequestContext) -> RecordOwner:
-    """Return the owner and scopes of what a conversation teaches.
+    """Return the owner and scopes for records from a conversation.
 
     It belongs to the user, and without one to the agent; the project sees it too. Teams and organisations see it only
     when somebody shares it, and so does another user of the agent.

@@ -32,7 +32,7 @@ _MOST_SESSIONS: Final = 1_000
 _MOST_CAPTURES: Final = 32
 # Reading and writing more takes longer than the agent should wait.
 _AWAITED_CHARS: Final = 1024 * 1024
-# After these the agent's context holds nothing of what was shown before.
+# After these events the agent's context no longer has what was shown before.
 _NEW_CONTEXTS: Final = frozenset({"startup", "clear", "compact"})
 
 _HEADING: Final = f"KnowHub recalls this for you. {FENCE_NOTE}"

@@ -9,49 +9,19 @@ from knowhub.context.events import EventType
 from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core.operation import Change
 from tests.builders import START, caller, local
+from tests.context_rows import node_row, part_row
 
 PROFILE = "ctx://default/users/li/memories/profile"
 SESSION = "ctx://default/users/li/sessions/monday"
 
 
-def node_row(uri: str = PROFILE, **fields: object) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "id": uri,
-        "parent_uri": uri.rpartition("/")[0],
-        "context_type": "memory",
-        "category": "profile",
-        "owner_space": "users/li",
-        "abstract": "Li writes Python",
-        "overview": "Li writes Python, and lives in Hangzhou.",
-        "content": "",
-        "metadata": {"said_at": None},
-        "relations": [],
-        "owner": "user:li",
-        "scopes": ["user:owner"],
-        "version": 1,
-        "created_at": "2026-03-05T12:00:00Z",
-        "updated_at": "2026-03-05T12:00:00Z",
-    }
-    return row | fields
+def li_row(**fields: object) -> dict[str, Any]:
+    return node_row(PROFILE, **fields)
 
 
-def part_row(**fields: object) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "id": f"{SESSION}/m1",
-        "session_uri": SESSION,
-        "number": 4,
-        "role": "user",
-        "name": "Li",
-        "content": "I moved to Hangzhou",
-        "message_id": "m1",
-        "timestamp": "2026-03-05T12:00:00Z",
-        "owner": "user:li",
-        "scopes": ["user:owner"],
-        "version": 1,
-        "created_at": "2026-03-06T12:00:00Z",
-        "updated_at": "2026-03-06T12:00:00Z",
-    }
-    return row | fields
+def said_row(content: str = "I moved to Hangzhou", **fields: object) -> dict[str, Any]:
+    said = {"name": "Li", "message_id": "m1", "timestamp": "2026-03-05T12:00:00Z"}
+    return part_row(SESSION, 4, content) | said | {"id": f"{SESSION}/m1"} | fields
 
 
 @pytest.mark.parametrize(
@@ -84,7 +54,7 @@ def test_a_user_and_an_agent_with_one_name_share_no_space() -> None:
 
 
 def test_a_summary_has_its_audience_and_all_parent_uris() -> None:
-    head = queries.head_of(PARTS, part_row(), 7)
+    head = queries.head_of(PARTS, said_row(), 7)
 
     assert (head.category, head.is_part, head.number, head.name) == (MemoryCategory.SESSIONS, True, 4, "Li")
     assert head.audience == {"user:li"}
@@ -100,16 +70,16 @@ def test_a_summary_has_its_audience_and_all_parent_uris() -> None:
 
 
 def test_an_unreadable_timestamp_is_not_searched() -> None:
-    assert queries.head_of(PARTS, part_row(timestamp="last Tuesday"), 7).said_at is None
-    assert queries.head_of(PARTS, part_row(timestamp=None), 7).said_at is None
+    assert queries.head_of(PARTS, said_row(timestamp="last Tuesday"), 7).said_at is None
+    assert queries.head_of(PARTS, said_row(timestamp=None), 7).said_at is None
 
 
 def test_the_text_number_changes_only_with_the_text() -> None:
-    first = queries.head_of(NODES, node_row(), 7)
+    first = queries.head_of(NODES, li_row(), 7)
 
-    same = queries.head_of(NODES, node_row(overview="more", version=2), 9, first)
-    other = queries.head_of(NODES, node_row(abstract="Li writes Go", version=2), 9, first)
-    gone = queries.head_of(NODES, node_row(deleted=True, version=2), 9, first)
+    same = queries.head_of(NODES, li_row(overview="more", version=2), 9, first)
+    other = queries.head_of(NODES, li_row(abstract="Li writes Go", version=2), 9, first)
+    gone = queries.head_of(NODES, li_row(deleted=True, version=2), 9, first)
 
     assert (same.text_num, same.version) == (7, 2)
     assert other.text_num == 9
@@ -121,13 +91,13 @@ def test_the_text_number_changes_only_with_the_text() -> None:
     [("Li", "hello", "Li: hello"), ("Li", "Li: hello", "Li: hello"), ("", "hello", "hello")],
 )
 def test_a_message_is_shown_with_its_speaker_once(name: str, content: str, expected: str) -> None:
-    assert texts.format_message(part_row(name=name, content=content)) == expected
+    assert texts.format_message(said_row(name=name, content=content)) == expected
 
 
 def test_each_written_row_makes_one_index_event() -> None:
     edge = {"to_uri": SESSION, "relation_type": "extracted_from", "reason": "", "weight": 1.0}
-    made = Change(NODES, PROFILE, None, node_row(relations=[edge]))
-    gone = Change(PARTS, f"{SESSION}/m1", part_row(), part_row(deleted=True))
+    made = Change(NODES, PROFILE, None, li_row(relations=[edge]))
+    gone = Change(PARTS, f"{SESSION}/m1", said_row(), said_row(deleted=True))
     other = Change("knowledge", "k", None, {"id": "k"})
 
     asked = events.events_of("default", 1, START, [made, gone, other])
@@ -142,8 +112,8 @@ def test_each_written_row_makes_one_index_event() -> None:
 
 
 def test_a_move_is_one_event_and_a_repeated_deletion_none() -> None:
-    moved = Change(NODES, PROFILE, None, node_row(moved_from="ctx://default/users/old/memories/profile"))
-    twice = Change(NODES, PROFILE, node_row(deleted=True), node_row(deleted=True, version=3))
+    moved = Change(NODES, PROFILE, None, li_row(moved_from="ctx://default/users/old/memories/profile"))
+    twice = Change(NODES, PROFILE, li_row(deleted=True), li_row(deleted=True, version=3))
 
     asked = events.events_of("default", 1, START, [moved, twice])
 
