@@ -118,7 +118,7 @@ async def test_an_import_of_several_operations_is_undone_as_one_and_redone(api: 
     assert (done["imported"], len(done["operation_ids"])) == (2001, 3)
     assert undone["undone"] == done["operation_ids"]
     assert len(undone["operation_ids"]) == 3
-    assert (len(undone["changes"]), undone["changes_total"]) == (1000, 2001)
+    assert len(undone["changes"]) == 2001
     assert (await api.get("/api/knowledge")).json()["count"] == 0
     group = (await api.get(f"/api/operations/{undone['operation_id']}")).json()["group_id"]
     assert (await api.post(f"/api/operations/{group}/undo")).status_code == 200
