@@ -204,7 +204,7 @@ class MergeCandidates:
         return jaccard(own, other) >= LEAST_SHARED_WORDS
 
     def _text_of(self, number: int) -> str | None:
-        # In a thread: the text of a row is replaced in one step. A changed record is detected before anything is written.
+        # Runs in a thread: a row is replaced in one step. A changed record is detected before anything is written.
         row = self._view.get(KNOWLEDGE, self._refs[number].id)
         return None if row is None else join_text(row)
 
