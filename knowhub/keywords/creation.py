@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from knowhub.core import permissions
 from knowhub.core.clock import CooperativePause
@@ -17,6 +17,7 @@ from knowhub.core.operation import (
     IdempotencyKey,
     LongDecision,
     Operation,
+    Outcome,
     Row,
     Store,
     Unchanged,
@@ -126,8 +127,7 @@ class KeywordCreation:
             reply = None if found == [write.id for write in writes] else {"ids": found}
             return Draft("batch_create_keywords", writes, reply=reply)
 
-        await make_root(self._store, ctx)
-        outcome = await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key)
+        outcome = await commit_with_root(self._store, ctx, LongDecision(decide), key)
         view = self._store.view(ctx.account)
         if isinstance(outcome, Unchanged):
             return self._make_batch(view, ctx, outcome.answer["ids"], {}, None)
@@ -307,8 +307,7 @@ class KeywordCreation:
             writes.append(keyword_rules.write_keyword(row))
             return answers.make_draft("create_keyword", writes, new_row.id, placed)
 
-        await make_root(self._store, ctx)
-        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        outcome = await commit_with_root(self._store, ctx, decide, key)
         answers.note_outcome(outcome)
         return self._make_written(ctx, get_operation(outcome))
 
@@ -353,6 +352,30 @@ class KeywordCreation:
         return SavedRow(shown, operation_id, degraded=reply.get("degraded", ()), decided=reply.get("decided", {}))
 
 
+async def commit_with_root(
+    store: Store, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None = None
+) -> Outcome:
+    """Commit a decision. The first write to a tree creates its root, in an operation of its own.
+
+    A decision that is refused or changes nothing creates no root.
+    """
+    if not await _has_root(store, ctx):
+
+        def attempt(view: View) -> Unchanged:
+            outcome = decide(view)
+            return outcome if isinstance(outcome, Unchanged) else _WRITES
+
+        outcome = await store.commit(ctx.account, ctx.actor, LongDecision(attempt))
+        if outcome is not _WRITES:
+            return outcome
+        await make_root(store, ctx)
+    return await store.commit(ctx.account, ctx.actor, decide, key)
+
+
+# What an attempt returns that would write.
+_WRITES: Final = Unchanged()
+
+
 async def make_root(store: Store, ctx: RequestContext) -> None:
     """Create the root of the caller's account if there is none."""
 
@@ -361,11 +384,15 @@ async def make_root(store: Store, ctx: RequestContext) -> None:
             return Unchanged()
         return Draft("create_root", [keyword_rules.write_keyword(tree.make_root_row(view.now))])
 
+    if not await _has_root(store, ctx):
+        await store.commit(ctx.account, ctx.actor, decide)
+
+
+async def _has_root(store: Store, ctx: RequestContext) -> bool:
     if find_keyword(store.view(ctx.account), ROOT_ID) is None:
         # Another process may have created it.
         await store.refresh(ctx.account)
-    if find_keyword(store.view(ctx.account), ROOT_ID) is None:
-        await store.commit(ctx.account, ctx.actor, decide)
+    return find_keyword(store.view(ctx.account), ROOT_ID) is not None
 
 
 class _NoParent(InvalidInput):

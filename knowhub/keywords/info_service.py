@@ -32,7 +32,7 @@ from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher, NewInfoRow, check_links
 from knowhub.keywords.cache import INFOS_TTL_S, NO_CACHE, ResultCache
 from knowhub.keywords.collections import INFO
-from knowhub.keywords.creation import make_root
+from knowhub.keywords.creation import commit_with_root
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import (
     INFOS,
@@ -135,8 +135,9 @@ class InfoService(OwnedRows):
         outcome: Outcome | None = None
         try:
             if auto.names:
-                await make_root(self._store, ctx)
-            outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+                outcome = await commit_with_root(self._store, ctx, decide, key)
+            else:
+                outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         finally:
             if not isinstance(outcome, Committed) or outcome.replayed:
                 # The info was refused or cancelled, or is a retry of a concurrent request.

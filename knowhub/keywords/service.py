@@ -12,7 +12,7 @@ from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unc
 from knowhub.core.owned_rows import RowText, RowTextPage, SavedRow, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
-from knowhub.keywords.creation import KeywordCreation, make_root
+from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
 from knowhub.keywords.model import (
     ROOT_ID,
     InfoPolicy,
@@ -281,8 +281,7 @@ class KeywordService(KeywordCreation):
     async def _change(
         self, ctx: RequestContext, keyword_id: str, decide: Decide[View], key: IdempotencyKey | None
     ) -> SavedRow:
-        await make_root(self._store, ctx)
-        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        outcome = await commit_with_root(self._store, ctx, decide, key)
         view = self._store.view(ctx.account)
         if not isinstance(outcome, Committed):
             return SavedRow(rendering.add_tree_fields(view, ctx, outcome.answer), None)

@@ -178,10 +178,8 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
         )
 
     by_age = sorted(pool, key=lambda ranked: ranked.summary.ordinal)
-    return [
-        replace(new, newer=_NEWER) if any(must_rise(new, old) for old in by_age[:place]) else new
-        for place, new in enumerate(by_age)
-    ]
+    newer = {new.summary.id for place, new in enumerate(by_age) if any(must_rise(new, old) for old in by_age[:place])}
+    return [replace(ranked, newer=_NEWER) if ranked.summary.id in newer else ranked for ranked in pool]
 
 
 def _prefer_near_scopes(ordered: Sequence[RankedHit], ctx: RequestContext) -> list[RankedHit]:
