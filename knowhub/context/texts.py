@@ -115,6 +115,9 @@ def _message(part: Row) -> str:
 
 def one_line(text: str) -> str:
     """Return a text on one line."""
+    # Without spaces and control characters, as most roles, times and ids are.
+    if " " not in text and text.isprintable():
+        return text
     return _SPACES.sub(" ", text).strip()
 
 
