@@ -103,9 +103,9 @@ def transcript(parts: Iterable[Row]) -> str:
 
 
 def _message(part: Row) -> str:
-    said_by = f"{part['name']} ({part['role']})" if part["name"] else str(part["role"])
+    said_by = f"{part['name']} ({part['role']})" if part["name"] else part["role"]
     message_id = f"`{part['message_id']}`" if part["message_id"] else ""
-    heading = " · ".join(filter(None, map(one_line, (said_by, part["timestamp"] or "", message_id))))
+    heading = " · ".join([one_line(text) for text in (said_by, part["timestamp"], message_id) if text])
     content = str(part["content"])
     # Few messages have two hashes at all, and those are found many times faster than a heading is.
     if "##" in content:
