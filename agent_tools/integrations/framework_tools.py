@@ -5,13 +5,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent_tools import goal, keywords, knowledge, memory, resources
+from agent_tools import compaction, goal, keywords, knowledge, memory, memory_edits, resources
 from agent_tools.registry import call_tool, registered_tools
 from agent_tools.results import ToolResult
 from agent_tools.run import running
 
 # Importing a module registers its tools.
-_MODULES: Final = (goal, keywords, knowledge, memory, resources)
+_MODULES: Final = (compaction, goal, keywords, knowledge, memory, memory_edits, resources)
 DEFAULT_NAMES: Final = (
     "knowledge_search",
     "knowledge_get",
