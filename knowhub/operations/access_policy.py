@@ -105,7 +105,7 @@ class AccessPolicy:
 
     def _list_direct_changes(self, operation: Operation) -> list[Change]:
         """Return the changes without those of cascaded rows, which need no right."""
-        cascaded = cascaded_keys(operation.changes, self.collections)
+        cascaded = list_cascaded_keys(operation.changes, self.collections)
         return [change for change in operation.changes if change.key not in cascaded]
 
     def _can_restore(self, change: Change) -> bool:
@@ -159,7 +159,7 @@ class AccessPolicy:
         return [target for target in targets if target is not None]
 
 
-def cascaded_keys(changes: Sequence[Change], collections: Collections) -> frozenset[Key]:
+def list_cascaded_keys(changes: Sequence[Change], collections: Collections) -> frozenset[Key]:
     """Return the rows of an operation that only went along with a row that was deleted or that came back.
 
     Those are rows that were reattached from or to such a row, and join rows, such as links, that lead to it; with the

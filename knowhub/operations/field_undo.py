@@ -21,7 +21,7 @@ from knowhub.core.collection import (
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
 from knowhub.core.operation import Change, Operation, Row, is_live, make_tombstone, next_of, next_version
-from knowhub.operations.access_policy import AccessPolicy, cascaded_keys
+from knowhub.operations.access_policy import AccessPolicy, list_cascaded_keys
 from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP
 
 
@@ -165,7 +165,7 @@ class _UndoBuilder:
         self._view = policy.view
         self._collections = policy.collections
         self._operation = operation
-        self._cascaded = cascaded_keys(operation.changes, policy.collections)
+        self._cascaded = list_cascaded_keys(operation.changes, policy.collections)
         self.rows: dict[Key, Row] = {}
         self.blocks: list[BlockedRow] = []
 

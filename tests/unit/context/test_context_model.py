@@ -19,7 +19,7 @@ def li_row(**fields: object) -> dict[str, Any]:
     return node_row(PROFILE, **fields)
 
 
-def said_row(content: str = "I moved to Hangzhou", **fields: object) -> dict[str, Any]:
+def make_part(content: str = "I moved to Hangzhou", **fields: object) -> dict[str, Any]:
     said = {"name": "Li", "message_id": "m1", "timestamp": "2026-03-05T12:00:00Z"}
     return part_row(SESSION, 4, content) | said | {"id": f"{SESSION}/m1"} | fields
 
@@ -54,7 +54,7 @@ def test_a_user_and_an_agent_with_one_name_share_no_space() -> None:
 
 
 def test_a_summary_has_its_audience_and_all_parent_uris() -> None:
-    head = queries.head_of(PARTS, said_row(), 7)
+    head = queries.head_of(PARTS, make_part(), 7)
 
     assert (head.category, head.is_part, head.number, head.name) == (MemoryCategory.SESSIONS, True, 4, "Li")
     assert head.audience == {"user:li"}
@@ -70,8 +70,8 @@ def test_a_summary_has_its_audience_and_all_parent_uris() -> None:
 
 
 def test_an_unreadable_timestamp_is_not_searched() -> None:
-    assert queries.head_of(PARTS, said_row(timestamp="last Tuesday"), 7).said_at is None
-    assert queries.head_of(PARTS, said_row(timestamp=None), 7).said_at is None
+    assert queries.head_of(PARTS, make_part(timestamp="last Tuesday"), 7).said_at is None
+    assert queries.head_of(PARTS, make_part(timestamp=None), 7).said_at is None
 
 
 def test_the_text_number_changes_only_with_the_text() -> None:
@@ -91,13 +91,13 @@ def test_the_text_number_changes_only_with_the_text() -> None:
     [("Li", "hello", "Li: hello"), ("Li", "Li: hello", "Li: hello"), ("", "hello", "hello")],
 )
 def test_a_message_is_shown_with_its_speaker_once(name: str, content: str, expected: str) -> None:
-    assert texts.format_message(said_row(name=name, content=content)) == expected
+    assert texts.format_message(make_part(name=name, content=content)) == expected
 
 
 def test_each_written_row_makes_one_index_event() -> None:
     edge = {"to_uri": SESSION, "relation_type": "extracted_from", "reason": "", "weight": 1.0}
     made = Change(NODES, PROFILE, None, li_row(relations=[edge]))
-    gone = Change(PARTS, f"{SESSION}/m1", said_row(), said_row(deleted=True))
+    gone = Change(PARTS, f"{SESSION}/m1", make_part(), make_part(deleted=True))
     other = Change("knowledge", "k", None, {"id": "k"})
 
     asked = events.events_of("default", 1, START, [made, gone, other])

@@ -343,7 +343,7 @@ def _find_lengths(log: ChangeLog, numbers: Sequence[int], end: int) -> Iterator[
             # Bytes behind that were never acknowledged.
             header, _ = log.header(following)
             if header is None or header.previous_length is None:
-                raise _damaged(log.path(following))
+                raise _make_read_error(log.path(following))
             yield number, header.previous_length
 
 
@@ -352,11 +352,11 @@ def _read_pieces(log: ChangeLog, number: int, length: int) -> Iterator[bytes]:
         wanted = min(length - start, _PIECE_BYTES)
         piece = log.read(number, start, start + wanted)
         if len(piece) < wanted:
-            raise _damaged(log.path(number))
+            raise _make_read_error(log.path(number))
         yield piece
 
 
-def _damaged(path: Path) -> OSError:
+def _make_read_error(path: Path) -> OSError:
     return OSError(errno.EIO, f"{path} is damaged, so that no snapshot can be made of it; run `knowhub doctor`")
 
 
