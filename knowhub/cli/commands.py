@@ -41,7 +41,7 @@ def route_command(
     `route` is the module of the route and its function, such as `knowledge.save_knowledge`. The first parameter of the
     function is the answer; with `then`, a route about the keyword in the answer, the second is the answer of that. The
     others are the options, by the names of the fields of the request. A dataclass holds several; where it has
-    `values()`, these are sent. `creates` says of what is sent whether the command may create the data directory.
+    `values()`, these are sent. `creates` returns whether the command may create the data directory for this request.
     """
 
     def declare(show: Callable[..., Lines]) -> Callable[..., Lines]:

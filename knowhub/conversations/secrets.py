@@ -114,7 +114,7 @@ def _replace_secrets(text: str, make_mark: Callable[[str], str]) -> str:
 
 
 def _iter_possible(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the start, the end and the kind of what may be a credential; pieces overlap, so some come twice."""
+    """Yield the start, end and kind of possible credentials. Pieces overlap, so some are yielded twice."""
     for at in range(0, len(text), _COVERED_CHARS):
         for secret in find_possible_secrets(text[at : at + 2 * _COVERED_CHARS]):
             yield at + secret.start, at + secret.end, secret.pattern

@@ -113,7 +113,7 @@ class DerivedFiles(ABC):
 
     @abstractmethod
     def _compare(self, checkpoint: Checkpoint) -> tuple[Sequence[str], str]:
-        """Return the paths of what is wrong up to a checkpoint that fits, and a summary of what was compared."""
+        """Return the paths that differ from a rebuild, up to a valid checkpoint, and a summary of the comparison."""
 
     def _list_files(self) -> list[Path]:
         return [self._folder / name for name in self._files.names(self._folder)]
