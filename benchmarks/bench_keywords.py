@@ -21,7 +21,7 @@ from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.store import open_store
 from knowhub.wiring.collections import COLLECTIONS
 
-ROUNDS, CLIENTS, EACH = 5, 8, 400
+ROUNDS, CLIENTS, EACH = 5, 8, 1000
 NODES, NAMES_A_NODE, FAN_OUT = 100_000, 10, 20
 SMALL_NODES = 100
 BARE_LIMIT, GROWTH_LIMIT = 1.5, 1.15
@@ -37,6 +37,8 @@ async def main() -> None:
         async with _serving(small) as few, _serving(large) as many:
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{many.port}") as client:
                 body = (await client.get("/api/keywords/search", params={"q": _name(NODES // 2, 0)})).text
+            # The store was just written: its lexical index is built once, in the background.
+            await many.wait_until_idle()
             arguments, environment = bare(body)
             async with running(arguments, environment) as limit:
                 await _compare(few, many, limit)

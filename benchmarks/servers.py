@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _START_TIMEOUT_S = 60.0
+_IDLE_TIMEOUT_S = 300.0
+# The processor time, of each second, below which a server has nothing left to do in the background.
+_IDLE_CPU_S = 0.05
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Servers search by words only unless they are given these settings.
 PACKAGED = {"KNOWHUB_EMBEDDING": "auto"}
@@ -29,6 +32,16 @@ class Server:
         # Of the whole process, so that threads which have ended count too; in ticks of ten milliseconds.
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+    async def wait_until_idle(self) -> None:
+        """Wait until it uses next to no processor time, so that no index is built while others are measured."""
+        deadline, before = time.monotonic() + _IDLE_TIMEOUT_S, self.cpu_s()
+        while time.monotonic() < deadline:
+            await asyncio.sleep(1)
+            before, used = self.cpu_s(), self.cpu_s() - before
+            if used <= _IDLE_CPU_S:
+                return
+        raise RuntimeError(f"the server still works in the background after {_IDLE_TIMEOUT_S:.0f} s")
 
 
 @asynccontextmanager
