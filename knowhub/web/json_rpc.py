@@ -24,13 +24,16 @@ _SHORT_FIELD: Final = rb'"(?:jsonrpc|method)"\s{0,4}:\s{0,4}"[^"\\]{0,100}"\s{0,
 _LEADING_ID: Final = re.compile(rb"\{\s{0,4}(?:%b,\s{0,4}){0,2}%b" % (_SHORT_FIELD, _ID_FIELD))
 _TRAILING_ID: Final = re.compile(rb",\s{0,4}%b\s{0,4}(?:,\s{0,4}%b){0,2}\}\Z" % (_ID_FIELD, _SHORT_FIELD))
 _SHOWN_NAME_CHARS: Final = 80
+_INITIALIZE: Final = "initialize"
+_META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+"""The protocol since 2026-07-28 names its version with each request, and knows no `initialize`."""
 _TEXT: Final = (str, "a string")
 _OBJECT: Final = (dict | None, "an object")
 _REQUIRED_OBJECT: Final = (dict, "an object")
 _PAGE: Final = {"cursor": (str | None, "a string")}
 # The library says of wrong parameters only that they are wrong.
 _PARAMETERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
-    "initialize": {"protocolVersion": _TEXT, "capabilities": _REQUIRED_OBJECT, "clientInfo": _REQUIRED_OBJECT},
+    _INITIALIZE: {"protocolVersion": _TEXT, "capabilities": _REQUIRED_OBJECT, "clientInfo": _REQUIRED_OBJECT},
     "tools/list": _PAGE,
     "resources/list": _PAGE,
     "resources/templates/list": _PAGE,
@@ -109,6 +112,10 @@ def _is_answer(message: dict[str, Any]) -> bool:
 
 def _find_wrong_parameter(message: dict[str, Any]) -> str | None:
     given = message.get("params") or {}
+    meta = given.get("_meta")
+    if message.get("method") == _INITIALIZE and isinstance(meta, dict) and _META_VERSION in meta:
+        # The library says that there is no such method.
+        return None
     for name, (wanted, words) in _PARAMETERS.get(message.get("method", ""), {}).items():
         if not isinstance(given.get(name), wanted):
             return f"params.{name}: must be {words}"

@@ -57,6 +57,21 @@ async def test_arguments_of_nearly_a_mebibyte_are_taken_or_named_and_more_is_ref
     assert await count_records(mcp.http) == 1
 
 
+async def test_the_newer_protocol_has_no_initialize(mcp: McpApi) -> None:
+    version = "2026-07-28"
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": INITIALIZE["clientInfo"],
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"_meta": meta}}
+    headers = {**HEADERS, "MCP-Protocol-Version": version, "Mcp-Method": "initialize"}
+
+    answer = await mcp.http.post("/mcp", json=body, headers=headers)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, -32601)
+
+
 async def test_a_second_initialize_is_answered_as_the_first(mcp: McpApi) -> None:
     first = await mcp.request("initialize", INITIALIZE)
     second = await mcp.request("initialize", INITIALIZE)
