@@ -65,7 +65,7 @@ async def test_the_newer_protocol_has_no_initialize(mcp: McpApi) -> None:
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"_meta": meta}}
-    headers = {**HEADERS, "MCP-Protocol-Version": version, "Mcp-Method": "initialize"}
+    headers = {**HEADERS, "mcp-protocol-version": version, "mcp-method": "initialize"}
 
     answer = await mcp.http.post("/mcp", json=body, headers=headers)
 
