@@ -1,6 +1,6 @@
 """All acknowledged rows of one account: a table for each collection, made from the schema that a domain declares."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from knowhub.engine.edge_tables import EdgeTable, Table
 from knowhub.engine.tables import InMemoryTable
 
 _CHANGES_PER_OPERATION_BITS = 20
+_ROWS_A_STEP = 100
 
 
 class LoadedChange(msgspec.Struct, frozen=True):
@@ -84,13 +85,16 @@ class Account:
         changes: Sequence[WrittenChange],
         placed: Mapping[str, PlacedRows[Any]],
         find_decided: Callable[[str, str], Any],
-    ) -> None:
+    ) -> Iterator[None]:
         """Take in an operation that this process has decided and written; `place` has found its rows.
 
-        `find_decided(collection, row_id)` returns a summary that was made while the operation was decided.
+        It yields after some rows each, and is not whole before its end. `find_decided(collection, row_id)` returns a
+        summary that was made while the operation was decided.
         """
         on_disk: dict[str, list[int]] = {name: [] for name in placed}
         for position, change in enumerate(changes):
+            if position and position % _ROWS_A_STEP == 0:
+                yield
             table = self.table(change.collection)
             if not isinstance(table, InMemoryTable):
                 on_disk[change.collection].append(change_number(seq, position))

@@ -40,7 +40,7 @@ class UndoResult:
 
     operation_ids: Sequence[str]
     undone: Sequence[str]
-    changes: Sequence[Change]
+    changes: list[Change]
     dry_run: bool
     changes_total: int | None = None
 

@@ -138,10 +138,17 @@ def answer_write(
     body: Mapping[str, Any], operation_id: str | None, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Answer a write: its body with the id of the operation, which is in a header too."""
+    return answer_written_text(orjson.dumps({**body, "operation_id": operation_id}), operation_id, status, headers)
+
+
+def answer_written_text(
+    text: bytes, operation_id: str | None, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer a write with JSON text that names the operation; a thread has made it, because it is long."""
     extra = dict(headers or {})
     if operation_id is not None:
         extra["X-Operation-Id"] = operation_id
-    return JsonText(orjson.dumps({**body, "operation_id": operation_id}), status, extra)
+    return JsonText(text, status, extra)
 
 
 def answer_report(report: Mapping[str, Any]) -> Response:

@@ -307,7 +307,11 @@ class GroupCommit:
         pace = CooperativePause()
         try:
             for item in placed:
-                self._replica.apply(batch, item)
+                is_part = item.decided.operation.group is not None
+                for _ in self._replica.apply(batch, item):
+                    # What is whole by itself is seen whole by those who do not wait, too.
+                    if is_part:
+                        await pace.pause()
                 await pace.pause()
         finally:
             self.applying = set()

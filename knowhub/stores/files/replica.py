@@ -1,6 +1,6 @@
 """What memory holds of the log: rows, history, idempotency keys; and the subscribers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -156,11 +156,11 @@ class Replica:
             offset += len(decided.line)
         return placed
 
-    def apply(self, batch: Batch, item: PlacedOperation) -> None:
-        """Take in one operation of a batch; they come in their order."""
+    def apply(self, batch: Batch, item: PlacedOperation) -> Iterator[None]:
+        """Take in one operation of a batch, in steps; they come in their order."""
         operation, changes = item.decided.operation, item.decided.changes
         self._note(operation, item.line)
-        self._get_or_create(operation.account).apply(
+        yield from self._get_or_create(operation.account).apply(
             operation.seq, changes, item.rows, batch.overlay(operation.account).find_decided
         )
         self._notify(operation)

@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
+import orjson
 from starlette.responses import Response
 
-from knowhub.core.clock import iso
+from knowhub.core.clock import free_items, iso
 from knowhub.operations.model import OperationEntry
-from knowhub.web.responses import answer_json, answer_list, answer_report, view_of
+from knowhub.web.responses import answer_json, answer_list, answer_written_text, view_of
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
@@ -62,14 +63,18 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
         call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
     )
 
-    def describe() -> dict[str, Any]:
-        changes = [view_of(shapes.ChangeAnswer, change) for change in done.changes]
-        operation_id = done.operation_ids[-1] if done.operation_ids else None
-        answer = view_of(shapes.UndoAnswer, done, changes=changes, operation_id=operation_id)
-        return {name: value for name, value in answer.items() if name != "changes_total" or value is not None}
+    last_id = done.operation_ids[-1] if done.operation_ids else None
 
-    # A large group has many rows.
-    return answer_report(await asyncio.to_thread(describe))
+    def render() -> bytes:
+        # Row by row: to write ten thousand in one call, or to free them in one, keeps the interpreter for long.
+        changes = [orjson.Fragment(orjson.dumps(view_of(shapes.ChangeAnswer, change))) for change in done.changes]
+        free_items(done.changes)
+        answer = view_of(shapes.UndoAnswer, done, changes=changes, operation_id=last_id)
+        if answer["changes_total"] is None:
+            del answer["changes_total"]
+        return orjson.dumps(answer)
+
+    return answer_written_text(await asyncio.to_thread(render), last_id)
 
 
 def _summary(entry: OperationEntry) -> dict[str, Any]:
