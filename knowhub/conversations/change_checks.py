@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from knowhub.conversations import dates
-from knowhub.conversations.changes import ADD, FORGET, ChangePrompt, MemoryChange
+from knowhub.conversations.changes import ADD, FORGET, ChangePrompt, MemoryChange, RefusedChange
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.secrets import COVER, contains_secret
@@ -73,7 +73,8 @@ class ChangeChecks:
 
     def check(self, change: MemoryChange) -> str:
         """Return why a change is refused; empty where it is believed."""
-        if COVER in change.statement or contains_secret(change.statement):
+        written = "\n".join([change.statement, *change.fields.values()])
+        if COVER in written or contains_secret(written):
             return "secret"
         cited = [self.prompt.messages[place] for place in change.evidence]
         is_own = change.category in _OF_THE_USER or change.action == FORGET
@@ -181,26 +182,28 @@ class ChangeChecks:
         return bool(pieces) and all(_fold_word(piece) in self._words | _GENERIC for piece in pieces)
 
 
-def check_changes(prompt: ChangePrompt, answered: Iterable[MemoryChange | str]) -> tuple[list[MemoryChange], list[str]]:
+def check_changes(
+    prompt: ChangePrompt, answered: Iterable[MemoryChange | RefusedChange]
+) -> tuple[list[MemoryChange], list[RefusedChange]]:
     """Return the changes that are believed, each once, and why each of the others is refused."""
     checks = ChangeChecks(prompt)
-    kept: dict[tuple[int | None, str], MemoryChange] = {}
-    refused: list[str] = []
+    kept: dict[str, MemoryChange] = {}
+    refused: list[RefusedChange] = []
     changed: set[int] = set()
     for change in answered:
-        reason = change if isinstance(change, str) else checks.check(change)
-        if isinstance(change, str) or reason:
-            refused.append(reason)
+        if isinstance(change, RefusedChange):
+            refused.append(change)
             continue
-        key = (None, normalize_words(change.statement))
-        if key in kept:
-            refused.append("repeated")
-        elif change.memory is not None and change.memory in changed:
-            # A second change of one memory is a memory of its own, or nothing.
-            if change.action == FORGET:
-                refused.append("repeated")
-            else:
-                kept[key] = replace(change, action=ADD, memory=None)
+        reason = checks.check(change)
+        key = normalize_words(change.statement)
+        is_changed_twice = change.memory is not None and change.memory in changed
+        if not reason and (key in kept or (is_changed_twice and change.action == FORGET)):
+            reason = "repeated"
+        if reason:
+            refused.append(RefusedChange(change.number, reason))
+        elif is_changed_twice:
+            # A second change of one memory is a memory of its own.
+            kept[key] = replace(change, action=ADD, memory=None)
         else:
             kept[key] = change
             changed |= set() if change.memory is None else {change.memory}

@@ -6,14 +6,15 @@ on which they were said is a line before them.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
+from itertools import accumulate
 from typing import Any, Final
 
 from knowhub.conversations.dates import day_of
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
-from knowhub.core.model_calls import FENCE
+from knowhub.core.model_calls import FENCE, short_text
 
 MEMORY_CHANGES: Final = "memory_changes"
 CATEGORIES: Final = ("profile", "preferences", "entities", "events", "cases")
@@ -23,6 +24,11 @@ MAX_LINE_CHARS: Final = 8_000
 MAX_CHANGES: Final = 200
 _ACTIONS: Final = (ADD, UPDATE, REPLACE, FORGET)
 _MAX_STATEMENT_CHARS: Final = 1_000
+_MAX_FIELD_CHARS: Final = 200
+_PROMPT_CHARS: Final = 16_000
+_PROMPT_MESSAGES: Final = 60
+_OVERLAP_CHARS: Final = 1_500
+_OVERLAP_MESSAGES: Final = 4
 _MAX_EVIDENCE: Final = 20
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -89,7 +95,10 @@ class KnownMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """A change that a model asks for. `evidence` are places in the messages of the prompt, `memory` in its memories."""
+    """A change that a model asks for. `evidence` are places in the messages of the prompt, `memory` in its memories.
+
+    `fields` are the further fields that the prompt asked for; `number` is its place in the answer.
+    """
 
     action: str
     category: str
@@ -97,14 +106,28 @@ class MemoryChange:
     evidence: tuple[int, ...]
     memory: int | None = None
     day: date | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedChange:
+    """An item of an answer that is not believed, by its place in the answer, and the reason."""
+
+    index: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePrompt:
-    """A part of a conversation and the memories that are shown with it. Secrets are covered already."""
+    """A part of a conversation and the memories that are shown with it. Secrets are covered already.
+
+    `fields` are further fields of a change that a model may fill with a text, each with its description.
+    """
 
     messages: Sequence[Message]
     memories: Sequence[KnownMemory] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     def make_request(self) -> ChatRequest:
         """Return the question to the model."""
@@ -119,18 +142,24 @@ class ChangePrompt:
         lines = ["Memories:", *_with_days(known)] if known else []
         lines += ["Conversation:", *_with_days(said)]
         data = "\n".join([FENCE[0], *lines, FENCE[1]])
-        said_to_model = [{"role": "system", "content": TASK.strip()}, {"role": "user", "content": data}]
-        return ChatRequest(MEMORY_CHANGES, said_to_model, SCHEMA)
+        task = TASK.strip() + "".join(f"\n- `{name}`: {meaning}" for name, meaning in self.fields.items())
+        said_to_model = [{"role": "system", "content": task}, {"role": "user", "content": data}]
+        return ChatRequest(MEMORY_CHANGES, said_to_model, _make_schema(self.fields))
 
-    def read_answer(self, answer: Mapping[str, Any]) -> "list[MemoryChange | str] | None":
+    def read_answer(self, answer: Mapping[str, Any]) -> list[MemoryChange | RefusedChange] | None:
         """Return each change, or why it is refused; None where the answer has no list of changes."""
         items = answer.get("changes")
         if not isinstance(items, list):
             return None
-        read = [self._read_change(item) for item in items[:MAX_CHANGES]]
-        return [*read, *("too_many" for _ in items[MAX_CHANGES:])]
+        read = map(self._read_change, range(MAX_CHANGES), items)
+        refused = (RefusedChange(number, "too_many") for number in range(MAX_CHANGES, len(items)))
+        return [*read, *refused]
 
-    def _read_change(self, item: object) -> MemoryChange | str:
+    def _read_change(self, number: int, item: object) -> MemoryChange | RefusedChange:
+        change = self._parse_change(number, item)
+        return RefusedChange(number, change) if isinstance(change, str) else change
+
+    def _parse_change(self, number: int, item: object) -> MemoryChange | str:
         fields = item if isinstance(item, Mapping) else {}
         action, category, statement = fields.get("action"), fields.get("category"), fields.get("statement")
         if action not in _ACTIONS or category not in CATEGORIES or not isinstance(statement, str):
@@ -148,7 +177,37 @@ class ChangePrompt:
         if memory is None and (action != ADD or fields.get("memory") is not None):
             return "unknown_memory"
         day = day_of(fields["date"]) if isinstance(fields.get("date"), str) else None
-        return MemoryChange(str(action), str(category), text, evidence, None if action == ADD else memory, day)
+        further = {name: short_text(fields.get(name), _MAX_FIELD_CHARS) for name in self.fields}
+        place = None if action == ADD else memory
+        return MemoryChange(str(action), str(category), text, evidence, place, day, further, number)
+
+
+def count_for_prompt(sizes: Iterable[int]) -> int:
+    """Return how many of the next messages one prompt shows, by their characters; the first always fits."""
+    total = count = 0
+    for size in sizes:
+        total += min(size, MAX_LINE_CHARS)
+        if count and (total > _PROMPT_CHARS or count == _PROMPT_MESSAGES):
+            break
+        count += 1
+    return count
+
+
+def count_overlap(sizes: Sequence[int]) -> int:
+    """Return how many of the messages before a part are shown with it, so that «yes» is understood."""
+    totals = accumulate(reversed(sizes[-_OVERLAP_MESSAGES:]))
+    return sum(total <= _OVERLAP_CHARS for total in totals)
+
+
+def _make_schema(fields: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the schema of an answer. Further fields may be left out."""
+    if not fields:
+        return SCHEMA
+    changes = SCHEMA["properties"]["changes"]
+    items = changes["items"]
+    further = {name: {"type": ["string", "null"]} for name in fields}
+    items = {**items, "properties": {**items["properties"], **further}}
+    return {**SCHEMA, "properties": {"changes": {**changes, "items": items}}}
 
 
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, TypeVar
 
@@ -197,18 +197,9 @@ def short_text(value: object, limit: int) -> str:
     return line[:limit].rstrip()
 
 
-_MAX_CITED: Final = 20
 # A paraphrase shares at least this part of its words with its source; an invention does not.
 _LEAST_GROUND: Final = 0.3
 _WORD: Final = re.compile(r"[a-z0-9_]{2,}|[\u3400-\u9fff]")
-
-
-def parse_citations(cited: object, shown: Container[int]) -> tuple[int, ...]:
-    """Return the numbers that a field names, one or several, of those that were shown; each once."""
-    pointed: Sequence[object] = cited[:_MAX_CITED] if isinstance(cited, list) else [cited]
-    # True is an int in Python, and nobody's number.
-    numbers = (item for item in pointed if isinstance(item, int) and not isinstance(item, bool) and item in shown)
-    return tuple(dict.fromkeys(numbers))
 
 
 def is_grounded(content: str, texts: Sequence[str]) -> bool:

@@ -31,7 +31,7 @@ from knowhub.providers.http import (
     RequestTiming,
     estimate_request_tokens,
 )
-from knowhub.providers.json_answers import InvalidAnswer, parse_answer
+from knowhub.providers.json_answers import InvalidAnswer, parse_answer, without_items
 from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
@@ -126,7 +126,8 @@ class ChatClient(GuardedClient):
 
     def _parse_repaired(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return self._parse_first_valid(texts, schema)
+            # The model had its chance: a wrong item of a list must not cost the right ones.
+            return self._parse_first_valid(texts, without_items(schema))
         except InvalidAnswer as error:
             # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
             detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")

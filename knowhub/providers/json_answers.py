@@ -145,6 +145,13 @@ def mismatch(value: object, schema: Mapping[str, Any], path: str = "$") -> str |
     return None
 
 
+def without_items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema that leaves the items of lists open: who reads an answer checks each of them."""
+    fields = {name: without_items(part) for name, part in schema.get("properties", {}).items()}
+    kept = {word: value for word, value in schema.items() if word != "items"}
+    return {**kept, "properties": fields} if fields else kept
+
+
 def is_strict(schema: Mapping[str, Any]) -> bool:
     """Say whether a server's strict mode takes `schema`: every object is closed and asks for all it names."""
     properties = schema.get("properties", {})

@@ -35,7 +35,7 @@ class AccountRows:
         overlay = Overlay(self.account)
         for position, change in enumerate(changes):
             overlay.put(collection, change.id, change.after_row, change.after, change_number(seq, position))
-        self.account.apply(seq, changes, self.account.place(changes, line), overlay.find_decided)
+        list(self.account.apply(seq, changes, self.account.place(changes, line), overlay.find_decided))
 
     def load(self, collection: str, *rows: Mapping[str, Any]) -> None:
         """Take in rows that were read back."""

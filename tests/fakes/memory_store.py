@@ -78,9 +78,10 @@ class MemoryStore:
             self._lines.append(item.line)
             line = LogLine(item.operation.seq, 0, item.line)
             state = self.account(account)
-            state.apply(
+            steps = state.apply(
                 item.operation.seq, item.changes, state.place(item.changes, line), batch.overlay(account).find_decided
             )
+            list(steps)
             self.account(account).note_undo(item.operation.undo_of, item.operation.operation_id)
             for subscriber, collections in self._subscriptions:
                 all_changes = item.operation.changes

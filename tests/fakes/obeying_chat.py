@@ -1,11 +1,14 @@
 """A language model that obeys every order in the text between the fences: the worst case for the product."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from knowhub.conversations.changes import MEMORY_CHANGES
 from knowhub.core.language_models import ChatReply, ChatRequest
 from tests.fakes.queued_chat import read_fenced
+from tests.memory_changes import make_change, read_shown
 
 MALLORY = "user:mallory"
 # Prompts show the beginning of a text at least.
@@ -15,6 +18,8 @@ _CLAIMED: Mapping[str, Mapping[str, Any]] = {
     "open": {"scopes": ["public"], "visibility": "public", "valid_to": "2020-01-01T00:00:00Z"},
     "destroy": {"delete": True, "deleted": True, "erase": True, "cascade": True, "status": "deleted"},
 }
+_BREAK = re.compile("[\n\x85\u2028\u2029]")
+_MARK = re.compile(r"</?data>", re.IGNORECASE)
 _LISTS = ("candidates", "nodes", "records", "known")
 
 
@@ -42,9 +47,11 @@ class ObeyingChat:
 
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         self.prompts.append(json.dumps([dict(message) for message in question.messages], ensure_ascii=False))
-        data = read_fenced(question)
+        data = _read_conversation(question) if question.function == MEMORY_CHANGES else read_fenced(question)
         answer: Mapping[str, Any] = _NOTHING[question.function]
-        if any(self._text[:_SHOWN_CHARS] in text for text in _texts(data)):
+        # A conversation is shown as lines, in which nothing can look like the end of the data.
+        wanted = {self._text[:_SHOWN_CHARS], _MARK.sub("(data)", _BREAK.sub(r"\\n", self._text))[:_SHOWN_CHARS]}
+        if any(form in text for text in _texts(data) for form in wanted):
             answer = self._obedient(question, data)
             self.obeyed.add(question.function)
             self.answers.append(answer)
@@ -69,7 +76,7 @@ class ObeyingChat:
             "route_knowledge": self._route,
             "evolve_knowledge": self._rewrite,
             "merge_knowledge": self._merge,
-            "extract_knowledge": self._candidates,
+            MEMORY_CHANGES: self._changes,
         }[function]
 
     def _pointers(self, data: Mapping[str, Any]) -> list[Any]:
@@ -128,13 +135,19 @@ class ObeyingChat:
         texts = [f"{record['task']} {record['content']}" for record in data["records"]]
         return {"same": self._pointers(data), "into": self._hidden[0], "task": self._text, "content": "\n".join(texts)}
 
-    def _candidates(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        pointers = self._pointers(data)
+    def _changes(self, data: Mapping[str, Any]) -> dict[str, Any]:
         cited = [message["idx"] for message in data["messages"]]
-        candidate = {"type": "user_profile", "category": "preference", "task": self._text, "content": self._text}
-        pointed = {"id": self._hidden[0], "same_as": pointers[0] if pointers else None}
-        against = [{**candidate, "messages": cited, "against": pointer} for pointer in pointers]
-        return {"candidates": [{**candidate, **pointed, "messages": cited}, *against]}
+        told = {"task": self._text, "id": self._hidden[0], "evidence": cited}
+        added = make_change(self._text, **told)
+        known = self._pointers(data)
+        replaced = (make_change(self._text, action="replace", memory=pointer, **told) for pointer in known)
+        return {"changes": [added, *replaced]}
+
+
+def _read_conversation(question: ChatRequest) -> dict[str, Any]:
+    messages = [{"idx": f"m{number}", "text": text} for number, text in enumerate(read_shown(question, "m"), 1)]
+    known = [{"idx": f"k{number}", "text": text} for number, text in enumerate(read_shown(question, "k"), 1)]
+    return {"messages": messages, "known": known}
 
 
 _NOTHING: Mapping[str, Mapping[str, Any]] = {
@@ -146,7 +159,7 @@ _NOTHING: Mapping[str, Mapping[str, Any]] = {
     "route_knowledge": {"ids": []},
     "evolve_knowledge": {},
     "merge_knowledge": {"same": []},
-    "extract_knowledge": {"candidates": []},
+    MEMORY_CHANGES: {"changes": []},
 }
 FUNCTIONS = frozenset(_NOTHING)
 

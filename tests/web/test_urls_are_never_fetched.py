@@ -61,7 +61,7 @@ async def test_urls_in_stored_text_and_queries_are_never_fetched(settings: Setti
         # What is done in the background had its turn too.
         await hub.reindex(lambda _done, _total: None)
 
-    assert model.obeyed >= {"extract_knowledge", "evolve_knowledge", "link_info", "pick_branch"}
+    assert model.obeyed >= {"memory_changes", "evolve_knowledge", "link_info", "pick_branch"}
     assert bait.calls == 0
 
 

@@ -27,6 +27,9 @@ from knowhub.conversations.changes import (
     UPDATE,
     KnownMemory,
     MemoryChange,
+    RefusedChange,
+    count_for_prompt,
+    count_overlap,
 )
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, normalize_words
@@ -36,10 +39,6 @@ from knowhub.core import clock
 from knowhub.core.operation import Draft, Group, Row, Unchanged, View, is_live
 
 EXTRACT_MEMORIES: Final = "extract_memories"
-_SEGMENT_CHARS: Final = 16_000
-_SEGMENT_MESSAGES: Final = 60
-_OVERLAP_CHARS: Final = 1_500
-_OVERLAP_MESSAGES: Final = 4
 _MOST_SIMILAR: Final = 20
 _SIMILAR_A_MESSAGE: Final = 5
 _MOST_ASKED: Final = 40
@@ -89,34 +88,18 @@ def next_segment(view: View, head: ContextSummary) -> Segment | None:
         return None
     first, stop = reading["waiting"][0]
     parts = list_parts(view, head.uri)
-    chosen: list[ContextSummary] = []
-    size, end = 0, stop
-    for part in parts:
-        if not first <= part.number < stop:
-            continue
-        said = view.get(PARTS, part.uri) or {}
-        size += min(len(said.get("content", "")), MAX_LINE_CHARS)
-        if chosen and (size > _SEGMENT_CHARS or len(chosen) == _SEGMENT_MESSAGES):
-            end = part.number
-            break
-        chosen.append(part)
-    before = _choose_overlap([part for part in parts if part.number < first])
+    waiting = [part for part in parts if first <= part.number < stop]
+    count = count_for_prompt(len((view.get(PARTS, part.uri) or {}).get("content", "")) for part in waiting)
+    chosen, left = waiting[:count], waiting[count:]
+    end = left[0].number if left else stop
+    before = [part for part in parts if part.number < first]
+    before = before[len(before) - count_overlap([len(part.abstract) for part in before]) :]
     rows = [view.get(PARTS, part.uri) for part in (*before, *chosen)]
     messages = [message_of(said) for said in rows if said is not None]
     cut = sum(len(message.content) > MAX_LINE_CHARS for message in messages[len(before) :])
     shown = _withhold(messages, frozenset(reading["recalled"]))
     addresses = [part.uri for part in (*before, *chosen)]
     return Segment(head, _whose(head, row), first, end, addresses, shown, len(before), cut)
-
-
-def _choose_overlap(before: Sequence[ContextSummary]) -> list[ContextSummary]:
-    chosen, size = [], 0
-    for part in reversed(before[-_OVERLAP_MESSAGES:]):
-        size += len(part.abstract)
-        if size > _OVERLAP_CHARS:
-            break
-        chosen.append(part)
-    return chosen[::-1]
 
 
 def _withhold(messages: Sequence[Message], recalled: frozenset[str]) -> list[Message]:
@@ -206,7 +189,7 @@ class SegmentDecision:
     segment: Segment
     shown: ShownMemories
     changes: Sequence[MemoryChange] = ()
-    refused: Sequence[str] = ()
+    refused: Sequence[RefusedChange] = ()
     calls: Sequence[Row] = ()
     failure: str = ""
 
@@ -222,7 +205,7 @@ class SegmentDecision:
             self._drop_statements_of_rules(view, writer, candidate)
         planned = [plan_candidate(view, writer, segment.whose, candidate) for candidate in candidates]
         skipped = [plan.reason for plan, _, _ in planned if plan.action is WriteAction.SKIP]
-        dropped = Counter([*self.refused, *skipped])
+        dropped = Counter([*(change.reason for change in self.refused), *skipped])
         if segment.cut:
             dropped["messages_cut"] += segment.cut
         if self.failure:

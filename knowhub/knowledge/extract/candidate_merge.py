@@ -6,7 +6,7 @@ One decision covers all candidates of a conversation, so one undo takes all of t
 from dataclasses import dataclass, replace
 from typing import Any
 
-from knowhub.core import scopes
+from knowhub.core import clock, scopes
 from knowhub.core.errors import KnowHubError
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import Row, View, next_version
@@ -80,6 +80,8 @@ class CandidateMerge:
 
     def _decide(self, candidate: KnowledgeCandidate) -> CandidateResult:
         audience = self._owner.audience(self._ctx)
+        if candidate.ends is not None:
+            return self._end_record(candidate, self._records.find_ended(candidate), audience)
         same = self._records.find_same(candidate, audience)
         if same is not None:
             return self._merge_with_same(candidate, same)
@@ -106,7 +108,9 @@ class CandidateMerge:
                 candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence"
             )
         case = self._case(candidate, "said again")
-        after = add_support(same.row, candidate.content, case, self._view.now)
+        # What corrects a record says again what of it still holds.
+        is_correction = candidate.same_as == row_id
+        after = add_support(same.row, candidate.content, case, self._view.now, is_whole=is_correction)
         self._put(after)
         return CandidateResult(candidate, CandidateStatus.MERGED, row_id)
 
@@ -125,6 +129,21 @@ class CandidateMerge:
             self._put(after)
         self._put(row)
         return CandidateResult(candidate, CandidateStatus.CHANGED, row["id"])
+
+    def _end_record(
+        self, candidate: KnowledgeCandidate, ended: ExistingRecord | None, audience: frozenset[str]
+    ) -> CandidateResult:
+        """Close a record that the user took back. One that others read as well stays as it is."""
+        if ended is None:
+            return CandidateResult(candidate, CandidateStatus.KNOWN, candidate.ends, "it holds no more already")
+        row_id = ended.row["id"]
+        if not candidate.expressed or not ended.audience <= audience:
+            reason = "only its readers' own words end a record"
+            return CandidateResult(candidate, CandidateStatus.CONTRADICTED, row_id, reason)
+        case = Feedback(harmful_case=self._case(candidate, "forgotten"))
+        after = evidence.with_feedback(ended.row, case, self._view.now)
+        self._put({**after, "valid_to": clock.iso(self._view.now)})
+        return CandidateResult(candidate, CandidateStatus.ENDED, row_id)
 
     def _make_row(self, candidate: KnowledgeCandidate, supersedes: str | None = None) -> Row:
         cited = [self._request.messages[number] for number in candidate.cited]

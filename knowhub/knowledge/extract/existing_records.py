@@ -134,6 +134,10 @@ class ExistingRecords:
         ]
         return min(conflicts, key=lambda stored: stored.audience != audience, default=None)
 
+    def find_ended(self, candidate: KnowledgeCandidate) -> ExistingRecord | None:
+        """Return the record that a model forgets; None where it is current no more."""
+        return self._resolve_target(candidate, candidate.ends)
+
     def _can_compare(self, summary: KnowledgeSummary) -> bool:
         return summary.live and all(not group.isdisjoint(summary.facets) for group in self.filters)
 
@@ -198,10 +202,10 @@ def is_related(new: CandidateCategory, stored: str) -> bool:
     return stored == new
 
 
-def add_support(row: Row, said: str, case: Mapping[str, Any], now: float) -> Row:
-    """Return a record with one more case of evidence, completed by what was said (渐进式)."""
+def add_support(row: Row, said: str, case: Mapping[str, Any], now: float, *, is_whole: bool = False) -> Row:
+    """Return a record with one more case of evidence, completed by what was said, or replaced where that is whole."""
     after = evidence.with_feedback(row, Feedback(helpful_case=case), now)
-    content = merge_content(row["content"], said)
+    content = said if is_whole else merge_content(row["content"], said)
     return after if content == row["content"] else {**after, "content": content}
 
 

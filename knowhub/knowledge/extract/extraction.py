@@ -1,19 +1,27 @@
 """Extraction: find what is worth keeping in a conversation, by a model or by rules, and save it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 from knowhub.conversations import recalled
+from knowhub.conversations.change_checks import check_changes
+from knowhub.conversations.changes import (
+    MAX_LINE_CHARS,
+    ChangePrompt,
+    KnownMemory,
+    RefusedChange,
+    count_for_prompt,
+    count_overlap,
+)
 from knowhub.conversations.messages import Message, count_unread, list_readable, without_revealed
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions, scopes
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
-from knowhub.core.model_calls import ModelConversation, NumberedChoices
+from knowhub.core.model_calls import ModelConversation
 from knowhub.core.near_duplicates import has_weight
 from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.request_context import RequestContext
@@ -22,31 +30,30 @@ from knowhub.knowledge.extract import reading
 from knowhub.knowledge.extract.candidate_merge import CandidateMerge, resolve_owner
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
 from knowhub.knowledge.extract.model import (
+    CandidateCategory,
     CandidateResult,
     CandidateStatus,
     DroppedPart,
     ExtractionRequest,
     ExtractionResult,
     KnowledgeCandidate,
-    RejectedCandidate,
     ResourceSuggestion,
 )
-from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_candidate, redact_message, suggest_resources
+from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_message, suggest_resources
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.ports import KnowledgeIndex
 
 MAX_CANDIDATES = 200
-_PART_CHARS = 24_000
-_MAX_PARTS = 4
 _REPEATED = "it only repeats this record"
 _RECALL_CANDIDATES = 5
 # For what is compared: records for each text, characters of a text, and messages of a part.
 _SIMILAR_RECORDS = 5
 _QUERY_CHARS = 500
 _MAX_QUERIES = 30
+MAX_KNOWN = 20
 # A shorter statement of the user is not a quotation.
 LEAST_QUOTED_WEIGHT = 60
-_WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED)
+_WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED, CandidateStatus.ENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +71,23 @@ class ExtractionOptions:
 
 @dataclass(slots=True)
 class _ReadResult:
-    """The candidates of a conversation, and the calls of the model; `unread` messages it was not shown whole."""
+    """The candidates of a conversation, and the calls of the model; `cut` messages it was not shown whole."""
 
     candidates: list[KnowledgeCandidate]
-    unread: int = 0
-    rejected: Sequence[RejectedCandidate] = ()
+    cut: int = 0
+    rejected: Sequence[RefusedChange] = ()
     calls: Sequence[Row] = ()
     degraded: Sequence[str] = ()
     dropped: Sequence[DroppedPart] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Messages for one prompt, by their numbers: from `first` to before `end`, after an overlap from `shown` on."""
+
+    shown: int
+    first: int
+    end: int
 
 
 class KnowledgeExtraction:
@@ -113,14 +129,10 @@ class KnowledgeExtraction:
         request = replace(request, messages=messages)
         found = await self._find_candidates(ctx, request, records)
         too_many = len(found.candidates) - MAX_CANDIDATES
-        safe = await asyncio.to_thread(
-            lambda: [redact_candidate(item, messages) for item in found.candidates[:MAX_CANDIDATES]]
-        )
-        found.candidates = [candidate for candidate, _ in safe]
-        resources += [item for _, suggested in safe for item in suggested]
+        found.candidates = found.candidates[:MAX_CANDIDATES]
         resources = list(dict.fromkeys(resources))
         found.dropped = _list_dropped(
-            ("messages", "not_read", max(count_unread(sent, readable), len(sent) - len(readable) + found.unread)),
+            ("messages", "not_read", max(count_unread(sent, readable), len(sent) - len(readable) + found.cut)),
             ("candidates", "too_many", too_many),
             ("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
         )
@@ -133,31 +145,59 @@ class KnowledgeExtraction:
             return _ReadResult(await self._read_statements(request))
         conversation = ModelConversation(self._chat, self._options.budget_s)
         candidates: list[KnowledgeCandidate] = []
-        rejected: list[RejectedCandidate] = []
-        parts = _split_messages(request.messages)
+        rejected: list[RefusedChange] = []
+        left = 0
+        degraded: Sequence[str] = ()
         try:
-            for part in parts:
-                known = await self._list_known(ctx, part, records)
-                choices = NumberedChoices([stored.row["id"] for stored in known])
-                question = reading.extract(part, [stored.row["content"] for stored in known])
-                parse = partial(reading.parse_items, shown=dict(part), known=choices)
-                read, wrong = await conversation.ask(question, choices.by_idx, parse)
+            for part in _split_messages(request.messages):
+                read, wrong = await self._ask(ctx, conversation, request.messages, part, records)
                 candidates += read
                 rejected += wrong
+                left = part.end
         except ChatFailed:
-            # Answers on some parts are not mixed with the statements in all: facts would be saved twice.
-            return _ReadResult(await self._read_statements(request), 0, (), conversation.calls, ("llm",))
+            degraded = ("llm",)
         if rejected and not candidates:
-            return _ReadResult(await self._read_statements(request), 0, rejected, conversation.calls, ("llm",))
-        return _ReadResult(candidates, _count_unshown(request.messages, parts), rejected, conversation.calls)
+            left, degraded = 0, ("llm",)
+        if degraded:
+            # Rules read what the model did not: of what it read, they would save facts once more.
+            candidates += await self._read_statements(request, left)
+        cut = sum(len(message.content) > MAX_LINE_CHARS for message in request.messages[:left])
+        return _ReadResult(candidates, cut, rejected, conversation.calls, degraded)
+
+    async def _ask(
+        self,
+        ctx: RequestContext,
+        conversation: ModelConversation,
+        messages: Sequence[Message],
+        part: _Part,
+        records: ExistingRecords,
+    ) -> tuple[list[KnowledgeCandidate], list[RefusedChange]]:
+        """Return what a model finds in one part, and what of it is not believed. Raises ChatFailed."""
+        shown = messages[part.shown : part.end]
+        known = await self._list_known(ctx, messages[part.first : part.end], records)
+        ids = [stored.row["id"] for stored in known]
+        prompt = ChangePrompt(shown, [_format_known(stored) for stored in known], reading.RECORD_FIELDS)
+        choices = {f"k{number}": record_id for number, record_id in enumerate(ids, 1)}
+        answered = await conversation.ask(prompt.make_request(), choices, prompt.read_answer)
+        changes, refused = await asyncio.to_thread(check_changes, prompt, answered)
+        candidates = [
+            reading.make_candidate(
+                change,
+                [part.shown + place for place in change.evidence],
+                messages,
+                None if change.memory is None else ids[change.memory],
+            )
+            for change in changes
+        ]
+        return candidates, refused
 
     async def _list_known(
-        self, ctx: RequestContext, part: Sequence[tuple[int, Message]], records: ExistingRecords
+        self, ctx: RequestContext, messages: Sequence[Message], records: ExistingRecords
     ) -> list[ExistingRecord]:
         """Return the records that a model may point at: those that are like what the user says, then the newest."""
-        said = [message.content[:_QUERY_CHARS] for _, message in part if message.is_user]
+        said = [message.content[:_QUERY_CHARS] for message in messages if message.is_user and message.content.strip()]
         await self._include_similar(ctx, records, said[-_MAX_QUERIES:])
-        return records.list_about_user(reading.MAX_KNOWN, resolve_owner(ctx).audience(ctx))
+        return records.list_about_user(MAX_KNOWN, resolve_owner(ctx).audience(ctx))
 
     async def _include_similar(self, ctx: RequestContext, records: ExistingRecords, texts: Sequence[str]) -> None:
         """Include the records that are most like the texts, by words and by meaning, however old they are."""
@@ -175,8 +215,10 @@ class KnowledgeExtraction:
         records.include(found_id for ranked in zip_longest(*similar) for found_id in ranked if found_id is not None)
         records.refresh(self._store.view(ctx.account))
 
-    async def _read_statements(self, request: ExtractionRequest) -> list[KnowledgeCandidate]:
-        return await asyncio.to_thread(reading.find_candidates, request.messages, self._options.fold)
+    async def _read_statements(self, request: ExtractionRequest, first: int = 0) -> list[KnowledgeCandidate]:
+        """Return what rules find in the messages from a number on."""
+        found = await asyncio.to_thread(reading.find_candidates, request.messages, self._options.fold)
+        return [candidate for candidate in found if candidate.cited[-1] >= first]
 
     async def _find_recalled(self, ctx: RequestContext, candidates: Sequence[KnowledgeCandidate]) -> dict[int, str]:
         """Return the record that a candidate only repeats word for word, by the number of the candidate.
@@ -281,29 +323,21 @@ def _clean_messages(
     return cleaned, suggested
 
 
-def _split_messages(messages: Sequence[Message]) -> list[list[tuple[int, Message]]]:
-    """Split the newest messages, with their numbers, into at most four parts of 24,000 characters, in their order."""
-    parts: list[list[tuple[int, Message]]] = [[]]
-    room = _PART_CHARS
-    for number in range(len(messages) - 1, -1, -1):
-        message = messages[number]
-        if not message.content.strip():
-            continue
-        size = min(len(message.content), reading.SHOWN_CHARS)
-        if size > room and parts[-1]:
-            if len(parts) == _MAX_PARTS:
-                break
-            parts.append([])
-            room = _PART_CHARS
-        parts[-1].append((number, message))
-        room -= size
-    return [part[::-1] for part in reversed(parts) if part]
+def _split_messages(messages: Sequence[Message]) -> Iterator[_Part]:
+    """Yield the parts of a conversation that are shown to a model, one after the other."""
+    sizes = [len(message.content) for message in messages]
+    first = 0
+    while first < len(sizes):
+        end = first + count_for_prompt(sizes[first:])
+        if any(message.content.strip() for message in messages[first:end]):
+            yield _Part(first - count_overlap(sizes[:first]), first, end)
+        first = end
 
 
-def _count_unshown(messages: Sequence[Message], parts: Sequence[Sequence[tuple[int, Message]]]) -> int:
-    """Return how many messages the model was not shown, or only the beginning of."""
-    shown = sum(len(message.content) <= reading.SHOWN_CHARS for part in parts for _, message in part)
-    return sum(bool(message.content.strip()) for message in messages) - shown
+def _format_known(stored: ExistingRecord) -> KnownMemory:
+    is_background = stored.category == CandidateCategory.BACKGROUND
+    said_on = stored.row["source"]["timestamp"] or stored.row["created_at"]
+    return KnownMemory(reading.PROFILE if is_background else reading.PREFERENCES, stored.text, said_on)
 
 
 def _list_dropped(*counts: tuple[str, str, int]) -> list[DroppedPart]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from knowhub.conversations.changes import RefusedChange
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Row
 
@@ -45,7 +46,8 @@ class CandidateStatus(StrEnum):
 
     NEW was saved. MERGED is new evidence for a record. CHANGED supersedes the record that it contradicts. KNOWN adds
     nothing: its message was counted before, or an agent repeats a record. RECALLED repeats a text of KnowHub.
-    CONTRADICTED is an inference against a statement of the user. FAILED cannot be saved.
+    CONTRADICTED is an inference against a statement of the user. ENDED closes a record that the user took back.
+    FAILED cannot be saved.
     """
 
     NEW = "new"
@@ -54,6 +56,7 @@ class CandidateStatus(StrEnum):
     KNOWN = "known"
     RECALLED = "recalled"
     CONTRADICTED = "contradicted"
+    ENDED = "ended"
     FAILED = "failed"
 
 
@@ -62,8 +65,8 @@ class KnowledgeCandidate:
     """Something that may be worth keeping; `cited` are the numbers of the messages that say it.
 
     `expressed` means that the user said so explicitly; only then can it contradict a stored record. `values` are its
-    single-valued facts, `ended` those that it says are not so any more. `same_as` and `against` are ids of records
-    that a model named.
+    single-valued facts, `ended` those that it says are not so any more. `same_as`, `against` and `ends` are ids of
+    records that a model corrects, replaces and forgets.
     """
 
     category: CandidateCategory
@@ -78,6 +81,7 @@ class KnowledgeCandidate:
     ended: tuple[tuple[str, str], ...] = ()
     same_as: str | None = None
     against: str | None = None
+    ends: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +104,6 @@ class ResourceSuggestion:
     message: int
     message_id: str | None
     shown: str
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedCandidate:
-    """An invalid item in the answer of a model, and the reason."""
-
-    index: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +133,7 @@ class ExtractionResult:
     saved: Sequence[Row]
     operation_id: str | None
     resources: Sequence[ResourceSuggestion] = ()
-    rejected: Sequence[RejectedCandidate] = ()
+    rejected: Sequence[RefusedChange] = ()
     degraded: Sequence[str] = ()
     dropped: Sequence[DroppedPart] = ()
     messages_read: int = 0

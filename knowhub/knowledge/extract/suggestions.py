@@ -8,14 +8,12 @@ from typing import Final
 from knowhub.conversations.messages import Message
 from knowhub.conversations.secrets import DetectedSecret, find_possible_secrets
 from knowhub.conversations.sentences import READ_CHARS
-from knowhub.knowledge.extract.model import KnowledgeCandidate, ResourceSuggestion
+from knowhub.knowledge.extract.model import ResourceSuggestion
 
 MAX_SUGGESTIONS: Final = 50
 _LEAST_CODE_LINES: Final = 10
 # As long as the longest credential, so that none is cut in two.
 _OVERLAP_CHARS: Final = 4_400
-# A redacted credential.
-_REDACTED: Final = re.compile(r"\[[a-z_]{1,40}: .{0,8}? \(\d+ characters\)\]")
 _FENCE: Final = re.compile(r"(?m)^(?:```|~~~)[ \t]*([\w+#.-]*)")
 _COOKIE: Final = re.compile(r"(?im)^(?:set-)?cookie:\s*\S[^\s=]*=\S")
 
@@ -25,23 +23,6 @@ def redact_message(message: Message) -> tuple[Message, Sequence[DetectedSecret]]
     text = message.content[: READ_CHARS + _OVERLAP_CHARS]
     found = find_possible_secrets(text)
     return replace(message, content=_redact(text, found)[:READ_CHARS]), found
-
-
-def redact_candidate(
-    candidate: KnowledgeCandidate, messages: Sequence[Message]
-) -> tuple[KnowledgeCandidate, Sequence[ResourceSuggestion]]:
-    """Return a candidate without credentials, and the resources to suggest for them.
-
-    A model may join «What is the password?» and the answer in the next message to one sentence.
-    """
-    suggested: list[ResourceSuggestion] = []
-    texts: list[str] = []
-    number = candidate.cited[-1]
-    for text in (candidate.task, candidate.content):
-        found = find_possible_secrets(_REDACTED.sub(lambda label: " " * len(label[0]), text))
-        texts.append(_redact(text, found))
-        suggested += suggest_resources(number, replace(messages[number], content=""), found)
-    return replace(candidate, task=texts[0], content=texts[1]), list(dict.fromkeys(suggested))
 
 
 def suggest_resources(number: int, message: Message, found: Sequence[DetectedSecret]) -> Iterator[ResourceSuggestion]:

@@ -50,7 +50,7 @@ class ExtractBody(Body):
 class CandidateAnswer(Answer):
     """Something that may be worth keeping, and what became of it."""
 
-    status: str = Field(examples=["new", "merged", "changed", "known", "recalled", "contradicted", "failed"])
+    status: str = Field(examples=["new", "merged", "changed", "ended", "known", "recalled", "contradicted", "failed"])
     knowledge_id: str | None = Field(description="The new record, or the record that it matches.")
     reason: str
     category: str

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.changes import ChangePrompt, KnownMemory
+from knowhub.conversations.changes import ChangePrompt, KnownMemory, RefusedChange
 from knowhub.conversations.messages import Message
 
 TALK = (
@@ -26,7 +26,7 @@ def check_change(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any J
         prompt, prompt.read_answer({"changes": [{**change, "statement": statement, **fields}]}) or []
     )
     assert len(kept) + len(refused) == 1
-    return refused[0] if refused else ""
+    return refused[0].reason if refused else ""
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_other_spellings_of_names_and_days_are_known(statement: str, reason: str
     change = {"action": "add", "category": "events", "statement": statement, "evidence": ["m1", "m2"], "memory": None}
     kept, refused = check_changes(prompt, prompt.read_answer({"changes": [{**change, "date": None}]}) or [])
 
-    assert refused == ([reason] if reason else [])
+    assert [change.reason for change in refused] == ([reason] if reason else [])
     assert len(kept) == (not reason)
 
 
@@ -106,7 +106,10 @@ def test_long_digit_runs_are_checked_in_linear_time(unit: str) -> None:
         "date": None,
     }
 
-    assert check_changes(prompt, prompt.read_answer({"changes": [change]}) or []) == ([], ["number_not_said"])
+    assert check_changes(prompt, prompt.read_answer({"changes": [change]}) or []) == (
+        [],
+        [RefusedChange(0, "number_not_said")],
+    )
 
 
 def test_the_prompt_names_each_day_once_before_what_was_said_on_it() -> None:

@@ -16,6 +16,7 @@ from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, caller
 from tests.fakes.scripted_chat import ScriptedChat
+from tests.memory_changes import make_change
 
 pytestmark = pytest.mark.anyio
 
@@ -60,12 +61,12 @@ async def test_a_private_contradiction_does_not_change_a_project_record(hub: Hub
 
 
 async def test_private_records_are_hidden_from_the_model_in_a_project(tmp_path: Path) -> None:
-    item = {"type": "user_profile", "category": "preference", "task": "x", "messages": [0]}
+    update = {"action": "update", "memory": "k1"}
     chat = ScriptedChat(
         [
-            {"candidates": [item | {"content": "User wants English because of the lawyer"}]},
-            {"candidates": [item | {"content": "User wants English", "same_as": 1}]},
-            {"candidates": [item | {"content": "User wants English in every secret letter", "same_as": 1}]},
+            {"changes": [make_change("User wants English because of the lawyer")]},
+            {"changes": [make_change("User wants English")]},
+            {"changes": [make_change("User wants English in every secret letter", **update)]},
         ]
     )
 
@@ -108,8 +109,7 @@ def read_all_bytes(folder: Path) -> bytes:
 
 async def test_many_credentials_reach_neither_model_nor_store(tmp_path: Path) -> None:
     secrets = [f"zebraXq{number}!z" for number in range(30)]
-    item = {"type": "user_profile", "category": "habit", "task": "login", "messages": [0]}
-    chat = ScriptedChat([{"candidates": [item | {"content": "The user logs in with these, always"}]}])
+    chat = ScriptedChat([{"changes": [make_change("The user logs in with these, always")]}])
 
     async with hub_at(tmp_path, chat) as hub:
         lines = "\n".join(f"password: {secret} ;" for secret in secrets)

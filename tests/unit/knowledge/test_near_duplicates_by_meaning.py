@@ -1,6 +1,5 @@
 """Which texts are offered to a model as equal in meaning, and which texts state the same."""
 
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -11,13 +10,14 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
 from knowhub.knowledge.evolve.slim_plan import MergeCandidates
+from knowhub.knowledge.extract.extraction import MAX_KNOWN
 from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult
-from knowhub.knowledge.extract.reading import MAX_KNOWN
 from knowhub.knowledge.facts import state_the_same
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local, new_knowledge
 from tests.fakes.scripted_chat import ScriptedChat
+from tests.memory_changes import make_change, read_shown
 
 pytestmark = pytest.mark.anyio
 
@@ -151,8 +151,8 @@ async def test_extraction_shows_the_model_an_old_record_of_the_same_meaning(
 
     extracted = await extract(tmp_path, chat, PARAPHRASES[2][1], PARAPHRASES[2][0], *newer, embedding=embedding)
 
-    assert len(read_known(chat.questions[0])) == MAX_KNOWN
-    assert (PARAPHRASES[2][0] in read_known(chat.questions[0])) is is_shown
+    assert len(read_shown(chat.questions[0], "k")) == MAX_KNOWN
+    assert (PARAPHRASES[2][0] in read_shown(chat.questions[0], "k")) is is_shown
     result = extracted.result.results[0]
     assert (result["status"], result["knowledge_id"] == extracted.ids[0]) == (
         ("merged", True) if is_shown else ("new", False)
@@ -188,18 +188,11 @@ async def test_extraction_without_a_model_merges_nothing_by_meaning(tmp_path: Pa
 
 
 def point_at(known: str, content: str) -> Callable[[ChatRequest], Mapping[str, Any]]:
-    """Return a model that names a known record as the same if it is shown it."""
+    """Return a model that says a known record anew if it is shown it."""
 
     def answer(question: ChatRequest) -> Mapping[str, Any]:
-        candidate = {"type": "user_profile", "category": "preference", "task": "", "content": content, "messages": [0]}
-        shown = read_known(question)
-        return {"candidates": [candidate | ({"same_as": shown.index(known) + 1} if known in shown else {})]}
+        shown = read_shown(question, "k")
+        pointed = {"action": "update", "memory": f"k{shown.index(known) + 1}"} if known in shown else {}
+        return {"changes": [make_change(content, **pointed)]}
 
     return answer
-
-
-def read_known(question: ChatRequest) -> list[str]:
-    """Return the stored texts that a model was shown."""
-    text = str(question.messages[1]["content"])
-    shown = json.loads(text[text.index("{") : text.rindex("}") + 1])
-    return [str(item["content"]) for item in shown["known"]]

@@ -1,6 +1,7 @@
 """Requests of the chat provider, and how it reads answers; respx plays the server."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -204,6 +205,27 @@ async def test_an_invalid_answer_is_retried_once_with_its_problem(http: httpx.As
     assert second[2] == {"role": "assistant", "content": json.dumps(UNFIT)}
     assert "$.action: 'dance' is not one of ['match', 'missing']" in second[3]["content"]
     assert (reply.prompt_tokens, reply.completion_tokens) == (200, 20)
+
+
+async def test_a_wrong_item_of_a_list_is_left_to_who_asked_once_the_model_was_told(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    names = {"type": "array", "items": {"type": "string"}}
+    schema = {"type": "object", "properties": {"names": names}, "required": ["names"]}
+    question = replace(QUESTION, schema=schema)
+    server.side_effect = [
+        completion({"names": ["a", 1]}),
+        completion({"names": ["a", 1]}),
+        completion({}),
+        completion({}),
+    ]
+
+    reply = await chat_client(http).chat(question, 10)
+    with pytest.raises(ChatFailed, match="twice"):
+        await chat_client(http).chat(question, 10)
+
+    assert reply.data == {"names": ["a", 1]}
+    assert "$.names[1]: 1 is not of type string" in read_sent(server.calls[1])["messages"][3]["content"]
 
 
 async def test_a_long_invalid_answer_is_cut_in_the_retry(http: httpx.AsyncClient, server: respx.Route) -> None:
