@@ -1,7 +1,8 @@
 """Which changes of a model are believed: those that the conversation supports.
 
-Paraphrase is free. Numbers, dates, addresses and names are not: they must stand in the messages or memories of the
-prompt, in any spelling. What is about the user must rest on the user's own words.
+Paraphrase is free. Numbers, in digits and English words, dates, addresses and Latin names are not: they must stand in
+the messages or memories of the prompt, in any spelling. Chinese names have no mark and are not checked. A profile, a
+preference and what is forgotten must rest on the user's own words.
 """
 
 import re
@@ -35,7 +36,7 @@ _POSSESSIVE: Final = re.compile(r"['’]s?$")
 _JOINT: Final = re.compile(r"[-'’]")
 # Without Chinese characters, which part no words.
 _WORD: Final = re.compile(r"(?:(?![\u3400-\u9fff])[^\W\d_])(?:(?![\u3400-\u9fff])[\w'’-])*")
-_URL: Final = re.compile(r"(?:https?://|www\.)[^\s，。；）)]+")
+_ADDRESS: Final = re.compile(r"(?:https?://|www\.)[^\s，。；）)]+|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 _AFTERNOON: Final = re.compile(r"p\.?m\b|afternoon|evening|night|noon|下午|晚|傍晚|夜", re.IGNORECASE)
 _HAN: Final = re.compile(r"[\u3400-\u9fff]+")
 # Behind the first word of a sentence: that word is its subject, so it is a name and no verb.
@@ -61,6 +62,9 @@ _OTHER_NUMBERS: Final = {
     "fifth": 5, "sixth": 6, "double": 2, "couple": 2, "pair": 2, "quarter": 15, "midnight": 0, "noon": 12,
 }  # fmt: skip
 _NAMED_NUMBERS: Final = {name: value for value, name in enumerate(_SMALL_NUMBERS.split())} | _OTHER_NUMBERS
+_COUNTS: Final = frozenset(
+    (*_SMALL_NUMBERS.split()[2:], "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+)
 _WEEKDAYS: Final = "monday tuesday wednesday thursday friday saturday sunday"
 _MONTHS: Final = "january february march april may june july august september october november december"
 
@@ -104,8 +108,9 @@ class ChangeChecks:
     def _check_details(self, change: MemoryChange) -> str:
         statement = change.statement
         checked = (
-            ("url_not_said", all(url in self._text for url in _URL.findall(statement))),
+            ("url_not_said", all(found in self._text for found in _ADDRESS.findall(statement))),
             ("number_not_said", all(map(self._is_number_known, _iter_numbers(statement)))),
+            ("number_not_said", _list_counts(statement) <= self._numbers),
             ("date_not_said", change.day is None or self._is_day_known(change.day)),
             ("name_not_said", all(map(self._is_name_known, _iter_names(statement)))),
         )
@@ -242,7 +247,13 @@ def _iter_names(statement: str) -> Iterator[str]:
 
 
 def _iter_numbers(statement: str) -> Iterator[str]:
-    return (match[0].rstrip(".,:") for match in _NUMBER.finditer(_URL.sub(" ", statement)))
+    return (match[0].rstrip(".,:") for match in _NUMBER.finditer(_ADDRESS.sub(" ", statement)))
+
+
+def _list_counts(statement: str) -> frozenset[int]:
+    """Return the numbers that a statement spells out; «one», «second» and their like mostly count nothing."""
+    words = map(_fold_word, _WORD.findall(statement))
+    return frozenset(_NAMED_NUMBERS[word] for word in words if word in _COUNTS)
 
 
 def _read_compound(word: str) -> list[int]:

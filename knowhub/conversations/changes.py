@@ -6,13 +6,14 @@ on which they were said is a line before them.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import accumulate
 from typing import Any, Final
 
 from knowhub.conversations.dates import day_of
 from knowhub.conversations.messages import Message
+from knowhub.conversations.sentences import is_private
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import FENCE, short_text
 
@@ -28,7 +29,7 @@ _MAX_FIELD_CHARS: Final = 200
 _PROMPT_CHARS: Final = 16_000
 _PROMPT_MESSAGES: Final = 60
 _OVERLAP_CHARS: Final = 1_500
-_OVERLAP_MESSAGES: Final = 4
+OVERLAP_MESSAGES: Final = 4
 _MAX_EVIDENCE: Final = 20
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -120,7 +121,7 @@ class RefusedChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangePrompt:
-    """A part of a conversation and the memories that are shown with it. Secrets are covered already.
+    """A part of a conversation and the memories that are shown with it. The caller covers secrets first.
 
     `fields` are further fields of a change that a model may fill with a text, each with its description.
     """
@@ -182,6 +183,14 @@ class ChangePrompt:
         return MemoryChange(str(action), str(category), text, evidence, place, day, further, number)
 
 
+def withhold_private(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages, empty where an application speaks or where somebody asks not to remember one."""
+    return [
+        replace(message, content="") if message.is_system or is_private(message.content) else message
+        for message in messages
+    ]
+
+
 def count_for_prompt(sizes: Iterable[int]) -> int:
     """Return how many of the next messages one prompt shows, by their characters; the first always fits."""
     total = count = 0
@@ -195,7 +204,7 @@ def count_for_prompt(sizes: Iterable[int]) -> int:
 
 def count_overlap(sizes: Sequence[int]) -> int:
     """Return how many of the messages before a part are shown with it, so that «yes» is understood."""
-    totals = accumulate(reversed(sizes[-_OVERLAP_MESSAGES:]))
+    totals = accumulate(reversed(sizes[-OVERLAP_MESSAGES:]))
     return sum(total <= _OVERLAP_CHARS for total in totals)
 
 

@@ -16,21 +16,18 @@ _MOST_BETWEEN: Final = 8
 
 _FAILED: Final = re.compile(
     r"(?:\b\w*(?:Error|Exception)\b|\berror\b|\bfailed\b|\bfailure\b|\bdenied\b|\bnot found\b|\bno such\b"
-    r"|\btimed? ?out\b"
-    r"|\brefused\b|\bfatal\b|\bpanic\b|\btraceback\b|\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]{1,2}[1-9]"
-    r"|\bHTTP/?[\d.]{0,3} ?[45]\d\d\b|^\s*\[[45]\d\d\]|报错|错误|失败|超时|拒绝|异常|找不到)",
+    r"|\btimed? ?out\b|\brefused\b|\bfatal\b|\bpanic\b|\btraceback\b|\bexit(?:ed)?(?: with)?(?: code"
+    r"| status)?[ :=]{1,2}[1-9]|\bHTTP/?[\d.]{0,3} ?[45]\d\d\b|^\s*\[[45]\d\d\]|报错|错误|失败|超时|拒绝|异常|找不到)",
     re.IGNORECASE,
 )
 _NO_FAILURE: Final = re.compile(
     r"\b(?:0|no|without|zero) (?:errors?|failures?|warnings?)\b|\b0 failed\b|\b(?:errors?|failures?"
-    r"|failed):? ?(?:none|0|null"
-    r"|\[\]|false)|没有(?:错误|报错|失败)|无(?:错误|异常)",
+    r"|failed):? ?(?:none|0|null|\[\]|false)|没有(?:错误|报错|失败)|无(?:错误|异常)",
     re.IGNORECASE,
 )
 _REMEDY: Final = re.compile(
     r"\b(?:instead|install|switch|switching|use|using|set|setting|add|adding|because|caused|needs?|needed"
-    r"|requires?d?|missing"
-    r"|change"
+    r"|requires?d?|missing|change"
     r"|changing|upgrade|downgrade|increase|pin|with a|retry with|disable|enable|export|fix(?:ed|es)?|convert)\b"
     r"|改用|改成|改为|换成|安装|需要|加上|设置|升级|降级|因为|原因|缺少|使用|增加|关闭|开启|换用|先转|压到|减到",
     re.IGNORECASE,

@@ -73,11 +73,13 @@ _SIGNED: Final = re.compile(r"\n[^\S\n]*(?:(?:best|kind) regards|regards|sincere
 # The author asks not to remember the message.
 _PRIVATE: Final = re.compile(
     r"(?<!i )(?<!we )\b(?:don't|do not|dont|never|please not) (?:ever |please )?(?:remember|memori[sz]e|save|store"
-    r"|record"
-    r"|note down|write down) (?:this|it|that|any of|what|anything|my|i|the following)\b|\boff the record\b"
-    r"|\bbetween (?:us|you and me)\s*[,:;—-]|(?<!n't )(?<!not )\bforget (?:that |about )?(?:i|my|i'm)\b"
+    r"|record|note down|write down) (?:this|it|that|any of|what|anything|my|i|the following)\b|\boff the record\b"
+    r"|\bbetween (?:us|you and me)\s*[,:;—-]"
     r"|(?:不要|别|請勿|请勿|不用|无需)(?:再|帮我|替我|给我)?(?:记住|记下|记录|记得我|保存|存下|写进记忆)|(?:请|帮我|替我|要)保密"
-    r"|(?<![别要没会我])(?:忘掉|忘记|忘了)吧?(?=我|关于我)"
+)
+# The author asks to forget what was said before. It states nothing, and a model has to see it.
+_FORGET: Final = re.compile(
+    r"(?<!n't )(?<!not )\bforget (?:that |about )?(?:i|my|i'm)\b|(?<![别要没会我])(?:忘掉|忘记|忘了)吧?(?=我|关于我)"
 )
 # Characters that look like ASCII letters, spaces and apostrophes.
 _LOOKS: Final = (
@@ -109,7 +111,7 @@ def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
     plain = _normalize(text, fold)
     # A letter with a longer lower case (İ) shifts all positions; then nothing is cut.
     material = _MATERIAL.search(plain) if len(plain) == len(text) else None
-    if _PRIVATE.search(plain) or ("\n" in plain and _SIGNED.search(plain)):
+    if _PRIVATE.search(plain) or _FORGET.search(plain) or ("\n" in plain and _SIGNED.search(plain)):
         return []
     said: list[Sentence] = []
     for line, speaker in _iter_lines(text[: material.start()] if material is not None else text):

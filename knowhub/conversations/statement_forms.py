@@ -47,13 +47,9 @@ _ALWAYS_START: Final = (
 # «Never give up», «always there for me»: what follows is no order to an agent.
 _NO_ORDER: Final = (
     r"(?! (?:mind|again|been|had|got|was|were|is|does|has|will|would|fails|works?|happens|seems|heard|seen|knew|know"
-    r"|thought"
-    r"|liked|loved|tried|used|said|a|an|the|my|your|one|there|here|great|good|nice|fun|happy|ready|worth|so|very"
-    r"|such|too|up"
-    r"|down|in|on|at|for|with|and|let|give|quit|end|fail|get|lose|forget|change|stop|dull|enough|best|free|love"
-    r"|like(?! that)"
-    r"|hear|feel"
-    r"|have|want|enjoy|come|look|calm)\b)"
+    r"|thought|liked|loved|tried|used|said|a|an|the|my|your|one|there|here|great|good|nice|fun|happy|ready|worth|so"
+    r"|very|such|too|up|down|in|on|at|for|with|and|let|give|quit|end|fail|get|lose|forget|change|stop|dull|enough"
+    r"|best|free|love|like(?! that)|hear|feel|have|want|enjoy|come|look|calm)\b)"
 )
 INSTRUCTION: Final = any_of(
     r"\b(?:from now on|going forward|henceforth|from here on(?: out)?)\b",
@@ -74,8 +70,7 @@ INSTRUCTION: Final = any_of(
     r"\b(?:house |my |our |one |a )rules?\b[^.?!:]{0,24}:|\bby default,",
     rf"{_START}(?:please |you can |just ){{0,3}}call me (?!back|when|if|later|a |an |at |on |crazy|maybe|old|up|in |out"
     rf"|by )\w",
-    r"(?<![了完好之起天月年])(?:以后|今后|往后)[^，,。？?]{0,8}?(?:一律|都|要|请|别|不要|不再|必须|统一|不准|不许|不用|用|改|只|先"
-    r"|直接|务必|给我|按|叫)",
+    r"(?<![了完好之起天月年])(?:以后|今后|往后)[^，,。？?]{0,8}?(?:一律|都|要|请|别|不要|不再|必须|统一|不准|不许|不用|用|改|只|先|直接|务必|给我|按|叫)",
     r"(?:从现在(?:起|开始)|从今(?:以后|往后|天起|天开始)|下次(?:起|开始))",
     rf"{_START_ZH}(?:你|请|一定)?每次[^，,。？?]{{0,14}}?(?:都(?!会|报|失败|出错|是|很|有|不行|没|崩|卡)|先|必须|要|记得|不要|别)",
     r"一律|永远(?:不要|别|不许)|绝对不(?:许|要|能|准)|不许|严禁|始终(?:要|用)|总是用|我希望你?(?:以后|每次|总是|都|永远|始终)",
@@ -91,8 +86,7 @@ ONCE: Final = any_of(
 
 _POINTED: Final = (
     r"(?! (?:this|that|it|these|those|them|him|her|you|your|how|what|where|when|to (?:hear|see|know)|being|hearing"
-    r"|seeing"
-    r"|the (?:way|idea|look|sound|thought|first|second|third|last|latter|former|other|new))\b)"
+    r"|seeing|the (?:way|idea|look|sound|thought|first|second|third|last|latter|former|other|new))\b)"
 )
 _ADVERBS: Final = (
     r"(?:really |much |generally |usually |strongly |still |definitely |also |just |always |absolutely |particularly "
@@ -106,8 +100,7 @@ PREFERENCE: Final = any_of(
     r"\bmy (?:absolute |all-time )?(?:favou?rite|preferred|go-to) (?:\w+ ){1,3}(?:is|are)\b",
     r"\bi(?:'m| am) (?:not )?a (?:big |huge )?fan of\b(?! (?:this|that|it|your)\b)",
     r"\bi(?:'m| am|m) (?:also |strictly |a |an |very ){0,2}(?:vegetarian|vegan|pescatarian|allergic to|lactose"
-    r"|gluten|celiac"
-    r"|coeliac|diabetic|colou?r[- ]?blind|left[- ]handed|dyslexic|deaf|asthmatic)\b",
+    r"|gluten|celiac|coeliac|diabetic|colou?r[- ]?blind|left[- ]handed|dyslexic|deaf|asthmatic)\b",
     r"\bi (?:don't|do not|dont|never) (?:eat|drink|smoke|fly|drive)\b(?! (?:this|that|it|here|now))",
     r"我(?:个人|自己|还是|一直|其实|真的|比较|最|更|很|非常|特别|也|都|向来|从来|通常|一般|平时)*(?:不太|不怎么|不)?"
     r"(?:喜欢|偏好|偏爱|倾向于|习惯用|讨厌|反感|受不了|爱吃|爱喝)(?!这(?!种|类)|那(?!种|类)|它|你|他|她|上你)[^，,。？?]",
@@ -132,23 +125,20 @@ QUESTION: Final = any_of(
 )
 POLITE: Final = any_of(
     r"\b(?:can|could|would|will) you (?:please )?(?:always|never|remember|remind|call me)\b|(?:能不能|能否|可不可以"
-    r"|可以)(?:请)?你?以后"
-    r"|以后[^？?]{2,40}(?:好吗|行吗|可以吗|好不好)|以后你?(?:能不能|能否|可不可以|可以)",
+    r"|可以)(?:请)?你?以后|以后[^？?]{2,40}(?:好吗|行吗|可以吗|好不好)|以后你?(?:能不能|能否|可不可以|可以)",
 )
 NOT_MEANT: Final = any_of(
     r"^(?:and |but )?(?:if|suppose|imagine|assuming|assume|what if|unless|let's say|even if|pretend)\b",
     r"\b(?:maybe|perhaps|might|not sure|undecided|i guess|i wonder|possibly|would have|could have|i wish|pretend"
-    r"|hypothetically"
-    r"|for example|for instance|e\.g\.|joking|kidding|lol|haha+|not that i|never said|don't think i|don't always"
-    r"|no need|in (?:this|the|my|a) (?:story|novel|game|scenario|dream))\b",
+    r"|hypothetically|for example|for instance|e\.g\.|joking|kidding|lol|haha+|not that i|never said|don't think i"
+    r"|don't always|no need|in (?:this|the|my|a) (?:story|novel|game|scenario|dream))\b",
     r"^(?:如果|假如|假设|要是|倘若|万一|即使|就算|除非|只要)|要是哪天|要是我|可能|也许|或许|好像|似乎|说不定|不确定|没想好|不一定"
     r"|比如|例如|呵呵|哈哈|嘿嘿|玩笑|说笑|说说而已|做梦|不是说|没说|不用每|不必",
 )
 PAST: Final = any_of(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b|以前|曾经|原来|小时候|从前")
 REPORTED: Final = any_of(
     r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|asks|asked|wrote|writes|thinks|thought|claims|claimed|suggests"
-    r"|suggested"
-    r"|recommends|insists|believes|according to)\b",
+    r"|suggested|recommends|insists|believes|according to)\b",
     r"(?<![我你来话实再者听先])说|以为|认为|觉得|建议|告诉|声称|写道",
 )
 TASK: Final = any_of(
@@ -162,31 +152,18 @@ CHANGE: Final = any_of(
     r"\b(?:postponed|pushed|moved|moves|slips|slipped|rescheduled|delayed|brought forward|new (?:\w+ )?date|instead)\b",
     r"推迟|推到|延期|延到|改到|改成|改为|挪到|提前到|重新定|改在",
 )
-# What says that something is not as it was. A later message with it, about the same as an earlier one, holds instead.
-UPDATE: Final = any_of(
-    r"\b(?:chang(?:ed?|es|ing)|mov(?:ed|es|ing)|switch(?:ed|es|ing)?|replac(?:ed|es|ing)|instead|no longer|no more"
-    r"|any ?more|from now on|updates?|corrections?|postponed|pushed|rescheduled|slip(?:s|ped)|delayed|brought forward"
-    r"|cancell?ed|quit|resigned|stopped|gave up|sold|died|retired|renamed|expired|done with)\b",
-    r"改|换|搬|挪|推迟|延[到期后长]|提前到|取消|不再|不用了|停了|停用|戒了|辞|离职|离婚|调[到去回]|转[到去]|升[到级为]|涨|降[到为]"
-    r"|不干了|卖了|卖掉|去世|分手|下线|切到|搁置|作废|不[^，,。？?]{1,6}了",
-)
-
 _VALUE: Final = r"(?P<value>[^,;!?()\n]{1,60}?)"
 _END: Final = (
     r"(?=\s(?:and|but|in|at|for|on|with|from|since|because|now|last|this|after|when|where|near|so|too|any ?more"
-    r"|any longer"
-    r"|these days|again|already|(?:\d{1,2}|an?|one|two|three|four|five|six|some) (?:day|week|month|year)s?)\b"
-    r"|[,;!?()\n]|\.\s*$|\s[-–—]|$)"
+    r"|any longer|these days|again|already|(?:\d{1,2}|an?|one|two|three|four|five|six|some) (?:day|week|month"
+    r"|year)s?)\b|[,;!?()\n]|\.\s*$|\s[-–—]|$)"
 )
 _ROLES: Final = (
     r"engineer|developer|programmer|dev|designer|teacher|nurse|doctor|student|lawyer|writer|translator|analyst"
-    r"|scientist"
-    r"|researcher|manager|consultant|accountant|architect|chef|pilot|journalist|editor|pharmacist|dentist|therapist"
-    r"|mechanic"
-    r"|electrician|carpenter|librarian|photographer|musician|artist|freelancer|professor|lecturer|admin|sre|dba|cto"
-    r"|ceo|founder"
-    r"|paramedic|midwife|vet|farmer|baker|barista|plumber|producer|director|officer|technician|tester|intern|postdoc"
-    r"|mother|father"
+    r"|scientist|researcher|manager|consultant|accountant|architect|chef|pilot|journalist|editor|pharmacist|dentist"
+    r"|therapist|mechanic|electrician|carpenter|librarian|photographer|musician|artist|freelancer|professor|lecturer"
+    r"|admin|sre|dba|cto|ceo|founder|paramedic|midwife|vet|farmer|baker|barista|plumber|producer|director|officer"
+    r"|technician|tester|intern|postdoc|mother|father"
 )
 _NOW: Final = r"(?:now |currently |also |still |just |recently |finally |already ){0,2}"
 _NO: Final = r"(?P<no>no longer |don't |do not |dont |not )?"
@@ -194,98 +171,65 @@ _VALUE_ZH: Final = r"(?P<value>[^，,。.；;！!？?、\s什么哪谁]{1,14}?)(
 _I_ZH: Final = r"(?:^|[，,。；;\s]|我)(?:现在|目前|就|一直|还|已经|其实|刚|上周|上个?月底?|去年|今年|最近|正式)*+"
 _NO_ZH: Final = r"(?P<no>不再|不)?"
 # Single-valued facts: the newest value of a slot is current. With the group `no`, the value is not so any more.
-SLOTS: Final = (
-    ("name", any_of(rf"\bmy (?:full |first |real )?name(?:'s| is) (?:now )?{_NO}{_VALUE}{_END}")),
-    (
-        "name",
-        any_of(
+_SLOT_FORMS: Final = {
+    "name": (
+        rf"\bmy (?:full |first |real )?name(?:'s| is) (?:now )?{_NO}{_VALUE}{_END}",
+        (
             rf"(?:^|[，,。；;\s])我(?:的名字)?(?:现在"
             rf"|就)*{_NO_ZH}叫(?![我人他她你了])(?P<value>[^，,。.；;！!？?、\s什么哪谁]{{2,6}})(?=[，,。.；;！!？?、\s]|$)"
         ),
     ),
-    (
-        "called",
-        any_of(
-            rf"{_START}(?:please |you can |just ){{0,3}}call me (?!back|when|if|later|a |an |at |on |maybe)"
-            rf"{_VALUE}{_END}"
-        ),
+    "called": (
+        rf"{_START}(?:please |you can |just ){{0,3}}call me (?!back|when|if|later|a |an |at |on |maybe){_VALUE}{_END}",
+        rf"(?<!别)(?<!不要)叫我(?!一声|回|去|来|做|干|怎|什么|的){_VALUE_ZH}",
     ),
-    ("called", any_of(rf"(?<!别)(?<!不要)叫我(?!一声|回|去|来|做|干|怎|什么|的){_VALUE_ZH}")),
-    (
-        "home",
-        any_of(
-            rf"\bi(?:'m| am|m)? {_NOW}{_NO}(?:live|living|based) in (?!an? |my |the |this |hope |fear ){_VALUE}{_END}"
-        ),
-    ),
-    ("home", any_of(rf"(?:,|\band) (?:live|living|based) in (?!an? |my |the |this ){_VALUE}{_END}")),
-    (
-        "home",
-        any_of(
+    "home": (
+        rf"\bi(?:'m| am|m)? {_NOW}{_NO}(?:live|living|based) in (?!an? |my |the |this |hope |fear ){_VALUE}{_END}",
+        rf"(?:,|\band) (?:live|living|based) in (?!an? |my |the |this ){_VALUE}{_END}",
+        (
             rf"(?:^|\bi |\bi've |\bi have ){_NOW}(?:moved|relocated) (?:back )?to (?!an? |my |the |this |another "
             rf"|version |v?\d){_VALUE}{_END}"
         ),
-    ),
-    ("home", any_of(rf"{_I_ZH}{_NO_ZH}住在{_VALUE_ZH}")),
-    (
-        "home",
-        any_of(
+        rf"{_I_ZH}{_NO_ZH}住在{_VALUE_ZH}",
+        (
             rf"{_I_ZH}(?:从[^，,。；;！!？?\n搬]{{1,8}})?搬(?:到|去|来|回)了?(?![一新那这另])(?![^，,。]{{0,6}}[楼房屋区])"
             rf"(?P<value>[^，,。；;！!？?\n一新个的服集云仓目办]{{2,8}}?)(?=[了，,。；;！!？?\s]|$)"
         ),
     ),
-    ("job", any_of(rf"\bi {_NOW}{_NO}work as (?:an? |the )?{_VALUE}{_END}")),
-    (
-        "job",
-        any_of(
+    "job": (
+        rf"\bi {_NOW}{_NO}work as (?:an? |the )?{_VALUE}{_END}",
+        (
             rf"\bi(?:'m| am|m) {_NOW}{_NO}(?:an?|the) (?P<value>(?:[\w/+#-]{{1,30}} ){{0,4}}?(?:{_ROLES}))"
             r"(?= (?:at|in|for|with|from|and|who|working|based|on)\b|[,.;!()]|$)"
         ),
-    ),
-    (
-        "job",
-        any_of(
+        (
             rf"(?:^|[，,。；;\s]|我)(?:现在|目前|其实|已经)*{_NO_ZH}是(?:一?[名位])"
             r"(?P<value>[^，,。；;！!？?\n的了]{2,14}?)(?=[了，,。；;！!？?\s]|$)"
         ),
+        r"我(?:已经|早就|现在|其实)?(?P<no>不再|不)是(?P<value>[^，,。；;！!？?\n的了]{2,10}?)了(?=[，,。；;！!\s]|$)",
     ),
-    (
-        "job",
-        any_of(
-            r"我(?:已经|早就|现在|其实)?(?P<no>不再|不)是(?P<value>[^，,。；;！!？?\n的了]{2,10}?)了(?=[，,。；;！!\s]|$)"
-        ),
+    "employer": (
+        rf"\bi {_NOW}{_NO}work (?:at|for) (?!home|a |an |the |my |it|this|that|you|me|him|her|them){_VALUE}{_END}",
+        r"我(?:现在|目前)?在(?P<value>[^，,。；;！!？?\n什么哪家]{2,16}?)(?:工作|上班|任职|就职)",
     ),
-    (
-        "employer",
-        any_of(
-            rf"\bi {_NOW}{_NO}work (?:at|for) (?!home|a |an |the |my |it|this|that|you|me|him|her|them){_VALUE}{_END}"
-        ),
+    "age": (
+        r"\bi(?:'m| am|m) (?P<value>\d{1,2}) ?(?:years old|y/?o\b)|\bi(?:'m| am) (?P<years>\d\d)(?=[.,!]|$| and\b)",
+        r"我(?:今年)?(?P<value>\d{1,3}|[一二三四五六七八九十]{2,3})岁",
     ),
-    ("employer", any_of(r"我(?:现在|目前)?在(?P<value>[^，,。；;！!？?\n什么哪家]{2,16}?)(?:工作|上班|任职|就职)")),
-    (
-        "age",
-        any_of(
-            r"\bi(?:'m| am|m) (?P<value>\d{1,2}) ?(?:years old|y/?o\b)|\bi(?:'m| am) (?P<years>\d\d)(?=[.,!]|$| and\b)"
-        ),
-    ),
-    ("age", any_of(r"我(?:今年)?(?P<value>\d{1,3}|[一二三四五六七八九十]{2,3})岁")),
-    (
-        "reply language",
-        any_of(rf"\b(?:answer|reply|respond|replies|answers)\b[^,.;?]{{0,24}}? in (?P<value>{_LANGUAGES})\b"),
-    ),
-    (
-        "reply language",
-        any_of(
+    "reply language": (
+        rf"\b(?:answer|reply|respond|replies|answers)\b[^,.;?]{{0,24}}? in (?P<value>{_LANGUAGES})\b",
+        (
             r"用(?P<value>中文|英文|英语|日语|日文|法语|德语|粤语|普通话)(?:来|跟我|给我)?(?:回答|回复|答复|交流)"
             r"|(?:回答|回复|答复)[^，,。]{0,8}?用(?P<tongue>中文|英文|英语|日语|日文|法语|德语)"
         ),
     ),
-)
+}
+SLOTS: Final = tuple((slot, re.compile(form)) for slot, forms in _SLOT_FORMS.items() for form in forms)
 # Attributes that are named: «my time zone is …», 我的时区是….
 NAMED: Final = any_of(
-    r"\bmy (?P<slot>time ?zone|native language|mother tongue|first language|pronouns|employer|e-?mail(?: address)?"
-    r"|birthday"
-    rf"|home ?town|address|phone number|shell|editor|favou?rite \w{{1,20}})(?:'s| is| are) (?:now )?{_NO}(?!what "
-    rf"|in |too |so ){_VALUE}{_END}",
+    rf"\bmy (?P<slot>time ?zone|native language|mother tongue|first language|pronouns|employer|e-?mail(?: address)?"
+    rf"|birthday|home ?town|address|phone number|shell|editor|favou?rite \w{{1,20}})(?:'s| is"
+    rf"| are) (?:now )?{_NO}(?!what |in |too |so ){_VALUE}{_END}",
     r"我的?(?P<slot_zh>时区|母语|邮箱|生日|职业|专业|家乡|老家|电话|地址|公司|职位|编辑器)(?:现在|就)?(?:是|在)"
     r"(?P<value_zh>[^，,。；;！!？?\n什么哪]{1,24}?)(?=[，,。；;！!？?\s]|$)",
 )

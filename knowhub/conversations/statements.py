@@ -6,16 +6,18 @@ the profile all use these statements.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from knowhub.conversations import dates, lessons, statement_forms
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
 
+Values: TypeAlias = tuple[tuple[str, str], ...]
+"""Single-valued facts, each a slot and its value."""
 _LEAST_COMPLETE_CHARS: Final = {True: 34, False: 8}
 
 
@@ -30,6 +32,13 @@ class StatementKind(StrEnum):
     LESSON = "lesson"
 
 
+_FORMS: Final = {
+    StatementKind.REQUEST: statement_forms.REQUEST,
+    StatementKind.INSTRUCTION: statement_forms.INSTRUCTION,
+    StatementKind.PREFERENCE: statement_forms.PREFERENCE,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement as it was said, and the numbers of its messages, the decisive one last.
@@ -42,8 +51,8 @@ class Statement:
     kind: StatementKind
     text: str
     numbers: tuple[int, ...]
-    values: tuple[tuple[str, str], ...] = ()
-    ended: tuple[tuple[str, str], ...] = ()
+    values: Values = ()
+    ended: Values = ()
     day: date | None = None
     task: str = ""
     speaker: str = ""
@@ -75,10 +84,9 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
     return sorted(unique.values(), key=lambda statement: statement.numbers[-1])
 
 
-def read_values(text: str, fold: Fold = str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
     """Return the single-valued facts of a text, and those that it says are not so any more."""
-    found = [fact for sentence in split_sentences(text, fold) for fact in _find_facts(sentence.bare)]
-    return _list_values(found, is_ended=False), _list_values(found, is_ended=True)
+    return _split_values([fact for sentence in split_sentences(text, fold) for fact in _find_facts(sentence.bare)])
 
 
 def strip_label(message: Message) -> str:
@@ -106,8 +114,8 @@ def _read_message(number: int, message: Message, said: Sequence[Sentence]) -> It
             meant = said[at + 1 :] or said[:at]
             if meant:
                 text = " ".join(item.text for item in meant)
-                speaker = sentence.speaker
-                yield Statement(StatementKind.REQUEST, text, (number,), day=_find_day(text, day), speaker=speaker)
+                due = day and dates.find_coming_day(text, day)
+                yield Statement(StatementKind.REQUEST, text, (number,), day=due, speaker=sentence.speaker)
                 return
         else:
             for statement in _read_sentence(number, said, at, day):
@@ -121,16 +129,14 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
     is_meant = not (statement_forms.ONCE.search(bare) or statement_forms.TASK.search(bare))
     facts = [fact for fact in _find_facts(bare) if is_meant and _is_own(bare, fact.start)]
     kind = _find_kind(bare)
-    values, ended = _list_values(facts, is_ended=False), _list_values(facts, is_ended=True)
     if kind in (StatementKind.REQUEST, StatementKind.INSTRUCTION):
-        day = _find_day(text, said)
-        yield Statement(kind, _complete(text, bare, sentences, at), (number,), values, ended, day)
+        whole, due = _complete(text, bare, sentences, at), said and dates.find_coming_day(text, said)
+        yield Statement(kind, whole, (number,), *_split_values(facts), due)
     elif facts:
         # Without invisible characters the positions are others; then nothing is cut.
         pieces = _split_facts(text, facts) if len(text) == len(bare) else [(text, facts)]
         for piece, own in pieces:
-            values, ended = _list_values(own, is_ended=False), _list_values(own, is_ended=True)
-            yield Statement(StatementKind.INTRODUCTION, piece, (number,), values, ended)
+            yield Statement(StatementKind.INTRODUCTION, piece, (number,), *_split_values(own))
     elif kind is not None:
         yield Statement(kind, text, (number,))
     elif said is not None and not statement_forms.TASK.search(bare) and (day := dates.find_coming_day(text, said)):
@@ -151,12 +157,7 @@ def _complete(text: str, bare: str, sentences: Sequence[Sentence], at: int) -> s
 
 
 def _find_kind(bare: str) -> StatementKind | None:
-    forms = (
-        (StatementKind.REQUEST, statement_forms.REQUEST),
-        (StatementKind.INSTRUCTION, statement_forms.INSTRUCTION),
-        (StatementKind.PREFERENCE, statement_forms.PREFERENCE),
-    )
-    for kind, form in forms:
+    for kind, form in _FORMS.items():
         match = form.search(bare)
         is_passing = kind is not StatementKind.REQUEST and statement_forms.ONCE.search(bare) is not None
         if match is not None and not is_passing and _is_own(bare, match.start()):
@@ -190,10 +191,6 @@ def _without_question(sentence: Sentence) -> tuple[str, str]:
     return sentence.text[: asks.start()], sentence.bare[: asks.start()]
 
 
-def _find_day(text: str, said: date | None) -> date | None:
-    return dates.find_coming_day(text, said) if said is not None else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Fact:
     slot: str
@@ -225,8 +222,9 @@ def _get_slot(match: re.Match[str]) -> str:
     return statement_forms.SAME_SLOT.get(named, named)
 
 
-def _list_values(facts: Iterable[_Fact], *, is_ended: bool) -> tuple[tuple[str, str], ...]:
-    return tuple((fact.slot, fact.value) for fact in facts if fact.is_ended is is_ended)
+def _split_values(facts: Sequence[_Fact]) -> tuple[Values, Values]:
+    held, ended = ([(fact.slot, fact.value) for fact in facts if fact.is_ended is over] for over in (False, True))
+    return tuple(held), tuple(ended)
 
 
 _BETWEEN: Final = re.compile(r"\s?(?:[,;]\s?)?\band |[，；,;]\s?")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from knowhub.context import uri
@@ -24,17 +24,18 @@ from knowhub.conversations.changes import (
     CATEGORIES,
     FORGET,
     MAX_LINE_CHARS,
+    OVERLAP_MESSAGES,
     UPDATE,
     KnownMemory,
     MemoryChange,
     RefusedChange,
     count_for_prompt,
     count_overlap,
+    withhold_private,
 )
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, normalize_words
 from knowhub.conversations.secrets import cover_secrets
-from knowhub.conversations.sentences import is_private
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Group, Row, Unchanged, View, is_live
 
@@ -89,11 +90,11 @@ def next_segment(view: View, head: ContextSummary) -> Segment | None:
     first, stop = reading["waiting"][0]
     parts = list_parts(view, head.uri)
     waiting = [part for part in parts if first <= part.number < stop]
-    count = count_for_prompt(len((view.get(PARTS, part.uri) or {}).get("content", "")) for part in waiting)
+    count = count_for_prompt(_count_chars(view, part) for part in waiting)
     chosen, left = waiting[:count], waiting[count:]
     end = left[0].number if left else stop
     before = [part for part in parts if part.number < first]
-    before = before[len(before) - count_overlap([len(part.abstract) for part in before]) :]
+    before = before[len(before) - count_overlap([_count_chars(view, part) for part in before[-OVERLAP_MESSAGES:]]) :]
     rows = [view.get(PARTS, part.uri) for part in (*before, *chosen)]
     messages = [message_of(said) for said in rows if said is not None]
     cut = sum(len(message.content) > MAX_LINE_CHARS for message in messages[len(before) :])
@@ -102,14 +103,15 @@ def next_segment(view: View, head: ContextSummary) -> Segment | None:
     return Segment(head, _whose(head, row), first, end, addresses, shown, len(before), cut)
 
 
+def _count_chars(view: View, part: ContextSummary) -> int:
+    return len((view.get(PARTS, part.uri) or {}).get("content", ""))
+
+
 def _withhold(messages: Sequence[Message], recalled: frozenset[str]) -> list[Message]:
     lines = (line for message in messages for line in (message.content, *message.content.splitlines()))
     known = frozenset(normalize_words(line) for line in lines if set(hash_lines([line])) & recalled) if recalled else ()
     cleaned = clean_messages(messages, RecalledTexts(frozenset(known), ()))
-    return [
-        replace(message, content="") if message.is_system or is_private(message.content) else message
-        for message in cleaned
-    ]
+    return withhold_private(cleaned)
 
 
 def _whose(head: ContextSummary, row: Row) -> MemoryContext:
@@ -201,9 +203,11 @@ class SegmentDecision:
             return Unchanged()
         candidates = [self._make_candidate(view, change) for change in self.changes]
         writer = ContextWriter(view)
+        planned = []
         for candidate in candidates:
-            self._drop_statements_of_rules(view, writer, candidate)
-        planned = [plan_candidate(view, writer, segment.whose, candidate) for candidate in candidates]
+            planned.append(plan_candidate(view, writer, segment.whose, candidate))
+            if planned[-1][0].action is not WriteAction.SKIP:
+                self._drop_statements_of_rules(view, writer, candidate)
         skipped = [plan.reason for plan, _, _ in planned if plan.action is WriteAction.SKIP]
         dropped = Counter([*(change.reason for change in self.refused), *skipped])
         if segment.cut:
@@ -246,7 +250,7 @@ class SegmentDecision:
         )
 
     def _drop_statements_of_rules(self, view: View, writer: ContextWriter, candidate: CandidateMemory) -> None:
-        """Remove what rules took from the same messages as a candidate and say in words of it."""
+        """Remove what rules took from the same messages and shares a word with a candidate, which says it better."""
         heads = {head.uri for source in candidate.source_refs for head in list_memories_from(view, source)}
         for address in sorted(heads):
             row = writer.row(address)
@@ -254,7 +258,9 @@ class SegmentDecision:
             said = [
                 at
                 for at, item in enumerate(page.current)
-                if _is_of_rules(item, self.segment) and share_words(item["text"], candidate.content)
+                if _is_of_rules(item, self.segment)
+                and normalize_words(item["text"]) != normalize_words(candidate.content)
+                and share_words(item["text"], candidate.content)
             ]
             if row is not None and said:
                 left = MemoryPage(tuple(item for at, item in enumerate(page.current) if at not in said), page.history)

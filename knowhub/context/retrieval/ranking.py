@@ -13,7 +13,7 @@ from typing import Final
 
 from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.conversations import messages
-from knowhub.conversations.statement_forms import QUESTION, UPDATE
+from knowhub.conversations.statement_forms import QUESTION, any_of
 from knowhub.core.recall import LEXICAL, SearchHit
 
 # Who asks mostly asks for what they said themselves. A reply says much of it again, with more words.
@@ -31,6 +31,14 @@ _DAY_S: Final = 86_400
 # Between unrelated texts and the same text: questions that share no word with their answers are seldom farther.
 _NEAR: Final = 0.29
 _BETWEEN_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？\n])")
+# What says that something is not as it was. A later message with it, about the same as an earlier one, holds instead.
+_UPDATE: Final = any_of(
+    r"\b(?:chang(?:ed?|es|ing)|mov(?:ed|es|ing)|switch(?:ed|es|ing)?|replac(?:ed|es|ing)|instead|no longer|no more"
+    r"|any ?more|from now on|updates?|corrections?|postponed|pushed|rescheduled|slip(?:s|ped)|delayed|brought forward"
+    r"|cancell?ed|quit|resigned|stopped|gave up|sold|died|retired|renamed|expired|done with)\b",
+    r"改|换|搬|挪|推迟|延[到期后长]|提前到|取消|不再|不用了|停了|停用|戒了|辞|离职|离婚|调[到去回]|转[到去]|升[到级为]|涨|降[到为]"
+    r"|不干了|卖了|卖掉|去世|分手|下线|切到|搁置|作废|不[^，,。？?]{1,6}了",
+)
 _STATISTICS: Final = frozenset({MemoryCategory.TOOLS, MemoryCategory.SKILLS})
 
 FindTerms = Callable[[ContextSummary], frozenset[str]]
@@ -138,9 +146,13 @@ def lift_updates(
 
 def _find_changes(head: ContextSummary) -> list[str]:
     """Return the sentences of a user's message which say that something is not as it was."""
-    if not head.is_part or not messages.is_one_of(messages.USER, head.role) or not UPDATE.search(head.abstract.lower()):
+    if (
+        not head.is_part
+        or not messages.is_one_of(messages.USER, head.role)
+        or not _UPDATE.search(head.abstract.lower())
+    ):
         return []
-    return [text for text in _split(head.abstract) if UPDATE.search(text.lower()) and not QUESTION.search(text)]
+    return [text for text in _split(head.abstract) if _UPDATE.search(text.lower()) and not QUESTION.search(text)]
 
 
 def _can_update(later: ContextSummary, earlier: ContextSummary) -> bool:

@@ -3,7 +3,7 @@
 One decision covers all candidates of a conversation, so one undo takes all of them back.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from knowhub.core import clock, scopes
@@ -14,7 +14,6 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords, add_support, has_evidence_from
 from knowhub.knowledge.extract.model import (
-    CandidateCategory,
     CandidateResult,
     CandidateStatus,
     ExtractionRequest,
@@ -81,7 +80,7 @@ class CandidateMerge:
     def _decide(self, candidate: KnowledgeCandidate) -> CandidateResult:
         audience = self._owner.audience(self._ctx)
         if candidate.ends is not None:
-            return self._end_record(candidate, self._records.find_ended(candidate), audience)
+            return self._end_record(candidate, self._records.find_pointed(candidate, candidate.ends), audience)
         same = self._records.find_same(candidate, audience)
         if same is not None:
             return self._merge_with_same(candidate, same)
@@ -108,20 +107,18 @@ class CandidateMerge:
                 candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence"
             )
         case = self._case(candidate, "said again")
-        # What corrects a record says again what of it still holds.
-        is_correction = candidate.same_as == row_id
-        after = add_support(same.row, candidate.content, case, self._view.now, is_whole=is_correction)
+        # A model's update says again what of the record still holds.
+        is_update = candidate.same_as == row_id
+        after = add_support(same.row, candidate.content, case, self._view.now, is_whole=is_update)
         self._put(after)
         return CandidateResult(candidate, CandidateStatus.MERGED, row_id)
 
     def _replace_conflict(self, candidate: KnowledgeCandidate, conflict: ExistingRecord) -> CandidateResult:
         """Supersede a record by the user's new statement; the old record stays, with a lower confidence.
 
-        No text reaches new readers: a reader of the old record only sees it unchanged.
+        Who can read only the old record still sees it unchanged.
         """
         audience = self._owner.audience(self._ctx)
-        if candidate.category is CandidateCategory.CORRECTION and conflict.category != CandidateCategory.CORRECTION:
-            candidate = _apply_correction(candidate, conflict.row, with_text=audience <= conflict.audience)
         row = self._make_row(candidate, conflict.row["id"])
         if conflict.audience <= audience:
             case = Feedback(harmful_case=self._case(candidate, "contradicted"))
@@ -205,12 +202,3 @@ class CandidateMerge:
         # Several pieces of evidence on one record are one change of its row, so its version rises once.
         self.rows[row["id"]] = {**row, "version": next_version(before)}
         self._records.add(self.rows[row["id"]])
-
-
-def _apply_correction(candidate: KnowledgeCandidate, row: Row, *, with_text: bool) -> KnowledgeCandidate:
-    """Return a correction with the types and tags of the corrected record: a corrected preference is a preference."""
-    if not with_text:
-        kind = {"category": row["tags"]["category"]} if isinstance(row["tags"].get("category"), str) else {}
-        return replace(candidate, types=tuple(row["types"]), tags={**candidate.tags, **kind})
-    tags = {name: value for name, value in row["tags"].items() if isinstance(value, str)}
-    return replace(candidate, types=tuple(row["types"]), task=row["task"], tags=tags)

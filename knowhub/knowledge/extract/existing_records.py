@@ -22,8 +22,10 @@ from knowhub.knowledge.table import find_record, find_replacements, list_records
 LOOKED_AT = 300
 # Records are the same if they share most of their word pairs.
 _SAME = 0.8
-_COMPARED = frozenset({*PROFILE_CATEGORIES, CandidateCategory.CORRECTION})
-_CATEGORIES = frozenset(table.facet("tag.category", category.value) for category in CandidateCategory)
+CORRECTION: Final = "correction"
+"""A category of records that earlier versions extracted; it may be about anything of the user."""
+_ABOUT_USER = frozenset({*PROFILE_CATEGORIES, CORRECTION})
+_CATEGORIES = frozenset(table.facet("tag.category", category) for category in (*CandidateCategory, CORRECTION))
 _MAX_CONTENT_CHARS: Final = 2_000
 # A user repeats a record with its label.
 _SAID_TWICE: Final = re.compile(r"^(用户说：|The user said: )(?:\s*(?:content:\s*)?(?:用户说：|The user said: ))+")
@@ -53,7 +55,7 @@ class ExistingRecords:
         self.filters = (frozenset({table.facet("owner", owner)}), _CATEGORIES)
         self._similar_ids: list[str] = []
         self.has_more = False
-        """Whether the owner has older records. Only similar ones of them are compared."""
+        """Whether the owner may have older records. Only similar ones of them are compared."""
         self._read: dict[tuple[str, int], ExistingRecord] = {}
         self._records: list[ExistingRecord] = []
         self._get_shingles = cache(shingles)
@@ -100,7 +102,7 @@ class ExistingRecords:
         A model may copy their words, so only records that all of `audience` can read are returned.
         """
         about_user = [
-            stored for stored in self._records if stored.category in _COMPARED and audience <= stored.audience
+            stored for stored in self._records if stored.category in _ABOUT_USER and audience <= stored.audience
         ]
         ranks = {similar_id: rank for rank, similar_id in enumerate(self._similar_ids)}
         # The sort is stable: records that are not similar stay newest first.
@@ -112,7 +114,7 @@ class ExistingRecords:
 
         Only records with exactly this audience count: others would reveal the text, or be missed by some readers.
         """
-        pointed = self._resolve_target(candidate, candidate.same_as)
+        pointed = self.find_pointed(candidate, candidate.same_as)
         if pointed is not None and pointed.audience == audience:
             return pointed
         alike = ((self._compare(candidate, stored), stored) for stored in self._records)
@@ -127,16 +129,12 @@ class ExistingRecords:
 
         A record is contradicted if a model says so, or if it has another value of a fact that has but one.
         """
-        if (pointed := self._resolve_target(candidate, candidate.against)) is not None:
+        if (pointed := self.find_pointed(candidate, candidate.against)) is not None:
             return pointed
         conflicts = [
             stored for stored in self._records if self._is_contradicted(candidate, self._get_values(stored.text))
         ]
         return min(conflicts, key=lambda stored: stored.audience != audience, default=None)
-
-    def find_ended(self, candidate: KnowledgeCandidate) -> ExistingRecord | None:
-        """Return the record that a model forgets; None where it is current no more."""
-        return self._resolve_target(candidate, candidate.ends)
 
     def _can_compare(self, summary: KnowledgeSummary) -> bool:
         return summary.live and all(not group.isdisjoint(summary.facets) for group in self.filters)
@@ -149,7 +147,8 @@ class ExistingRecords:
     def _load(self, view: View, summary: KnowledgeSummary) -> ExistingRecord:
         return self._read.get((summary.id, summary.version)) or _parse_row(view.get(KNOWLEDGE, summary.id) or {})
 
-    def _resolve_target(self, candidate: KnowledgeCandidate, knowledge_id: str | None) -> ExistingRecord | None:
+    def find_pointed(self, candidate: KnowledgeCandidate, knowledge_id: str | None) -> ExistingRecord | None:
+        """Return the current record that a model points at, if a candidate can be about it."""
         if knowledge_id is None:
             return None
         pointed = (stored for stored in self._records if stored.row["id"] == knowledge_id)
@@ -184,7 +183,7 @@ def _parse_row(row: Row) -> ExistingRecord:
     named = (
         category
         if isinstance(category, str)
-        else next((item for item in category if item in set(CandidateCategory)), "")
+        else next((item for item in category if item in (*CandidateCategory, CORRECTION)), "")
     )
     audience = scopes.audience(row["scopes"], row["owner"])
     return ExistingRecord(row, audience, named, row["content"])
@@ -192,8 +191,8 @@ def _parse_row(row: Row) -> ExistingRecord:
 
 def is_related(new: CandidateCategory, stored: str) -> bool:
     """Return whether a candidate may support or contradict a stored record, by their categories."""
-    if new is CandidateCategory.CORRECTION or stored == CandidateCategory.CORRECTION:
-        return stored in (*PROFILE_CATEGORIES, CandidateCategory.CORRECTION)
+    if stored == CORRECTION:
+        return True
     if new in PROFILE_CATEGORIES:
         # Wishes, habits and rules are said in each other's form; a background is not.
         return stored in PROFILE_CATEGORIES and (new is CandidateCategory.BACKGROUND) == (

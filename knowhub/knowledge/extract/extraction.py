@@ -15,6 +15,7 @@ from knowhub.conversations.changes import (
     RefusedChange,
     count_for_prompt,
     count_overlap,
+    withhold_private,
 )
 from knowhub.conversations.messages import Message, count_unread, list_readable, without_revealed
 from knowhub.conversations.sentences import Fold
@@ -71,7 +72,7 @@ class ExtractionOptions:
 
 @dataclass(slots=True)
 class _ReadResult:
-    """The candidates of a conversation, and the calls of the model; `cut` messages it was not shown whole."""
+    """The candidates of a conversation, and the calls of the model, which was shown `cut` messages shortened."""
 
     candidates: list[KnowledgeCandidate]
     cut: int = 0
@@ -146,22 +147,22 @@ class KnowledgeExtraction:
         conversation = ModelConversation(self._chat, self._options.budget_s)
         candidates: list[KnowledgeCandidate] = []
         rejected: list[RefusedChange] = []
-        left = 0
+        read_to = 0
         degraded: Sequence[str] = ()
         try:
             for part in _split_messages(request.messages):
                 read, wrong = await self._ask(ctx, conversation, request.messages, part, records)
                 candidates += read
                 rejected += wrong
-                left = part.end
+                read_to = part.end
         except ChatFailed:
             degraded = ("llm",)
         if rejected and not candidates:
-            left, degraded = 0, ("llm",)
+            read_to, degraded = 0, ("llm",)
         if degraded:
-            # Rules read what the model did not: of what it read, they would save facts once more.
-            candidates += await self._read_statements(request, left)
-        cut = sum(len(message.content) > MAX_LINE_CHARS for message in request.messages[:left])
+            # Rules read only the rest, so that nothing is saved twice.
+            candidates += await self._read_statements(request, read_to)
+        cut = sum(len(message.content) > MAX_LINE_CHARS for message in request.messages[:read_to])
         return _ReadResult(candidates, cut, rejected, conversation.calls, degraded)
 
     async def _ask(
@@ -309,7 +310,7 @@ class KnowledgeExtraction:
 def _clean_messages(
     messages: Sequence[Message], stored: frozenset[str]
 ) -> tuple[list[Message], list[ResourceSuggestion]]:
-    """Return the messages without credentials and KnowHub's own texts, and the suggested resources."""
+    """Return the messages without credentials, private ones and KnowHub's own texts, and the suggested resources."""
     cleaned: list[Message] = []
     suggested: list[ResourceSuggestion] = []
     for number, message in enumerate(messages):
@@ -320,7 +321,7 @@ def _clean_messages(
         elif safe.is_user:
             safe = replace(safe, content=recalled.without_quoted(recalled.without_recalled(safe.content), stored))
         cleaned.append(safe)
-    return cleaned, suggested
+    return withhold_private(cleaned), suggested
 
 
 def _split_messages(messages: Sequence[Message]) -> Iterator[_Part]:

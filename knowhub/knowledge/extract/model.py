@@ -26,7 +26,6 @@ class CandidateCategory(StrEnum):
     HABIT = "habit"
     BACKGROUND = "background"
     CONSTRAINT = "constraint"
-    CORRECTION = "correction"
     DEFINITION = "definition"
     PITFALL = "pitfall"
     OUTCOME = "outcome"
@@ -44,10 +43,10 @@ PROFILE_CATEGORIES = (
 class CandidateStatus(StrEnum):
     """What happened to a candidate.
 
-    NEW was saved. MERGED is new evidence for a record. CHANGED supersedes the record that it contradicts. KNOWN adds
-    nothing: its message was counted before, or an agent repeats a record. RECALLED repeats a text of KnowHub.
-    CONTRADICTED is an inference against a statement of the user. ENDED closes a record that the user took back.
-    FAILED cannot be saved.
+    NEW was saved. MERGED is new evidence for a record. CHANGED supersedes the record that it contradicts. ENDED closes
+    a record that the user took back. KNOWN adds nothing: it is stored already, its message was counted before, or the
+    record to end is closed. RECALLED repeats a text of KnowHub. CONTRADICTED is refused, because the user did not say
+    it, or because others read the record, too. FAILED cannot be saved.
     """
 
     NEW = "new"

@@ -315,7 +315,7 @@ def _with_missing(call: Call, saved: SavedRow) -> SavedRow:
     is_large=True,
 )
 async def extract_knowledge(call: WriteCall, sent: extraction.ExtractBody) -> Response:
-    """Find preferences, habits, background, constraints, corrections, pitfalls and outcomes, and save them.
+    """Find preferences, background, pitfalls, outcomes, definitions and plans in a conversation, and save them.
 
     One operation writes all of them, and one undo takes them back. The answer also lists what cannot be
     saved; the rest is saved.

@@ -30,6 +30,18 @@ def check_change(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any J
 
 
 @pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("The user has three flats in Ghent.", "number_not_said"),
+        ("The flat in Ghent has twelve windows, one of them round.", ""),
+        ("The mail of Ghent goes to ann@a.example.", "url_not_said"),
+    ],
+)
+def test_spelt_numbers_and_mail_addresses_must_be_said(statement: str, reason: str) -> None:
+    assert check_change(statement, evidence=["m1", "m2"]) == reason
+
+
+@pytest.mark.parametrize(
     ("statement", "fields"),
     [
         ("The user pays 1250 euros.", {}),
