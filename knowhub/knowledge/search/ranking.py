@@ -35,14 +35,16 @@ from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, Knowledge
 DEFAULT_FLOOR: Final = 0.1
 # Evidence moves a record past its neighbours. It does not lift what is clearly less relevant.
 _POWER: Final = 2
-_LEAST_EVIDENCE, _MOST_EVIDENCE = 0.25, 2.0
+_LEAST_EVIDENCE, _MOST_EVIDENCE = 0.5, 1.5
 # What a run succeeded without says little of a record: many runs move it by a place.
 _WEAK_PRIOR: Final = 100.0
 _LEAST_WEAK, _MOST_WEAK = 0.8, 1.25
 _NEWER: Final = 1.5
 # Two records are about the same thing if they share so many pairs of neighbouring words of the shorter task, ...
 _SAME_TASK: Final = 0.4
-# ... if the newer one has so much of the older one's relevance, and of its words of the query.
+# ... which says more than a name of a word or two, ...
+_LEAST_PAIRS: Final = 3
+# ... and if the newer one has so much of the older one's relevance, and of its words of the query.
 _SAME_MATCH: Final = 0.5
 # Records of one import, batch or burst of saves have no order.
 _APART_S: Final = 0.5
@@ -165,7 +167,10 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
 
     def says_the_same(new: str, old: str) -> bool:
         fewest = min(len(task_pairs(new)), len(task_pairs(old)))
-        if not fewest or len(task_pairs(new) & task_pairs(old)) < _SAME_TASK * fewest:
+        if fewest < _LEAST_PAIRS or len(task_pairs(new) & task_pairs(old)) < _SAME_TASK * fewest:
+            return False
+        # A task that says no more, and lacks a word of the query, is that of something else: «staging», not «production».
+        if matched(old) - matched(new) and len(task_pairs(new)) <= len(task_pairs(old)):
             return False
         return len(matched(old) & matched(new)) >= _SAME_MATCH * len(matched(old))
 
