@@ -202,9 +202,14 @@ def find_unknown_variables() -> dict[str, str | None]:
     """Return the KNOWHUB_ variables of the environment that are no settings, each with the most similar setting."""
     known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
     given = {name for name in os.environ if name.startswith(_PREFIX)}
-    return {
-        name: next(iter(get_close_matches(name, known, 1)), None) for name in sorted(given - known - _OF_AGENT_TOOLS)
-    }
+    # The prefix makes any two alike.
+    bare = [name.removeprefix(_PREFIX) for name in known]
+
+    def find_similar(name: str) -> str | None:
+        found = get_close_matches(name.removeprefix(_PREFIX).upper(), bare, 1)
+        return f"{_PREFIX}{found[0]}" if found else None
+
+    return {name: find_similar(name) for name in sorted(given - known - _OF_AGENT_TOOLS)}
 
 
 def as_owner(value: str) -> str:

@@ -246,11 +246,20 @@ class KnowledgeSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class DroppedPart:
+    """How many messages, candidates, picks of a model or resources were left out, and why."""
+
+    what: str
+    why: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class KnowledgeSearchResult:
     """The result of a search: `records`, best first, each with `relevance` (and with `why` on request).
 
     `tokens` is the estimated cost of their texts, if there was a budget. `routed` are the ids that a model picked; None
-    if no model decided.
+    if no model decided; `dropped` says what of its answer was none of the candidates.
     """
 
     records: Sequence[Mapping[str, Any]]
@@ -259,3 +268,4 @@ class KnowledgeSearchResult:
     degraded: Sequence[str] = ()
     tokens: int | None = None
     routed: Sequence[str] | None = None
+    dropped: Sequence[DroppedPart] = ()

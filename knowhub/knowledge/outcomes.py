@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Row, Unchanged, View, Write, is_live
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
@@ -41,6 +42,7 @@ WEAK: Final = "weak"
 NOTHING: Final = "none"
 _NOT_HELPFUL: Final = "it did not help"
 _WRONG: Final = "it is wrong"
+_VOTES: Final = (VoteKind.HELPFUL, VoteKind.HARMFUL)
 
 
 class OutcomeKind(StrEnum):
@@ -96,6 +98,7 @@ class OutcomeService:
         """Add evidence to the records; return the status and the evidence of each, and the operation.
 
         An outcome for which nothing was shown is no error. A named record that the caller does not see is `unknown`.
+        Raises InvalidInput for a record that is said to have helped and not.
         """
         await self._impressions.flush(ctx, outcome.shown)
 
@@ -119,10 +122,15 @@ class OutcomeService:
                 if summary.id in results:
                     continue
                 mark = f"{finding.kind}:{summary.id}"
-                status = NOT_COUNTED if finding.kind == NOTHING else COUNTED if mark in counted else APPLIED
+                # The last word on a record counts, so a vote is counted before only if no other came after it.
+                said = _VOTES if finding.kind in _VOTES else (finding.kind,)
+                last = next(
+                    (item for item in reversed(counted) if item in {f"{kind}:{summary.id}" for kind in said}), ""
+                )
+                status = NOT_COUNTED if finding.kind == NOTHING else COUNTED if mark == last else APPLIED
                 results[summary.id] = _make_result(summary.id, status, finding.kind)
                 if status == APPLIED:
-                    counted.append(mark)
+                    counted = [*(item for item in counted if item != mark), mark]
                     rows[summary.id] = _apply(record, finding, outcome, view.now, ctx)
             reply = {"results": list(results.values())}
             if not rows:
@@ -142,7 +150,8 @@ class OutcomeService:
 def judge(outcome: GoalOutcome, shown: Mapping[str, str], tags: Mapping[str, str]) -> dict[str, _Finding]:
     """Return what an outcome says of each record, by the id or the unknown name under which it was named.
 
-    `shown` has the ids in the order of showing, each with the time of its search; `tags` has the tags of ids.
+    `shown` has the ids in the order of showing, each with the time of its search; `tags` has the tags of ids. Raises
+    InvalidInput for a record that helped and did not.
     """
     ids = {tag: knowledge_id for knowledge_id, tag in tags.items()}
     named = [
@@ -150,6 +159,10 @@ def judge(outcome: GoalOutcome, shown: Mapping[str, str], tags: Mapping[str, str
         for names in (outcome.wrong, outcome.not_helpful, outcome.used or ())
     ]
     wrong, not_helpful, used = named
+    for item in set(used) & {*wrong, *not_helpful}:
+        raise InvalidInput.of(
+            "used", f"{item!r} is in `used` and among what did not help, by its id or its tag; name it once"
+        )
     if outcome.kind is OutcomeKind.EXTERNAL:
         return dict.fromkeys([*wrong, *not_helpful, *used] or shown, _Finding(NOTHING))
     if outcome.says_nothing:

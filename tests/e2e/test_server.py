@@ -30,9 +30,12 @@ def connection(url: str) -> "closing[http.client.HTTPConnection]":
 
 
 def test_an_unknown_setting_is_named_at_the_start_with_the_most_similar_one(tmp_path: Path) -> None:
-    warned = read_start_messages(tmp_path, KNOWHUB_EMBEDING="off", KNOWHUB_API_URL="http://127.0.0.1:1")
+    names = {"KNOWHUB_EMBEDING": "off", "KNOWHUB_llm_model": "m", "KNOWHUB_ZZZ": "1", "KNOWHUB_API_URL": "http://a"}
+    warned = read_start_messages(tmp_path, **names)
 
     assert "KNOWHUB_EMBEDING is no setting and is ignored; did you mean KNOWHUB_EMBEDDING?" in warned
+    assert "KNOWHUB_llm_model is no setting and is ignored; did you mean KNOWHUB_LLM_MODEL?" in warned
+    assert "KNOWHUB_ZZZ is no setting and is ignored\n" in warned
     assert "KNOWHUB_API_URL" not in warned
 
 

@@ -307,6 +307,25 @@ async def test_a_repeated_outcome_counts_once_and_a_correction_counts(
     found = (await api.get("/api/knowledge/search", params={"q": "wait"})).json()["results"][0]
     assert found["eval"]["effective"] == {"helpful": 0.0, "harmful": 1.0}
 
+    last = await report_outcome(api, **goal, used=["a"])
+    found = (await api.get("/api/knowledge/search", params={"q": "wait"})).json()["results"][0]
+    assert statuses(last) == {record["id"]: ("applied", "helpful")}
+    assert found["eval"]["effective"] == {"helpful": 1.0, "harmful": 0.0}
+
+
+async def test_a_record_named_by_its_tag_and_its_id_cannot_have_helped_and_not(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    record = await save_record("wait a")
+    await search_shown(api, session_id="s", goal_id="g")
+
+    body = {"session_id": "s", "goal_id": "g", "outcome": "success", "used": ["a"], "wrong": [record["id"]]}
+    answer = await api.post("/api/knowledge/outcome", json=body)
+
+    assert answer.status_code == 422
+    assert "name it once" in answer.text
+    assert await count_votes(api, record) == (1, 0)
+
 
 async def test_an_outcome_is_undone_as_one_and_can_be_reported_again(
     api: httpx.AsyncClient, save_record: SaveRecord

@@ -16,7 +16,7 @@ from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Operatio
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge import record_rules
-from knowhub.knowledge.evidence import Voter, list_kept_words, with_feedback, with_kept_words
+from knowhub.knowledge.evidence import MAX_KEPT_WORDS, Voter, list_kept_words, with_feedback, with_kept_words
 from knowhub.knowledge.evolve import prompts
 from knowhub.knowledge.model import Feedback
 from knowhub.knowledge.table import list_with_kept_words
@@ -31,6 +31,7 @@ _ROUNDS = 2
 _MAX_FAILURES = 3
 _KEPT = "the words are kept, and a model will use them; the content stays as it is"
 _NO_MODEL = f"there is no language model; {_KEPT}"
+_OLDEST_DROPPED = f"; the oldest are dropped: at most {MAX_KEPT_WORDS} are kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,8 @@ class Evolution:
 
     async def _rewrite(self, row: Row, new: str | None) -> _RecordRewrite:
         words = _join_words(row, new)
-        unchanged = _RecordRewrite(row["task"], row["content"], words)
+        rest = _OLDEST_DROPPED if len(words) > MAX_KEPT_WORDS else ""
+        unchanged = _RecordRewrite(row["task"], row["content"], words, summary=f"{_NO_MODEL}{rest}")
         if self._chat is None or not words:
             return unchanged
         conversation = ModelConversation(self._chat, self._budget_s)
@@ -154,7 +156,7 @@ class Evolution:
             content, summary = await conversation.ask(question, {}, lambda answer: parse_text(answer, row["content"]))
         except ChatFailed as failed:
             detail = f"the language model gave no usable answer ({short_text(failed.detail, _MAX_SUMMARY)})"
-            return replace(unchanged, summary=f"{detail}; {_KEPT}", degraded=["llm"], calls=conversation.calls)
+            return replace(unchanged, summary=f"{detail}; {_KEPT}{rest}", degraded=["llm"], calls=conversation.calls)
         return replace(unchanged, content=content, summary=summary, calls=conversation.calls)
 
     async def _commit(

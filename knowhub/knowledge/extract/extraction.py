@@ -34,14 +34,13 @@ from knowhub.knowledge.extract.model import (
     CandidateCategory,
     CandidateResult,
     CandidateStatus,
-    DroppedPart,
     ExtractionRequest,
     ExtractionResult,
     KnowledgeCandidate,
     ResourceSuggestion,
 )
 from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_message, suggest_resources
-from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.knowledge.model import KNOWLEDGE, DroppedPart
 from knowhub.knowledge.ports import KnowledgeIndex
 
 MAX_CANDIDATES = 200

@@ -8,6 +8,7 @@ from typing import Any
 from knowhub.conversations.changes import RefusedChange
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Row
+from knowhub.knowledge.model import DroppedPart
 
 
 class Trigger(StrEnum):
@@ -103,15 +104,6 @@ class ResourceSuggestion:
     message: int
     message_id: str | None
     shown: str
-
-
-@dataclass(frozen=True, slots=True)
-class DroppedPart:
-    """How many messages, candidates or resources were left out, and why."""
-
-    what: str
-    why: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)

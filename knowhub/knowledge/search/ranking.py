@@ -169,7 +169,7 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
         fewest = min(len(task_pairs(new)), len(task_pairs(old)))
         if fewest < _LEAST_PAIRS or len(task_pairs(new) & task_pairs(old)) < _SAME_TASK * fewest:
             return False
-        # A task that says no more, and lacks a word of the query, is that of something else: «staging», not «production».
+        # A task that says no more, and lacks a word of the query, is about something else: «staging», not «production».
         if matched(old) - matched(new) and len(task_pairs(new)) <= len(task_pairs(old)):
             return False
         return len(matched(old) & matched(new)) >= _SAME_MATCH * len(matched(old))

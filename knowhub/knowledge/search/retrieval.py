@@ -17,6 +17,7 @@ from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     KNOWLEDGE,
     RECORD_FIELDS,
+    DroppedPart,
     KnowledgeSearchResult,
     KnowledgeSummary,
     KnowledgeType,
@@ -92,7 +93,7 @@ class KnowledgeRetrieval:
             floor = share * recalled.enough / recalled.reach
         pool = HitPool(ctx, query, view, rules, _scale_relevance(recalled))
         if router is not None and query.asks_models:
-            await pool.route(router)
+            await pool.route(router, floor)
         if pool.routed is None:
             pool.drop_below(floor)
         if reranking is not None and query.asks_models:
@@ -112,6 +113,7 @@ class KnowledgeRetrieval:
             [*recalled.degraded, *pool.degraded],
             None if query.budget_tokens is None else sum(map(_count_tokens, records)),
             pool.routed,
+            [DroppedPart("picks", "unknown", pool.unknown_picks)] if pool.unknown_picks else (),
         )
 
     def _make_inputs(self, view: View, ctx: RequestContext, query: SearchQuery, now: float) -> RankingInputs:

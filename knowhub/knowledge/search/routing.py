@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from knowhub.core.background_writes import NoteCalls
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest, Reranker, rank_texts
@@ -68,10 +68,10 @@ class Router:
         self._budget_s = budget_s
         self.most_candidates = most_candidates
 
-    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], most: int) -> list[str] | None:
-        """Return the ids of up to `most` records that the model picks; it may pick none. None if it fails.
+    async def route(self, ctx: RequestContext, query: str, candidates: Sequence[Row], most: int) -> "Picks | None":
+        """Return up to `most` records that the model picks; it may pick none. None if it fails.
 
-        Unknown ids are dropped. An answer with unknown ids only is a failure.
+        An answer with unknown ids only is a failure.
         """
         choices = NumberedChoices([candidate["id"] for candidate in candidates])
         asking = ModelConversation(self._chat, self._budget_s)
@@ -82,7 +82,7 @@ class Router:
             return None
         finally:
             self._note(ctx, asking.calls)
-        return picked[:most]
+        return picked._replace(ids=picked.ids[:most])
 
 
 def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
@@ -97,13 +97,20 @@ def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
     return make_question(ROUTE, _TASK, data, SCHEMA)
 
 
-def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices) -> list[str] | None:
-    """Return the ids that an answer names, each once; None when it names only unknown ids."""
+class Picks(NamedTuple):
+    """The ids of the records that a model picked, and how many that it named were none of the candidates."""
+
+    ids: list[str]
+    unknown: int = 0
+
+
+def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices) -> Picks | None:
+    """Return the picks of an answer, each once; None when it names only unknown ids."""
     if not isinstance(answer.get("ids"), list):
         return None
     named = list_pointers(answer["ids"])
     picked = [item for item in map(choices.pick, named) if item is not None]
-    return list(dict.fromkeys(picked)) if picked or not named else None
+    return Picks(list(dict.fromkeys(picked)), len(named) - len(picked)) if picked or not named else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +137,21 @@ class HitPool:
     hits: list[SearchHit[KnowledgeSummary]]
     degraded: list[str] = field(default_factory=list)
     routed: list[str] | None = None
+    unknown_picks: int = 0
 
-    async def route(self, router: Router) -> None:
+    async def route(self, router: Router, floor: float) -> None:
         """Leave only the up to 2·k picks of a model, where it decides."""
         summaries = self._list_candidates(router.most_candidates)
-        if len(summaries) <= min(len(self.hits), self.query.top_k):
+        relevant = sum(hit.relevance >= floor for hit in self.hits)
+        if len(summaries) <= min(relevant, self.query.top_k):
             # Every candidate was recalled and will be returned: there is nothing to choose.
             return
         candidates = [self._get_row(item) for item in summaries.values()]
-        self.routed = await router.route(self.ctx, self.query.text, candidates, 2 * self.query.top_k)
-        if self.routed is None:
+        picks = await router.route(self.ctx, self.query.text, candidates, 2 * self.query.top_k)
+        if picks is None:
             self.degraded.append(LLM)
         else:
+            self.routed, self.unknown_picks = picks
             recalled = {hit.head.id: hit for hit in self.hits}
             found = (recalled.get(picked) or SearchHit(summaries[picked], 0.0) for picked in self.routed)
             self.hits = [

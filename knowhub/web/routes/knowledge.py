@@ -113,7 +113,12 @@ async def knowledge_search(call: Call, params: schemas.KnowledgeSearchParams) ->
     Steps: recall, routing if a model is configured, ranking by relevance, which evidence moves within bounds.
     """
     found = await call.hub.knowledge.search.search(call.ctx, params.query())
-    optional = {"routed": found.routed, "explanation": found.explanation, "tokens": found.tokens}
+    optional = {
+        "routed": found.routed,
+        "explanation": found.explanation,
+        "tokens": found.tokens,
+        "dropped": found.dropped or None,
+    }
     answer = view_of(shapes.SearchAnswer, found, results=found.records, count=len(found.records), **optional)
     return answer_json({name: value for name, value in answer.items() if name not in optional or value is not None})
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from knowhub.web.schemas.parts import Answer, OperationAnswer, OwnedRowAnswer, Page, WarningsAnswer
+from knowhub.web.schemas.parts import Answer, DroppedAnswer, OperationAnswer, OwnedRowAnswer, Page, WarningsAnswer
 
 
 class SourceAnswer(Answer):
@@ -135,6 +135,9 @@ class SearchAnswer(Answer):
     index_lag: int = Field(description="Records that were not in an index yet and were scanned, or had no vector yet.")
     routed: list[str] | None = Field(
         default=None, description="The ids that a model picked. `[]`: nothing fits. Only where a model decided."
+    )
+    dropped: list[DroppedAnswer] | None = Field(
+        default=None, description="What of a model's picks was none of the candidates."
     )
     explanation: dict[str, Any] | None = Field(
         default=None, description="With `explain=true`: what was left out, and why."

@@ -12,8 +12,8 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.conversations.messages import Message
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.extract.extraction import MAX_CANDIDATES
-from knowhub.knowledge.extract.model import DroppedPart, ExtractionRequest, ExtractionResult
-from knowhub.knowledge.model import KNOWLEDGE
+from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult
+from knowhub.knowledge.model import KNOWLEDGE, DroppedPart
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, caller, new_knowledge

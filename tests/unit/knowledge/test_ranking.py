@@ -114,6 +114,24 @@ def test_a_newer_record_without_most_query_words_does_not_come_first() -> None:
     assert ids_of(rank(hits, rows=[old, new], matched=lambda row: asked[row["id"]])) == ["old", "new"]
 
 
+@pytest.mark.parametrize(
+    ("old_task", "new_task"),
+    [
+        ("deploy the billing service to production", "deploy the billing service to staging"),
+        ("重置 北京 机房 服务器 的 密码", "重置 上海 机房 服务器 的 密码"),
+        ("router password", "router printer"),
+    ],
+)
+def test_a_newer_record_about_another_thing_does_not_come_first(old_task: str, new_task: str) -> None:
+    old, new = lesson_row("old", old_task), lesson_row("new", new_task, DAY)
+    asked = {*old_task.split()}
+    hits = [(summarize(old, 0, 1), 0.79), (summarize(new, 1, 1), 0.58)]
+
+    ranked = rank(hits, rows=[old, new], matched=lambda row: [word for word in row["task"].split() if word in asked])
+
+    assert ids_of(ranked) == ["old", "new"]
+
+
 def test_votes_do_not_overrule_the_order_of_a_model() -> None:
     praised = make_voted("praised", VoteKind.HELPFUL, 40)
     picks = [

@@ -12,8 +12,8 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason, RerankFailed
 from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import KnowledgeSearchResult, Order, SearchQuery
-from knowhub.knowledge.search.routing import Router
+from knowhub.knowledge.model import DroppedPart, KnowledgeSearchResult, Order, SearchQuery
+from knowhub.knowledge.search.routing import Picks, Router
 from knowhub.knowledge.table import make_filters
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
@@ -80,6 +80,31 @@ async def test_only_what_the_model_picks_is_answered(tmp_path: Path) -> None:
     assert list_names(both) == ["b", "a"]
     assert both.routed == [record["id"] for record in both.records]
     assert first.degraded == []
+
+
+async def test_picks_that_were_not_shown_are_said_to_be_dropped(tmp_path: Path) -> None:
+    def answer(question: ChatRequest) -> object:
+        shown = read_fenced(question)["candidates"]
+        return {"ids": ["knowledge-foreign", shown[0]["id"]]}
+
+    async with hub_with(tmp_path, QueuedChat([answer])) as hub:
+        await save(hub, "a", "b", "c", "d")
+
+        found = await search(hub)
+
+    assert (len(found.records), found.degraded) == (1, [])
+    assert found.dropped == [DroppedPart("picks", "unknown", 1)]
+
+
+async def test_the_model_is_asked_where_the_floor_would_drop_a_candidate(tmp_path: Path) -> None:
+    chat = QueuedChat([answer_picking("a", "b")])
+    async with hub_with(tmp_path, chat) as hub:
+        await save(hub, "a", "b")
+
+        found = await search(hub, "wait", top_k=8, min_relevance=0.99)
+
+    assert len(chat.questions) == 1
+    assert found.routed is not None
 
 
 async def test_the_model_finds_records_without_shared_words(tmp_path: Path) -> None:
@@ -238,28 +263,28 @@ class NotedCalls:
         self.calls += calls
 
 
-async def route(
-    answer: Answer, most: int = 2, budget_s: float = 3.0
-) -> tuple[list[str] | None, QueuedChat, NotedCalls]:
+async def route(answer: Answer, most: int = 2, budget_s: float = 3.0) -> tuple[Picks | None, QueuedChat, NotedCalls]:
     chat, noted = QueuedChat([answer]), NotedCalls()
     return await Router(chat, noted.note, budget_s).route(local(), "怎样登录", CANDIDATES, most), chat, noted
 
 
 @pytest.mark.parametrize(
-    ("ids", "picked"),
+    ("ids", "picked", "unknown"),
     [
-        (["knowledge-2", "knowledge-1"], ["knowledge-2", "knowledge-1"]),
-        (["knowledge-9", "knowledge-1", "knowledge-1", "", None, 7.5, {"id": 1}], ["knowledge-1"]),
-        (["knowledge-3", "knowledge-2", "knowledge-1"], ["knowledge-3", "knowledge-2"]),
-        ([" knowledge-2 "], ["knowledge-2"]),
-        ([2, "1"], ["knowledge-2", "knowledge-1"]),
-        ([], []),
+        (["knowledge-2", "knowledge-1"], ["knowledge-2", "knowledge-1"], 0),
+        (["knowledge-9", "knowledge-1", "knowledge-1", "", None, 7.5, {"id": 1}], ["knowledge-1"], 3),
+        (["knowledge-3", "knowledge-2", "knowledge-1"], ["knowledge-3", "knowledge-2"], 0),
+        ([" knowledge-2 "], ["knowledge-2"], 0),
+        ([2, "1"], ["knowledge-2", "knowledge-1"], 0),
+        ([], [], 0),
     ],
 )
-async def test_only_shown_ids_count_once_in_order_up_to_the_limit(ids: list[Any], picked: list[str]) -> None:
+async def test_only_shown_ids_count_once_in_order_up_to_the_limit(
+    ids: list[Any], picked: list[str], unknown: int
+) -> None:
     found, _, _ = await route({"ids": ids})
 
-    assert found == picked
+    assert found == (picked, unknown)
 
 
 @pytest.mark.parametrize(
