@@ -13,7 +13,7 @@ import typer
 from knowhub.cli import output
 from knowhub.cli.commands import command
 from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, Connection, list_edits
-from knowhub.cli.hosts.edits import plan_changes
+from knowhub.cli.hosts.edits import list_foreign, plan_changes
 
 if TYPE_CHECKING:
     from knowhub.cli.hosts.edits import FileChange
@@ -75,7 +75,10 @@ def disconnect(host: HostArgument, dry_run: DryRun = False) -> None:
     """Take out what `connect` wrote, in your own files and in those of this folder."""
     places = [_find_place(host, options) for options in (ConnectOptions(), ConnectOptions(project="this folder"))]
     edits = [edit for place in places for edit in list_edits(host, place, has_hooks=True, has_mcp=True)]
+    foreign = list_foreign(edits)
     _apply(plan_changes(edits, is_removal=True), dry_run=dry_run, nothing=f"{host} is not connected.")
+    for name in foreign:
+        output.say(f"{name} stays: it is not as connect writes it, so it is not ours.")
 
 
 def _find_place(host: HostName, options: ConnectOptions) -> Connection:

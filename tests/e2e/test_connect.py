@@ -181,6 +181,21 @@ def test_a_wrong_option_ends_with_2_and_says_what_is_wrong(words: tuple[str, ...
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("options", [(), ("--mcp-only",), ("--dry-run",)])
+def test_a_foreign_server_is_named_and_kept(options: tuple[str, ...], tmp_path: Path) -> None:
+    foreign = '{"mcpServers":{"knowhub":{"type":"http","url":"https://hub.example/mcp","headers":{"X":"mine"}}}}'
+    path = tmp_path / ".claude.json"
+    path.write_text(foreign, "utf-8")
+    cli = Cli(tmp_path / "data")
+    ended = cli("connect", "claude", "--user", "li", *options, HOME=str(tmp_path))
+    assert (ended.code, "another server has the name knowhub" in " ".join(ended.err.split())) == (1, True), ended
+    assert "already" not in ended.out
+
+    ended = cli("disconnect", "claude", HOME=str(tmp_path))
+    assert (ended.code, f"{path}: mcpServers.knowhub stays" in " ".join(ended.out.split())) == (0, True), ended
+    assert ([path], path.read_text("utf-8")) == (list(tmp_path.rglob("*")), foreign)
+
+
 @pytest.mark.parametrize("host", ["claude-code", "codex", "cursor", "vscode"])
 def test_the_page_of_a_host_is_followed_in_an_empty_home(
     host: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory

@@ -14,6 +14,7 @@ PLUGIN: Final = Path(__file__).with_name("claude_plugin")
 """The folder of the plugin for Claude Code."""
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 KEY_VARIABLE: Final = "KNOWHUB_API_KEY"
+_ENV_KEY: Final = f"${{env:{KEY_VARIABLE}}}"
 _HTTP_SECONDS: Final = 1
 # The program ends by itself before.
 _COMMAND_SECONDS: Final = 3
@@ -80,11 +81,16 @@ class Connection:
     def make_server(self, variable: str) -> dict[str, Any]:
         """Return an MCP server, whose key is `variable` in the files of the host."""
         server: dict[str, Any] = {"url": self.mcp_url}
-        return {**server, "headers": {"Authorization": f"Bearer {variable}"}} if self.has_key else server
+        return {**server, "headers": make_key_headers(variable)} if self.has_key else server
 
     def _make_url(self, path: str) -> str:
         query = urlencode(self.ids)
         return f"{self.url.rstrip('/')}{path}{f'?{query}' if query else ''}"
+
+
+def make_key_headers(variable: str) -> dict[str, str]:
+    """Return the headers that send the key in `variable`."""
+    return {"Authorization": f"Bearer {variable}"}
 
 
 def make_claude_hooks(connection: Connection) -> dict[str, dict[str, Any]]:
@@ -112,8 +118,12 @@ def list_claude_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
     if connection.folder is not None:
         settings = connection.folder / ".claude" / "settings.local.json"
         keys = ("projects", str(connection.folder), *keys)
-    server = {"type": "http", **connection.make_server(f"${{{KEY_VARIABLE}}}")}
-    return Hooks(settings, make_claude_hooks(connection), "/api/hooks/claude/"), McpServer(state, keys, server)
+    variable = f"${{{KEY_VARIABLE}}}"
+    server = {"type": "http", **connection.make_server(variable)}
+    return (
+        Hooks(settings, make_claude_hooks(connection), "/api/hooks/claude/"),
+        McpServer(state, keys, server, make_key_headers(variable)),
+    )
 
 
 def list_codex_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
@@ -125,10 +135,12 @@ def list_codex_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
         event: connection.make_command_hook("codex", event, is_capture=event in _CAPTURES)
         for event in (*_SHOWS, *_CAPTURES)
     }
-    values = {"url": connection.mcp_url}
-    if connection.has_key:
-        values["bearer_token_env_var"] = KEY_VARIABLE
-    return Hooks(folder / "hooks.json", hooks, "/api/hooks/codex/"), TomlTable(folder / "config.toml", values)
+    key_values = {"bearer_token_env_var": KEY_VARIABLE}
+    values = {"url": connection.mcp_url, **(key_values if connection.has_key else {})}
+    return (
+        Hooks(folder / "hooks.json", hooks, "/api/hooks/codex/"),
+        TomlTable(folder / "config.toml", values, key_values),
+    )
 
 
 def list_cursor_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
@@ -138,18 +150,18 @@ def list_cursor_edits(connection: Connection) -> tuple[FileEdit, FileEdit]:
         event: {"command": connection.make_command("cursor", event, is_capture=event != "sessionStart")}
         for event in _CURSOR_EVENTS
     }
-    server = connection.make_server(f"${{env:{KEY_VARIABLE}}}")
+    server = connection.make_server(_ENV_KEY)
     return (
         Hooks(folder / "hooks.json", hooks, "/api/hooks/cursor/", is_grouped=False, begin=_CURSOR_FILE),
-        McpServer(folder / "mcp.json", ("mcpServers", SERVER), server),
+        McpServer(folder / "mcp.json", ("mcpServers", SERVER), server, make_key_headers(_ENV_KEY)),
     )
 
 
 def list_vscode_edits(connection: Connection) -> tuple[None, FileEdit]:
     """Return the MCP server of VS Code, which has no hooks that KnowHub answers."""
-    server = {"type": "http", **connection.make_server(f"${{env:{KEY_VARIABLE}}}")}
+    server = {"type": "http", **connection.make_server(_ENV_KEY)}
     path = (connection.folder or Path.cwd()) / ".vscode" / "mcp.json"
-    return None, McpServer(path, ("servers", SERVER), server)
+    return None, McpServer(path, ("servers", SERVER), server, make_key_headers(_ENV_KEY))
 
 
 class Host(NamedTuple):

@@ -6,7 +6,9 @@ An edit adds to a text, or removes from it what was added. An empty text is a fi
 import difflib
 import json
 import os
+import re
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,29 +18,40 @@ from knowhub.cli.hosts import json_text
 from knowhub.core.errors import Conflict
 
 SERVER = "knowhub"
-_HOST_FOLDERS = (".claude", ".codex", ".cursor", ".vscode")
 
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """An entry of a JSON file, at `keys`. An entry of the same name that somebody else wrote is kept."""
+    """An entry of a JSON file, at `keys`. `key_headers` are its headers where a key is sent."""
 
     path: Path
     keys: Sequence[str]
     entry: Mapping[str, Any]
+    key_headers: Mapping[str, str]
 
     def add(self, text: str) -> str:
-        """Return the text with the entry."""
-        there = json_text.find_value(text, self.keys) if text else None
-        is_there = bool(text) and self.keys[-1] in json_text.list_keys(text, self.keys[:-1])
-        if there == self.entry or (is_there and not _is_own_server(there)):
+        """Return the text with the entry; the same text where the entry is another's."""
+        text = "{}\n" if text.isspace() else text
+        if self.find_foreign(text) or (text and json_text.find_value(text, self.keys) == self.entry):
             return text
         return json_text.add(self.remove(text), self.keys, dict(self.entry))
 
     def remove(self, text: str) -> str:
-        """Return the text without the entry."""
-        there = json_text.find_value(text, self.keys) if text else None
-        return json_text.remove(text, self.keys) if _is_own_server(there) else text
+        """Return the text without the entry; the same text where the entry is another's."""
+        return json_text.remove(text, self.keys) if text.strip() and not self.find_foreign(text) else text
+
+    def find_foreign(self, text: str) -> str | None:
+        """Return the name of an entry that has the place of this one and is not as `connect` writes it."""
+        if not text.strip() or self.keys[-1] not in json_text.list_keys(text, self.keys[:-1]):
+            return None
+        there = json_text.find_value(text, self.keys)
+        with_key = {**self.entry, "headers": self.key_headers}
+        without_key = {name: value for name, value in self.entry.items() if name != "headers"}
+        if isinstance(there, dict) and _is_own_url(there.get("url")):
+            here = {**there, "url": self.entry["url"]}
+            if here in (with_key, without_key):
+                return None
+        return ".".join(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,7 @@ class Hooks:
 
     def add(self, text: str) -> str:
         """Return the text with the hooks."""
-        text = text or self.begin
+        text = "{}\n" if text.isspace() else text or self.begin
         found = [(path[1], json_text.find_value(text, path)) for path in self._find_own(text)]
         if len(found) == len(self.hooks) and dict(found) == self.hooks:
             return text
@@ -74,8 +87,11 @@ class Hooks:
             text = json_text.remove(text, group if is_alone else path)
         return "" if text == self.begin else text
 
+    def find_foreign(self, _text: str) -> None:
+        """Return None: hooks of others stand beside these."""
+
     def _find_own(self, text: str) -> Iterator[json_text.Path]:
-        if not text:
+        if not text.strip():
             return
         for event in json_text.list_keys(text, ("hooks",)):
             for place in json_text.list_keys(text, ("hooks", event)):
@@ -88,31 +104,62 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class TomlTable:
-    """The table `[mcp_servers.knowhub]` at the end of a TOML file."""
+    """The table `[mcp_servers.knowhub]` of a TOML file. `key_values` are its further values where a key is sent."""
 
     path: Path
     values: Mapping[str, str]
+    key_values: Mapping[str, str]
 
     def add(self, text: str) -> str:
-        """Return the text with the table."""
-        own = _find_table(text)
-        if own is not None and "/mcp" not in text[slice(*own)]:
+        """Return the text with the table; the same text where the table is another's. Raises Conflict."""
+        there = self._find_server(text)
+        if there == self.values or self.find_foreign(text):
             return text
-        table = "".join(f"{name} = {json.dumps(value)}\n" for name, value in self.values.items())
-        table = f"{_TABLE}\n{table}"
-        if own is not None and text[slice(*own)].strip() == table.strip():
-            return text
-        text = self.remove(text)
+        table = f"{_TABLE}\n" + "".join(f"{line}\n" for line in _list_lines(self.values))
         # Without a blank line, the file did not end in a line break.
-        return f"{text}{chr(10) if text else ''}{table}"
+        before, after = _cut_table(text, there) or (f"{text}{chr(10) if text else ''}", "")
+        return self._check(text, f"{before}{table}{after}", self.values)
 
     def remove(self, text: str) -> str:
-        """Return the text without the table."""
-        own = _find_table(text)
-        if own is None or "/mcp" not in text[slice(*own)]:
+        """Return the text without the lines of the table; the same text where it is another's. Raises Conflict."""
+        parts = _cut_table(text, self._find_server(text))
+        if parts is None or self.find_foreign(text):
             return text
-        before, after = text[: own[0]], text[own[1] :]
-        return before.removesuffix("\n") + after if before and not after else before + after
+        before, after = parts
+        return self._check(text, before + after if after else re.sub(r"\r?\n\Z", "", before), None)
+
+    def find_foreign(self, text: str) -> str | None:
+        """Return the name of a server that has the place of this and is not as `connect` writes it. Raises Conflict."""
+        there = self._find_server(text)
+        if there is None:
+            return None
+        is_own = (
+            isinstance(there, dict)
+            and _is_own_url(there.get("url"))
+            and {**there, "url": ""} in ({"url": ""}, {"url": "", **self.key_values})
+            and _cut_table(text, there) is not None
+        )
+        return None if is_own else _TABLE[1:-1]
+
+    def _find_server(self, text: str) -> object:
+        try:
+            servers = tomllib.loads(text).get("mcp_servers")
+        except tomllib.TOMLDecodeError as error:
+            raise _refuse(self.path, f"it is not TOML: {error}") from error
+        return servers.get(SERVER) if isinstance(servers, dict) else None
+
+    def _check(self, before: str, after: str, server: Mapping[str, str] | None) -> str:
+        """Return `after` if it differs from `before` in this server only. Raises Conflict."""
+        try:
+            is_good = _list_others(before) == _list_others(after) and self._find_server(after) == server
+        except (tomllib.TOMLDecodeError, Conflict):
+            is_good = False
+        if is_good:
+            return after
+        by_hand = (
+            f"add knowhub = {{ {', '.join(_list_lines(server))} }} to mcp_servers" if server else f"remove {_TABLE}"
+        )
+        raise Conflict(f"{self.path}: its layout cannot be kept; {by_hand} by hand. Nothing was changed")
 
 
 FileEdit: TypeAlias = McpServer | Hooks | TomlTable
@@ -133,14 +180,14 @@ class FileChange:
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in diff)
 
     def write(self) -> None:
-        """Write the file, whole or not at all, or delete it with the host's folder if that is empty. Raises OSError."""
+        """Write the file, whole or not at all, or delete it. Raises OSError.
+
+        Its folder stays, which may have been there before.
+        """
         # What a link names is written; the link stays.
         target = self.path.resolve()
         if not self.after:
             target.unlink(missing_ok=True)
-            folder = self.path.parent
-            if folder.name in _HOST_FOLDERS and not folder.is_symlink() and not any(folder.iterdir()):
-                folder.rmdir()
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=target.parent)
@@ -155,45 +202,87 @@ class FileChange:
 
 
 def plan_changes(edits: Iterable[FileEdit], *, is_removal: bool) -> list[FileChange]:
-    """Return the files that differ after the edits. Raises Conflict for a file that is no JSON, and OSError."""
+    """Return the files that differ after the edits.
+
+    Raises Conflict for a file that cannot be read as JSON or TOML, and for a server of another to be added to; OSError.
+    """
     texts: dict[Path, tuple[str, str]] = {}
     for edit in edits:
         before, text = texts.get(edit.path) or (_read(edit.path),) * 2
+        if not is_removal and (foreign := _name_foreign(edit, text)):
+            raise Conflict(
+                f"{edit.path}: another server has the name {SERVER}: {foreign} is not as connect writes it. "
+                "Rename or remove it, and try again. Nothing was changed"
+            )
         try:
             texts[edit.path] = before, edit.remove(text) if is_removal else edit.add(text)
         except json_text.MalformedJson as error:
-            raise Conflict(
-                f"{edit.path}: {error}; repair or move the file, and try again. Nothing was changed"
-            ) from error
+            raise _refuse(edit.path, str(error)) from error
     return [FileChange(path, before, after) for path, (before, after) in texts.items() if before != after]
 
 
+def list_foreign(edits: Iterable[FileEdit]) -> list[str]:
+    """Return what has the place of an edit and is not as `connect` writes it. Raises Conflict and OSError."""
+    found = [(edit.path, _name_foreign(edit, _read(edit.path))) for edit in edits]
+    return list(dict.fromkeys(f"{path}: {name}" for path, name in found if name))
+
+
 _TABLE = f"[mcp_servers.{SERVER}]"
+_ID = r"[^\s&#]+"
+_OWN_URL = re.compile(rf"https?://[^\s/?#]+(/[^\s?#]*)?/mcp(\?(user={_ID}(&project={_ID})?|project={_ID}))?")
 
 
-def _find_table(text: str) -> tuple[int, int] | None:
-    """Return where the table with its sub-tables begins and ends."""
-    start: int | None = None
-    at = 0
-    for line in text.splitlines(keepends=True):
-        if line.startswith((_TABLE, f"{_TABLE[:-1]}.")):
-            start = at if start is None else start
-        elif line.startswith("[") and start is not None:
-            return start, at
-        at += len(line)
-    return None if start is None else (start, at)
+def _is_own_url(url: object) -> bool:
+    return isinstance(url, str) and _OWN_URL.fullmatch(url) is not None
 
 
-def _is_own_server(entry: object) -> bool:
-    return isinstance(entry, dict) and "/mcp" in str(entry.get("url"))
+def _list_lines(values: Mapping[str, str]) -> list[str]:
+    return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
+
+
+def _cut_table(text: str, server: object) -> tuple[str, str] | None:
+    """Return what is before the table and what is behind, without its lines; None where it is written differently."""
+    lines = text.splitlines(keepends=True)
+    bare = [line.rstrip("\r\n") for line in lines]
+    if not isinstance(server, dict) or _TABLE not in bare:
+        return None
+    # The last: one before may stand in a text of several lines.
+    start = len(bare) - 1 - bare[::-1].index(_TABLE)
+    end = next((at for at in range(start + 1, len(bare)) if bare[at].lstrip().startswith("[")), len(bare))
+    own = _list_lines(server)
+    if any(line not in bare[start:end] for line in own):
+        return None
+    inside = [line for line, name in zip(lines[start + 1 : end], bare[start + 1 : end], strict=True) if name not in own]
+    return "".join(lines[:start]), "".join([*inside, *lines[end:]])
+
+
+def _list_others(text: str) -> str:
+    """Return the values of a TOML file without the server of KnowHub. Raises TOMLDecodeError."""
+    values = tomllib.loads(text)
+    servers = values.pop("mcp_servers", {})
+    others = (
+        {name: value for name, value in servers.items() if name != SERVER} if isinstance(servers, dict) else servers
+    )
+    # Not the values themselves: nan differs from nan.
+    return repr((values, others))
+
+
+def _name_foreign(edit: FileEdit, text: str) -> str | None:
+    try:
+        return edit.find_foreign(text)
+    except json_text.MalformedJson as error:
+        raise _refuse(edit.path, str(error)) from error
+
+
+def _refuse(path: Path, why: str) -> Conflict:
+    return Conflict(f"{path}: {why}; repair or move the file, and try again. Nothing was changed")
 
 
 def _read(path: Path) -> str:
+    """Return the text of a file, a line break for an empty one, and nothing where there is none."""
     try:
-        return path.read_bytes().decode()
+        return path.read_bytes().decode() or "\n"
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
-        raise Conflict(
-            f"{path}: it is not UTF-8; repair or move the file, and try again. Nothing was changed"
-        ) from error
+        raise _refuse(path, "it is not UTF-8") from error

@@ -68,9 +68,14 @@ def add(text: str, path: Path, value: object) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """Remove what is at a path, with the containers that were added with it; an empty text is a file to delete."""
+    """Remove what is at a path, with the containers that were added with it; an empty text is a file to delete.
+
+    Comments beside it stay, and the container that holds them.
+    """
     if not path:
-        return ""
+        root = _parse(text)
+        is_alone = text.strip() == text[root.value : root.end]
+        return "" if is_alone else f"{text[: root.value]}{{}}{text[root.end :]}"
     container = _find(text, path[:-1])
     children = [] if container is None else container.children
     position = next((position for position, child in enumerate(children) if child.key == path[-1]), None)
@@ -78,11 +83,19 @@ def remove(text: str, path: Path) -> str:
         return text
     child = children[position]
     if position:
-        return text[: children[position - 1].end] + text[child.end :]
+        before = children[position - 1].end
+        comma = _skip(text, before)
+        kept = text[before:comma] + text[comma + 1 : child.start]
+        return text[:before] + (kept if kept.strip() else "") + text[child.end :]
+    comma = _skip(text, child.end)
     if len(children) > 1:
-        return text[: child.start] + text[children[1].start :]
-    if child.start == container.value + 1:
-        return text[: child.start] + text[child.end :]
+        return text[: child.start] + text[comma + 1 :].lstrip()
+    end = comma + 1 if text[comma : comma + 1] == "," else child.end
+    if (
+        child.start == container.value + 1
+        or (text[container.value + 1 : child.start] + text[end : container.end - 1]).strip()
+    ):
+        return text[: child.start] + text[end:]
     return remove(text, path[:-1])
 
 

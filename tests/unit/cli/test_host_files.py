@@ -1,6 +1,7 @@
 """How `knowhub connect` edits files: it adds its entries, keeps foreign ones, and removes exactly its own."""
 
 import json
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowhub.cli.hosts import json_text
 from knowhub.cli.hosts.connection import HOSTS, PLUGIN, Connection, list_edits
-from knowhub.cli.hosts.edits import plan_changes
+from knowhub.cli.hosts.edits import list_foreign, plan_changes
 from knowhub.core.errors import Conflict
 
 LI = {"user": "li"}
@@ -144,14 +145,122 @@ def test_disconnecting_keeps_later_changes_of_the_user(indent: int | None, tmp_p
     }
 
 
-def test_a_foreign_server_of_the_same_name_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / ".cursor" / "mcp.json"
-    path.parent.mkdir()
-    own = '{"mcpServers": {"knowhub": {"command": "knowhub", "args": ["mcp"]}}}'
+@pytest.mark.parametrize(
+    ("host", "name", "own"),
+    [
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": {"knowhub": {"command": "knowhub", "args": ["mcp"]}}}'),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": {"knowhub": {"url": "https://h/mcp", "type": "http"}}}'),
+        ("cursor", ".cursor/mcp.json", '{"mcpServers": {"knowhub": {"url": "https://h/mcp?user=li&key=1"}}}'),
+        (
+            "claude",
+            ".claude.json",
+            '{"mcpServers":{"knowhub":{"type":"http","url":"https://h/mcp","headers":{"X":"mine"}}}}',
+        ),
+        ("claude", ".claude.json", '{"mcpServers":{"knowhub":null}}'),
+        ("codex", ".codex/config.toml", '[mcp_servers.knowhub]\ncommand = "/opt/mcp-knowhub"\n'),
+        ("codex", ".codex/config.toml", '[mcp_servers.knowhub]\nurl = "https://h/mcp"\nstartup_timeout_sec = 9\n'),
+        ("codex", ".codex/config.toml", '[mcp_servers]\nknowhub = { url = "https://h/mcp" }\n'),
+        ("codex", ".codex/config.toml", '[mcp_servers."knowhub"]\nurl = "https://h/mcp"\n'),
+        ("codex", ".codex/config.toml", '[ mcp_servers.knowhub ]\nurl = "https://h/mcp"\n'),
+        ("codex", ".codex/config.toml", '  [mcp_servers.knowhub]\n  url = "https://h/mcp"\n'),
+        ("codex", ".codex/config.toml", 'mcp_servers.knowhub.url = "https://h/mcp"\n'),
+        ("codex", ".codex/config.toml", 'mcp_servers = { knowhub = { url = "https://h/mcp" } }\n'),
+        ("codex", ".codex/config.toml", '[mcp_servers.knowhub]\nurl = "https://h/mcp"\n[mcp_servers.knowhub.env]\n'),
+    ],
+)
+def test_a_foreign_server_of_the_same_name_is_kept(host: str, name: str, own: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
     path.write_text(own, "utf-8")
-    for change in (connect, disconnect):
-        change("cursor", Connection(tmp_path, ids=LI))
-        assert path.read_text("utf-8") == own
+    place = Connection(tmp_path, ids=LI)
+    with pytest.raises(Conflict, match="another server has the name knowhub"):
+        connect(host, place)
+    assert read_files(tmp_path) == {name: own.encode()}
+
+    disconnect(host, place)
+    assert read_files(tmp_path) == {name: own.encode()}
+    [foreign] = list_foreign(list_edits(host, place, has_hooks=True, has_mcp=True))
+    assert foreign.startswith(f"{path}: mcp")
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        (
+            'mcp_servers = { other = { command = "x" } }\n',
+            'add knowhub = { url = "http://127.0.0.1:8000/mcp" } to mcp_',
+        ),
+        ("mcp_servers = 3\n", "add knowhub"),
+        ("mcp_servers = [\n", "it is not TOML: .*; repair"),
+        ('text = """\n[mcp_servers.knowhub]\n', "it is not TOML"),
+    ],
+)
+def test_toml_that_takes_no_table_is_refused_and_nothing_is_written(before: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(before, "utf-8")
+    with pytest.raises(Conflict, match=why):
+        connect("codex", Connection(tmp_path))
+    assert read_files(tmp_path) == {".codex/config.toml": before.encode()}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "[mcp_servers]\n",
+        'mcp_servers.other.command = "x"\n',
+        'text = """\n[mcp_servers.knowhub]\nurl = "https://h/mcp"\n"""\nlimit = nan\n',
+        '[mcp_servers]\nother = { command = "x" }\n',
+    ],
+)
+def test_a_table_is_added_to_toml_of_any_other_layout(before: str, tmp_path: Path) -> None:
+    path = tmp_path / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(before, "utf-8")
+    connect("codex", Connection(tmp_path))
+    servers = tomllib.loads(path.read_text("utf-8"))["mcp_servers"]
+    assert servers["knowhub"] == {"url": "http://127.0.0.1:8000/mcp"}
+    disconnect("codex", Connection(tmp_path))
+    assert path.read_text("utf-8") == before
+
+
+def test_comments_and_tables_around_the_table_stay(tmp_path: Path) -> None:
+    path = tmp_path / ".codex" / "config.toml"
+    connect("codex", Connection(tmp_path, ids=LI, has_key=True))
+    heading, url, key = path.read_text("utf-8").splitlines(keepends=True)
+    later = '# mine\n\n# of another\n  [mcp_servers.other]\n  url = "https://o/mcp"\n'
+    path.write_text(f"# first\n{heading}# inside\n{url}{key}{later}", "utf-8")
+
+    connect("codex", Connection(tmp_path, ids={"user": "eve"}))
+    url = 'url = "http://127.0.0.1:8000/mcp?user=eve"\n'
+    assert path.read_text("utf-8") == f"# first\n{heading}{url}# inside\n{later}"
+    disconnect("codex", Connection(tmp_path))
+    assert path.read_text("utf-8") == f"# first\n# inside\n{later}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('// mine\n{"s": {"k": 1}}\n', '// mine\n{"s": {}}\n'),
+        ('// mine\n{\n  "k": 1\n}\n', "// mine\n{}\n"),
+        ('{\n  // mine\n  "k": 1,\n}', "{\n  // mine\n  \n}"),
+        ('{\n  "k": 1,\n  // b\n  "b": 2\n}', '{\n  // b\n  "b": 2\n}'),
+        ('{\n  "b": 2, // b\n  "k": 1\n}', '{\n  "b": 2 // b\n  \n}'),
+    ],
+)
+def test_removal_from_json_keeps_comments(before: str, after: str) -> None:
+    assert json_text.remove(before, ("s", "k") if '"s"' in before else ("k",)) == after
+
+
+@pytest.mark.parametrize("name", [".claude.json", ".claude/settings.json", ".codex/config.toml", ".codex/hooks.json"])
+def test_an_empty_file_and_its_folder_are_there_after_disconnecting(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    host = "codex" if "codex" in name else "claude"
+    connect(host, Connection(tmp_path))
+    disconnect(host, Connection(tmp_path))
+    assert list(read_files(tmp_path)) == [name]
 
 
 @pytest.mark.parametrize(
@@ -176,20 +285,16 @@ def test_a_file_of_another_kind_is_refused_and_nothing_is_written(text: str, why
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_disconnected_host_leaves_no_folder_that_only_held_its_files(host: str, tmp_path: Path) -> None:
+def test_a_disconnected_host_leaves_no_file_and_the_folder(host: str, tmp_path: Path) -> None:
     place = Connection(tmp_path, ids=LI, folder=tmp_path if host == "vscode" else None)
+    folder = tmp_path / f".{host}"
+    folder.mkdir()
     connect(host, place)
     written = read_files(tmp_path)
     connect(host, place)
     assert (read_files(tmp_path), len(written) > 0) == (written, True)
     disconnect(host, place)
-    assert list(tmp_path.iterdir()) == []
-
-    connect(host, place)
-    folder = tmp_path / f".{host}"
-    (folder / "notes").mkdir()
-    disconnect(host, place)
-    assert list(tmp_path.rglob("*")) == [folder, folder / "notes"]
+    assert list(tmp_path.rglob("*")) == [folder]
 
 
 def test_connecting_keeps_symlinks_and_file_modes(tmp_path: Path) -> None:
