@@ -190,8 +190,9 @@ def _find_shared(survey: TreeSurvey, node: Node, other: Node) -> str | None:
     view = survey.visible_tree.view
     if node.is_described and other.is_described:
         rows = (rendering.get_keyword_row(view, item.id) for item in (node, other))
-        if len({" ".join(row["description"].split()) for row in rows}) == 1:
-            return "the same name and description"
+        is_same = len({" ".join(row["description"].split()) for row in rows}) == 1
+        # Two descriptions tell a language from a snake, whatever else the two have in common.
+        return "the same name and description" if is_same else None
     infos = [{link.info_id for link in list_links_of_keyword(view, item.id)[:_MAX_SHARED]} for item in (node, other)]
     return "the same name, and an info of both" if infos[0] & infos[1] else None
 

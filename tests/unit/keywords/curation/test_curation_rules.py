@@ -49,7 +49,9 @@ def test_a_keyword_with_own_data_is_not_merged_by_name(own: str) -> None:
 def test_namesakes_that_share_more_than_the_name_are_merged(shared: str) -> None:
     view = tree_of({"语言": {}, "工具": {}})
     for number in (0, 1):
-        description = "A language." if shared == "description" else f"{number}"
+        # With two descriptions that differ, an info of both says nothing.
+        described = {"description": "A language.", "alias": f"{number}", "info": "" if number else "A language."}
+        description = described[shared]
         tokens = ("go", "golang") if shared == "alias" else ("go", f"alias {number}")
         view.put("go", f"k{number}", id=f"go {number}", description=description, tokens=tokens)
         info_id = "i" if shared == "info" else f"i{number}"
@@ -57,6 +59,16 @@ def test_namesakes_that_share_more_than_the_name_are_merged(shared: str) -> None
         view.link(Link(info_id, f"go {number}", RelationType.PRIMARY))
 
     assert describe_found(view, find_merges(snapshot_tree(view))) == [("merge", "go 1", "go 0")]
+
+
+def test_namesakes_with_two_descriptions_stay_apart_though_one_info_is_about_both() -> None:
+    view = tree_of({"语言": {}, "动物": {}})
+    view.put_info("i", "Python, the snake and the language")
+    for node_id, description in (("language", "A programming language."), ("snake", "A large snake.")):
+        view.put("python", f"{node_id} alias", id=node_id, description=description, tokens=("python", node_id))
+        view.link(Link("i", node_id, RelationType.PRIMARY))
+
+    assert describe_found(view, find_merges(snapshot_tree(view))) == []
 
 
 def test_a_bare_twin_under_one_parent_is_merged_into_the_better_described_one() -> None:
