@@ -118,12 +118,57 @@ async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_
     assert "FORMAT is damaged" in str(answer.content)
 
 
+PARAMS = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "code", "why"),
+    [
+        ("99\n", [], -32603, "FORMAT is damaged"),
+        (None, ["--tools", "zzz"], -32602, "KNOWHUB_MCP_TOOLS: zzz: no such tool"),
+    ],
+)
+def test_errors_of_the_start_have_a_code_and_one_line(
+    form: str | None, options: list[str], code: int, why: str, tmp_path: Path
+) -> None:
+    if form:
+        (tmp_path / "FORMAT").write_text(form)
+    requests: list[dict[str, object]] = [
+        {"method": "tools/list"},
+        {"method": "initialize", "params": PARAMS},
+        {"method": "tools/list"},
+        {"method": "resources/read", "params": {"uri": "knowhub://profile"}},
+    ]
+    command = [sys.executable, "-m", "knowhub", "mcp", "--data-dir", str(tmp_path), *options]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(tmp_path),
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        answers = []
+        for number, request in enumerate(requests):
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, **request}) + "\n")
+            process.stdin.flush()
+            answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+        errors = process.stderr.read()
+
+    early, _, *late = [answer.get("error") for answer in answers]
+    assert early == {"code": -32600, "message": "send `initialize` first, and then this request again"}
+    for error in late:
+        assert (error["code"], error["message"].count("\n")) == (code, 0)
+        assert why in error["message"]
+    assert why in errors
+    assert errors.count("\n") == 1
+
+
 def test_lines_that_are_no_requests_do_not_stop_stdio_and_it_ends_with_its_client(tmp_path: Path) -> None:
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
     save = {"name": "save", "arguments": {"content": "x" * 2**20}}
     requests = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
-        {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMS},
+        {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": PARAMS},
         {"jsonrpc": "2.0", "id": 3, "method": "no/such/method"},
         {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": save},
     ]

@@ -20,6 +20,21 @@ _MAX_TAG_CHARS: Final = 200
 _CREATED: Final = ("created", "created_at", "date created", "date")
 
 
+class _AliasError(Exception):
+    """A header has an anchor or an alias."""
+
+
+class _HeaderLoader(yaml.BaseLoader):
+    """Makes texts, lists and mappings only. Raises _AliasError: a few aliases of aliases are a text of gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # noqa: ANN401 -- as in the library
+        """Return the next node."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs lack it
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            raise _AliasError
+        return super().compose_node(parent, index)
+
+
 def read_markdown(source: ImportSource) -> Iterator[Note]:
     """Yield the notes of a folder, such as a vault of Obsidian or a project of basic-memory."""
     for file in source.list_files(".md", ".markdown"):
@@ -30,7 +45,12 @@ def read_markdown(source: ImportSource) -> Iterator[Note]:
         if text is None:
             source.left_out["files that are no UTF-8 text"] += 1
             continue
-        header, body = split_header(text, source.left_out)
+        parts = split_header(text, source.left_out)
+        if parts is None:
+            why = "whose header has YAML anchors or aliases: write out what they stand for, and quote a leading & or *"
+            source.left_out[f"note {file.name}, {why}"] += 1
+            continue
+        header, body = parts
         title = str(header.get("title") or find_title(body) or file.path.stem)
         times = (read_time(header.get(name)) for name in _CREATED)
         created = next((time for time in times if time), file.modified_at)
@@ -56,14 +76,18 @@ def find_title(text: str) -> str:
     return found[1].strip() if found else ""
 
 
-def split_header(text: str, left_out: Counter[str]) -> tuple[dict[str, Any], str]:
-    """Return the YAML header of a note, and the rest. A header that cannot be read stays in the text."""
+def split_header(text: str, left_out: Counter[str]) -> tuple[dict[str, Any], str] | None:
+    """Return the YAML header of a note, and the rest; None for a header with anchors or aliases.
+
+    A header that cannot be read stays in the text.
+    """
     end = text.find(f"\n{_MARK}", len(_MARK) - 1, _MAX_HEADER_CHARS) if text.startswith(_MARK) else -1
     if end < 0:
         return {}, text
     try:
-        # The base loader makes texts only: no objects, and no merges, which may grow beyond all bounds.
-        header = yaml.load(text[len(_MARK) : end + 1], Loader=yaml.BaseLoader)  # noqa: S506 -- it makes texts, lists and mappings only
+        header = yaml.load(text[len(_MARK) : end + 1], Loader=_HeaderLoader)  # noqa: S506 -- it makes texts, lists and mappings only
+    except _AliasError:
+        return None
     except (yaml.YAMLError, ValueError, RecursionError):
         left_out["headers that are no YAML, kept as text"] += 1
         return {}, text

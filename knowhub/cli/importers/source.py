@@ -7,7 +7,7 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -29,6 +29,7 @@ _CHUNK_CHARS: Final = 1024 * 1024
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _ENCRYPTED: Final = 0x1
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
+_NO_OBJECTS: Final = "lines that are no JSON objects"
 _HIDDEN: Final = (".", "__MACOSX")
 
 
@@ -68,25 +69,33 @@ class SourceFile:
                 self.source.count(len(line))
 
     def iterate_objects(self) -> Iterator[dict[str, Any]]:
-        """Yield the JSON objects of the lines; other lines are left out and counted.
+        """Yield the JSON objects of the lines; other lines are left out and counted, and a last one is named.
 
-        Raises InvalidInput if the last line is cut off: so is the file, and more may be missing.
+        Raises InvalidInput if the last line is cut off and has no end: so is the file, and more may be missing.
         """
+        is_cut = False
         for _, line in self.iterate_lines():
+            if not line.strip():
+                continue
             entry = parse_entry(line)
+            is_cut = entry is None and line.lstrip().startswith(b"{")
             if entry is not None:
                 yield entry
-            elif line.lstrip().startswith(b"{") and not line.endswith(b"\n"):
+            elif is_cut and not line.endswith(b"\n"):
                 raise InvalidInput(
                     f"{self.name} is cut off: its last line is no whole JSON object; nothing was imported"
                 )
             else:
-                self.source.left_out["lines that are no JSON objects"] += bool(line.strip())
+                self.source.left_out[_NO_OBJECTS] += 1
+        if is_cut:
+            self.source.left_out[_NO_OBJECTS] -= 1
+            self.source.left_out[f"last line of {self.name}, which is cut off"] += 1
 
     def iterate_items(self, *fields: str) -> Iterator[Any]:
         """Yield the values of a JSON array, or of the arrays that an object has in `fields`, or the object.
 
-        An array is read in pieces, so that its size does not matter. Raises InvalidInput and TooLarge.
+        An array is read in pieces, so that its size does not matter. Raises TooLarge, and InvalidInput for a file
+        that is no JSON or goes on after its end.
         """
         with self.source.open(self) as stream:
             text = TextIOWrapper(stream, "utf-8-sig")
@@ -99,13 +108,24 @@ class SourceFile:
             try:
                 start = read(_CHUNK_CHARS).lstrip()
                 if start.startswith("["):
-                    yield from _iterate_array(read, start)
-                    return
-                whole = json.loads(start + _read_rest(read))
+                    whole, rest = None, (yield from _iterate_array(read, start))
+                else:
+                    start = (start + _read_rest(read)).lstrip()
+                    whole, end = json.JSONDecoder().raw_decode(start)
+                    rest = start[end:]
+                while rest.isspace():
+                    rest = read(_CHUNK_CHARS)
             except TooLarge:
                 raise TooLarge(f"{self.name}: a value has more than {MAX_VALUE_CHARS} characters") from None
             except (ValueError, RecursionError) as error:
                 raise InvalidInput(f"{self.name} is cut off or is no JSON: {error}"[:300]) from error
+        if rest:
+            raise InvalidInput(
+                f"{self.name} goes on after the end of its JSON, with {rest.strip()[:20]!r}: export it again, or "
+                "delete what follows; nothing was imported"
+            )
+        if start.startswith("["):
+            return
         named = [whole[name] for name in fields if isinstance(whole, dict) and isinstance(whole.get(name), list)]
         yield from (item for values in named for item in values) if named else [whole]
 
@@ -217,15 +237,15 @@ def _read_rest(read: Callable[[int], str]) -> str:
     return rest
 
 
-def _iterate_array(read: Callable[[int], str], buffer: str) -> Iterator[Any]:
-    """Yield the values of an array that begins with `buffer`."""
+def _iterate_array(read: Callable[[int], str], buffer: str) -> Generator[Any, None, str]:
+    """Yield the values of an array that begins with `buffer`. Return what was read after its end."""
     decoder = json.JSONDecoder()
     at, comma = 1, ""
     while True:
         try:
             at = _skip_space(buffer, at)
             if buffer.startswith("]", at):
-                return
+                return buffer[at + 1 :]
             start = _skip_space(buffer, at + 1) if comma and buffer.startswith(comma, at) else at
             value, end = decoder.raw_decode(buffer, start)
         except ValueError:

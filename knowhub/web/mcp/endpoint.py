@@ -13,7 +13,7 @@ from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
-from knowhub.core.errors import Forbidden, InvalidInput
+from knowhub.core.errors import Forbidden
 from knowhub.core.request_context import RequestContext
 from knowhub.web.auth import context_of
 from knowhub.web.json_rpc import PATH, find_fault, make_refusal
@@ -67,11 +67,7 @@ def make_route(tools: str) -> Route:
 
     Other methods than POST are answered 405: streams from the server are not offered.
     """
-    try:
-        chosen = choose_tools(tools)
-    except ValueError as error:
-        raise InvalidInput.of("KNOWHUB_MCP_TOOLS", str(error)) from error
-    return _McpRoute(PATH, McpEndpoint(chosen), methods=["POST"], include_in_schema=False)
+    return _McpRoute(PATH, McpEndpoint(choose_tools(tools)), methods=["POST"], include_in_schema=False)
 
 
 class _McpRoute(Route):

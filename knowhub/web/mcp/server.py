@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import mcp_types as types
 import structlog
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from knowhub.core.errors import KnowHubError
+from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.request_context import RequestContext
 from knowhub.web.json_rpc import COUNT_WRITE
 from knowhub.web.json_text import list_field_errors
@@ -66,6 +66,7 @@ class HubServer:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
+        self.server.middleware.append(_name_failure)
 
     async def _list_tools(
         self, _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
@@ -128,11 +129,8 @@ class HubServer:
         address = str(params.uri)
         if not address.startswith(_SCHEME) or address == _SCHEME:
             raise MCPError(types.INVALID_PARAMS, f"no resource {address!r}; addresses begin with {_SCHEME}")
-        try:
-            hub, caller = await self._caller_of(ctx.request)
-            text = await (await self._load_tools()).read_resource(hub, caller, address.removeprefix(_SCHEME))
-        except KnowHubError as error:
-            raise MCPError(types.INVALID_PARAMS, error.detail) from error
+        hub, caller = await self._caller_of(ctx.request)
+        text = await (await self._load_tools()).read_resource(hub, caller, address.removeprefix(_SCHEME))
         contents = types.TextResourceContents(uri=address, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[contents])
 
@@ -159,6 +157,20 @@ class HubServer:
         return types.GetPromptResult(
             description=description, messages=[types.PromptMessage(role="user", content=content)]
         )
+
+
+async def _name_failure(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Answer a request. Raises MCPError that says what KnowHub refuses, or that `initialize` is missing."""
+    try:
+        return await call_next(ctx)
+    except KnowHubError as error:
+        code = types.INTERNAL_ERROR if isinstance(error, Unavailable) else types.INVALID_PARAMS
+        raise MCPError(code, " ".join(error.detail.splitlines())) from error
+    except MCPError as error:
+        # So the library refuses what comes before `initialize`; wrong parameters are another exception.
+        if (error.code, error.data) == (types.INVALID_PARAMS, ""):
+            raise MCPError(types.INVALID_REQUEST, "send `initialize` first, and then this request again") from error
+        raise
 
 
 def _find_headers(_tool: str) -> None:

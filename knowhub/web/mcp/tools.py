@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.context.model import Level
 from knowhub.conversations.messages import Message
-from knowhub.core.errors import NotFound
+from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
@@ -222,13 +222,14 @@ class ToolSet:
 
 
 def choose_tools(setting: str) -> ToolSet:
-    """Return the tools of KNOWHUB_MCP_TOOLS: `core`, `all`, or names. Raises ValueError for an unknown name."""
+    """Return the tools of KNOWHUB_MCP_TOOLS: `core`, `all`, or names. Raises InvalidInput for an unknown name."""
     if setting == "all":
         return ToolSet(TOOLS)
     names = {name.strip() for name in setting.split(",") if name.strip()}
     unknown = sorted(names - {tool.name for tool in TOOLS} - {"core"})
     if unknown:
-        raise ValueError(f"{', '.join(unknown)}: no such tool. Known are {', '.join(tool.name for tool in TOOLS)}")
+        known = ", ".join(tool.name for tool in TOOLS)
+        raise InvalidInput.of("KNOWHUB_MCP_TOOLS", f"{', '.join(unknown)}: no such tool. Known are core, all, {known}")
     return ToolSet([tool for tool in TOOLS if tool.name in names or ("core" in names and tool.is_core)])
 
 

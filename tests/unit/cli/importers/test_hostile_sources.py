@@ -97,6 +97,18 @@ def test_an_export_cut_at_any_place_is_refused(tmp_path: Path) -> None:
             read_source("chatgpt", path)
 
 
+@pytest.mark.parametrize("end", [b"]]{", b"x", b" " * 2_000_000 + b"[]"])
+@pytest.mark.parametrize("whole", [CONVERSATIONS, b'{"conversations": %b}' % CONVERSATIONS])
+def test_an_export_that_goes_on_after_its_end_is_refused(whole: bytes, end: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_bytes(whole + b" " * 2_000_000)
+    assert len(read_source("chatgpt", path)[0]) == 1
+
+    path.write_bytes(whole + end)
+    with pytest.raises(InvalidInput, match=r"^conversations\.json goes on after the end of its JSON, .*nothing was"):
+        read_source("chatgpt", path)
+
+
 @pytest.mark.parametrize(
     "text", [b"[" * 100_000, b'[{"mapping":' + b'{"a":' * 100_000, b"\xff\xfe", b"", b"[1e999999,", b"nope"]
 )
@@ -175,8 +187,22 @@ def test_a_header_cannot_grow_or_make_objects(tmp_path: Path) -> None:
 
     items, _ = read_source("markdown", tmp_path)
 
-    assert [item.text.split("\n")[-1] for item in items if isinstance(item, Note)] == ["bomb", "object", "deep"]
+    assert [item.text.split("\n")[-1] for item in items if isinstance(item, Note)] == ["object", "deep"]
     assert time.process_time() - started < 3
+
+
+def test_a_note_with_aliases_or_anchors_is_left_out_by_name(tmp_path: Path) -> None:
+    aliases = "".join(f"k{n}: &a{n} [{','.join([f'*a{n - 1}'] * 8)}]\n" for n in range(1, 10))
+    (tmp_path / "bomb.md").write_text(f"---\na: &a0 [x,x,x,x,x,x,x,x]\n{aliases}title: *a9\n---\nbomb\n")
+    (tmp_path / "anchor.md").write_text("---\ntitle: &one One\n---\nanchor\n")
+    (tmp_path / "plain.md").write_text("---\ntitle: R&D * 2\ntags: ['*a', \"&b\"]\n---\nplain\n")
+
+    items, left_out = read_source("markdown", tmp_path)
+
+    assert [(item.title, item.tags["tag"]) for item in items if isinstance(item, Note)] == [("R&D * 2", ["*a", "&b"])]
+    assert [name.partition(":")[0] for name in left_out] == [
+        f"note {name}.md, whose header has YAML anchors or aliases" for name in ("anchor", "bomb")
+    ]
 
 
 def test_spaces_of_any_number_take_linear_time(tmp_path: Path) -> None:

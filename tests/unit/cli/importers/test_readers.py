@@ -210,6 +210,17 @@ def test_a_file_of_lines_that_is_cut_is_refused(form: str, tmp_path: Path) -> No
             read_source(form, path)
 
 
+@pytest.mark.parametrize("form", ["memory-server", "mem0"])
+def test_a_cut_last_line_with_an_end_is_left_out_by_name(form: str, tmp_path: Path) -> None:
+    row = b'{"type":"entity","name":"Ana","observations":["tea"],"memory":"tea"}'
+    (tmp_path / "m.jsonl").write_bytes(row + b'\n{"cut\n' + row + b'\n{"type":"entity","na\n\n')
+
+    items, left_out = read_source(form, tmp_path / "m.jsonl")
+
+    assert len(items) > 0
+    assert left_out == {"lines that are no JSON objects": 1, "last line of m.jsonl, which is cut off": 1}
+
+
 @pytest.mark.parametrize("as_lines", [False, True])
 def test_memories_of_mem0_keep_their_time_and_name_their_user(tmp_path: Path, as_lines: bool) -> None:
     rows = json.loads((FILES / "mem0/memories.json").read_bytes())["results"]
