@@ -6,14 +6,13 @@ on which they were said is a line before them.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from itertools import accumulate
 from typing import Any, Final
 
 from knowhub.conversations.dates import day_of
 from knowhub.conversations.messages import Message
-from knowhub.conversations.sentences import is_private
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.model_calls import FENCE, short_text
 
@@ -181,14 +180,6 @@ class ChangePrompt:
         further = {name: short_text(fields.get(name), _MAX_FIELD_CHARS) for name in self.fields}
         place = None if action == ADD else memory
         return MemoryChange(str(action), str(category), text, evidence, place, day, further, number)
-
-
-def withhold_private(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages, empty where an application speaks or where somebody asks not to remember one."""
-    return [
-        replace(message, content="") if message.is_system or is_private(message.content) else message
-        for message in messages
-    ]
 
 
 def count_for_prompt(sizes: Iterable[int]) -> int:

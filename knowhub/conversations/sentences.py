@@ -1,11 +1,12 @@
 """Split a message into the sentences of its author: without code, quotations, data and pasted material."""
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from knowhub.conversations import recalled
+from knowhub.conversations.messages import Message
 
 Fold: TypeAlias = Callable[[str], str]
 """Maps variants of a character to one, such as traditional to simplified Chinese."""
@@ -123,6 +124,14 @@ def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
 def is_private(content: str, fold: Fold = str) -> bool:
     """Return whether somebody asks not to remember a message."""
     return _PRIVATE.search(_normalize(content[:READ_CHARS], fold)) is not None
+
+
+def withhold_private(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages, empty where an application speaks or where somebody asks not to remember one."""
+    return [
+        replace(message, content="") if message.is_system or is_private(message.content) else message
+        for message in messages
+    ]
 
 
 def mask_quoted(text: str) -> str:

@@ -31,11 +31,11 @@ from knowhub.conversations.changes import (
     RefusedChange,
     count_for_prompt,
     count_overlap,
-    withhold_private,
 )
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, normalize_words
 from knowhub.conversations.secrets import cover_secrets
+from knowhub.conversations.sentences import withhold_private
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Group, Row, Unchanged, View, is_live
 

@@ -15,10 +15,9 @@ from knowhub.conversations.changes import (
     RefusedChange,
     count_for_prompt,
     count_overlap,
-    withhold_private,
 )
 from knowhub.conversations.messages import Message, count_unread, list_readable, without_revealed
-from knowhub.conversations.sentences import Fold
+from knowhub.conversations.sentences import Fold, withhold_private
 from knowhub.core import permissions, scopes
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
