@@ -6,13 +6,13 @@ An edit adds to a text, or removes from it what was added. An empty text is a fi
 import difflib
 import json
 import os
-import re
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
 from knowhub.cli.hosts import json_text
 from knowhub.core.errors import Conflict
@@ -126,7 +126,7 @@ class TomlTable:
         if parts is None or self.find_foreign(text):
             return text
         before, after = parts
-        return self._check(text, before + after if after else re.sub(r"\r?\n\Z", "", before), None)
+        return self._check(text, before + after if after else before.removesuffix("\n").removesuffix("\r"), None)
 
     def find_foreign(self, text: str) -> str | None:
         """Return the name of a server that has the place of this and is not as `connect` writes it. Raises Conflict."""
@@ -228,12 +228,19 @@ def list_foreign(edits: Iterable[FileEdit]) -> list[str]:
 
 
 _TABLE = f"[mcp_servers.{SERVER}]"
-_ID = r"[^\s&#]+"
-_OWN_URL = re.compile(rf"https?://[^\s/?#]+(/[^\s?#]*)?/mcp(\?(user={_ID}(&project={_ID})?|project={_ID}))?")
+_OWN_PARAMETERS: tuple[list[str], ...] = ([], ["user"], ["project"], ["user", "project"])
 
 
 def _is_own_url(url: object) -> bool:
-    return isinstance(url, str) and _OWN_URL.fullmatch(url) is not None
+    """Return whether an address is one that `connect` writes: of `/mcp`, with a user or a project or neither."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        named = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        return False
+    names = [name for name, value in named if value]
+    is_mcp = parts.scheme in {"http", "https"} and bool(parts.netloc) and parts.path.endswith("/mcp")
+    return is_mcp and not parts.fragment and len(names) == len(named) and names in _OWN_PARAMETERS
 
 
 def _list_lines(values: Mapping[str, str]) -> list[str]:
