@@ -21,6 +21,9 @@ _EXACT_LENGTHS: Final = 24
 _LENGTHS: Final = 256
 # A few documents do not show how rare a term is. As many others are assumed, without any term of the query.
 _ASSUMED_DOCUMENTS: Final = 50
+# From so many documents on, a term that so large a share of them has is common.
+_LEAST_DOCUMENTS: Final = 8
+_COMMON_SHARE: Final = 0.4
 # Nobody expects a record to have every word of a long question: it is measured by the rarest of them.
 _ENOUGH_WORDS: Final = 2.0
 
@@ -228,7 +231,14 @@ def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]
     if not known:
         return 1.0, 1.0
     assumed = documents + _ASSUMED_DOCUMENTS
-    rarity = [term.weight * get_idf(assumed, min(assumed, term.holders)) for term in terms]
+
+    def get_rarity(holders: int) -> float:
+        # What many of a few documents have is common, whatever others are assumed.
+        is_common = documents >= _LEAST_DOCUMENTS and holders >= _COMMON_SHARE * documents
+        total = documents if is_common else assumed
+        return get_idf(total, min(total, holders))
+
+    rarity = [term.weight * get_rarity(term.holders) for term in terms]
     best = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
     scale = best / sum(rare for term, rare in zip(terms, rarity, strict=True) if term.holders)
     enough, left = 0.0, _ENOUGH_WORDS

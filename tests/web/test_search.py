@@ -260,3 +260,17 @@ async def test_chinese_is_found_in_both_scripts_and_widths(api: httpx.AsyncClien
 
     for query in ("类型安全", "類型安全", "ＴｙｐｅＳｃｒｉｐｔ", "typescript"):
         assert len(await search_contents(api, query)) == 1
+
+
+async def test_a_word_that_most_of_few_records_have_finds_nothing_alone(api: httpx.AsyncClient) -> None:
+    subjects = ("bus to the airport", "PDF of an invoice", "open port", "font of a page", "largest file", "old commit")
+    tasks = [*(f"Find the {subject}" for subject in subjects), "Renew a passport", "Water the plants"]
+    for task in tasks:
+        saved = await api.post("/api/knowledge", json={"task": task, "content": "Ask at the desk."})
+        assert saved.status_code == 201
+
+    for query in ("find a recipe for apple pie", "find my lost keys"):
+        found = (await api.get("/api/knowledge/search", params={"q": query})).json()
+        assert found["results"] == [], query
+    right = (await api.get("/api/knowledge/search", params={"q": "find the largest file"})).json()
+    assert right["results"][0]["task"] == "Find the largest file"
