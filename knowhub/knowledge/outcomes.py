@@ -123,10 +123,9 @@ class OutcomeService:
                     continue
                 mark = f"{finding.kind}:{summary.id}"
                 # The last word on a record counts, so a vote is counted before only if no other came after it.
-                said = _VOTES if finding.kind in _VOTES else (finding.kind,)
-                last = next(
-                    (item for item in reversed(counted) if item in {f"{kind}:{summary.id}" for kind in said}), ""
-                )
+                rivals = _VOTES if finding.kind in _VOTES else (finding.kind,)
+                marks = [f"{kind}:{summary.id}" for kind in rivals]
+                last = next((item for item in reversed(counted) if item in marks), "")
                 status = NOT_COUNTED if finding.kind == NOTHING else COUNTED if mark == last else APPLIED
                 results[summary.id] = _make_result(summary.id, status, finding.kind)
                 if status == APPLIED:

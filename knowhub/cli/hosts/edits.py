@@ -232,7 +232,7 @@ _OWN_PARAMETERS: tuple[list[str], ...] = ([], ["user"], ["project"], ["user", "p
 
 
 def _is_own_url(url: object) -> bool:
-    """Return whether an address is one that `connect` writes: of `/mcp`, with a user or a project or neither."""
+    """Return whether `connect` writes such an address. It ends in `/mcp`, and may name a user, a project or both."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         named = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
