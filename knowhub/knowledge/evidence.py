@@ -2,7 +2,7 @@
 
 Counters and histories keep everything that was said. What ranks is bounded: `eval.votes` holds the newest votes, a
 voter counts once for each goal, votes without a goal count less each time, and each new vote makes the older ones weigh
-less.
+less, by as much as it weighs itself.
 """
 
 import json
@@ -97,6 +97,7 @@ def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
     if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
         return ()
     counted: list[WeighedVote] = []
+    newer_share = 0.0
     seen: dict[tuple[str, str | None], int] = {}
     for vote in reversed(list_votes(evaluation)):
         if vote["kind"] == VoteKind.RESTORED:
@@ -110,7 +111,8 @@ def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
             share = _REPEATED_SHARE**repeats
         moment = vote.get("timestamp")
         time = None if moment is None else clock.parse_iso(moment)
-        counted.append(WeighedVote(vote["kind"], share * VOTE_DECAY ** len(counted), time))
+        counted.append(WeighedVote(vote["kind"], share * VOTE_DECAY**newer_share, time))
+        newer_share += share
     return tuple(counted)
 
 

@@ -41,7 +41,7 @@ async def test_a_result_has_the_fields_of_the_contract_and_no_history(
                 "helpful": 3,
                 "harmful": 1,
                 "confidence": found["eval"]["confidence"],
-                "effective": {"helpful": 0.65, "harmful": 1.0},
+                "effective": {"helpful": 0.66, "harmful": 1.0},
             },
             "quality_score": 5.0,
             "relevance": found["relevance"],

@@ -4,7 +4,8 @@
 2. A record below the floor is not about the query and is left out, unless a model picked it.
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
-4. A record that says the same as an older one, and is at least half as relevant, is raised to come before it.
+4. A record that says the same as an older one, and is at least half as relevant, is raised. Unless votes speak against
+   it, it comes before the older one, whose votes are of the time before.
 5. Among records of nearly equal worth, profiles and then nearer scopes come first, for a caller with a name.
 
 docs/explanation/finding.md explains the figures.
@@ -36,10 +37,14 @@ DEFAULT_FLOOR: Final = 0.1
 # Evidence moves a record past its neighbours. It does not lift what is clearly less relevant.
 _POWER: Final = 2
 _LEAST_EVIDENCE, _MOST_EVIDENCE = 0.5, 1.5
+# What a model put first moves by a place, not by two: 1.2 ÷ 0.85 is more than one step of a model and less than two.
+_LEAST_OF_MODEL, _MOST_OF_MODEL = 0.85, 1.2
 # What a run succeeded without says little of a record: many runs move it by a place.
 _WEAK_PRIOR: Final = 100.0
 _LEAST_WEAK, _MOST_WEAK = 0.8, 1.25
 _NEWER: Final = 1.5
+# More than what makes two nearly equal, so that a nearer scope of the older one does not put it first again.
+_NEWER_LEAD: Final = 1.2
 # Two records are about the same thing if they share so many pairs of neighbouring words of the shorter task, ...
 _SAME_TASK: Final = 0.4
 # ... which says more than a name of a word or two, ...
@@ -116,13 +121,17 @@ def _decide_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[Ranke
     ranked: list[RankedHit] = []
     step = 1.0
     for hit in hits:
-        # The stage of a model comes last.
-        if hit.parts and hit.parts[-1].stage in _MODEL_STAGES:
+        if _is_by_model(hit):
             ranked.append(RankedHit(hit, step))
             step *= _MODEL_STEP
         else:
             ranked.append(RankedHit(hit, min(step, hit.relevance)))
     return ranked
+
+
+def _is_by_model(hit: SearchHit[KnowledgeSummary]) -> bool:
+    # The stage of a model comes last.
+    return bool(hit.parts) and hit.parts[-1].stage in _MODEL_STAGES
 
 
 def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
@@ -138,14 +147,16 @@ def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Ra
     def weigh(ranked: RankedHit, found: Evidence) -> RankedHit:
         evidence = (found.estimate(mean) / mean) ** _POWER
         success, failure = ranked.summary.weak
+        by_model = _is_by_model(ranked.hit)
+        least, most = (_LEAST_OF_MODEL, _MOST_OF_MODEL) if by_model else (_LEAST_EVIDENCE, _MOST_EVIDENCE)
         # How the goals fare that were not shown this record.
         others = (successes - success + _WEAK_PRIOR / 2) / (runs - success - failure + _WEAK_PRIOR)
         weak = (success + _WEAK_PRIOR * others) / (success + failure + _WEAK_PRIOR) / others
         return replace(
             ranked,
             votes=found,
-            evidence=min(_MOST_EVIDENCE, max(_LEAST_EVIDENCE, evidence)),
-            weak=min(_MOST_WEAK, max(_LEAST_WEAK, weak)),
+            evidence=min(most, max(least, evidence)),
+            weak=1.0 if by_model else min(_MOST_WEAK, max(_LEAST_WEAK, weak)),
         )
 
     return [weigh(ranked, found) for ranked, found in zip(pool, votes, strict=True)]
@@ -182,9 +193,13 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
             and says_the_same(new.summary.id, old.summary.id)
         )
 
-    by_age = sorted(pool, key=lambda ranked: ranked.summary.ordinal)
-    newer = {new.summary.id for place, new in enumerate(by_age) if any(must_rise(new, old) for old in by_age[:place])}
-    return [replace(ranked, newer=_NEWER) if ranked.summary.id in newer else ranked for ranked in pool]
+    risen: dict[str, RankedHit] = {}
+    for new in sorted(pool, key=lambda ranked: ranked.summary.ordinal):
+        best = max((old.worth for old in risen.values() if must_rise(new, old)), default=0.0)
+        # The votes on the older one are of the time before, unless votes speak against the newer one.
+        least = best * _NEWER_LEAD / new.worth if new.evidence >= 1 else 0.0
+        risen[new.summary.id] = replace(new, newer=max(_NEWER, least)) if best else new
+    return [risen[ranked.summary.id] for ranked in pool]
 
 
 def _prefer_near_scopes(ordered: Sequence[RankedHit], ctx: RequestContext) -> list[RankedHit]:

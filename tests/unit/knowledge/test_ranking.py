@@ -97,6 +97,19 @@ def test_the_newer_of_two_similar_records_comes_first() -> None:
     assert rank_two(old, new, (0.5, 0.2)) == ["old", "new"]
 
 
+def test_a_newer_record_passes_the_votes_of_the_older_one_unless_votes_speak_against_it() -> None:
+    old, new = lesson_row("old", "reset the router password"), lesson_row("new", "reset the router password now", DAY)
+    for number in range(40):
+        old = evidence.with_vote(old, VoteKind.HELPFUL, START, Voter(f"user:{number}", "goal"))
+    wrong = new
+    for number in range(3):
+        wrong = evidence.with_vote(wrong, VoteKind.HARMFUL, START, Voter(f"user:{number}", "goal"))
+
+    assert rank_two(old, new, (0.5, 0.3)) == ["new", "old"]
+    assert rank_two(old, new, (0.5, 0.2)) == ["old", "new"]
+    assert rank_two(old, wrong, (0.5, 0.4)) == ["old", "new"]
+
+
 @pytest.mark.parametrize(
     ("task", "later_s"), [("paint the garden fence", DAY), ("reset the router password now", 0.3)], ids=str
 )
@@ -148,6 +161,18 @@ def test_votes_do_not_overrule_the_order_of_a_model() -> None:
 
     assert [hit.relevance for hit in ranked if hit.summary.id == "first"] == [1.0]
     assert ids_of(ranked)[0] == "first"
+
+
+def test_votes_swap_only_neighbours_among_the_picks_of_a_model() -> None:
+    praised, blamed = make_voted("praised", VoteKind.HELPFUL, 40), make_voted("blamed", VoteKind.HARMFUL, 40)
+
+    def pick(*summaries: KnowledgeSummary) -> list[str]:
+        hits = [SearchHit(summary, 0.0, (StageScore(ROUTING, 1, None),)) for summary in summaries]
+        inputs = RankingInputs(local(), Order.AUTO, 4, START, lambda row_id: knowledge_row(row_id), lambda _row: [])
+        return ids_of(rank_hits(hits, inputs))
+
+    assert pick(blamed, praised) == ["praised", "blamed"]
+    assert pick(blamed, make_summary("new"), praised)[0] != "praised"
 
 
 def test_fresh_evidence_outweighs_old() -> None:

@@ -47,6 +47,16 @@ def test_ten_thousand_voters_weigh_less_than_ten_votes() -> None:
     assert 0 < row["eval"]["confidence"] < 0.5
 
 
+def test_repeated_votes_of_a_voter_leave_the_votes_of_others_their_weight() -> None:
+    row = apply_votes(knowledge_row(), HELPFUL, 1, Voter("user:li", "goal"))
+    row = apply_votes(row, HARMFUL, 100, Voter("user:wang"))
+
+    found = count_votes(row)
+
+    assert found.helpful > 0.8
+    assert found.harmful < 2
+
+
 def test_a_restored_record_starts_without_evidence() -> None:
     sunk: Row = knowledge_row()
     for number in range(5):
