@@ -156,12 +156,11 @@ def load_tree(
     line = f"loaded {done.keywords} keywords and {done.infos} infos with {done.links} links"
     if done.changed:
         line += f"; added to {done.changed} that were there"
-    if parsed.dropped:
-        line += f"; left out {', '.join(f'{count} {what}' for what, count in parsed.dropped.items())}"
-    if done.not_own:
-        line += f"; added nothing to {done.not_own} of others"
-    lines = [line, *output.list_undo(done.import_id)]
-    output.print_answer(make_tree_import_view(done, parsed.dropped), lines, as_json=options.as_json)
+    answer = make_tree_import_view(done, parsed.dropped)
+    if answer["dropped"]:
+        left_out = (f"{item['count']} {item['what']} ({item['why']})" for item in answer["dropped"])
+        line += f"; left out {', '.join(left_out)}"
+    output.print_answer(answer, [line, *output.list_undo(done.import_id)], as_json=options.as_json)
 
 
 @command(tree_app, "export")

@@ -29,13 +29,14 @@ from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, fields, keyword_rules, rendering, tree
 from knowhub.keywords.fields import prefix_errors
-from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword, TreeOptions
 from knowhub.keywords.new_keywords import (
     ModelAnswers,
     NewKeywordRow,
     check_aliases_within,
     get_parent_ids,
-    merge_into_twin,
+    merge_into_stored,
+    note_dropped,
 )
 from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
@@ -110,8 +111,8 @@ class KeywordCreation:
 
         An item whose parent has a keyword of its name is that keyword: it gets the aliases, the description and the
         metadata that it lacks. So the same batch twice changes nothing. No model is asked: the default parent is the
-        root. Raises InvalidInput naming `items.<index>.<field>` for the
-        first invalid item, Conflict and Forbidden with its index.
+        root. Raises InvalidInput naming `items.<index>.<field>` for the first invalid item, Conflict and Forbidden
+        with its index.
         """
         permissions.check_can_write(ctx)
         if not 1 <= len(items) <= MAX_ITEMS:
@@ -121,7 +122,7 @@ class KeywordCreation:
         def decide(view: View) -> Draft | Unchanged:
             ids: dict[str, str] = {}
             writes, _ = self.make_batch_writes(view, ctx, new_rows, ids)
-            found = list(ids.values())
+            found = [ids[new_row.id] for new_row, _ in new_rows]
             if not writes:
                 return Unchanged({"ids": found})
             reply = None if found == [write.id for write in writes] else {"ids": found}
@@ -157,28 +158,29 @@ class KeywordCreation:
         new_rows: Sequence[tuple[NewKeywordRow, str]],
         ids: MutableMapping[str, str],
         position: tuple[str, int] = ("items", 0),
-    ) -> tuple[list[Write], int]:
-        """Return the writes of prepared keywords, and how many keywords of others would have got something.
+    ) -> tuple[list[Write], Dropped]:
+        """Return the writes of prepared keywords, and what of them is not kept.
 
-        `ids` notes under which id each is there; a parent may be in it already. `position` is for errors: the group of
-        the items, and the index of the first.
+        `ids` notes under which id each is there, and that id by itself; a parent may be in it already. `position` is
+        for errors: the group of the items, and the index of the first.
         """
-        (group, start), pending = position, PendingRows(view)
-        refused = 0
+        (group, start), pending, dropped = position, PendingRows(view), Dropped()
         for index, (new_row, given) in enumerate(new_rows, start):
             with prefix_errors(f"{group}.{index}", item=index):
                 parent_id, plan = ids.get(given, given), pending.view
                 is_free = new_row.new.allow_duplicate
                 twin = None if is_free else edits.find_twin(plan, ctx, self._text, new_row.name_tokens, parent_id)
-                ids[new_row.id] = new_row.id if twin is None else twin.id
-                self._check(plan, ctx, new_row, parent_id, own_id=ids[new_row.id])
-                row: Row | None = keyword_rules.set_parent(new_row.row, parent_id, view.now)
-                if twin is not None:
-                    row, is_refused = merge_into_twin(plan, ctx, self._text, new_row, twin)
-                    refused += is_refused
-                if row is not None:
+                own_id = new_row.id if twin is None else twin.id
+                dropped[KEYWORDS, "duplicate"] += twin is not None and twin.id in ids
+                ids[new_row.id] = ids[own_id] = own_id
+                self._check(plan, ctx, new_row, parent_id, own_id=own_id)
+                stored = None if twin is None else rendering.get_keyword_row(plan, own_id)
+                row: Row = keyword_rules.set_parent(new_row.row, parent_id, view.now)
+                row = row if stored is None else merge_into_stored(ctx, self._text, new_row, stored, view.now)
+                if row is not stored:
                     pending.put([keyword_rules.write_keyword(row)])
-        return pending.list_writes(), refused
+                note_dropped(ctx, new_row, row, dropped)
+        return pending.list_writes(), dropped
 
     def _make_batch(
         self,
@@ -372,8 +374,7 @@ async def commit_with_root(
     return await store.commit(ctx.account, ctx.actor, decide, key)
 
 
-# What an attempt returns that would write.
-_WRITES: Final = Unchanged()
+_WRITES: Final = Unchanged()  # What an attempt returns that would write.
 
 
 async def make_root(store: Store, ctx: RequestContext) -> None:

@@ -20,6 +20,7 @@ from knowhub.core.operation import (
     Store,
     Unchanged,
     View,
+    Write,
     is_live,
 )
 from knowhub.core.request_context import RequestContext
@@ -27,12 +28,22 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.auto_link import NewInfoRow
 from knowhub.keywords.creation import KeywordCreation, make_root
 from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, NewKeyword, Node, RelationType
+from knowhub.keywords.model import (
+    INFOS,
+    KEYWORDS,
+    LINKS,
+    ROOT_ID,
+    Dropped,
+    NewInfo,
+    NewKeyword,
+    Node,
+    RelationType,
+)
 from knowhub.keywords.new_keywords import NewKeywordRow
 
 ROWS_PER_OPERATION = 1_000
 MAX_ROWS = 100_000
-_NOT_OWN = "not_own"
+_DROPPED = "dropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +59,27 @@ class ImportedTree:
 class TreeImportResult:
     """How many rows an import created, and how many keywords it added something to.
 
-    `not_own` are keywords of others, to which it would have added something. `import_id` names its operations, which
-    are undone together; None if it changed nothing.
+    `dropped` counts what it did not keep: keywords and infos of the import that equal an earlier one (`duplicate`), or
+    differ from what is stored (`differs`), keywords of others that would have got something (`not_yours`), and aliases
+    that are another spelling of a name (`duplicate`). `import_id` names its operations, which are undone together;
+    None if it changed nothing.
     """
 
     keywords: int
     changed: int
     infos: int
     links: int
-    not_own: int
+    dropped: Dropped
     import_id: str | None
     operation_ids: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class _ImportedKeywords:
-    """What one operation did: under which id each keyword is there, and how many are others' and stay as they are."""
+class _ImportedRows:
+    """What one operation did: under which id each row is there, and what is not kept."""
 
     ids: Mapping[str, str]
-    not_own: int = 0
+    dropped: Dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +165,8 @@ class KeywordExchange:
             # The later decisions look up in it which keywords are there already.
             ids: dict[str, str] = {}
             known = ChainMap(ids, *(note.ids for note in view.earlier_notes))
-            writes, not_own = self._creation.make_batch_writes(view, ctx, chunk, known, ("keywords", start))
-            done = _ImportedKeywords(ids, not_own)
-            reply = {_NOT_OWN: not_own} if not_own else None
-            return Draft("import_keywords", writes, group=group, reply=reply, note=done) if writes else Unchanged(done)
+            writes, dropped = self._creation.make_batch_writes(view, ctx, chunk, known, ("keywords", start))
+            return _make_outcome("import_keywords", writes, group, _ImportedRows(ids, dropped))
 
         return LongDecision(decide)
 
@@ -168,11 +179,25 @@ class KeywordExchange:
                 replace(row, links=[(ids.get(keyword_id, keyword_id), relation) for keyword_id, relation in row.links])
                 for row in chunk
             ]
-            writes = self._infos.make_batch_writes(view, ctx, linked, ("infos", start)).writes
-            done = _ImportedKeywords({})
-            return Draft("import_infos", writes, group=group, note=done) if writes else Unchanged(done)
+            batch = self._infos.make_batch_writes(view, ctx, linked, ("infos", start))
+            written = {write.id: write.after for write in batch.writes}
+            own_ids, dropped = dict[str, str](), Dropped()
+            for row, info_id in zip(linked, batch.ids, strict=True):
+                stored = written.get(info_id) or view.get(INFOS, info_id) or row.row
+                differs = any(row.row[name] not in ("", {}, stored[name]) for name in ("content", "source", "metadata"))
+                dropped[INFOS, "differs"] += differs
+                dropped[INFOS, "duplicate"] += info_id in own_ids or info_id in ids
+                own_ids[info_id] = info_id
+            return _make_outcome("import_infos", batch.writes, group, _ImportedRows(own_ids, dropped))
 
         return LongDecision(decide)
+
+
+def _make_outcome(op: str, writes: Sequence[Write], group: Group, done: _ImportedRows) -> Draft | Unchanged:
+    # A retry reads in the reply what was not kept.
+    dropped = [[*what_why, count] for what_why, count in (+done.dropped).items()]
+    reply = {_DROPPED: dropped} if dropped else None
+    return Draft(op, writes, group=group, reply=reply, note=done) if writes else Unchanged(done)
 
 
 def _add_links(
@@ -232,13 +257,14 @@ def _summarize(outcomes: Sequence[Outcome]) -> TreeImportResult:
         changed,
         counts[INFOS],
         counts[LINKS],
-        sum(map(_count_not_own, outcomes)),
+        sum(map(_get_dropped, outcomes), Dropped()),
         group.id if group is not None else None,
         [operation.operation_id for operation in operations],
     )
 
 
-def _count_not_own(outcome: Outcome) -> int:
+def _get_dropped(outcome: Outcome) -> Dropped:
     if isinstance(outcome, Unchanged):
-        return outcome.answer.not_own if isinstance(outcome.answer, _ImportedKeywords) else 0
-    return int((outcome.operation.reply or {}).get(_NOT_OWN, 0))
+        return outcome.answer.dropped if isinstance(outcome.answer, _ImportedRows) else Dropped()
+    listed = (outcome.operation.reply or {}).get(_DROPPED, ())
+    return Dropped({(what, why): count for what, why, count in listed})

@@ -1,10 +1,11 @@
 """The data types of the keyword tree: keywords, infos, links, and answers."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from knowhub.core.scopes import visibility_facets
 
@@ -133,6 +134,10 @@ class NewKeyword:
     ref: str | None = None
     parent_ref: str | None = None
     allow_duplicate: bool = False
+
+
+Dropped: TypeAlias = Counter[tuple[str, str]]
+"""How many of what an import leaves out, and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""New keywords before their decision: rows, answers of a model, parents within a batch, and existing keywords."""
+"""New keywords before their decision: rows, answers of a model, parents within a batch, and what is not kept."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.core.errors import Conflict, InvalidInput
-from knowhub.core.operation import Committed, Draft, Outcome, Row, View, Write
+from knowhub.core.operation import Committed, Draft, Outcome, Row, Write
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import keyword_rules, rendering
+from knowhub.keywords import keyword_rules
 from knowhub.keywords.fields import prefix_errors
-from knowhub.keywords.model import ROOT_ID, NewKeyword, Node
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.prompts import ModelAnswer
 
@@ -93,14 +93,24 @@ def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str = "items"
                 raise Conflict(detail, {"item": index, "alias": alias})
 
 
-def merge_into_twin(
-    view: View, ctx: RequestContext, text: KeywordText, new_row: NewKeywordRow, twin: Node
-) -> tuple[Mapping[str, Any] | None, bool]:
-    """Return the row of a keyword with what a new one of its path adds, and whether that is refused.
+def merge_into_stored(ctx: RequestContext, text: KeywordText, new_row: NewKeywordRow, stored: Row, now: float) -> Row:
+    """Return the row of a keyword with what a new one of its path adds; unchanged if it is somebody else's."""
+    merged = keyword_rules.merge_rows(stored, new_row.row, text, now) if ctx.can_edit(stored["owner"]) else None
+    return merged or stored
 
-    The row is None if nothing is added. To a keyword of somebody else nothing is.
-    """
-    row = rendering.get_keyword_row(view, twin.id)
-    if not ctx.can_edit(twin.owner):
-        return None, keyword_rules.add_fields(row, new_row.row, text) != row
-    return keyword_rules.merge_rows(row, new_row.row, text, view.now), False
+
+def note_dropped(ctx: RequestContext, new_row: NewKeywordRow, row: Row, dropped: Dropped) -> None:
+    """Count what a new keyword says and the row that it became does not: other spellings, and fields that differ."""
+    new, own = new_row.new, new_row.row
+    lost = len({new.name, *new.aliases} - {row["name"], *row["aliases"]})
+    differs = (
+        own["description"] not in {"", row["description"]}
+        or any(row["metadata"].get(name) != value for name, value in own["metadata"].items())
+        or (new.scopes is not None and set(own["scopes"]) != set(row["scopes"]))
+        or (new.owner is not None and own["owner"] != row["owner"])
+    )
+    if ctx.can_edit(row["owner"]):
+        dropped["aliases", "duplicate"] += lost
+        dropped[KEYWORDS, "differs"] += differs
+    else:
+        dropped[KEYWORDS, "not_yours"] += bool(lost or differs)

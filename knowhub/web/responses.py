@@ -23,7 +23,7 @@ from knowhub.core.store_results import SnapshotEntry
 from knowhub.identity.model import ApiKey, IssuedKey
 from knowhub.identity.service import IdentityService
 from knowhub.keywords.exchange import TreeImportResult
-from knowhub.keywords.model import KeywordSearchResult
+from knowhub.keywords.model import Dropped, KeywordSearchResult
 from knowhub.knowledge.evolve.slimming import SlimResult
 from knowhub.knowledge.exchange import ImportResult
 from knowhub.operations.model import RestoreResult
@@ -229,12 +229,11 @@ def make_import_view(done: ImportResult | TreeImportResult) -> dict[str, Any]:
     return asdict(done) | {"operation_id": done.operation_ids[-1] if done.operation_ids else None}
 
 
-def make_tree_import_view(done: TreeImportResult, dropped: Mapping[str, int]) -> dict[str, Any]:
+def make_tree_import_view(done: TreeImportResult, dropped: Dropped) -> dict[str, Any]:
     """Return what an import of keywords did, and what of the file it left out."""
-    left_out = [{"what": what, "why": "no_place", "count": count} for what, count in dropped.items()]
-    if done.not_own:
-        left_out.append({"what": "keywords", "why": "not_yours", "count": done.not_own})
-    return make_import_view(done) | {"dropped": left_out}
+    left_out = [*dropped.items(), *sorted(done.dropped.items())]
+    rows = [{"what": what, "why": why, "count": count} for (what, why), count in left_out]
+    return make_import_view(done) | {"dropped": rows}
 
 
 # The keyword tree, whose rows are JSON text.

@@ -38,8 +38,8 @@ _CachedDecision: TypeAlias = tuple[AgentDecision, list[tuple[str, int]]]
 class DescentResult(ModelAnswer):
     """The result of a descent.
 
-    `path` has the ids from the root to the match. `candidates` are the possible matches, or after a failure the last
-    list that was shown. `failure` is agent_failure, agent_timeout or invalid_jump, and is then also the `reason`.
+    `path` has the ids from the root to the match. `candidates` are the possible matches of an ambiguous answer.
+    `failure` is agent_failure, agent_timeout or invalid_jump, and is then also the `reason`.
     """
 
     outcome: Literal["matched", "missing", "ambiguous"]
@@ -252,7 +252,6 @@ class Descent:
     def _make_failure(self, visible_tree: VisibleTree, shown: _PromptState, failure: str) -> DescentResult:
         return DescentResult(
             "missing",
-            candidates=_list_existing(visible_tree, [candidate.id for candidate in shown.candidates]),
             suggested_parent_id=visible_tree.list_path(shown.cursor.position)[-1].id,
             reason=failure,
             failure=failure,

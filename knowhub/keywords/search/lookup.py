@@ -179,7 +179,7 @@ class KeywordSearch:
         return replace(found, reason=chosen.reason or UNDECIDED)
 
     async def _descend(self, request: "_SearchRequest") -> KeywordSearchResult:
-        """Let the model walk down the tree. Where it finds nothing, the answer has what words find without it."""
+        """Let the model walk down the tree. If it finds nothing or fails, the candidates are those without a model."""
         ctx = request.ctx
         near = await self._near.find(self._store.view(ctx.account), ctx, request.query)
         descended = await self._agent.descend(
@@ -190,9 +190,8 @@ class KeywordSearch:
         )
         self._agent.note(ctx, descended.calls)
         view = self._store.view(ctx.account)
-        nodes = _list_visible_nodes(view, ctx, descended.candidates)
         if descended.outcome == "missing":
-            found = self._render_near(view, ctx, near, descended.reason, nodes)
+            found = self._render_near(view, ctx, near, descended.reason)
             degraded = (*(DEGRADED if descended.failure is not None else ()), *near.degraded)
             parent_id, name = descended.suggested_parent_id, descended.suggested_name
             if self._log is not None and descended.calls and descended.failure is None:
@@ -200,7 +199,8 @@ class KeywordSearch:
                 token = " ".join(request.tokens)
                 self._log.start(ctx, lambda view: make_note(ctx, missed, token, view))
             return replace(found, suggested_parent_id=parent_id, suggested_name=name, degraded=degraded)
-        if descended.outcome == "ambiguous" and nodes:
+        nodes = _list_visible_nodes(view, ctx, descended.candidates)
+        if nodes:
             return self._make_ambiguous(view, ctx, nodes, descended.reason)[0]
         node = rendering.get_visible_node(view, ctx, descended.node_id) if descended.node_id is not None else None
         if node is None:
@@ -248,11 +248,8 @@ class KeywordSearch:
         near = await self._near.find(self._store.view(ctx.account), ctx, request.query)
         return self._render_near(self._store.view(ctx.account), ctx, near, reason)
 
-    def _render_near(
-        self, view: View, ctx: RequestContext, near: Nearest, reason: str, shown: Sequence[Node] = ()
-    ) -> KeywordSearchResult:
-        # What a model was shown last is offered only where words and meaning find nothing.
-        nodes = _list_visible_nodes(view, ctx, [*near.by_name, *near.by_text]) or shown
+    def _render_near(self, view: View, ctx: RequestContext, near: Nearest, reason: str) -> KeywordSearchResult:
+        nodes = _list_visible_nodes(view, ctx, [*near.by_name, *near.by_text])
         return KeywordSearchResult(
             SearchStatus.NOT_FOUND,
             candidates=_render_nodes(view, ctx, nodes),

@@ -186,7 +186,7 @@ class TreeImportAnswer(OperationAnswer):
     links: int
     import_id: str | None = Field(description="Undo this to undo the whole import.")
     operation_ids: list[str]
-    dropped: list[DroppedAnswer] = Field(description="At most 20 properties, the most frequent first; then `keywords`.")
+    dropped: list[DroppedAnswer] = Field(description="At most 20 properties, the most frequent first; then rows.")
 
 
 class PlanRef(Answer):

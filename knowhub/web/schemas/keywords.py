@@ -186,7 +186,8 @@ class TreeExportParams(CallerIds):
 
     format: TreeFormat = Field(
         default=TreeFormat.JSONL,
-        description="`jsonl` has everything; `skos` (RDF/XML), `outline` (indented) and `csv` have keywords alone.",
+        description="`jsonl` has everything; `skos` (RDF/XML), `outline` (indented) and `csv` have keywords alone, "
+        "without metadata, scopes and owners; `outline` has no descriptions.",
     )
 
 

@@ -325,7 +325,8 @@ class DroppedAnswer(Answer):
         "session, `duplicate`, or `too_many`. Changes that a model asked for are refused by a check, such as "
         "`name_not_said`, or change nothing. Proposals of a plan are `not_possible`: they name what was not shown, "
         "change nothing, contradict another one, or are beyond 200 steps. Of a file, a property has `no_place` in a "
-        "keyword, and keywords of others are `not_yours`.",
+        "keyword, a concept is `not_in_file`, rows of one path or text are a `duplicate`, a row `differs` from what is "
+        "there and stays, and keywords of others are `not_yours`.",
         examples=["not_read", "secret", "too_many"],
     )
     count: int

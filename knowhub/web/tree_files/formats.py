@@ -15,7 +15,7 @@ from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput, T
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.exchange import MAX_ROWS, ExportedInfo, ExportedKeyword, ImportedTree, TreeImportResult
-from knowhub.keywords.model import ROOT_ID, RelationType, TreeFormat
+from knowhub.keywords.model import ROOT_ID, Dropped, RelationType, TreeFormat
 from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
 from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId
 from knowhub.web.schemas.parts import Part
@@ -71,13 +71,13 @@ class InfoLine(InfoFields):
 class TreeFile:
     """The rows of a file by number. `noun` says what is counted: lines, or concepts.
 
-    `dropped` counts what the file has beyond keywords and infos, by its name.
+    `dropped` counts what the file has beyond keywords and infos.
     """
 
     keywords: dict[int, KeywordLine]
     infos: dict[int, InfoLine]
     noun: str = "lines"
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: Dropped = field(default_factory=Dropped)
 
 
 def get_media_type(form: TreeFormat) -> str:
@@ -90,7 +90,7 @@ def parse_tree_file(text: bytes, form: TreeFormat, limits: JsonLimits) -> TreeFi
     if form is TreeFormat.JSONL:
         lines = [(number, line) for number, line in enumerate(text.split(b"\n"), 1) if line.strip()]
         return _parse_tree_lines(lines, limits)
-    dropped: Mapping[str, int] = {}
+    dropped = Dropped()
     if form is TreeFormat.SKOS:
         rows, dropped = parse_skos(text)
     else:

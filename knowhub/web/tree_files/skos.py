@@ -1,7 +1,6 @@
 """Keywords as SKOS in RDF/XML: each is a concept with its names, its definition and the concept above it."""
 
 import xml.etree.ElementTree as ET
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from typing import Any, Final
@@ -13,6 +12,7 @@ from defusedxml.ElementTree import iterparse
 from knowhub.core.clock import free_items
 from knowhub.core.errors import FieldError, InvalidInput
 from knowhub.keywords.exchange import ExportedKeyword
+from knowhub.keywords.model import Dropped
 from knowhub.web.tree_files.tables import sort_by_parent
 
 _RDF: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
@@ -34,9 +34,16 @@ _HEADER: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 """
 # A keyword has one description: a definition, else a note.
 _DESCRIPTIONS: Final = (f"{_SKOS}definition", f"{_SKOS}scopeNote")
-_TEXTS: Final = frozenset((*_DESCRIPTIONS, _LABEL, *(f"{_SKOS}{name}Label" for name in ("pref", "alt", "hidden"))))
-# All of a file is one tree, so that these say nothing more.
-_OF_SCHEMES: Final = frozenset(f"{_SKOS}{name}" for name in ("inScheme", "topConceptOf", "hasTopConcept"))
+_NAMES: Final = (f"{_SKOS}prefLabel", _LABEL)
+_LABELS: Final = (*_NAMES, f"{_SKOS}altLabel", f"{_SKOS}hiddenLabel")
+_TEXTS: Final = frozenset((*_DESCRIPTIONS, *_LABELS))
+# All of a file is one tree, so that these say nothing more unless they name several schemes.
+_IN_SCHEME: Final = f"{_SKOS}inScheme"
+_OF_SCHEMES: Final = frozenset((_IN_SCHEME, f"{_SKOS}topConceptOf"))
+_TYPES: Final = frozenset(f"{_SKOS[1:-1]}{name}" for name in ("Concept", "ConceptScheme"))
+_BROADER: Final = f"{_SKOS}broader"
+_NARROWER: Final = f"{_SKOS}narrower"
+_HAS_TOP: Final = f"{_SKOS}hasTopConcept"
 _MAX_PROPERTIES: Final = 20
 # XML has no way to write these.
 _UNWRITABLE: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535))
@@ -62,10 +69,11 @@ def render_skos(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
     yield "</rdf:RDF>\n"
 
 
-def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Mapping[str, int]]:
+def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Dropped]:
     """Return the concepts of a document, numbered in their order, each after the concept that it is below.
 
-    The second value counts what a keyword has no place for, by its property, such as `skos:related`.
+    The second value counts by property what a keyword has no place for (`no_place`), such as `skos:related`, and the
+    concepts that are named, but not in the document (`not_in_file`).
 
     The label without a language is the name, else the Chinese, the English or the first one; all other labels are
     aliases. Raises InvalidInput for broken XML, declared entities, concepts without a label, with two broader concepts,
@@ -84,7 +92,7 @@ def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Mappi
     rows: dict[str, tuple[int, str | None, dict[str, Any]]] = {}
     for number, (uri, concept) in enumerate(graph.concepts(), 1):
         row = _make_row(number, uri, concept, graph.dropped)
-        broader = sorted(graph.broader.get(uri, ()))
+        broader = sorted({*graph.links[_BROADER].get(uri, ()), *graph.links[_NARROWER].get(uri, ())})
         if row is None:
             errors.append(FieldError(f"concepts.{number}.prefLabel", f"{uri!r} has no label"))
         elif len(broader) > 1:
@@ -92,25 +100,31 @@ def parse_skos(document: bytes) -> tuple[list[tuple[int, dict[str, Any]]], Mappi
             errors.append(FieldError(f"concepts.{number}.broader", detail))
         else:
             rows[uri] = (number, broader[0] if broader else None, row)
-    free_items(graph.texts, graph.broader)
+    graph.note_unused()
+    free_items(graph.texts, *graph.links.values())
     if errors:
         raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_NAMED])
     if not rows:
         raise InvalidInput.of("body", "holds no skos:Concept")
     counts = (+graph.dropped).most_common(_MAX_PROPERTIES)
-    dropped = {name.replace(_SKOS, "skos:").replace("{", "").replace("}", ""): count for name, count in counts}
+    names = [tag.replace(_SKOS, "skos:").replace("{", "").replace("}", "") for (tag, _), _ in counts]
+    dropped = Dropped({(name, why): count for name, ((_, why), count) in zip(names, counts, strict=True)})
     return sort_by_parent(rows, "concepts", "broader"), dropped
 
 
 class _Graph:
-    """What a document says of its subjects: texts by property, and who is below whom."""
+    """What a document says of its subjects: texts by property, and which are linked.
+
+    `links` has for broader, narrower and hasTopConcept the lower subjects, each with the upper ones.
+    """
 
     def __init__(self) -> None:
         self.texts: dict[str, dict[str, list[tuple[str, str]]]] = {}
         self._concepts: dict[str, None] = {}
         self._blank = 0
-        self.broader: dict[str, set[str]] = {}
-        self.dropped: Counter[str] = Counter()
+        self._schemes: set[str] = set()
+        self.links: dict[str, dict[str, set[str]]] = {_BROADER: {}, _NARROWER: {}, _HAS_TOP: {}}
+        self.dropped = Dropped()
 
     def concepts(self) -> Iterator[tuple[str, Mapping[str, list[tuple[str, str]]]]]:
         """Yield each concept with its texts and their languages by property."""
@@ -140,22 +154,35 @@ class _Graph:
         targets = [self.add_node(nested, language) for nested in child]
         blank = child.get(f"{_RDF}nodeID")
         targets += [uri for uri in (child.get(f"{_RDF}resource"), None if blank is None else f"#{blank}") if uri]
-        if child.tag == f"{_RDF}type":
+        if not targets:
+            self._add_text(subject, child.tag, child.text or "", language)
+        elif child.tag == f"{_RDF}type":
             if f"{_SKOS[1:-1]}Concept" in targets:
                 self._concepts[subject] = None
-        elif child.tag == f"{_SKOS}broader":
-            self.broader.setdefault(subject, set()).update(targets)
-        elif child.tag == f"{_SKOS}narrower":
+            self.dropped[child.tag, "no_place"] += len(set(targets) - _TYPES)
+        elif child.tag == _BROADER:
+            self.links[_BROADER].setdefault(subject, set()).update(targets)
+        elif child.tag in self.links:
             for target in targets:
-                self.broader.setdefault(target, set()).add(subject)
-        elif not targets:
-            self._add_text(subject, child.tag, child.text or "", language)
-        elif child.tag not in _OF_SCHEMES:
-            self.dropped[child.tag] += len(targets)
+                self.links[child.tag].setdefault(target, set()).add(subject)
+        elif child.tag in _OF_SCHEMES:
+            self._schemes.update(targets)
+        else:
+            self.dropped[child.tag, "no_place"] += len(targets)
+
+    def note_unused(self) -> None:
+        """Count what is said of subjects that are no concepts of the document, and the schemes if there are several."""
+        self.dropped[_IN_SCHEME, "no_place"] += len(self._schemes) if len(self._schemes) > 1 else 0
+        for tag, links in self.links.items():
+            unknown = sum(len(uppers) for lower, uppers in links.items() if lower not in self._concepts)
+            self.dropped[tag, "no_place" if tag == _BROADER else "not_in_file"] += unknown
+        for subject in self.texts.keys() - self._concepts.keys():
+            for tag, texts in self.texts[subject].items():
+                self.dropped[tag, "no_place"] += len(texts)
 
     def _add_text(self, subject: str, name: str, value: str, language: str) -> None:
         if value.strip() and name not in _TEXTS:
-            self.dropped[name] += 1
+            self.dropped[name, "no_place"] += 1
         elif value.strip():
             self.texts.setdefault(subject, {}).setdefault(name, []).append((language.lower(), value.strip()))
 
@@ -195,21 +222,21 @@ def _read(document: bytes, graph: _Graph) -> None:
 
 
 def _make_row(
-    number: int, uri: str, texts: Mapping[str, list[tuple[str, str]]], dropped: Counter[str]
+    number: int, uri: str, texts: Mapping[str, list[tuple[str, str]]], dropped: Dropped
 ) -> dict[str, Any] | None:
-    labels = texts.get(f"{_SKOS}prefLabel") or texts.get(_LABEL) or []
-    if not labels:
+    labels = [label for tag in _LABELS for label in texts.get(tag, ())]
+    names = next((texts[tag] for tag in _NAMES if tag in texts), None)
+    if names is None:
         return None
-    name = min(labels, key=_rank_language)[1]
-    others = [*labels, *texts.get(f"{_SKOS}altLabel", ()), *texts.get(f"{_SKOS}hiddenLabel", ())]
+    name = min(names, key=_rank_language)[1]
     described = [("", "")]
     for place, found in enumerate(kind for kind in _DESCRIPTIONS if kind in texts):
-        dropped[found] += len(texts[found]) - (place == 0)
+        dropped[found, "no_place"] += len(texts[found]) - (place == 0)
         described = described if place else texts[found]
     return {
         "ref": str(number),
         "name": name,
-        "aliases": list(dict.fromkeys(text for _, text in others if text != name)),
+        "aliases": list(dict.fromkeys(text for _, text in labels if text != name)),
         "description": min(described, key=_rank_language)[1],
         "metadata": {"uri": uri} if uri.startswith("http") else {},
     }
@@ -221,4 +248,6 @@ def _rank_language(labelled: tuple[str, str]) -> int:
 
 
 def _render_text(name: str, text: str) -> str:
-    return f"  <skos:{name}>{escape(text.translate(_UNWRITABLE))}</skos:{name}>\n"
+    # A parser reads a carriage return as a line feed, unless it is written by its number.
+    plain = escape(text.translate(_UNWRITABLE), {"\r": "&#13;"})
+    return f"  <skos:{name}>{plain}</skos:{name}>\n"

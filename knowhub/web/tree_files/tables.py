@@ -13,7 +13,7 @@ COLUMNS: Final = ("id", "parent_id", "name", "aliases", "description")
 _INDENT: Final = "  "
 _SEPARATOR: Final = " | "
 _BULLET: Final = re.compile(r"[-*+]\s+")
-_UNESCAPED_SEPARATOR: Final = re.compile(r"(?<!\\)\s\|\s")
+_SEPARATORS: Final = re.compile(r"\s\|\s")
 _TAB_COLUMNS: Final = 8
 _MAX_NAMED: Final = 100
 
@@ -26,8 +26,8 @@ def render_outline(keywords: Iterable[ExportedKeyword | None]) -> Iterator[str]:
             continue
         names = [keyword.row["name"], *keyword.row["aliases"]]
         line = _SEPARATOR.join(" ".join(name.split()).replace("|", "\\|") for name in names)
-        # A name may begin like an item of a list.
-        escaped = f"\\{line}" if _BULLET.match(line) else line
+        # A name may begin like an item of a list, or with the sign that says so.
+        escaped = f"\\{line}" if _BULLET.match(line) or line.startswith("\\") else line
         yield f"{_INDENT * keyword.level}{escaped}\n"
 
 
@@ -46,8 +46,7 @@ def parse_outline(text: str) -> list[tuple[int, dict[str, Any]]]:
         while above and above[-1][0] >= depth:
             above.pop()
         content = _BULLET.sub("", line.strip(), count=1) if _BULLET.match(line.strip()) else line.strip()
-        names = [name.strip().replace("\\|", "|") for name in _UNESCAPED_SEPARATOR.split(content)]
-        names[0] = names[0].removeprefix("\\")
+        names = [name.strip().replace("\\|", "|") for name in _SEPARATORS.split(content.removeprefix("\\"))]
         parent = {"parent_ref": str(above[-1][1])} if above else {}
         rows.append((number, {"ref": str(number), "name": names[0], "aliases": names[1:], **parent}))
         above.append((depth, number))
@@ -86,7 +85,7 @@ def parse_csv(text: str) -> list[tuple[int, dict[str, Any]]]:
         ref = line.get("id") or f"line {number}"
         if ref in rows:
             raise InvalidInput.of(f"lines.{number}.id", f"{ref!r} is in line {rows[ref][0]} already")
-        aliases = _UNESCAPED_SEPARATOR.split(line.get("aliases") or "")
+        aliases = _SEPARATORS.split(line.get("aliases") or "")
         row = {
             "ref": str(number),
             "name": line["name"],
@@ -133,5 +132,6 @@ def sort_by_parent(
 
 def _format_line(values: Sequence[str]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(values)
-    return buffer.getvalue()
+    # A field is quoted if it has a character of the end of a line.
+    csv.writer(buffer, lineterminator="\r\n").writerow(values)
+    return buffer.getvalue().removesuffix("\r\n") + "\n"

@@ -77,13 +77,13 @@ async def test_a_model_may_answer_ambiguous_or_not_found(api: httpx.AsyncClient,
 async def test_a_search_survives_a_failing_model(
     api: httpx.AsyncClient, script: list[Answer], failure: Exception, reason: str
 ) -> None:
-    shown = await create_keyword(api, "Python")
+    await create_keyword(api, "Python")
     script.append(failure)
 
     found = await search(api, "which language has a GIL")
 
     assert (found["status"], found["reason"], found["degraded"]) == ("not_found", reason, ["llm"])
-    assert [candidate["id"] for candidate in found["candidates"]] == [shown["id"]]
+    assert found["candidates"] == []
 
 
 async def test_a_keyword_finds_its_own_parent(api: httpx.AsyncClient, script: list[Answer]) -> None:
