@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_tools import arguments, client, failures, records
+from agent_tools import arguments, client, failures, fences, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
@@ -76,10 +76,11 @@ async def info_save(
         source: The source: an address or a title.
         auto_link: Also link it to the keywords that its text names.
     """
+    content, notice = fences.keep_own_words(content)
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
     body |= arguments.drop_none(keyword_ids=keyword_ids) | arguments.check_caller(ids)
     reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _format_saved(client.check_row(reply))
+    return _format_saved(client.check_row(reply), notice)
 
 
 def _format_search(reply: Mapping[str, Any]) -> ToolResult:
@@ -164,9 +165,9 @@ def _format_created(row: Mapping[str, Any]) -> ToolResult:
     return ToolResult("Keyword created", output + records.describe_degraded(row), _make_metadata(row, "created"))
 
 
-def _format_saved(row: Mapping[str, Any]) -> ToolResult:
+def _format_saved(row: Mapping[str, Any], notice: str) -> ToolResult:
     known = row.get("duplicate_of") is not None
-    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}."
+    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}.{notice}"
     return ToolResult("Info saved", output + records.describe_degraded(row), _make_metadata(row, "saved"))
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from agent_tools import arguments, client, failures, records
+from agent_tools import arguments, client, failures, fences, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 from agent_tools.run import bind_caller, current_run, get_owner
@@ -117,6 +117,7 @@ async def knowledge_save(
         message_id: The message that it was learned from. Default: the message of the run.
         resource_ids: Stored resources that belong to it: code, credentials, cookies.
     """
+    content, notice = fences.keep_own_words(content)
     run = current_run()
     if run is not None:
         agent_id = run.caller.get("agent_id", agent_id) if agent_id == DEFAULT_AGENT else agent_id
@@ -132,17 +133,15 @@ async def knowledge_save(
     if run is not None and run.trace_id:
         source["trace_id"] = arguments.clean_id(run.trace_id)
     body = {
-        "task": task,
+        "task": fences.without_fenced(task)[0],
         "content": content,
         "types": types,
         "tags": tags or {},
         "source": source,
         "score": score,
     }
-    body |= _set_owner(scopes, owner, agent_id)
-    if resource_ids is not None:
-        body["resource_ids"] = resource_ids
-    return _format_saved(client.check_row(await client.request("POST", "/api/knowledge", body=body)))
+    body |= _set_owner(scopes, owner, agent_id) | arguments.drop_none(resource_ids=resource_ids)
+    return _format_saved(client.check_row(await client.request("POST", "/api/knowledge", body=body)), notice)
 
 
 @tool()
@@ -315,7 +314,7 @@ def _offer_undo(operation_id: object) -> str:
     return f" To take it back: undo {failures.shorten(operation_id)}." if operation_id else ""
 
 
-def _format_saved(record: dict[str, Any]) -> ToolResult:
+def _format_saved(record: dict[str, Any], notice: str) -> ToolResult:
     shown_id = failures.shorten(record["id"])
     duplicate_of = record.get("duplicate_of")
     known = f"An equal record exists already: {shown_id}. Nothing new was saved."
@@ -323,7 +322,7 @@ def _format_saved(record: dict[str, Any]) -> ToolResult:
         known += " It had been judged wrong or no help; that no longer counts, and searches show it as a new one."
     return ToolResult(
         "Knowledge known already" if duplicate_of else "Knowledge saved",
-        known if duplicate_of else f"Saved as {shown_id}.{_offer_undo(record.get('operation_id'))}",
+        known if duplicate_of else f"Saved as {shown_id}.{_offer_undo(record.get('operation_id'))}{notice}",
         {
             "items": [record],
             "id": record["id"],

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final, Literal, TypedDict
 
-from agent_tools import arguments
+from agent_tools import arguments, fences
 
 MAX_BODY_CHARS: Final = 8 * 1024 * 1024
 MAX_MESSAGES: Final = 2_000
@@ -75,8 +75,12 @@ def _prepare_message(message: object, trace_id: str | None) -> tuple[dict[str, s
         return None, ["was left out: its role is not a name"]
     if len(text) > MAX_BODY_CHARS:
         return None, [f"was left out: it has over {MAX_BODY_CHARS} characters"]
-    prepared = {"role": arguments.clean_text(role), "content": arguments.clean_text(text)}
-    problems = [] if prepared["content"] == text else ["was sent with invalid characters replaced"]
+    own, fenced = fences.without_fenced(text)
+    if fenced and not own:
+        return None, ["was left out: it came from KnowHub"]
+    prepared = {"role": arguments.clean_text(role), "content": arguments.clean_text(own)}
+    problems = [] if prepared["content"] == own else ["was sent with invalid characters replaced"]
+    problems += [f"was sent without {fenced} lines that came from KnowHub"] if fenced else []
     if message.get("name"):
         prepared["name"] = arguments.clean_text(str(message["name"]))[: arguments.MAX_ID_CHARS]
     # Some hosts call it `id`. Without an id, the same text counts once in a trace.

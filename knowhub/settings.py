@@ -198,6 +198,11 @@ def find_folder(variable: str) -> Path | None:
     return Path(named).expanduser() if named else None
 
 
+def get_api_key() -> str | None:
+    """Return the key that clients send, of this machine's user."""
+    return os.environ.get("KNOWHUB_API_KEY") or None
+
+
 def find_unknown_variables() -> dict[str, str | None]:
     """Return the KNOWHUB_ variables of the environment that are no settings, each with the most similar setting."""
     known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}

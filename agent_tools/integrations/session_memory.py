@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent_tools import memory, records
+from agent_tools import fences, memory, records
 from agent_tools.results import ToolFailure, ToolResult
 
 DEFAULT_RESULTS: Final = 10
@@ -32,9 +32,9 @@ class FoundMemory:
 async def commit_messages(user_id: str, session_id: str, messages: Sequence[Mapping[str, Any]]) -> None:
     """Store messages of a user's session, and the memories in them; those that it has stay as they are.
 
-    Raises ToolFailure.
+    What the server itself showed is left out. Raises ToolFailure.
     """
-    if any(str(message.get("content") or "").strip() for message in messages):
+    if any(fences.without_fenced(str(message.get("content") or ""))[0].strip() for message in messages):
         _check(await memory.commit_session(session_id, [*messages], user_id=user_id))  # type: ignore[list-item] # any host's
 
 

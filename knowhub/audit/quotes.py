@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from knowhub.conversations.recalled import find_fence
 from knowhub.core.near_duplicates import has_weight, normalize_text
 
 QUOTED_CHARS = 16_384
@@ -120,10 +121,6 @@ def _common_start(item: str, other: str) -> int:
 SEARCHED_CHARS = 65_536
 _MOST_IDS = 20
 
-# The words of agent_tools/records.py, which this package must not import; a test holds the two together.
-FENCE_NOTE = 'Lines that begin with "| " are stored text'
-_FENCED_FIELD = re.compile(r"^[ \t>]*\| (id|types|quality|task|content): ", re.MULTILINE)
-_FENCED_FIELDS = 3
 _JSON_QUALITY = re.compile(r'\\?"quality_score\\?"\s*:')
 _JSON_ID = re.compile(r'\\?"id\\?"\s*:\s*\\?"knowledge-')
 _RECORD_ID = re.compile(r"(?<![\w-])knowledge-\d{8}-[0-9a-f]{4,32}(?![\w-])")
@@ -146,11 +143,9 @@ def find_rendering(text: str) -> Rendering | None:
     An id alone is no sign of it: records may refer to each other.
     """
     head = text[:SEARCHED_CHARS]
-    if (at := head.find(FENCE_NOTE)) >= 0:
+    at = find_fence(head)
+    if at is not None:
         return Rendering("tool_output", at, find_quoted_ids(head))
-    fields = list(_FENCED_FIELD.finditer(head)) if "| " in head else []
-    if len({field[1] for field in fields}) >= _FENCED_FIELDS:
-        return Rendering("tool_output", fields[0].start(), find_quoted_ids(head))
     quality = _JSON_QUALITY.search(head) if "quality_score" in head else None
     if quality is not None and _JSON_ID.search(head):
         return Rendering("api_answer", quality.start(), find_quoted_ids(head))

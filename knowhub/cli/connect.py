@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knowhub.cli import output
 from knowhub.cli.commands import command
-from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, Connection, list_edits
+from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, URL, Connection, list_edits
 from knowhub.cli.hosts.edits import list_foreign, plan_changes
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ app = typer.Typer()
 HostName = StrEnum("HostName", {name.upper(): name for name in HOSTS})  # type: ignore[misc]  # not a literal dictionary
 HostArgument = Annotated[HostName, typer.Argument(metavar="HOST", help="claude, codex, cursor or vscode.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes and write nothing.")]
-_URL: Final = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def connect(options: ConnectOptions, host: HostArgument) -> None:
         raise typer.BadParameter("KnowHub answers no hooks of VS Code; leave --hooks-only out")
     if options.project and not options.user and not options.with_key:
         raise typer.BadParameter("--project needs --user: what is said in a session belongs to somebody")
-    if not _URL.fullmatch(options.url):
+    if not URL.fullmatch(options.url):
         raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a query")
     place = _find_place(host, options)
     edits = list_edits(host, place, has_hooks=not options.mcp_only, has_mcp=not options.hooks_only)

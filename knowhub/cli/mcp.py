@@ -1,4 +1,4 @@
-"""`knowhub mcp`: MCP over stdin and stdout, in this process, on a data directory that a server may have open too."""
+"""`knowhub mcp`: MCP over stdin and stdout. A running server is asked; without one the hub opens in this process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from knowhub.cli import output
 from knowhub.cli.commands import command
 from knowhub.cli.hub_access import load_settings, parse_model
 from knowhub.cli.options import CallerOptions
+from knowhub.cli.running_server import find_server
 from knowhub.core.errors import KnowHubError, Unavailable
 
 if TYPE_CHECKING:
@@ -31,25 +32,50 @@ app = typer.Typer()
 def mcp(
     options: CallerOptions,
     tools: Annotated[str | None, typer.Option(help="core, all, or names of tools. Default: KNOWHUB_MCP_TOOLS.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Ask the server at this address, with the key in KNOWHUB_API_KEY if it is set.")
+    ] = None,
 ) -> None:
     """Serve MCP on stdin and stdout, for agents that start it themselves.
 
-    It works beside a server on the same directory. The options fix who is asking: a model cannot change it.
+    It asks the server that has the data directory open, or the one at --url, and opens the directory itself where no
+    server has it. The options fix who is asking: a model cannot change it.
     """
     import asyncio
 
-    asyncio.run(_serve(load_settings(options, mcp_tools=tools), options.ids()))
+    if url is not None:
+        from knowhub.cli.hosts.connection import DEFAULT_URL, URL
+
+        if options.data_dir or tools:
+            raise typer.BadParameter("--url names a server, which has its own data directory and tools; give it alone")
+        if not URL.fullmatch(url):
+            raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a query")
+    asyncio.run(_serve(load_settings(options, mcp_tools=tools), options.ids(), url))
 
 
-async def _serve(settings: Settings, ids: dict[str, str | None]) -> None:
+async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None) -> None:
     import asyncio
+    from functools import partial
 
     from knowhub.web.json_text import json_limits
     from knowhub.web.mcp.stdio import StdioWire
 
     wire = StdioWire(settings.max_batch_body_bytes, json_limits(settings))
     # Clients wait a few seconds for the first answer, which needs no data. The rest is loaded afterwards.
-    await wire.greet()
+    version = await wire.greet()
+    if url is not None or find_server(settings.data_dir, settings.mcp_tools) is not None:
+        from knowhub.settings import get_api_key
+        from knowhub.web.mcp.bridge import Bridge
+
+        find_url = partial(_find_url, settings) if url is None else partial(str, url)
+        caller = {name: value for name, value in ids.items() if value is not None}
+        key, offered = (None, settings.mcp_tools) if url is None else (get_api_key(), "core")
+        bridge = Bridge(find_url, caller, key, version, offered)
+        try:
+            await wire.forward(bridge.ask)
+        finally:
+            await bridge.close()
+        return
     opened: asyncio.Future[_Opened] = asyncio.get_running_loop().create_future()
 
     async def caller_of(_request: Request | None) -> tuple[Hub, RequestContext]:
@@ -65,6 +91,17 @@ async def _serve(settings: Settings, ids: dict[str, str | None]) -> None:
     finally:
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
+
+
+def _find_url(settings: Settings) -> str:
+    """Return the address of the server that has the data directory open. Raises Unavailable."""
+    url = find_server(settings.data_dir, settings.mcp_tools)
+    if url is None:
+        raise Unavailable(
+            f"no server has {settings.data_dir} open any more. Start it with `knowhub serve --data-dir "
+            f"{settings.data_dir}`, and call again"
+        )
+    return url
 
 
 def _make_server(load_tools: LoadTools, caller_of: CallerOf) -> Server[Any]:

@@ -13,6 +13,7 @@ from knowhub.cli import output
 from knowhub.cli.commands import command
 from knowhub.cli.hub_access import load_settings
 from knowhub.cli.options import CommonOptions
+from knowhub.cli.running_server import Announcement
 from knowhub.core.errors import Forbidden, Unavailable
 
 if TYPE_CHECKING:
@@ -94,8 +95,10 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
         # The reader of the line may connect at once. A connection before the server accepts waits in the queue.
         listening.listen(_BACKLOG)
         embedder = web_app.state.hub.embedder
+        announcement.publish(settings, listening)
         _print_start(settings, listening, None if embedder is None else embedder.model, as_json=as_json)
 
+    announcement = Announcement(settings.data_dir)
     web_app = create_app(settings)
     app = _AnnouncingApp(web_app, announce)
     logging.getLogger("uvicorn.error").addFilter(lambda _: app.failure is None)
@@ -119,7 +122,7 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
     # uvicorn finishes the running requests and then sends itself the signal again. A clean end is status 0.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        Server(config, settings.shutdown_timeout_s).run(sockets=[listening])
+        Server(config, settings.shutdown_timeout_s, announcement.withdraw).run(sockets=[listening])
     except SystemExit:
         if app.failure is None:
             raise

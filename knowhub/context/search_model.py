@@ -65,14 +65,16 @@ class RetrievedBlock:
 
     `message_ids` names the message that a part is, its turn and the replies that match at least as well, or the
     messages that an extracted memory came from, best first. `content` is the whole text, of an L2 reading only.
-    `score` orders the blocks of a search; `relevance`, from 0 to 1, compares with that of other searches and sources.
-    A `standing` instruction or preference is shown whatever was asked. `why` is there if the search was to explain.
+    `scope` is the one by which the caller sees it. `score` orders the blocks of a search; `relevance`, from 0 to 1,
+    compares with that of other searches and sources. A `standing` instruction or preference is shown whatever was
+    asked. `why` is there if the search was to explain.
     """
 
     uri: str
     category: str
     level_hit: str
     abstract: str
+    scope: str
     overview: str | None = None
     content_excerpt: str | None = None
     content: str | None = None

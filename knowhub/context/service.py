@@ -274,6 +274,7 @@ class ContextService:
         try:
             known = {block.uri for block in found.blocks}
             items = list_standing(self._store.view(ctx.account), ctx, most + len(known)) if most else []
+            owner = uri.memory_context(ctx).owner
         except InvalidInput:
             # Who is no user and no agent has none.
             return found
@@ -283,6 +284,7 @@ class ContextService:
                 category=item.category,
                 level_hit=Level.L0.name,
                 abstract=item.text,
+                scope=owner,
                 match_reason="always shown",
                 message_ids=item.message_ids,
                 said_at=item.said_at,

@@ -102,7 +102,7 @@ def is_own_tool(name: str) -> bool:
 WITHHELD: Final = "[withheld: it is sealed]"
 _NAME: Final = "secure_body"
 # As KnowHub's tools show it: one line, and those behind it that are indented behind the bar.
-_FENCED: Final = re.compile(rf"^([ \t]*\|[ ]{_NAME}: )[^\n]*(?:\n[ \t]*\|   [^\n]*)*", re.MULTILINE)
+_FENCED: Final = re.compile(rf"^([ \t>]*\|[ ]{_NAME}: )[^\n]*(?:\n[ \t>]*\|   [^\n]*)*", re.MULTILINE)
 # As JSON and as Python has it, cut off somewhere perhaps; and JSON in a text of JSON.
 _QUOTED: Final = tuple(
     re.compile(rf"({quote}{_NAME}{quote}\s*:\s*)(?:{text})", re.DOTALL)

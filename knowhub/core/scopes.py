@@ -76,6 +76,11 @@ def best(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> 
     return min(shared, key=lambda scope: (_RANK[scope.partition(":")[0]], scope), default=None)
 
 
+def name_readers(scopes: Iterable[str], owner: str) -> list[str]:
+    """Return scopes with `user:owner` replaced by the owner."""
+    return [owner if scope == OWNER else scope for scope in scopes]
+
+
 def derive_visibility(scopes: Collection[str]) -> str:
     """Return how far `scopes` reach: private, shared, org or public."""
     kinds = {scope.partition(":")[0] for scope in scopes}

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
 from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
+from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.near_duplicates import words
@@ -104,6 +105,7 @@ class RecallQuery:
 class RecallItem:
     """Something that was found. `id` is what it is read by, `read` the address that does; `kind` is what it is.
 
+    `scope` is the one by which the caller sees it: `user:li`, `project:atlas`, `public`.
     `relevance`, from 0 to 1, compares between sources. A score compares within one source only, and is None where that
     gives none.
     """
@@ -115,6 +117,7 @@ class RecallItem:
     text: str
     read: str
     relevance: float
+    scope: str
     score: float | None = None
     why: str = ""
     message_ids: Sequence[str] = ()
@@ -212,6 +215,7 @@ async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, quest
             shorten(row["content"], TEXT_CHARS),
             f"/api/knowledge/{_quote_id(row['id'])}",
             row["relevance"],
+            _scope_of(row, ctx),
             row["relevance"],
             "; ".join([", ".join(row["types"]), *([row["warning"]] if "warning" in row else [])]),
         )
@@ -231,15 +235,15 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
         path = " / ".join(row["name"] for row in map(_row, found.path) if row["id"] != "root")
         node, why = _row(found.node), f"{path}: named by the question, {found.reason}"
         named = [
-            (node, _keyword(node, _NAMED, why)),
-            *((row, _info(row, _NAMED, _describe_link(row["source"]))) for row in map(_row, found.infos)),
+            (node, _keyword(ctx, node, _NAMED, why)),
+            *((row, _info(ctx, row, _NAMED, _describe_link(row["source"]))) for row in map(_row, found.infos)),
         ]
     else:
         why, known = f"comes near: {found.status.value}", {row["id"]: relevance for _, relevance, row in hits}
         near = ((row, _share_words(question.text, row)) for row in map(_row, found.candidates))
-        named = [(row, _keyword(row, max(known.get(row["id"], 0.0), share), why)) for row, share in near]
+        named = [(row, _keyword(ctx, row, max(known.get(row["id"], 0.0), share), why)) for row, share in near]
     fitting = [
-        (row, _info(row, relevance, _FITS) if kind == INFOS else _keyword(row, relevance, _FITS))
+        (row, _info(ctx, row, relevance, _FITS) if kind == INFOS else _keyword(ctx, row, relevance, _FITS))
         for kind, relevance, row in hits
     ]
     least, items = question.min_relevance or 0.0, dict[str, RecallItem]()
@@ -265,18 +269,20 @@ def _share_words(question: str, row: Mapping[str, Any]) -> float:
     return round(len(asked & known) / len(asked), 4) if asked else 0.0
 
 
-def _keyword(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
+def _keyword(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     text, read = shorten(row["description"], TEXT_CHARS), f"/api/keywords/{_quote_id(row['id'])}"
-    return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], row["name"], text, read, relevance, why=why)
+    scope = _scope_of(row, ctx)
+    return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], row["name"], text, read, relevance, scope, why=why)
 
 
 def _describe_link(source: str) -> str:
     return f"hangs on that keyword, from {source}" if source else "hangs on that keyword"
 
 
-def _info(row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
+def _info(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     text, read = shorten(row["content"], TEXT_CHARS), f"/api/infos/{_quote_id(row['id'])}"
-    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], row["source"], text, read, relevance, why=why)
+    scope = _scope_of(row, ctx)
+    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], row["source"], text, read, relevance, scope, why=why)
 
 
 def _block(block: RetrievedBlock) -> RecallItem:
@@ -288,10 +294,15 @@ def _block(block: RetrievedBlock) -> RecallItem:
         block.abstract,
         f"/api/context/read?uri={_quote_id(block.uri)}",
         block.relevance,
+        block.scope,
         block.score,
         block.match_reason,
         block.message_ids,
     )
+
+
+def _scope_of(row: Mapping[str, Any], ctx: RequestContext) -> str:
+    return scopes.best(row["scopes"], row["owner"], ctx.visible) or ""
 
 
 def _quote_id(row_id: str) -> str:

@@ -25,7 +25,7 @@ _LEADING_ID: Final = re.compile(rb"\{\s{0,4}(?:%b,\s{0,4}){0,2}%b" % (_SHORT_FIE
 _TRAILING_ID: Final = re.compile(rb",\s{0,4}%b\s{0,4}(?:,\s{0,4}%b){0,2}\}\Z" % (_ID_FIELD, _SHORT_FIELD))
 _SHOWN_NAME_CHARS: Final = 80
 _INITIALIZE: Final = "initialize"
-_META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 """The protocol since 2026-07-28 names its version with each request, and knows no `initialize`."""
 _TEXT: Final = (str, "a string")
 _OBJECT: Final = (dict | None, "an object")
@@ -113,7 +113,7 @@ def _is_answer(message: dict[str, Any]) -> bool:
 def _find_wrong_parameter(message: dict[str, Any]) -> str | None:
     given = message.get("params") or {}
     meta = given.get("_meta")
-    if message.get("method") == _INITIALIZE and isinstance(meta, dict) and _META_VERSION in meta:
+    if message.get("method") == _INITIALIZE and isinstance(meta, dict) and META_VERSION in meta:
         # The library says that there is no such method.
         return None
     for name, (wanted, words) in _PARAMETERS.get(message.get("method", ""), {}).items():

@@ -6,10 +6,11 @@ import gc
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from types import FrameType
 from typing import Final
@@ -38,13 +39,18 @@ def tune_interpreter() -> None:
 class Server(uvicorn.Server):
     """A server that ends within `end_within_s` seconds of the first SIGTERM or SIGINT.
 
+    It calls `withdraw` before it gives up its address.
+
     A busy event loop would never see that it has to end, Python waits for every thread before it exits, and a handler
     in Python does not run while C code keeps the interpreter. So a watchdog process ends the server by SIGKILL at the
     deadline. faulthandler notifies it, because its handler is in C. A server that ends before that exits with 0.
     """
 
-    def __init__(self, config: uvicorn.Config, end_within_s: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, end_within_s: float, withdraw: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(config)
+        self._withdraw = withdraw
         self._end_within_s = end_within_s
         # A signal handler may put something into it at any time, unlike into an event.
         self._exit_signals: SimpleQueue[int] = SimpleQueue()
@@ -63,6 +69,11 @@ class Server(uvicorn.Server):
             finally:
                 for sign in _SIGNALS:
                     faulthandler.unregister(sign)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and finish the running requests."""
+        self._withdraw()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end; a second signal does not put the deadline off, and a second SIGINT waits for no request."""

@@ -5,9 +5,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from mcp.client.client import Client
 from mcp.client.session import ClientSession
@@ -15,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from tests.e2e.server_process import environment, run_server
+from tests.e2e.server_process import COMMAND, Server, environment, run_server
 
 pytestmark = pytest.mark.anyio
 
@@ -28,11 +29,9 @@ async def http_session(url: str) -> AsyncIterator[ClientSession]:
 
 
 @asynccontextmanager
-async def stdio_session(data: Path, *options: str) -> AsyncIterator[ClientSession]:
+async def stdio_session(data: Path, *options: str, **variables: str) -> AsyncIterator[ClientSession]:
     command = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "knowhub", "mcp", "--data-dir", str(data), *options],
-        env=environment(data),
+        command=sys.executable, args=["-m", "knowhub", "mcp", *options], env=environment(data, **variables)
     )
     async with stdio_client(command) as streams, ClientSession(*streams[:2]) as session:
         await session.initialize()
@@ -53,6 +52,97 @@ async def test_a_lesson_saved_over_http_is_recalled_over_stdio(tmp_path: Path) -
     assert foreign.structured_content
     assert [row["id"] for row in found.structured_content["results"]] == [saved.structured_content["id"]]
     assert foreign.structured_content["results"] == []
+
+
+def count_calls(server: Server, tool: str) -> float:
+    """Return how many calls of a tool over MCP a server has answered well."""
+    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    name = f'knowhub_mcp_calls_total{{result="ok",tool="{tool}"}} '
+    return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
+async def test_stdio_asks_the_server_of_its_directory_and_of_no_other(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    with run_server(ours) as server:
+        async with stdio_session(ours, "--user-id", "li") as session:
+            await session.call_tool("save", {"content": "Set http.proxy.", "task": "git push"})
+        async with stdio_session(ours, "--tools", "all") as session:
+            await session.call_tool("profile", {})
+        async with stdio_session(other) as session:
+            found = await session.call_tool("recall", {"query": "git push"})
+        counted = [count_calls(server, tool) for tool in ("save", "profile", "recall")]
+
+    assert counted == [1, 0, 0]
+    assert found.structured_content is not None
+    assert found.structured_content["results"] == []
+
+
+async def test_a_session_on_stdio_survives_a_restart_of_the_server(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    with run_server(ours) as server, ExitStack() as later:
+        async with stdio_session(ours) as session:
+            before = await session.call_tool("save", {"content": "Set http.proxy.", "task": "git push"})
+            server.stop()
+            port = server.url.rpartition(":")[2]
+            # Another directory's server has the address now.
+            foreign = later.enter_context(run_server(other, (*COMMAND, "--port", port)))
+            down = await session.call_tool("recall", {"query": "git push"})
+            tools = await session.list_tools()
+            with pytest.raises(MCPError, match="open any more"):
+                await session.read_resource("knowhub://profile")
+            later.enter_context(run_server(ours))
+            after = await session.call_tool("recall", {"query": "git push"})
+        assert count_calls(foreign, "recall") == 0
+
+    assert down.is_error
+    assert f"Start it with `knowhub serve --data-dir {ours}`, and call again" in str(down.content)
+    assert [tool.name for tool in tools.tools][:3] == ["recall", "read", "save"]
+    assert before.structured_content is not None
+    assert after.structured_content is not None
+    assert [row["id"] for row in after.structured_content["results"]] == [before.structured_content["id"]]
+
+
+async def test_stdio_asks_the_server_of_an_address_with_the_key_of_the_environment(tmp_path: Path) -> None:
+    unused = tmp_path / "unused"
+    key = "k" * 40
+    with run_server(tmp_path / "data", KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY=key) as server:
+        options = ("--url", server.url, "--user-id", "li")
+        async with stdio_session(unused, *options, KNOWHUB_API_KEY=key) as session:
+            saved = await session.call_tool("save", {"content": "Set http.proxy."})
+        async with stdio_session(unused, *options) as session:
+            with pytest.raises(MCPError, match="send a key"):
+                await session.call_tool("recall", {"query": "proxy"})
+        parameters = StdioServerParameters(
+            command=sys.executable, args=["-m", "knowhub", "mcp", *options],
+            env=environment(unused, KNOWHUB_API_KEY=key),
+        )  # fmt: skip
+        async with Client(stdio_client(parameters)) as newest:
+            found = await newest.call_tool("recall", {"query": "proxy"})
+
+    assert "for user:li. " in str(saved.content)
+    assert saved.structured_content is not None
+    assert found.structured_content is not None
+    assert [row["id"] for row in found.structured_content["results"]] == [saved.structured_content["id"]]
+    assert not unused.exists()
+
+
+async def test_a_server_that_is_down_is_named_by_each_call(tmp_path: Path) -> None:
+    async with stdio_session(tmp_path, "--url", "http://127.0.0.1:9") as session:
+        tools = await session.list_tools()
+        answer = await session.call_tool("recall", {"query": "anything"})
+
+    assert len(tools.tools) == 6
+    assert answer.is_error
+    assert "no KnowHub answers at http://127.0.0.1:9/mcp" in str(answer.content)
+
+
+@pytest.mark.parametrize("options", [["--url", "ftp://x"], ["--url", "http://127.0.0.1:8000", "--tools", "all"]])
+def test_a_wrong_address_is_refused_at_once(options: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "knowhub", "mcp", *options]
+    ended = subprocess.run(command, env=environment(tmp_path), capture_output=True, check=False, timeout=60)
+
+    assert ended.returncode == 2
+    assert b"--url" in ended.stderr
 
 
 async def test_the_newest_protocol_needs_no_handshake(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from agent_tools.knowledge import (
     knowledge_slim,
     knowledge_update,
 )
-from agent_tools.records import FENCE_NOTE
+from agent_tools.records import FENCE_NOTE, format_records
+from agent_tools.registry import call_tool
 from tests.tools.routes import query_of, read_body
 
 pytestmark = pytest.mark.anyio
@@ -165,3 +166,17 @@ async def test_a_server_without_slim_is_described_as_an_older_version(hub: respx
     assert "This version of the server has no" in result.error
     assert "slim" in result.error
     assert result.metadata["status"] == status
+
+
+async def test_text_that_knowhub_showed_is_not_saved_again(hub: respx.MockRouter) -> None:
+    route = hub.post("/api/knowledge").respond(201, json={**RECORD, "operation_id": "op-1"})
+    shown = format_records([RECORD])
+
+    refused = await call_tool("knowledge_save", {"task": "t", "content": f"1 found.\n\n{shown}", "types": ["tool"]})
+    saved = await knowledge_save("t", f"It failed.\n> {shown}", ["tool"])
+
+    assert refused.error is not None
+    assert refused.error.startswith("This text came from KnowHub")
+    assert route.call_count == 1
+    assert read_body(route)["content"] == "It failed."
+    assert "Left out: " in saved.output

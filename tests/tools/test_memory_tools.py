@@ -10,6 +10,7 @@ import respx
 from agent_tools.memory import commit_session, read_memory, search_memory
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
+from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio
 
@@ -161,3 +162,14 @@ async def test_lines_memories_and_sessions_are_shown_behind_the_bar(hub: respx.M
     assert "| overview: an overview" in several.output
     assert "no memory at ctx://other" in several.output
     assert "| message_count: 2" in sessions.output
+
+
+async def test_what_knowhub_showed_is_not_committed(hub: respx.MockRouter) -> None:
+    route = hub.post("/api/context/sessions/commit").respond(json=COMMITTED)
+    shown = f"{FENCE_NOTE}\n\n| uri: ctx://default/users/li\n| abstract: Use tabs."
+    messages: list[Any] = [{"role": "tool", "content": shown}, {"role": "user", "content": f"No.\n{shown}"}]
+
+    result = await commit_session("s-1", messages)
+
+    assert [message["content"] for message in read_body(route)["messages"]] == ["No."]
+    assert "message 1 was left out: it came from KnowHub" in result.output

@@ -240,6 +240,8 @@ async def test_recalled_text_is_not_stored_under_any_server_name(
     answer = await api.post("/mcp?user=li", json=asked, headers={"accept": "application/json, text/event-stream"})
     found = answer.json()["result"]["content"][0]["text"]
     assert record["id"] in found
+    quoted = "\n".join(f"> {line}" for line in found.splitlines())
+    rows = "\n".join(f"    {line}" for line in found.partition("\n\n")[2].splitlines())
     used = {"type": "tool_use", "id": "t-1", "name": name, "input": {"query": "launch code"}}
     entries = [
         {"type": "user", "uuid": "u-1", "message": {"content": "What is the code of the launch?"}},
@@ -247,10 +249,14 @@ async def test_recalled_text_is_not_stored_under_any_server_name(
         {"type": "user", "uuid": "u-3", "message": {"content": [
             {"type": "tool_result", "tool_use_id": "t-1", "content": [{"type": "text", "text": found}]}]}},
         {"type": "user", "uuid": "u-4", "message": {"content": f"KnowHub recalls this. {found}"}},
+        {"type": "user", "uuid": "u-5", "message": {"content": f"It says:\n{quoted}"}},
+        {"type": "assistant", "uuid": "u-6", "message": {"content": f"```\n{found}\n```"}},
+        {"type": "assistant", "uuid": "u-7", "message": {"content": rows}},
     ]  # fmt: skip
     await send_hook(api, "claude", "Stop", session_id="s-1", transcript="\n".join(map(json.dumps, entries)) + "\n")
 
-    assert not any("4711" in text for _, text in await list_messages(api, "s-1"))
+    stored = [text for _, text in await list_messages(api, "s-1")]
+    assert stored == ["What is the code of the launch?", "It says:"]
     blocks = (await api.get("/api/context/search", params={"q": "launch code", "user_id": "li"})).json()["blocks"]
     assert not any("4711" in block["abstract"] for block in blocks)
 

@@ -4,12 +4,14 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx
 import pytest
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.conversations.recalled import FENCE_NOTE
 from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import Role
 from knowhub.settings import Settings
@@ -74,7 +76,7 @@ async def test_a_lesson_is_saved_recalled_read_rated_and_undone(mcp: McpApi) -> 
     assert (stored["eval"]["helpful"], stored["eval"]["helpful_history"]) == (1, [])
 
     text, again = await mcp.call("save", content="Set http.proxy, then push.", task="git push fails behind the proxy")
-    assert again == {"id": saved["id"], "operation_id": None, "duplicate_of": saved["id"]}
+    assert again == {"id": saved["id"], "operation_id": None, "duplicate_of": saved["id"], "dropped": []}
     assert text.startswith("Known already as")
 
 
@@ -83,12 +85,59 @@ async def test_a_conversation_is_stored_once_without_recalled_text(mcp: McpApi) 
     _, first = await mcp.call("remember", messages=said, session_id="s-1")
     recalled, found = await mcp.call("recall", query="tabs")
     text, second = await mcp.call("remember", messages=said, session_id="s-1")
-    _, third = await mcp.call("remember", messages=[{"role": "tool", "content": recalled}], session_id="s-2")
+    spoken = [{"role": "tool", "content": recalled}, {"role": "assistant", "content": f"I see:\n> {FENCE_NOTE}\n> | x"}]
+    _, third = await mcp.call("remember", messages=spoken, session_id="s-2")
 
     assert first["operation_id"]
     assert found["results"]
     assert (second["operation_id"], text) == (None, "These messages are remembered already; nothing was written.")
     assert not any("/memories/" in uri for uri in third["memories"])
+    assert third["dropped"][0] == {"what": "lines", "why": "recalled", "count": len(recalled.split("\n")) - 1 + 2}
+    refusal = await mcp.call_in_error("remember", messages=spoken[:1])
+    assert refusal.startswith("messages: this text came from KnowHub")
+
+
+async def test_recalled_text_is_not_saved_again_and_own_words_beside_it_are(mcp: McpApi) -> None:
+    await mcp.call("save", content="Set http.proxy, then push.", task="git push fails behind the proxy")
+    recalled, _ = await mcp.call("recall", query="push behind a proxy")
+    quoted = "\n".join(f"> {line}" for line in recalled.splitlines())
+
+    for copy in (recalled, quoted, f"```\n{recalled}\n```", recalled.partition("\n\n")[2]):
+        assert "came from KnowHub" in await mcp.call_in_error("save", content=copy)
+    text, saved = await mcp.call("save", content=f"It failed on Mondays.\n\n{quoted}", task="git push")
+
+    assert saved["dropped"] == [{"what": "lines", "why": "recalled", "count": 7}]
+    assert text.endswith("Left out: 7 lines (recalled).")
+    _, row = await mcp.call("read", id=saved["id"])
+    assert row["content"] == "It failed on Mondays."
+
+
+@pytest.mark.parametrize(
+    ("address", "reader"), [("", "user:local"), ("?user=li", "user:li"), ("?project=atlas", "project:atlas"),
+                            ("?user=li&project=atlas", "user:li"), ("?agent=bot", "agent:bot")]
+)  # fmt: skip
+async def test_a_save_and_a_recall_name_the_scope(mcp: McpApi, address: str, reader: str) -> None:
+    text, saved = await mcp.call("save", address, content="Set http.proxy, then push.", task="git push")
+    shown, found = await mcp.call("recall", address, query="push behind a proxy")
+    caller = {f"{name}_id": value for name, value in parse_qsl(address.removeprefix("?"))}
+    asked = {"q": "push behind a proxy", **caller}
+    (listed,) = (await mcp.http.get("/api/recall", params=asked)).json()["results"]
+
+    assert text.startswith(f"Saved {saved['id']} for {reader}. ")
+    assert [row["scope"] for row in found["results"]] == [reader] == [listed["scope"]]
+    assert f"| scope: {reader}" in shown.splitlines()
+
+
+async def test_the_scope_of_each_source_is_the_one_by_which_the_caller_sees_it(mcp: McpApi) -> None:
+    shared = {"task": "push", "content": "Set http.proxy.", "types": ["tool"], "scopes": ["team:web", "org:acme"]}
+    await mcp.http.post("/api/knowledge", json={**shared, "user_id": "eve", "team_id": "web", "org_id": "acme"})
+    await mcp.http.post("/api/keywords", json={"name": "proxy", "description": "http.proxy", "user_id": "eve"})
+    await mcp.call("remember", "?user=li", messages=[{"role": "user", "content": "I prefer the proxy of Berlin."}])
+
+    _, found = await mcp.call("recall", "?user=li&team=web&org=acme", query="proxy")
+
+    scopes = {(row["source"], row["scope"]) for row in found["results"]}
+    assert scopes == {("knowledge", "team:web"), ("keywords", "public"), ("memory", "user:li")}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +180,8 @@ async def test_the_role_of_a_key_decides_about_reads_and_writes(hub_with_keys: t
         unauthorised = await nobody.post("/mcp", json={}, headers=HEADERS)
     assert unauthorised.status_code == 401
     async with client_of(app, key_headers(await issue_key_text(hub, "li"))) as writer:
-        _, saved = await McpApi(writer).call("save", content="Only li knows this.")
+        text, saved = await McpApi(writer).call("save", content="Only li knows this.")
+        assert text.startswith(f"Saved {saved['id']} for user:li. ")
         assert "user" in await McpApi(writer).call_in_error("recall", "?user=eve", query="li")
     async with client_of(app, key_headers(await issue_key_text(hub, "eve", Role.READER))) as reader:
         assert "no knowledge with id" in await McpApi(reader).call_in_error("read", id=saved["id"])

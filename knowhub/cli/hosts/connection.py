@@ -1,5 +1,6 @@
 """The files of each host, and what KnowHub adds to them: where the host finds KnowHub, and who calls."""
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from knowhub.cli.hosts.edits import SERVER, FileEdit, Hooks, McpServer, TomlTabl
 PLUGIN: Final = Path(__file__).with_name("claude_plugin")
 """The folder of the plugin for Claude Code."""
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
+URL: Final = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
 KEY_VARIABLE: Final = "KNOWHUB_API_KEY"
 _ENV_KEY: Final = f"${{env:{KEY_VARIABLE}}}"
 _HTTP_SECONDS: Final = 1

@@ -14,13 +14,12 @@ from knowhub.context import uri
 from knowhub.context.commit.commit_checks import MAX_MESSAGES, MAX_NAME_CHARS
 from knowhub.context.commit_model import SessionCommit
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import without_recalled
+from knowhub.conversations.recalled import without_fenced
 from knowhub.core.errors import Conflict
 from knowhub.core.operation import Group
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.exchange import ImportRun
 from knowhub.knowledge.model import ImportedKnowledge, OnConflict
-from knowhub.web.mcp.fenced_text import FENCE_NOTE
 from knowhub.web.schemas.exchange import ImportLine
 
 _MAX_COMMIT_CHARS: Final = 8 * 1024 * 1024
@@ -103,9 +102,7 @@ class ImportWriter:
     def _make_lines(self, name: str, notes: Sequence[Note]) -> Iterator[ImportedKnowledge]:
         seen: Counter[str] = Counter()
         for note in notes:
-            text = _clean(note.text)
-            # Only then: a table of Markdown looks like recalled text.
-            text = (without_recalled(text) if FENCE_NOTE in text else text).strip()
+            text = without_fenced(_clean(note.text))[0].strip()
             title = _clean(note.title).strip()
             if not text and (note.text.strip() or not title):
                 self.left_out["notes without text, or with recalled text only"] += 1

@@ -15,7 +15,7 @@ from knowhub.context.retrieval.ranking import ScoredHit
 from knowhub.context.search_model import RetrievedBlock, TypedQuery
 from knowhub.context.texts import transcript
 from knowhub.context.uri import Sees
-from knowhub.core import clock
+from knowhub.core import clock, scopes
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View, is_live
@@ -43,6 +43,7 @@ def make_blocks(
             category=head.category.value,
             level_hit=Level.L0.name,
             abstract=text,
+            scope=_scope_of(head, ctx),
             score=round(hit.score, 6),
             match_reason="; ".join(_list_reasons(index, query, hit, text)),
             message_ids=_list_message_ids(view, hit, head),
@@ -50,6 +51,10 @@ def make_blocks(
         )
         blocks.append(block)
     return blocks
+
+
+def _scope_of(head: ContextSummary, ctx: RequestContext) -> str:
+    return scopes.best(head.audience, head.owner, ctx.visible) or ""
 
 
 def _get_text(view: View, index: ContextIndex, query: TypedQuery, head: ContextSummary) -> str:
@@ -138,6 +143,7 @@ def read_layer(
         category=head.category.value,
         level_hit=wanted.name,
         abstract=node.abstract,
+        scope=_scope_of(head, ctx),
         overview=node.overview if wanted >= Level.L1 else None,
         content_excerpt=node.content[:_EXCERPT_CHARS] if wanted is Level.L2 else None,
         content=node.content if wanted is Level.L2 else None,

@@ -7,6 +7,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,15 +17,17 @@ import structlog
 from knowhub.bootstrap import Hub
 from knowhub.context import uri
 from knowhub.context.search_model import MemorySearchResult
+from knowhub.conversations.recalled import FENCE_NOTE
 from knowhub.core.errors import InvalidInput, KnowHubError, Unavailable
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext
+from knowhub.core.unicode_forms import shorten
 from knowhub.knowledge.model import ListQuery, SearchQuery
 from knowhub.knowledge.search.retrieval import estimate_tokens
 from knowhub.knowledge.table import make_filters
 from knowhub.web.hooks.hosts import Action, Host
 from knowhub.web.hooks.transcripts import Capturer, CaptureState, SentTranscript
-from knowhub.web.mcp.fenced_text import FENCE_NOTE, format_rows
+from knowhub.web.mcp.fenced_text import format_rows
 from knowhub.web.metrics import Metrics
 from knowhub.web.profile_rows import list_profile
 
@@ -38,7 +41,7 @@ _NEW_CONTEXTS: Final = frozenset({"startup", "clear", "compact"})
 _HEADING: Final = f"KnowHub recalls this for you. {FENCE_NOTE}"
 _FOUND: Final = 8
 _PROJECT_ROWS: Final = 10
-_TEXT_CHARS: Final = 600
+_cut: Final = partial(shorten, limit=600)
 
 Row = Mapping[str, Any]
 
@@ -238,7 +241,3 @@ def _find_session(ctx: RequestContext, session_id: str) -> str:
 def _describe_record(record: Row) -> Row:
     text = {"title": _cut(record["task"]), "text": _cut(record["content"])}
     return {"id": record["id"], "kind": ", ".join(record["types"]), **text, "warning": record.get("warning")}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"

@@ -19,12 +19,11 @@ from knowhub.bootstrap import Hub
 from knowhub.context.commit.commit_checks import MAX_MESSAGES
 from knowhub.context.commit_model import SessionCommit
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import is_recall_answer, without_recalled
+from knowhub.conversations.recalled import is_recall_answer, without_fenced
 from knowhub.core import clock
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound
 from knowhub.core.request_context import RequestContext
 from knowhub.web.hooks.hosts import Host
-from knowhub.web.mcp.fenced_text import FENCE_NOTE
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 """So much of a transcript is read at once, the newest."""
@@ -209,9 +208,7 @@ def clean_message(message: Message, own_id: str | None = None) -> Message | None
     """
     if is_recall_answer(message):
         return None
-    content = message.content.replace("\0", "").encode("utf-8", "replace").decode()
-    if FENCE_NOTE in content:
-        content = without_recalled(content)
+    content, _ = without_fenced(message.content.replace("\0", "").encode("utf-8", "replace").decode())
     most = _MAX_TOOL_CHARS if message.is_tool else _MAX_CHARS
     if len(content) > most:
         content = f"{content[:most]} […{len(content) - most} more characters]"

@@ -71,7 +71,7 @@ class HubServer:
     async def _list_tools(
         self, _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_describe(tool) for tool in (await self._load_tools()).tools])
+        return types.ListToolsResult(tools=[describe_tool(tool) for tool in (await self._load_tools()).tools])
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -177,7 +177,8 @@ def _find_headers(_tool: str) -> None:
     """Say that no argument of a tool is sent as a header too: else the library would list all tools for each call."""
 
 
-def _describe(tool: "McpTool") -> types.Tool:
+def describe_tool(tool: "McpTool") -> types.Tool:
+    """Return a tool as it is listed."""
     annotations = types.ToolAnnotations(
         read_only_hint=tool.is_read_only,
         destructive_hint=False,

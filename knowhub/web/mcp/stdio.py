@@ -6,11 +6,12 @@ The library is imported after `initialize` was answered: clients wait a few seco
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 _PIECE_BYTES: Final = 64 * 1024
+_AT_ONCE: Final = 32
+
+Ask: TypeAlias = Callable[[bytes], Awaitable[Mapping[str, Any] | None]]
 
 
 class _LongLine(NamedTuple):
@@ -51,13 +55,14 @@ class StdioWire:
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read_lines, args=(loop,), daemon=True, name="reading stdin").start()
 
-    async def greet(self) -> None:
-        """Wait for the first message, and answer it if it is `initialize`."""
+    async def greet(self) -> str | None:
+        """Wait for the first message, and answer it if it is `initialize`; return the version of the protocol then."""
         self._opening = await anext(self._messages(), None)
         greeting = make_greeting(orjson.loads(self._opening)) if self._opening is not None else None
         if greeting is not None:
             self._greeted_id = greeting["id"]
             await self._write(greeting)
+        return greeting["result"]["protocolVersion"] if greeting is not None else None
 
     async def serve(self, server: "Server[Any]") -> None:
         """Pass messages between the client and the library until the client closes stdin."""
@@ -95,6 +100,34 @@ class StdioWire:
             tasks.create_task(write(), name="writing MCP")
             await server.run(incoming, outgoing, server.create_initialization_options())
             reading.cancel()
+
+    async def forward(self, ask: Ask) -> None:
+        """Answer messages with what `ask` returns for them, until the client closes stdin.
+
+        Some are asked at once; a request that the client cancels is not answered.
+        """
+        running: WeakValueDictionary[str, asyncio.Task[None]] = WeakValueDictionary()
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def answer(line: bytes) -> None:
+            reply = await ask(line)
+            if reply is not None:
+                await self._write(reply)
+
+        async def begin(line: bytes, request_id: str) -> None:
+            await slots.acquire()
+            running[request_id] = task = tasks.create_task(answer(line))
+            task.add_done_callback(lambda _: slots.release())
+
+        async with asyncio.TaskGroup() as tasks:
+            if self._opening is not None and self._greeted_id is None:
+                await begin(self._opening, "")
+            async for line in self._messages():
+                message = orjson.loads(line)
+                if message.get("method") != "notifications/cancelled":
+                    await begin(line, str(message.get("id")))
+                elif task := running.get(str((message.get("params") or {}).get("requestId"))):
+                    task.cancel()
 
     async def _messages(self) -> AsyncIterator[bytes]:
         """Yield the lines that are messages, and answer the others."""

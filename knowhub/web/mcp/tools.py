@@ -12,9 +12,11 @@ from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.context.model import Level
 from knowhub.conversations.messages import Message
+from knowhub.conversations.recalled import without_fenced
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext
+from knowhub.core.scopes import name_readers
 from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
 from knowhub.web.mcp.fenced_text import fence_rows
@@ -24,8 +26,10 @@ from knowhub.web.schemas.parts import Label, Text, clean
 
 _MEMORY_SCHEME: Final = "ctx://"
 PROFILE: Final = "profile"
+_RECALLED: Final = "this text came from KnowHub, so nothing was written; say with feedback(id) whether it helped"
 _RECORD_PREFIX: Final = "knowledge-"
 _PROFILE_TOKENS: Final = 1_000
+_SHOWN_FIELDS: Final = ("id", "source", "kind", "scope", "title", "text")
 
 
 def _check_not_empty(text: str) -> str:
@@ -132,10 +136,7 @@ def _offer(
 async def recall(hub: Hub, ctx: RequestContext, sent: RecallArguments) -> ToolAnswer:
     """Find what is known: lessons, keywords, memories. Call it before a task and when something fails."""
     found = await hub.recall.recall(ctx, RecallQuery(sent.query, sent.limit))
-    rows = [
-        {"id": item.id, "source": item.source.value, "kind": item.kind, "title": item.title, "text": item.text}
-        for item in found.items
-    ]
+    rows = [{name: getattr(item, name) for name in _SHOWN_FIELDS} for item in found.items]
     data = {"results": rows, "degraded": list(found.degraded), "index_lag": found.index_lag}
     return ToolAnswer(fence_rows(rows) if rows else "Nothing is known about this.", data)
 
@@ -151,19 +152,34 @@ async def read(hub: Hub, ctx: RequestContext, sent: ReadArguments) -> ToolAnswer
 @_offer("save", SaveArguments)
 async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer:
     """Save a lesson for later runs: what works, what fails, what a user prefers."""
-    new = NewKnowledge(task=sent.task, content=sent.content, types=[KnowledgeType(sent.type).value])
+    content, content_lines = without_fenced(sent.content)
+    task, task_lines = without_fenced(sent.task)
+    if not content:
+        raise InvalidInput.of("content", _RECALLED)
+    new = NewKnowledge(task=task, content=content, types=[KnowledgeType(sent.type).value])
     saved = await hub.knowledge.records.save(ctx, new)
-    data = {"id": saved.record["id"], "operation_id": saved.operation_id, "duplicate_of": saved.duplicate_of}
+    data = {
+        "id": saved.record["id"],
+        "operation_id": saved.operation_id,
+        "duplicate_of": saved.duplicate_of,
+        "dropped": _count_recalled(content_lines + task_lines),
+    }
     if saved.duplicate_of:
         return ToolAnswer(f"Known already as {saved.duplicate_of}; nothing was written.", data)
-    return ToolAnswer(f"Saved {data['id']} for {', '.join(saved.record['scopes'])}. {_how_to_undo(data)}", data)
+    readers = name_readers(saved.record["scopes"], saved.record["owner"])
+    return ToolAnswer(
+        f"Saved {data['id']} for {', '.join(readers)}. {_how_to_undo(data)}{_describe_dropped(data)}", data
+    )
 
 
 @_offer("remember", RememberArguments)
 async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> ToolAnswer:
     """Keep a conversation; memories are taken from it."""
     session_id = sent.session_id or f"mcp-{hub.ids.hex(12)}"
-    messages = [Message(message.role, message.content) for message in sent.messages]
+    given = [(message, *without_fenced(message.content)) for message in sent.messages]
+    messages = [Message(message.role, content) for message, content, lines in given if content or not lines]
+    if not messages:
+        raise InvalidInput.of("messages", _RECALLED)
     done = make_commit_view(
         await hub.memories.nodes.commit_session(ctx, SessionCommit(session_id=session_id, messages=messages))
     )
@@ -171,12 +187,12 @@ async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> To
         "session_id": session_id,
         "operation_id": done["operation_id"],
         "memories": [written.uri for written in done["write_results"]],
-        "dropped": done["dropped"],
+        "dropped": [*_count_recalled(sum(lines for _, _, lines in given)), *done["dropped"]],
     }
     if data["operation_id"] is None:
         return ToolAnswer("These messages are remembered already; nothing was written.", data)
     text = f"Remembered session {session_id}, {len(data['memories'])} memories. {_how_to_undo(data)}"
-    return ToolAnswer(text + (f" Not read: {data['dropped']}" if data["dropped"] else ""), data)
+    return ToolAnswer(f"{text}{_describe_dropped(data)}", data)
 
 
 @_offer("feedback", FeedbackArguments)
@@ -261,6 +277,15 @@ def _shorten(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _how_to_undo(data: Mapping[str, Any]) -> str:
     return f"To undo: operation {data['operation_id']}."
+
+
+def _count_recalled(lines: int) -> list[dict[str, Any]]:
+    return [{"what": "lines", "why": "recalled", "count": lines}] if lines else []
+
+
+def _describe_dropped(data: Mapping[str, Any]) -> str:
+    counts = [f"{item['count']} {item['what']} ({item['why']})" for item in data["dropped"]]
+    return f" Left out: {', '.join(counts)}." if counts else ""
 
 
 def _shorten_schema(schema: Any) -> Any:  # noqa: ANN401 -- JSON

@@ -276,6 +276,9 @@ class RecalledItem(Answer):
     text: str
     read: str = Field(description="The address at which to read on.", examples=["/api/infos/7f1c2b9e"])
     relevance: float = Field(description="How well it fits the question: 0 to 1, comparable between sources.")
+    scope: str = Field(
+        examples=["user:li", "project:atlas"], description="The scope by which the caller sees it: the narrowest."
+    )
     score: float | None = Field(description="Comparable within one source only.")
     why: str
     message_ids: list[str]

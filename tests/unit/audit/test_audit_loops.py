@@ -6,7 +6,6 @@ import pytest
 
 from agent_tools import records
 from knowhub.audit.quotes import (
-    FENCE_NOTE,
     QuoteIndex,
     find_rendering,
     find_search_source,
@@ -95,7 +94,6 @@ def test_tool_output_is_recognised_when_it_is_saved() -> None:
 
     whole, part = find_rendering(f"I found this:\n{shown}"), find_rendering(shown.split("\n\n", 1)[1])
 
-    assert records.FENCE_NOTE.startswith(FENCE_NOTE)
     assert whole is not None
     assert part is not None
     assert (whole.how, whole.ids) == ("tool_output", [RECORD["id"]])

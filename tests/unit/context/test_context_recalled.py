@@ -2,9 +2,17 @@
 
 import pytest
 
+from agent_tools import fences, records
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import RecalledTexts, index_recalled, remove_recalled
+from knowhub.conversations.recalled import (
+    FENCE_NOTE,
+    RecalledTexts,
+    find_fence,
+    index_recalled,
+    remove_recalled,
+    without_fenced,
+)
 from tests.builders import caller
 from tests.context_commits import CommitBench, agent_message, user_message
 
@@ -100,3 +108,54 @@ async def test_hidden_memories_are_not_read() -> None:
     assert [item.uri.rpartition("/")[0] for item in result.write_results[1:]] == [
         "ctx://default/users/li/memories/preferences"
     ]
+
+
+FENCED = f"{FENCE_NOTE}\n\n| id: knowledge-20261121-a3f9\n| text: Use tabs.\n|   Always.\n|\n| scope: user:li"
+ROW = FENCED.partition("\n\n")[2]
+TABLE = "| step | cost: €\n|---|---|\n| a | 1 |"
+GRAPH = "* commit 1a2b\n| Author: Li\n| Date:   today\n|\n|     Add x."
+
+
+def quote(text: str, mark: str = "> ") -> str:
+    """Return a text with a mark before each line."""
+    return "\n".join(f"{mark}{line}" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        FENCED,
+        ROW,
+        f"3 found.\n\n{FENCED}",
+        quote(FENCED),
+        quote(ROW, ">>  "),
+        quote(FENCED, "\t"),
+        f"```text\n{FENCED}\n```",
+        quote(f"~~~\n\n{ROW}\n~~~", "  "),
+        f"KnowHub recalls this for you. {FENCED}\n\n| id: ctx://default/users/li/memories/1\n| kind: events",
+        FENCED.replace("\n|\n", "\n|   \n").replace("\n", "\r\n"),
+    ],
+)
+def test_fenced_text_is_recognised_in_every_form_and_other_words_stay(shown: str) -> None:
+    assert without_fenced(shown)[0] == ""
+    assert find_fence(shown) is not None
+    rest, _ = without_fenced(f"I prefer spaces.\n\n{shown}\n\nSince May.")
+    assert [line for line in rest.splitlines() if line.strip()] == ["I prefer spaces.", "Since May."]
+
+
+@pytest.mark.parametrize("own", [TABLE, GRAPH, "a | b", "> | a quote", "| id: 7", "See knowledge-20261121-a3f9."])
+def test_what_only_looks_fenced_stays(own: str) -> None:
+    assert without_fenced(own) == (own, 0)
+    assert find_fence(own) is None
+
+
+def test_the_agent_tools_recognise_the_same_text() -> None:
+    assert records.FENCE_NOTE == FENCE_NOTE
+    for shown in (FENCED, ROW, quote(FENCED), f"```text\n{FENCED}\n```", TABLE, GRAPH, f"{TABLE}\n{FENCED}"):
+        assert fences.without_fenced(shown) == without_fenced(shown)
+
+
+def test_a_table_beside_recalled_text_stays() -> None:
+    rest, dropped = without_fenced(f"{FENCED}\n\n| a | b |\n|---|---|\n| c | d |")
+
+    assert (rest, dropped) == ("| a | b |\n|---|---|\n| c | d |", 6)

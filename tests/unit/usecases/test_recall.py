@@ -20,6 +20,7 @@ from tests.builders import local
 pytestmark = pytest.mark.anyio
 
 TODAY = "2026-03-05T12:00:00Z"
+SHARED = {"scopes": ["project:atlas"], "owner": "agent:bot"}
 NOTHING = KeywordFound(SearchStatus.NOT_FOUND)
 
 
@@ -38,7 +39,7 @@ class FakeKnowledge:
         if self.error is not None:
             raise self.error
         rows = [
-            {"id": item, "task": f"task {item}", "content": "x" * 1000, "types": ["tool"], "relevance": 0.5}
+            {"id": item, "task": f"task {item}", "content": "x" * 1000, "types": ["tool"], "relevance": 0.5, **SHARED}
             for item in self.ids
         ]
         return KnowledgeFound(rows, 2, degraded=self.degraded)
@@ -91,16 +92,16 @@ class FakeMemories:
         self.asked.append((categories, top_k))
         self.limits.append(limits)
         blocks = [
-            replace(RetrievedBlock(uri, "events", "L0", f"about {uri}"), score=1.0, message_ids=("m-1",))
+            replace(RetrievedBlock(uri, "events", "L0", f"about {uri}", "user:li"), score=1.0, message_ids=("m-1",))
             for uri in self.uris
         ]
         return MemorySearchResult([], [], blocks, len(blocks), 3, ["embedder"])
 
 
 def keyword_found(name: str, *infos: str) -> KeywordFound:
-    row = {"id": f"id of {name}", "name": name, "description": "what it is", "created_at": TODAY}
+    row = {"id": f"id of {name}", "name": name, "description": "what it is", "created_at": TODAY, **SHARED}
     path = [{"id": "root", "name": "root"}, row]
-    hanging = [{"id": info, "content": f"says {info}", "source": "", "created_at": TODAY} for info in infos]
+    hanging = [{"id": info, "content": f"says {info}", "source": "", "created_at": TODAY, **SHARED} for info in infos]
     return KeywordFound(
         SearchStatus.MATCHED,
         json.dumps(row).encode(),
@@ -111,7 +112,8 @@ def keyword_found(name: str, *infos: str) -> KeywordFound:
 
 
 async def test_near_keywords_are_returned_if_none_is_named() -> None:
-    near = json.dumps({"id": "n", "name": "near", "aliases": [], "description": "", "created_at": TODAY}).encode()
+    row = {"id": "n", "name": "near", "aliases": [], "description": "", "created_at": TODAY, **SHARED}
+    near = json.dumps(row).encode()
     recall = RecallService(None, FakeTree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None)
 
     (item,) = (await recall.recall(local(), RecallQuery("x"))).items

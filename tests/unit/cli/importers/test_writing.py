@@ -12,10 +12,10 @@ from knowhub.cli.importers.writing import ImportWriter
 from knowhub.context.commit.commit_checks import MAX_MESSAGES
 from knowhub.context.queries import list_memories
 from knowhub.conversations.messages import Message
+from knowhub.conversations.recalled import FENCE_NOTE
 from knowhub.core.request_context import caller_context
 from knowhub.knowledge.model import OnConflict
 from knowhub.knowledge.table import list_live_records
-from knowhub.web.mcp.fenced_text import FENCE_NOTE
 from tests.builders import local
 from tests.hubs import open_search_hub
 from tests.unit.cli.importers.test_readers import FILES, list_notes, read_source
