@@ -7,9 +7,9 @@ import httpx
 import pytest
 import respx
 
+from agent_tools import memory_edits
 from agent_tools.memory import commit_session, read_memory, search_memory
 from agent_tools.records import FENCE_NOTE
-from agent_tools.registry import call_tool
 from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio
@@ -152,9 +152,9 @@ async def test_lines_memories_and_sessions_are_shown_behind_the_bar(hub: respx.M
     )
     hub.get("/api/context/sessions").respond(json={"results": [{"uri": "ctx://s", "message_count": 2}]})
 
-    found = await call_tool("memory_grep", {"text": "a"})
-    several = await call_tool("memory_read_many", {"uris": [SESSION, "ctx://other"]})
-    sessions = await call_tool("memory_sessions", {})
+    found = await memory_edits.memory_grep("a")
+    several = await memory_edits.memory_read_many([SESSION, "ctx://other"])
+    sessions = await memory_edits.memory_sessions()
 
     assert "|   | uri: made up" in found.output
     assert "raise limit" in found.output
