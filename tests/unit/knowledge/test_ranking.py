@@ -168,7 +168,7 @@ def test_votes_swap_only_neighbours_among_the_picks_of_a_model() -> None:
 
     def pick(*summaries: KnowledgeSummary) -> list[str]:
         hits = [SearchHit(summary, 0.0, (StageScore(ROUTING, 1, None),)) for summary in summaries]
-        inputs = RankingInputs(local(), Order.AUTO, 4, START, lambda row_id: knowledge_row(row_id), lambda _row: [])
+        inputs = RankingInputs(local(), Order.AUTO, 4, START, knowledge_row, lambda _row: [])
         return ids_of(rank_hits(hits, inputs))
 
     assert pick(blamed, praised) == ["praised", "blamed"]
