@@ -40,7 +40,7 @@ from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Draft, Write
 from knowhub.core.request_context import RequestContext, caller_context
 from knowhub.core.scopes import visibility_facets
-from knowhub.engine.searchable import SearchableRows
+from knowhub.engine.account import SearchableRows
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
 from knowhub.stores.files.filesystem import FileSystem

@@ -14,7 +14,7 @@ from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
 from knowhub.context.search_model import RetrievedBlock
 from knowhub.core.recall import SearchHits
 from knowhub.core.request_context import RequestContext
-from knowhub.engine.searchable import SearchableRows
+from knowhub.engine.account import SearchableRows
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
 from knowhub.stores.files.store import FileStore

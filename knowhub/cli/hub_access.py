@@ -117,7 +117,6 @@ def _make_request(
     import orjson
 
     from knowhub.web.responses import JsonText
-    from knowhub.web.route import find_caller_ids
 
     module, _, function = name.partition(".")
     route = next(item for item in import_module(f"knowhub.web.routes.{module}").routes if item.name == function)
@@ -135,7 +134,7 @@ def _make_request(
     given = (parsed, params, b"") if "sent" in route.given else (None, parsed, b"")
 
     async def ask(hub: Hub) -> Any:  # noqa: ANN401 -- any JSON
-        answer = await route.run(route.call(hub, find_caller_ids(given)), given, in_path)
+        answer = await route.run(hub, given, in_path)
         return orjson.loads(answer.read()) if isinstance(answer, JsonText) else None
 
     return ask

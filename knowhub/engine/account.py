@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from typing import Any, Generic
 
 import msgspec
 import orjson
 
 from knowhub.core.operation import Row
-from knowhub.core.table_schema import DiskBodies, EdgeBodies, TableSchema, TableSchemas
+from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, SummaryT, TableSchema, TableSchemas
 from knowhub.engine.disk_rows import LogLine, PlacedRows, ReadText
 from knowhub.engine.disk_tables import DiskTable
 from knowhub.engine.edge_tables import EdgeTable, Table
@@ -108,10 +109,9 @@ class Account:
             if isinstance(table, DiskTable | EdgeTable):
                 table.put(rows, on_disk[name])
 
-    def note_undo(self, undo_of: str | None, operation_id: str) -> None:
+    def note_undo(self, undo_of: str, operation_id: str) -> None:
         """Remember which operation undid which."""
-        if undo_of is not None:
-            self._undos[undo_of] = operation_id
+        self._undos[undo_of] = operation_id
 
     def table(self, name: str) -> Table:
         """Return the table of a collection."""
@@ -169,6 +169,59 @@ class BaseNumbers:
         return self._last
 
 
+class SearchableRows(Generic[SummaryT]):
+    """The rows of an account as a search index reads them: by the number of their text, through the given `indexes`.
+
+    Only the newest text of a row has an entry: an older number finds no row. With `limit`, only the first so many rows
+    of each collection are there.
+    """
+
+    def __init__(self, account: Account, indexes: Sequence[Index[Any]], limit: int | None = None) -> None:
+        self._tables: list[tuple[InMemoryTable | DiskTable, str]] = [
+            (_get_table(account, index.collection), index.name) for index in indexes
+        ]
+        self._limit = limit
+
+    def head(self, row_id: str) -> SummaryT | None:
+        for table, _ in self._tables:
+            summary: SummaryT | None = table.summary(row_id)
+            if summary is not None:
+                return summary if self._is_within(summary) else None
+        return None
+
+    def by_text_num(self, text_num: int) -> SummaryT | None:
+        for table, index in self._tables:
+            summary: SummaryT | None = table.find(index, text_num)
+            if summary is not None:
+                return summary
+        return None
+
+    def row(self, row_id: str) -> Row:
+        for table, _ in self._tables:
+            text = table.text(row_id)
+            if text is not None:
+                row: Row = orjson.loads(text)
+                return row
+        raise KeyError(row_id)
+
+    def heads(self) -> Iterator[SummaryT]:
+        for table, _ in self._tables:
+            yield from takewhile(self._is_within, table.rows())
+
+    def numbers_after(self, seq: int) -> list[int]:
+        """Return the numbers of the texts of live rows that operations after `seq` wrote, ascending."""
+        least, numbers = change_number(seq + 1, 0), list[int]()
+        for table, _ in self._tables:
+            if isinstance(table, DiskTable):
+                numbers += table.changes_after(least - 1)
+            else:
+                numbers += [summary.text_num for summary in table.rows() if summary.text_num >= least]
+        return sorted(numbers)
+
+    def _is_within(self, summary: Any) -> bool:  # noqa: ANN401 -- of the collection's schema
+        return self._limit is None or summary.ordinal < self._limit
+
+
 def change_number(seq: int, position: int) -> int:
     """Return a number for a change of an operation: the same in every process, and rising."""
     return (seq << _CHANGES_PER_OPERATION_BITS) | position
@@ -177,3 +230,10 @@ def change_number(seq: int, position: int) -> int:
 def seq_of_change(number: int) -> int:
     """Return the sequence number of the operation that a change number belongs to."""
     return number >> _CHANGES_PER_OPERATION_BITS
+
+
+def _get_table(account: Account, name: str) -> InMemoryTable | DiskTable:
+    table = account.table(name)
+    if isinstance(table, InMemoryTable | DiskTable):
+        return table
+    raise TypeError(f"the rows of {name!r} cannot be searched")

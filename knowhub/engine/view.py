@@ -37,10 +37,9 @@ class Overlay:
         table.put(row_id, row, text, change_number)
         self._tables[collection] = table
 
-    def note_undo(self, undo_of: str | None, operation_id: str) -> None:
+    def note_undo(self, undo_of: str, operation_id: str) -> None:
         """Remember which operation undid which."""
-        if undo_of is not None:
-            self._undos[undo_of] = operation_id
+        self._undos[undo_of] = operation_id
 
     def table(self, name: str) -> "Table | OverlayTable":
         """Return the rows of a collection."""

@@ -85,9 +85,7 @@ class ImpressionLog:
         self.failed = 0
 
     def list_shown(self, ctx: RequestContext, scope: ImpressionScope) -> dict[str, str]:
-        """Return the ids that were shown before, in order, each with its time; empty without a session or goal."""
-        if not scope.is_named:
-            return {}
+        """Return the ids that a named scope was shown before, in order, each with its time."""
         row_id = scope.row_id(ctx)
         shown = scope.select_shown(self._store.view(ctx.account).get(IMPRESSIONS, row_id))
         pending = self._pending.get((ctx.account, row_id))
@@ -99,9 +97,7 @@ class ImpressionLog:
         return make_tags([*self.list_shown(ctx, scope.tagged), *ids])
 
     def note(self, ctx: RequestContext, scope: ImpressionScope, ids: Sequence[str]) -> None:
-        """Start to write the ids that are new there. Needs a running event loop."""
-        if not scope.is_named:
-            return
+        """Start to write the ids that are new in a named scope. Needs a running event loop."""
         goal = scope.goal_id or _NO_GOAL
         known = self.list_shown(ctx, ImpressionScope(scope.session_id, goal))
         new = [item for item in ids if item not in known]

@@ -192,11 +192,11 @@ class _UndoBuilder:
                 self.blocks.append(row)
 
     def recompute(self) -> None:
-        """Compute anew what is made of other fields."""
+        """Compute anew what is made of other fields in live rows."""
         restored = dict(self.rows)
         for change in reversed(self._operation.changes):
             key = change.key
-            for computed in self._collections[key[0]].computed if key in restored else ():
+            for computed in self._collections[key[0]].computed if is_live(restored.get(key)) else ():
                 self.rows[key] = computed.recompute(UndoneRow(change, self.rows[key], self._view.get, restored))
 
     def reattach_cascaded(self) -> None:

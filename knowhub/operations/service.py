@@ -156,9 +156,11 @@ class OperationsService:
             await pace.pause()
         if operation is None and operations[0].group is not None and operations[0].group.index > 0:
             raise _conflict("a compaction has removed the first operations of this group; undo the others by their ids")
-        left = [item for item in operations if self._store.undone_by(account, item.operation_id) is None]
+        if operation is not None:
+            return list(operations)
         # Of a group, what was undone already is left out; if that is all of it, the decision says so.
-        return left if operation is None and left else list(operations)
+        left = [item for item in operations if self._store.undone_by(account, item.operation_id) is None]
+        return left or list(operations)
 
     async def _find_written_since(self, restore: Sequence[Operation]) -> list[Operation]:
         """Return what was written into the account after a restore, the undo of a part of it left out."""

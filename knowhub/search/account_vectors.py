@@ -16,8 +16,7 @@ import numpy as np
 from knowhub.core.language_models import Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
-from knowhub.engine.account import seq_of_change
-from knowhub.engine.searchable import SearchableRows
+from knowhub.engine.account import SearchableRows, seq_of_change
 from knowhub.search.texts import HeadT, Texts
 from knowhub.search.vector_files import Rejection, RetryPolicy, VectorFiles, VectorNote
 from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type

@@ -10,8 +10,7 @@ from typing import Any, Final, Generic
 from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
-from knowhub.engine.account import seq_of_change
-from knowhub.engine.searchable import SearchableRows
+from knowhub.engine.account import SearchableRows, seq_of_change
 from knowhub.search.analysis import count_words, index_terms, query_terms, weigh_query
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.index_files import AccountIndexes

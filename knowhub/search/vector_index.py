@@ -10,7 +10,7 @@ from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason, TextRefused, Vector
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import MissingVector
-from knowhub.engine.searchable import SearchableRows
+from knowhub.engine.account import SearchableRows
 from knowhub.search.account_vectors import AccountVectors, PendingText
 from knowhub.search.index_files import AccountIndexes
 from knowhub.search.scripts import HARMLESS, ScriptSkills, is_zero

@@ -6,7 +6,7 @@ from starlette.types import Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, KnowHubError
-from knowhub.core.request_context import RequestContext, share_nothing_by_default
+from knowhub.core.request_context import RequestContext, Role, share_nothing_by_default
 from knowhub.identity.decisions import context_for
 from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.middleware import HttpMiddleware, answer_problem
@@ -78,6 +78,18 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
             raise Forbidden("this route knows of no caller; it answers nothing that is anybody's")
         return ids.context(hub.default_owner)
     return context_for(caller, ids.get_ids(), ids.account if "account" in ids.model_fields_set else None)
+
+
+def name_caller(scope: Scope) -> str | None:
+    """Return the principal whose limit a request counts against; None if it has no limit."""
+    caller: AuthenticatedCaller | None = scope.get(CALLER)
+    if caller is None:
+        client = scope.get("client")
+        return client[0] if client else ""
+    if caller.role is Role.ROOT:
+        return None
+    # Names of accounts and of who calls hold no control characters, so no two callers have one name.
+    return f"{caller.account}\n{caller.context.quota_key}"
 
 
 def make_local_context(hub: Hub, ids: CallerIds) -> RequestContext:

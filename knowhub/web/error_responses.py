@@ -7,7 +7,6 @@ from math import ceil
 from typing import Any
 
 import orjson
-import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,8 +16,6 @@ from starlette.routing import Match, Route
 from knowhub.core import errors
 from knowhub.web import json_rpc
 from knowhub.web.parsing import MalformedJson
-
-_log = structlog.get_logger("knowhub.web")
 
 _KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
     (errors.InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
@@ -31,20 +28,7 @@ _KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
     (errors.StorageFull, HTTPStatus.INSUFFICIENT_STORAGE, "storage-full"),
     (errors.Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
 )
-REQUEST_ID = "knowhub.request_id"
-Headers = tuple[tuple[bytes, bytes], ...]
-
-_NOSNIFF = (b"x-content-type-options", b"nosniff")
-_NO_REFERRER = (b"referrer-policy", b"no-referrer")
-_ANYWHERE: Headers = (_NOSNIFF, _NO_REFERRER)
-# An answer is for its caller: no cache may store it.
-_API: Headers = (*_ANYWHERE, (b"cache-control", b"no-store"))
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
-
-
-def headers_of(path: str) -> Headers:
-    """Return the headers of every answer to a path."""
-    return _API if path.startswith("/api/") else _ANYWHERE
 
 
 def problem(
@@ -71,7 +55,10 @@ def title_of(status: int) -> str:
 
 
 def install(app: Starlette, routes: Sequence[Route]) -> None:
-    """Have `app` answer every failure as a problem; `routes` are all that it has."""
+    """Have `app` answer what it refuses as a problem; `routes` are all that it has.
+
+    `RequestIdMiddleware` answers what nobody expected.
+    """
 
     async def handle_known(request: Request, error: Exception) -> Response:
         assert isinstance(error, errors.KnowHubError)  # noqa: S101 -- Starlette's handlers are typed for any exception
@@ -90,28 +77,9 @@ def install(app: Starlette, routes: Sequence[Route]) -> None:
         assert isinstance(error, HTTPException)  # noqa: S101 -- as above
         return _answer_unrouted(routes, request, error)
 
-    async def handle_unexpected(request: Request, error: Exception) -> Response:
-        request_id = request.scope.get(REQUEST_ID, "")
-        path = request.scope["path"]
-        _log.error("unexpected_error", path=path, request_id=request_id, error=repr(error), exc_info=error)
-        # Starlette answers this from outside of every middleware, so that it carries its own id.
-        return _response(
-            request,
-            500,
-            "internal-error",
-            "something failed that should not; it was logged",
-            {},
-            {"X-Request-ID": request_id, **_text(headers_of(path))},
-        )
-
     app.add_exception_handler(errors.KnowHubError, handle_known)
     app.add_exception_handler(MalformedJson, handle_malformed)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, handle_unexpected)
-
-
-def _text(headers: Headers) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in headers}
 
 
 def _response(

@@ -1,4 +1,4 @@
-"""Limits of concurrent requests, and of the requests and writes of one caller, as ASGI middleware."""
+"""Limits of the requests and writes of one caller, as ASGI middleware."""
 
 import math
 import time
@@ -11,42 +11,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from knowhub.core.allowances import Allowance, DailyCounts, TokenBuckets
 from knowhub.core.clock import Clock
 from knowhub.core.errors import TooManyRequests
-from knowhub.core.request_context import Role
-from knowhub.identity.model import AuthenticatedCaller
-from knowhub.web.auth import CALLER
+from knowhub.web.auth import name_caller
 from knowhub.web.json_rpc import COUNT_WRITE
 from knowhub.web.json_rpc import PATH as MCP_PATH
 from knowhub.web.middleware import READING, HttpMiddleware, answer_problem
 
-# An operator must see the state of a server that is at its limit.
-_ALWAYS = frozenset({"/health", "/ready", "/metrics"})
 _LIMITED = "/api/"
 _MINUTE_S = 60.0
 _REQUESTS = "a caller may ask {} times a minute here"
 _WRITES = "a caller may write {} times a day (UTC) here"
-_FULL = (503, "unavailable", "this hub answers as many requests at once as it may; try again")
-
-
-class ConcurrencyLimit(HttpMiddleware):
-    """Answers a limited number of requests at a time. It refuses others at once: waiting, they would hold memory."""
-
-    def __init__(self, app: ASGIApp, most: int) -> None:
-        super().__init__(app)
-        self._most = most
-        self._running = 0
-
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in _ALWAYS:
-            await self._app(scope, receive, send)
-            return
-        if self._running >= self._most:
-            await answer_problem(send, scope, _FULL, ((b"retry-after", b"1"),))
-            return
-        self._running += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._running -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +79,3 @@ class RateLimiter(HttpMiddleware):
             if allowance is not None and wait_s > 0:
                 return text.format(allowance.limit), wait_s
         return None
-
-
-def name_caller(scope: Scope) -> str | None:
-    """Return the principal whose limit a request counts against; None if it has no limit."""
-    caller: AuthenticatedCaller | None = scope.get(CALLER)
-    if caller is None:
-        client = scope.get("client")
-        return client[0] if client else ""
-    if caller.role is Role.ROOT:
-        return None
-    # Names of accounts and of who calls hold no control characters, so no two callers have one name.
-    return f"{caller.account}\n{caller.context.quota_key}"

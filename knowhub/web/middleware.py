@@ -1,4 +1,4 @@
-"""The ASGI middleware before every route: request ids, metrics, host and origin checks, CORS."""
+"""The ASGI middleware before every route: ids and failures of requests, hosts and origins, CORS, how many at once."""
 
 import time
 from abc import ABC, abstractmethod
@@ -8,10 +8,11 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowhub.core.ids import Ids
-from knowhub.web.error_responses import REQUEST_ID, headers_of, problem
+from knowhub.web.error_responses import problem
 
 # Replaces a header that came twice with two values; no host has this name.
 _TWO_VALUES = b"two different ones"
@@ -29,6 +30,15 @@ _REQUEST_HEADERS = b"Authorization, Content-Type, Idempotency-Key, If-Match, X-A
 _ANSWER_HEADERS = b"Allow, ETag, Location, Retry-After, X-Operation-Id, X-Request-ID"
 _AN_HOUR_S = b"3600"
 _VARY = (b"vary", b"Origin")
+_ANYWHERE = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
+# An answer is for its caller: no cache may store it.
+_API = (*_ANYWHERE, (b"cache-control", b"no-store"))
+_UNEXPECTED = (500, "internal-error", "something failed that should not; it was logged")
+# An operator must see the state of a server that is at its limit.
+_ALWAYS = frozenset({"/health", "/ready", "/metrics"})
+_FULL = (503, "unavailable", "this hub answers as many requests at once as it may; try again")
+
+_log = structlog.get_logger("knowhub.web")
 
 
 class HttpMiddleware(ABC):
@@ -47,7 +57,10 @@ class HttpMiddleware(ABC):
 
 
 class RequestIdMiddleware(HttpMiddleware):
-    """Gives each request its id, and has it counted by `observe`, with its status and seconds."""
+    """Gives each request its id, and has it counted by `observe`, with its status and seconds.
+
+    It logs what nobody expected, and answers it where there is no answer yet.
+    """
 
     def __init__(self, app: ASGIApp, ids: Ids, observe: Callable[[Scope, int, float], None]) -> None:
         super().__init__(app)
@@ -56,7 +69,6 @@ class RequestIdMiddleware(HttpMiddleware):
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = _sent_request_id(scope) or self._ids.hex(32).encode()
-        scope[REQUEST_ID] = request_id.decode()
         started = time.perf_counter()
         status = _CLIENT_LEFT
 
@@ -67,13 +79,17 @@ class RequestIdMiddleware(HttpMiddleware):
                 message["headers"] = [
                     *message["headers"],
                     (b"x-request-id", request_id),
-                    *headers_of(scope["path"]),
+                    *(_API if scope["path"].startswith("/api/") else _ANYWHERE),
                 ]
             await send(message)
 
         try:
             await self._app(scope, receive, send_framed)
-        except Exception:
+        except Exception as error:
+            names = {"path": scope["path"], "request_id": request_id.decode()}
+            _log.error("unexpected_error", **names, error=repr(error), exc_info=error)
+            if status == _CLIENT_LEFT:
+                await answer_problem(send_framed, scope, _UNEXPECTED)
             status = 500
             raise
         finally:
@@ -156,6 +172,28 @@ class Cors(HttpMiddleware):
             await send(message)
 
         await self._app(scope, receive, send_marked)
+
+
+class ConcurrencyLimit(HttpMiddleware):
+    """Answers a limited number of requests at a time. It refuses others at once: waiting, they would hold memory."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        super().__init__(app)
+        self._most = most
+        self._running = 0
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _ALWAYS:
+            await self._app(scope, receive, send)
+            return
+        if self._running >= self._most:
+            await answer_problem(send, scope, _FULL, ((b"retry-after", b"1"),))
+            return
+        self._running += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
 
 
 async def _answer_preflight(send: Send, marks: list[tuple[bytes, bytes]]) -> None:

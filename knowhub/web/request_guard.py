@@ -11,9 +11,9 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from knowhub.web.auth import name_caller
 from knowhub.web.json_rpc import EDGE_BYTES, is_mcp, read_id
 from knowhub.web.json_text import JsonLimits, find_excess_in_turns
-from knowhub.web.limits import name_caller
 from knowhub.web.middleware import READING, HttpMiddleware, answer_problem
 
 BODY: Final = "knowhub.body"
@@ -89,7 +89,7 @@ class RequestGuard(HttpMiddleware):
         else:
             await self._app(scope, receive, send)
         finally:
-            share.give_back()
+            share.hold(0)
 
     async def _read(self, scope: Scope, receive: Receive, share: "_Share", body: "_BodyBuffer") -> bytes:
         """Read a body. Raises _Refusal, and ClientDisconnect if it was broken off.
@@ -102,9 +102,9 @@ class RequestGuard(HttpMiddleware):
         is_large = path in self._rules.large or path.startswith(self._rules.large_below)
         limit = self._rules.batch_bytes if is_large else self._rules.max_bytes
         announced = dict(scope["headers"]).get(b"content-length", b"")
-        size = int(announced) if announced.isdigit() else 0
-        refusal = share.take_up_to(size) if size <= limit else None
-        size = 0
+        # A body that is too large is dropped as it comes.
+        held = int(announced) if announced.isdigit() and int(announced) <= limit else 0
+        refusal, size = share.hold(held), 0
         try:
             async with asyncio.timeout(self._rules.arrival_s):
                 while refusal is None or _is_last_request(scope):
@@ -114,11 +114,11 @@ class RequestGuard(HttpMiddleware):
                     piece = message.get("body", b"")
                     size += len(piece)
                     if size <= limit and refusal is None:
-                        refusal = share.take_up_to(size)
+                        refusal = share.hold(max(size, held))
                     body.add(piece)
                     if size > limit or refusal is not None:
                         body.drop()
-                        share.give_back()
+                        share.hold(0)
                     if not message.get("more_body", False) or size > _DRAINED_BYTES:
                         break
         except TimeoutError:
@@ -211,26 +211,19 @@ class _Share:
             )
             self._limits = {caller: (rules.caller_bytes, detail), **self._limits}
 
-    def take_up_to(self, size: int) -> str | None:
-        """Count as many bytes as a body has by now, or say which limit forbids; what was counted before stays so."""
+    def hold(self, size: int) -> str | None:
+        """Count `size` bytes for this request from now on, or return which limit forbids it and count as before."""
         more = size - self._count
         for holder, (most, detail) in self._limits.items():
             if more > 0 and 0 < most < self._held[holder] + more:
                 return detail.format(most)
-        self._add(max(0, more))
-        return None
-
-    def give_back(self) -> None:
-        """Count nothing for this request any more."""
-        self._add(-self._count)
-
-    def _add(self, more: int) -> None:
-        self._count += more
+        self._count = size
         for holder in self._limits:
             self._held[holder] += more
             if not self._held[holder]:
                 # Callers come and go.
                 del self._held[holder]
+        return None
 
 
 def _is_last_request(scope: Scope) -> bool:

@@ -7,6 +7,7 @@ cost as much as a search.
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from knowhub.context.commit.rule_extraction import UNREAD
 from knowhub.context.commit_model import CommitResult
 from knowhub.context.events import OutboxEvent
+from knowhub.conversations.secrets import find_secrets, pieces
 from knowhub.core.clock import CooperativePause, iso
 from knowhub.core.owned_rows import HistoryPage, RowText, SavedBatch, SavedRow
 from knowhub.core.store_results import SnapshotEntry
@@ -32,6 +34,13 @@ from knowhub.web.schemas.context_answers import CommitAnswer
 
 _CHUNK_BYTES = 256 * 1024
 _PARTS_A_CHUNK = 200
+# A longer text is searched for secrets in a thread.
+_SEARCHED_AT_ONCE = 20_000
+_MOST_WARNINGS = 20
+_ADVICE = (
+    "{field} has what looks like a secret ({pattern}, at character {start}). It is stored as it was sent. "
+    "Save it as the secure_body of a resource, which is encrypted, and name that resource here."
+)
 
 
 class JsonText(Response):
@@ -162,6 +171,29 @@ def answer_saved(
     """Answer with a row after a write, the path of a new one, and what `more` says of it."""
     headers = etag(saved.record["version"]) | ({"Location": location} if location else {})
     return answer_write({**make_saved_view(saved), **(more or {})}, saved.operation_id, status, headers)
+
+
+async def find_warnings(texts: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
+    """Return the field `warnings` of an answer: a `field` and a `message` for each secret in texts, at most 20.
+
+    Without a secret, there is no such field. Other values than texts are passed over. No message contains any part of
+    a secret.
+    """
+    found = islice(_iter_warnings(texts), _MOST_WARNINGS)
+    long = sum(len(text) for text in texts.values() if isinstance(text, str)) > _SEARCHED_AT_ONCE
+    warnings = await asyncio.to_thread(list, found) if long else list(found)
+    return {"warnings": warnings} if warnings else {}
+
+
+def _iter_warnings(texts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    for field, text in texts.items():
+        end = -1
+        for piece, offset in pieces(text) if isinstance(text, str) else ():
+            for secret in find_secrets(piece, offset):
+                # Pieces overlap.
+                if secret.start >= end:
+                    end, pattern = secret.end, secret.pattern.replace("_", " ")
+                    yield {"field": field, "message": _ADVICE.format(field=field, pattern=pattern, start=secret.start)}
 
 
 def answer_history(page: HistoryPage) -> Response:

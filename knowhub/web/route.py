@@ -166,12 +166,6 @@ Given: TypeAlias = tuple[BaseModel | None, BaseModel | None, bytes]
 """What the body and the query hold, and the body as it was sent."""
 
 
-def find_caller_ids(given: Given) -> CallerIds:
-    """Return the ids of the caller in a body, or in a query."""
-    sent, params, _ = given
-    return sent if isinstance(sent, CallerIds) else params if isinstance(params, CallerIds) else _DEFAULT_IDS
-
-
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
 # A model, with a description where "Done." does not say enough, or a text.
 DeclaredAnswer = type[BaseModel] | tuple[type[BaseModel], str] | TextAnswer
@@ -252,13 +246,21 @@ class Route(StarletteRoute):
             response = await self.endpoint(request)
         else:
             given = await self._parse(request)
-            call = self.call(scope["app"].state.hub, find_caller_ids(given), request)
-            response = await self.run(call, given, scope["path_params"])
+            response = await self.run(scope["app"].state.hub, given, scope["path_params"], request)
         await response(scope, receive, send)
 
-    async def run(self, call: Call, given: Given, in_path: Mapping[str, str]) -> Response:
-        """Do what the route is for, and return the answer. Raises KnowHubError."""
-        values = {"sent": given[0], "params": given[1], "lines": given[2]}
+    async def run(self, hub: Hub, given: Given, in_path: Mapping[str, str], request: Request | None = None) -> Response:
+        """Do what the route is for, and return the answer; without a `request` for a program on this machine.
+
+        Raises KnowHubError.
+        """
+        if self.call is None:
+            raise TypeError(f"{self.path} takes a request, not a call")
+        sent, params, lines = given
+        # The body names the caller, or the query does.
+        ids = next((item for item in (sent, params) if isinstance(item, CallerIds)), _DEFAULT_IDS)
+        call = self.call(hub, ids, request)
+        values = {"sent": sent, "params": params, "lines": lines}
         named = {name: await call.find_keyword(in_path[name]) for name in self.keywords_in_path}
         answer: Response = await self.endpoint(
             call, **{name: values[name] for name in self.given}, **{**in_path, **named}

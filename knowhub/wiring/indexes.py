@@ -11,7 +11,7 @@ from knowhub.context.model import ContextSummary
 from knowhub.context.outbox import Outbox
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Embedder
-from knowhub.engine.searchable import SearchableRows
+from knowhub.engine.account import SearchableRows
 from knowhub.keywords.model import Node
 from knowhub.keywords.tree import Info
 from knowhub.knowledge.model import KnowledgeSummary

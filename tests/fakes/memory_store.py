@@ -74,7 +74,8 @@ class MemoryStore:
             raise answer
         for item in batch.decided:
             self._operations.append(item.operation)
-            self._retries.remember(item.operation, now)
+            if item.operation.idempotency is not None:
+                self._retries.remember(item.operation, item.operation.idempotency, now)
             self._lines.append(item.line)
             line = LogLine(item.operation.seq, 0, item.line)
             state = self.account(account)
@@ -82,7 +83,8 @@ class MemoryStore:
                 item.operation.seq, item.changes, state.place(item.changes, line), batch.overlay(account).find_decided
             )
             list(steps)
-            self.account(account).note_undo(item.operation.undo_of, item.operation.operation_id)
+            if item.operation.undo_of is not None:
+                self.account(account).note_undo(item.operation.undo_of, item.operation.operation_id)
             for subscriber, collections in self._subscriptions:
                 all_changes = item.operation.changes
                 changes = [change for change in all_changes if collections is None or change.collection in collections]

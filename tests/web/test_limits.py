@@ -13,7 +13,7 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.allowances import DailyCounts, TokenBuckets
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from knowhub.web.limits import ConcurrencyLimit
+from knowhub.web.middleware import ConcurrencyLimit
 from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.web.conftest import URL, client_of

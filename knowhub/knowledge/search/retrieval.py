@@ -78,7 +78,7 @@ class KnowledgeRetrieval:
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._options.impressions
-        known = impressions.list_shown(ctx, scope)
+        known = impressions.list_shown(ctx, scope) if scope.is_named else {}
         now = self._clock.now()
         rules = SearchFilter(
             view, ctx, query, now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
@@ -105,7 +105,7 @@ class KnowledgeRetrieval:
         if scope.is_named:
             tags = impressions.tag_ids(ctx, scope, ids)
             records = [{**record, "shown": record["id"] in known, "tag": tags.get(record["id"])} for record in records]
-        impressions.note(ctx, scope, ids)
+            impressions.note(ctx, scope, ids)
         return KnowledgeSearchResult(
             records,
             get_visible_lag(ctx, recalled.index_lag),

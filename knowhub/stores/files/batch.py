@@ -171,7 +171,8 @@ class Batch:
         for position, change in enumerate(decided.changes):
             number = change_number(operation.seq, position)
             overlay.put(change.collection, change.id, change.after_row, change.after, number)
-        overlay.note_undo(operation.undo_of, operation.operation_id)
+        if operation.undo_of is not None:
+            overlay.note_undo(operation.undo_of, operation.operation_id)
 
 
 def key_name(account: str, key: IdempotencyKey) -> tuple[str, ...]:

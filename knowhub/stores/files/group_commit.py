@@ -106,7 +106,16 @@ class GroupCommit:
     @asynccontextmanager
     async def lock_log(self) -> AsyncIterator[None]:
         """Hold the writers' lock, with everything applied that others wrote. Raises Unavailable."""
-        await self._acquire()
+        # Polling, not waiting: a thread that sleeps in flock could not be called back from a stopped process. Within
+        # this process the lock is held by one task at a time: flock does not keep two of one process apart.
+        deadline = asyncio.get_running_loop().time() + self._options.lock_timeout_s
+        while self._holds_lock or not self._lock.try_acquire():
+            if asyncio.get_running_loop().time() > deadline:
+                raise Unavailable(
+                    f"another process has held the log for {self._options.lock_timeout_s:g} s; nothing was written"
+                )
+            await asyncio.sleep(_LOCK_POLL_S)
+        self._holds_lock = True
         try:
             if self._follower.is_publishing:
                 self._follower.recover()
@@ -192,18 +201,6 @@ class GroupCommit:
                 else:
                     request.future.set_result(answer)
 
-    async def _acquire(self) -> None:
-        # Polling, not waiting: a thread that sleeps in flock could not be called back from a stopped process. Within
-        # this process the lock is held by one task at a time: flock does not keep two of one process apart.
-        deadline = asyncio.get_running_loop().time() + self._options.lock_timeout_s
-        while self._holds_lock or not self._lock.try_acquire():
-            if asyncio.get_running_loop().time() > deadline:
-                raise Unavailable(
-                    f"another process has held the log for {self._options.lock_timeout_s:g} s; nothing was written"
-                )
-            await asyncio.sleep(_LOCK_POLL_S)
-        self._holds_lock = True
-
     def _read_only_reason(self) -> str | None:
         if self.damage:
             return f"the log is damaged: {self.damage[0]}; run `knowhub doctor`"
@@ -273,18 +270,17 @@ class GroupCommit:
 
     async def decide(self, batch: Batch, request: Request) -> None:
         """Answer a retry from the log, anything else by its decisions."""
-        replica = self._replica
-        try:
-            answers = await replica.idempotency_keys.answers(
-                replica.history, request.account, request.idempotency, batch.now
-            )
-        except KnowHubError as problem:
-            batch.answers.append((request, problem))
-            return
-        if answers:
-            batch.answers.append((request, answers))
-        else:
-            await batch.run(request)
+        replica, key = self._replica, request.idempotency
+        if key is not None:
+            try:
+                answers = await replica.idempotency_keys.answers(replica.history, request.account, key, batch.now)
+            except KnowHubError as problem:
+                batch.answers.append((request, problem))
+                return
+            if answers:
+                batch.answers.append((request, answers))
+                return
+        await batch.run(request)
 
     async def _append(self, batch: Batch) -> None:
         segment = self._follower.position.segment

@@ -39,9 +39,8 @@ class IdempotencyKeys:
         self._lifetime_s = lifetime_s
         self._used: dict[tuple[str, ...], _Used] = {}
 
-    def remember(self, operation: Operation, now: float) -> None:
-        key = operation.idempotency
-        if key is None or operation.timestamp + self._lifetime_s < now:
+    def remember(self, operation: Operation, key: IdempotencyKey, now: float) -> None:
+        if operation.timestamp + self._lifetime_s < now:
             return
         self._drop_expired(now)
         self._used[key_name(operation.account, key)] = _Used(operation.seq, operation.timestamp, key)
@@ -55,14 +54,12 @@ class IdempotencyKeys:
             raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
         return used.seq
 
-    async def answers(
-        self, history: History, account: str, key: IdempotencyKey | None, now: float
-    ) -> Sequence[Committed]:
+    async def answers(self, history: History, account: str, key: IdempotencyKey, now: float) -> Sequence[Committed]:
         """Return all that the request of this key wrote; nothing for a fresh one.
 
         Raises InvalidInput as `find`, and Conflict where what it wrote was erased since: the first answer is gone.
         """
-        seq = self.find(account, key, now) if key is not None else None
+        seq = self.find(account, key, now)
         first = await history.at_async(seq) if seq is not None else None
         operations = await history.group_of(first) if first is not None else []
         for operation in operations:
@@ -168,8 +165,10 @@ class Replica:
     def _note(self, operation: Operation, line: LogLine) -> None:
         self.last_time = max(self.last_time, operation.timestamp)
         self.history.remember(operation, line)
-        self.idempotency_keys.remember(operation, self.last_time)
-        self._get_or_create(operation.account).note_undo(operation.undo_of, operation.operation_id)
+        if operation.idempotency is not None:
+            self.idempotency_keys.remember(operation, operation.idempotency, self.last_time)
+        if operation.undo_of is not None:
+            self._get_or_create(operation.account).note_undo(operation.undo_of, operation.operation_id)
         if operation.op.startswith(ERASING):
             self.erases = operation.seq
 
@@ -197,19 +196,8 @@ class LogFollower:
         self._lock = context.lock
         self._replica = replica
         self._stamp = loaded.stamp
-        self._position = loaded.position
         self.damage = list(loaded.damage)
-        self._log.hold(loaded.position.segment)
-
-    @property
-    def position(self) -> Position:
-        return self._position
-
-    @position.setter
-    def position(self, position: Position) -> None:
-        # What others have not yet read from here on, no compaction may drop.
-        self._log.hold(position.segment)
-        self._position = position
+        self._move_to(loaded.position)
 
     @property
     def is_behind(self) -> bool:
@@ -224,7 +212,7 @@ class LogFollower:
     def publish(self, position: Position) -> None:
         """Move to `position` and tell every process that the log is durable up to there. Under the lock."""
         self._stamp = self._lock.publish(position, self._log.inode(position.segment))
-        self.position = position
+        self._move_to(position)
 
     def catch_up(self, limit: int) -> bool:
         """Apply what others have published, about `limit` bytes at most; True when nothing is left."""
@@ -243,12 +231,12 @@ class LogFollower:
                 return True
             if not self._apply_to(header.previous_length, limit):
                 return bool(self.damage)
-            self.position = Position(header.generation, header.segment, length)
+            self._move_to(Position(header.generation, header.segment, length))
         if not self._apply_to(target.offset, limit):
             return bool(self.damage)
         self._stamp = stamp
         # A rewrite raises the generation, and leaves the segment and the offset as they are.
-        self.position = target
+        self._move_to(target)
         return True
 
     def catch_up_publishing(self, limit: int) -> None:
@@ -267,12 +255,17 @@ class LogFollower:
             following, _ = self._log.header(segment + 1) if segment + 1 in self._log.segments() else (None, 0)
             if segment > self.position.segment:
                 header, length = self._log.header(segment)
-                self.position = Position(header.generation if header else 1, segment, length)
+                self._move_to(Position(header.generation if header else 1, segment, length))
             self._read(None if following is None else following.previous_length or 0)
         self._log.sync(self.position.segment)
         self._log.sync_folder()
         generation = max(self.position.generation, self._log.generation)
         self.publish(Position(generation, self.position.segment, self.position.offset))
+
+    def _move_to(self, position: Position) -> None:
+        # What others have not yet read from here on, no compaction may drop.
+        self._log.hold(position.segment)
+        self.position = position
 
     def _apply_to(self, end: int, limit: int) -> bool:
         """Apply lines up to offset `end`, about `limit` bytes of them; True when that is reached."""
@@ -295,4 +288,4 @@ class LogFollower:
             size = self._log.size(position.segment)
             reader.offset = reader.read_lines(position.segment, position.offset, size, durable)
         finally:
-            self.position = Position(position.generation, position.segment, reader.offset)
+            self._move_to(Position(position.generation, position.segment, reader.offset))

@@ -130,7 +130,7 @@ class FileStore:
                 yield account, name, row
 
     def view(self, account: str) -> AccountView:
-        return AccountView(self.account(account), self._clock.now())
+        return AccountView(self._replica.account(account), self._clock.now())
 
     async def refresh(self, account: str | None = None) -> None:
         """Apply what other processes have acknowledged. Costs one memory read if there is nothing.
@@ -179,6 +179,8 @@ class FileStore:
 
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         await self.refresh()
+        if idempotency is None:
+            return None
         keys = self._replica.idempotency_keys
         return next(iter(await keys.answers(self.history, account, idempotency, self._clock.now())), None)
 

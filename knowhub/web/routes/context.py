@@ -17,6 +17,7 @@ from knowhub.web.responses import (
     answer_list,
     answer_write,
     etag,
+    find_warnings,
     make_commit_view,
     make_event_view,
     view_of,
@@ -26,7 +27,6 @@ from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
 from knowhub.web.schemas import context_edits as edits
 from knowhub.web.schemas.parts import Body
-from knowhub.web.secret_warnings import find_warnings
 
 routes = Routes("/api", "memories", "Sessions word for word, and the memories taken from them, in three layers.")
 

@@ -20,6 +20,7 @@ from knowhub.web.responses import (
     answer_text_list,
     answer_write,
     etag,
+    find_warnings,
     make_saved_view,
     make_slimming_view,
     view_of,
@@ -31,7 +32,6 @@ from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.operations import HistoryParams
 from knowhub.web.schemas.parts import DeleteParams, EraseBody
 from knowhub.web.schemas.upkeep import WaitParams
-from knowhub.web.secret_warnings import find_warnings
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 

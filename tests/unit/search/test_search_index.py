@@ -13,7 +13,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.job_board import JobStatus
 from knowhub.core.request_context import RequestContext, local_context
-from knowhub.engine.searchable import SearchableRows
+from knowhub.engine.account import SearchableRows
 from knowhub.knowledge.model import KnowledgeSummary, ListQuery, NewKnowledge, Order, SearchQuery
 from knowhub.knowledge.table import SEARCHED_TEXTS
 from knowhub.search.analysis import index_terms

@@ -25,6 +25,7 @@ from knowhub.stores.files.log.log_line import (
     is_sealed,
     parse_header,
     parse_line,
+    parse_object,
 )
 from knowhub.stores.files.log.log_manifest import MANIFEST, ActiveFiles
 
@@ -265,7 +266,7 @@ class Line:
     def record(self) -> dict[str, Any] | None:
         """Its object, parsed once; None if the line is damaged or is no JSON object."""
         if self._record is None and self.is_whole:
-            self._record = parse_line(self.data)
+            self._record = parse_object(self.data)
         return self._record
 
     @property

@@ -67,24 +67,29 @@ class History:
             self._groups.setdefault(operation.group.id, []).append(seq)
 
     def line(self, seq: int) -> bytes | None:
-        """Return the line of an operation; None if there is none."""
-        return self._read_bytes(seq, 0) if self._location(seq) else None
+        """Return the line of an operation; None if there is none. It is shorter if the file is."""
+        span = self._find_span(seq)
+        return None if span is None else self._log.read(*span)
 
     async def line_async(self, seq: int) -> bytes | None:
         """Return the same as `line`; a thread reads a long one."""
-        place = self._location(seq)
-        if not place or self._length(seq) <= _READ_AT_ONCE:
-            return self.line(seq)
-        offset = self._offset(seq)
-        return await self._log.read_async(place >> _OFFSET_BITS, offset, offset + self._length(seq))
+        span = self._find_span(seq)
+        if span is None:
+            return None
+        segment, start, end = span
+        if end - start <= _READ_AT_ONCE:
+            return self._log.read(segment, start, end)
+        return await self._log.read_async(segment, start, end)
 
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line, also of the last one in the base; empty when there is none."""
         if seq == self.base_seq:
             return self._base_checksum
-        if not self._location(seq):
+        span = self._find_span(seq)
+        if span is None:
             return ""
-        return line_checksum(self._read_bytes(seq, max(0, self._length(seq) - SEAL_BYTES)))
+        segment, start, end = span
+        return line_checksum(self._log.read(segment, max(start, end - SEAL_BYTES), end))
 
     def base_lines(self) -> Iterator[bytes]:
         """Yield the lines of the base that hold rows; none where the log begins with its first operation."""
@@ -154,10 +159,10 @@ class History:
 
     def _read(self, seq: int, line: bytes) -> Operation | None:
         """Parse a line. If it could be parsed when it was loaded and cannot any more, report damage."""
-        place = self._location(seq)
-        operation = Line(place & _OFFSET_MASK, line, is_sealed(line)).full_operation
+        segment, offset, _ = self._find_span(seq) or (0, 0, 0)
+        operation = Line(offset, line, is_sealed(line)).full_operation
         if operation is None:
-            path, offset = str(self._log.path(place >> _OFFSET_BITS)), place & _OFFSET_MASK
+            path = str(self._log.path(segment))
             if all((known.path, known.offset) != (path, offset) for known in self.damage):
                 self.damage.append(Damage(path, offset, "an acknowledged line was damaged since it was read"))
         return operation
@@ -176,16 +181,11 @@ class History:
                 size += len(line)
         return lines
 
-    def _read_bytes(self, seq: int, start: int) -> bytes:
-        """Return the line of an operation from its byte `start` on, in one read; fewer bytes if the file is shorter."""
-        offset = self._offset(seq)
-        return self._log.read(self._location(seq) >> _OFFSET_BITS, offset + start, offset + self._length(seq))
-
-    def _length(self, seq: int) -> int:
-        return self._lengths[seq - self.base_seq - 1]
-
-    def _offset(self, seq: int) -> int:
-        return self._location(seq) & _OFFSET_MASK
-
-    def _location(self, seq: int) -> int:
-        return self._places[seq - self.base_seq - 1] if self.base_seq < seq <= self.last_seq else 0
+    def _find_span(self, seq: int) -> tuple[int, int, int] | None:
+        """Return the segment of an operation's line and the offsets of its beginning and end; None if there is none."""
+        index = seq - self.base_seq - 1
+        place = self._places[index] if 0 <= index < len(self._places) else 0
+        if not place:
+            return None
+        offset = place & _OFFSET_MASK
+        return place >> _OFFSET_BITS, offset, offset + self._lengths[index]

@@ -145,8 +145,11 @@ def line_checksum(line: bytes) -> str:
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
     """Return the object of a whole line; None when its checksum or its JSON is wrong."""
-    if not is_sealed(line):
-        return None
+    return parse_object(line) if is_sealed(line) else None
+
+
+def parse_object(line: bytes) -> dict[str, Any] | None:
+    """Return the object of a line whose checksum is right; None when its JSON is wrong."""
     try:
         value = orjson.loads(line) if len(line) <= _PARSED_WHOLE else parse_in_pieces(line, orjson.loads)
     except ValueError:
