@@ -28,7 +28,7 @@ class MemoryLimits:
 
     def accept(self, head: ContextSummary) -> bool:
         """Return whether a memory has the tags and is of the time that is asked for."""
-        moment = head.updated_at if head.said_at is None else head.said_at
+        moment = head.updated_at if head.occurred_at is None else head.occurred_at
         return self.time.contains(moment) and not any(tag.isdisjoint(head.facets) for tag in self.tags)
 
 

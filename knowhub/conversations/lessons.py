@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from knowhub.conversations.messages import Message
+from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS, Message
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
 
-_READ_CHARS: Final = 16_384
 _EXCERPT_CHARS: Final = 300
 _LOOKED_AT_LINES: Final = 12
 # At most this many messages are between a failure and its remedy.
@@ -74,8 +73,8 @@ def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[Less
 
 def find_failure(content: str) -> str:
     """Return the line that says best how a call failed; empty where it did not fail. The last one names the cause."""
-    # A long answer quotes files and logs: it says at its beginning or its end whether it failed.
-    lines = content[:_READ_CHARS].split("\n")
+    # A long answer quotes files and logs: what is read of it says at its beginning or its end whether it failed.
+    lines = content[:MAX_MESSAGE_READ_CHARS].split("\n")
     lines = lines if len(lines) <= 2 * _LOOKED_AT_LINES else [*lines[:_LOOKED_AT_LINES], *lines[-_LOOKED_AT_LINES:]]
     failed = [line for line in lines if _FAILED.search(line) and not _NO_FAILURE.search(line)]
     return " ".join(failed[-1].split())[:_EXCERPT_CHARS] if failed else ""

@@ -206,7 +206,8 @@ _TRAILING: Final = re.compile(
 
 def _find_facts(bare: str) -> list[_Fact]:
     found = [(slot, match) for slot, form in statement_forms.SLOTS for match in form.finditer(bare)]
-    found += [(_get_slot(match), match) for match in statement_forms.NAMED.finditer(bare)]
+    named = ((str(match["slot"] or match["slot_zh"]), match) for match in statement_forms.NAMED.finditer(bare))
+    found += [(statement_forms.SAME_SLOT.get(slot, slot), match) for slot, match in named]
     facts: dict[str, _Fact] = {}
     for slot, match in found:
         groups = match.groupdict()
@@ -215,11 +216,6 @@ def _find_facts(bare: str) -> list[_Fact]:
         if value:
             facts.setdefault(slot, _Fact(slot, value, match.start(), bool(groups.get("no"))))
     return sorted(facts.values(), key=lambda fact: fact.start)
-
-
-def _get_slot(match: re.Match[str]) -> str:
-    named = str(match["slot"] or match["slot_zh"])
-    return statement_forms.SAME_SLOT.get(named, named)
 
 
 def _split_values(facts: Sequence[_Fact]) -> tuple[Values, Values]:

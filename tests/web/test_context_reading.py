@@ -274,6 +274,21 @@ async def test_the_profile_lists_current_lines_with_day_and_evidence(api: httpx.
     assert nobody == {"text": "", "lines": [], "left_out": 0}
 
 
+async def test_the_standing_instructions_nearest_to_the_question_are_shown(api: httpx.AsyncClient) -> None:
+    said = [
+        "Always name the mooring when I ask about boats.",
+        *(f"Always write {food} with a small letter." for food in ("tea", "bread", "rice")),
+        *(f"The boat number {n} is red." for n in range(12)),
+    ]
+    messages = [{"role": "user", "content": text, "message_id": f"m{number}"} for number, text in enumerate(said)]
+    await api.post("/api/context/sessions/commit", json={"session_id": "s1", "messages": messages, "user_id": "ana"})
+
+    found = await api.get("/api/context/search", params={"q": "how many boats have a small letter", "user_id": "ana"})
+
+    ids = [block["message_ids"] for block in found.json()["blocks"]]
+    assert ["m0"] in ids
+
+
 async def test_standing_instructions_come_last_whatever_was_asked_and_within_top_k(api: httpx.AsyncClient) -> None:
     said = [
         "From now on answer in English.",

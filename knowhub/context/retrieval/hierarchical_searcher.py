@@ -309,5 +309,5 @@ class _Ranking:
     def _matches_dates(self, head: ContextSummary) -> bool:
         """Return whether it was said, or took place, on one of the days asked for, as they are where that was."""
         # Which days a message names besides, its head does not know, and reading that costs as much as the search.
-        moment = None if head.said_at is None else head.said_at + head.ahead_s
+        moment = None if head.occurred_at is None else head.occurred_at + head.ahead_s
         return not self._days.isdisjoint(date_tags(moment))

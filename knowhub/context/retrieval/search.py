@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from knowhub.context.model import MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.retrieval.blocks import make_blocks
 from knowhub.context.retrieval.hierarchical_searcher import rank_memories
@@ -110,6 +111,12 @@ class MemorySearch:
             enough=seeds.found.enough,
         )
 
+    async def find_nearest(self, ctx: RequestContext, query: str, category: MemoryCategory) -> list[str]:
+        """Return the URIs of the memories of a category that are nearest to a question, the nearest first."""
+        asked = plan_query(ctx.account, query, None, (category.value,), now=self._clock.now())
+        seeds = await find_seeds(self._index, asked, ctx)
+        return [hit.head.uri for hit in seeds.found.hits]
+
     async def _find_seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
         """Find the seeds of a question; where it counts from something that happened, find out first when that was."""
         after = time_after(asked.text) if "after" in asked.hints else None
@@ -117,7 +124,7 @@ class MemorySearch:
             event = replace(asked, text=after.event, hints={}, top_k=1)
             seeds = await find_seeds(self._index, event, ctx)
             found = rank_memories(self._store.view(ctx.account), self._index, event, seeds, ctx)
-            moment = found[0].head.said_at if found else None
+            moment = found[0].head.occurred_at if found else None
             then = after.resolve(moment) if moment is not None else None
             if then is not None:
                 hints = {**asked.hints, "days": then.marks()}
