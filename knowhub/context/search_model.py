@@ -88,7 +88,10 @@ class RetrievedBlock:
 
 @dataclass(frozen=True, slots=True)
 class MemorySearchResult:
-    """The answer of a search. `reach` and `enough` measure the scores of `seed_hits`, as in `SearchHits`."""
+    """The answer of a search. `reach` and `enough` measure the scores of `seed_hits`, as in `SearchHits`.
+
+    `preferences` are the URIs of the preferences and instructions that are nearest to a question without filters.
+    """
 
     query_plan: Sequence[TypedQuery]
     seed_hits: Sequence[SeedHit]
@@ -98,3 +101,4 @@ class MemorySearchResult:
     degraded: Sequence[str] = ()
     reach: float = 1.0
     enough: float = 1.0
+    preferences: Sequence[str] = ()

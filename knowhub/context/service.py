@@ -159,11 +159,7 @@ class ContextService:
         found = await self._search.search(ctx, query, target_uri, categories, top_k, limits)
         if target_uri is not None or categories or (limits is not None and limits.is_limiting):
             return found
-        most = min(_MAX_STANDING, top_k // _RESULTS_A_STANDING)
-        if not most:
-            return found
-        nearest = await self._search.find_nearest(ctx, query, MemoryCategory.PREFERENCES)
-        return self._with_standing(ctx, found, nearest, top_k, most, explain=limits is not None and limits.explain)
+        return self._with_standing(ctx, found, top_k, explain=limits is not None and limits.explain)
 
     async def read_memory(
         self,
@@ -272,18 +268,13 @@ class ContextService:
         return operation_id
 
     def _with_standing(
-        self,
-        ctx: RequestContext,
-        found: MemorySearchResult,
-        nearest: Sequence[str],
-        top_k: int,
-        most: int,
-        *,
-        explain: bool,
+        self, ctx: RequestContext, found: MemorySearchResult, top_k: int, *, explain: bool
     ) -> MemorySearchResult:
+        most = min(_MAX_STANDING, top_k // _RESULTS_A_STANDING)
         try:
             known = {block.uri for block in found.blocks}
-            items = list_standing(self._store.view(ctx.account), ctx, most + len(known), nearest)
+            view = self._store.view(ctx.account)
+            items = list_standing(view, ctx, most + len(known), found.preferences) if most else []
         except InvalidInput:
             # Who is no user and no agent has none.
             return found

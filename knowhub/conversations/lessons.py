@@ -64,7 +64,9 @@ def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[Less
             is_confirmed = outcome is not None and _CONFIRMED.search(outcome[1]) is not None
             is_same_call = _get_call(messages[failed]) == _get_call(message)
             told = [
-                words for words in (remedy, outcome if is_confirmed else None) if words is not None and _tells(words[1])
+                words
+                for words in (remedy, outcome if is_confirmed else None)
+                if words is not None and _REMEDY.search(words[1]) and not _OPEN.search(words[1])
             ]
             if told and (is_confirmed or (is_same_call and told[0] is remedy)):
                 yield _describe(messages[failed], failed, told, number)
@@ -95,10 +97,6 @@ def _find_words(messages: Sequence[Message], numbers: range, fold: Fold) -> tupl
         if said:
             return number, said[:_EXCERPT_CHARS]
     return None
-
-
-def _tells(said: str) -> bool:
-    return _REMEDY.search(said) is not None and _OPEN.search(said) is None
 
 
 def _describe(message: Message, failed: int, told: Sequence[tuple[int, str]], worked: int) -> Lesson:

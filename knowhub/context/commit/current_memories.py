@@ -59,9 +59,7 @@ def gather_current(view: View, ctx: RequestContext, max_tokens: int = DEFAULT_TO
     return CurrentMemories("\n".join(lines), shown, len(statements) - len(shown))
 
 
-def list_standing(
-    view: View, ctx: RequestContext, limit: int, nearest: Sequence[str] = ()
-) -> list[CurrentStatement]:
+def list_standing(view: View, ctx: RequestContext, limit: int, nearest: Sequence[str] = ()) -> list[CurrentStatement]:
     """Return the caller's standing instructions and preferences.
 
     Those of the URIs `nearest` come first, in that order, then the other instructions, then the other preferences, the

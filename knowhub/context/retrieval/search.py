@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from knowhub.context.model import MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.retrieval.blocks import make_blocks
 from knowhub.context.retrieval.hierarchical_searcher import rank_memories
@@ -109,13 +108,8 @@ class MemorySearch:
             degraded=degraded,
             reach=seeds.found.reach,
             enough=seeds.found.enough,
+            preferences=[head.uri for head in seeds.preferences],
         )
-
-    async def find_nearest(self, ctx: RequestContext, query: str, category: MemoryCategory) -> list[str]:
-        """Return the URIs of the memories of a category that are nearest to a question, the nearest first."""
-        asked = plan_query(ctx.account, query, None, (category.value,), now=self._clock.now())
-        seeds = await find_seeds(self._index, asked, ctx)
-        return [hit.head.uri for hit in seeds.found.hits]
 
     async def _find_seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
         """Find the seeds of a question; where it counts from something that happened, find out first when that was."""
