@@ -108,7 +108,7 @@ _FETCHED: Final = 2
 _BEFORE_PREFERENCE: Final = 3
 # A memory is worth so much of its best message. Measured, as the next, on conversations with known facts.
 _EVIDENCE: Final = 0.6
-_NO_EVIDENCE: Final = 0.7
+_NO_EVIDENCE: Final = 0.6
 # What a message that says several things counts for a memory: at least, and where no memory of it matches.
 _LEAST_SHARE: Final = 0.3
 _UNKNOWN_SHARE: Final = 0.6
