@@ -39,7 +39,7 @@ class ExtractOptions:
     """A conversation, and what is looked for in it."""
 
     messages: Annotated[Path, typer.Argument(metavar="FILE", help=_MESSAGES_HELP, show_default=False)]
-    trigger: Annotated[Trigger, typer.Option(help="The occasion. It decides what is looked for.")] = Trigger.COMPACTION
+    trigger: Annotated[Trigger, typer.Option(help="The occasion. The same is looked for on each.")] = Trigger.COMPACTION
     trace_id: Annotated[str | None, typer.Option(help="The trace that the conversation belongs to.")] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be saved, and write nothing.")] = False
 

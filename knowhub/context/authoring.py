@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from knowhub.context import edits, uri
-from knowhub.context.commit import statements
+from knowhub.context.commit import memory_page
 from knowhub.context.commit.context_writer import MAX_EDGES, ContextWriter
 from knowhub.context.edits import FORGOTTEN, parse_own_uri
 from knowhub.context.events import MOVED_FROM
@@ -79,8 +79,8 @@ class MemoryAuthoring:
             kind = {"context_type": ContextType.MEMORY.value, "category": new.category.value}
             writer.merge_node(whose, address, {**kind, **({"tags": dict(new.tags)} if new.tags else {})})
             blank = dict(writer.row(address) or {})
-            layers = statements.complete_layers(new.category, blank, {"content": new.content, **new.layers})
-            page = statements.edit_page(blank, {**blank, **layers}, view.now)
+            layers = memory_page.complete_layers(new.category, blank, {"content": new.content, **new.layers})
+            page = memory_page.edit_page(blank, {**blank, **layers}, view.now)
             writer.merge_node(whose, address, {**layers, "metadata": page["metadata"]})
             return Draft("create_memory", writer.writes())
 

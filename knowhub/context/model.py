@@ -103,7 +103,7 @@ class ContextSummary:
     """A node or a part without its content: what filters, listing and ranking need.
 
     `text_num` names the change that last wrote what is searched of it, `signature` is a hash of that.
-    `said_at` is when a message was said, or an event took place, in seconds since the epoch; `ahead_s` is how far
+    `occurred_at` is when a message was said, or an event takes place, in seconds since the epoch; `ahead_s` is how far
     clocks were ahead of UTC there. `number` counts the parts of a session from 0, and is 0 for nodes. `name` is who
     said a part, or what a node is called; `abstract` is its L0 text, shortened to 300 characters. `sources` are the
     URIs of the messages that an extracted memory comes from, the first 32 of them. `role` is that of a part.
@@ -126,7 +126,7 @@ class ContextSummary:
     number: int
     name: str
     abstract: str
-    said_at: float | None
+    occurred_at: float | None
     ahead_s: float
     updated_at: float
     message_id: str | None = None

@@ -30,9 +30,9 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | 
     parent = uri.parent_of(address)
     category = MemoryCategory.SESSIONS if is_part else MemoryCategory(row["category"])
     audience, facets = _kind(parent, category, str(row["owner"]), tuple(row["scopes"]))
-    said_at = texts.get_time(collection, row)
+    occurred_at = texts.get_time(collection, row)
     name = texts.speaker(row) if is_part else _name(category, row)
-    signature = hash((texts.get_indexed_text(collection, row), said_at))
+    signature = hash((texts.get_indexed_text(collection, row), occurred_at))
     abstract = shorten(texts.format_message(row) if is_part else str(row["abstract"]), texts.MAX_SHOWN_CHARS)
     # Old lines hold a stub of an erased row, not deleted yet and without content.
     live = is_live(row) and not is_erased(row)
@@ -52,7 +52,7 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | 
         number=int(row["number"]) if is_part else 0,
         name=name,
         abstract=abstract,
-        said_at=said_at,
+        occurred_at=occurred_at,
         ahead_s=texts.ahead_s(collection, row),
         updated_at=parse_iso(str(row["updated_at"])),
         message_id=row["message_id"] if is_part else None,

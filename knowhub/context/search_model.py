@@ -28,7 +28,7 @@ class MemoryLimits:
 
     def accept(self, head: ContextSummary) -> bool:
         """Return whether a memory has the tags and is of the time that is asked for."""
-        moment = head.updated_at if head.said_at is None else head.said_at
+        moment = head.updated_at if head.occurred_at is None else head.occurred_at
         return self.time.contains(moment) and not any(tag.isdisjoint(head.facets) for tag in self.tags)
 
 
@@ -90,7 +90,10 @@ class RetrievedBlock:
 
 @dataclass(frozen=True, slots=True)
 class MemorySearchResult:
-    """The answer of a search. `reach` and `enough` measure the scores of `seed_hits`, as in `SearchHits`."""
+    """The answer of a search. `reach` and `enough` measure the scores of `seed_hits`, as in `SearchHits`.
+
+    `preferences` are the URIs of the preferences and instructions that are nearest to a question without filters.
+    """
 
     query_plan: Sequence[TypedQuery]
     seed_hits: Sequence[SeedHit]
@@ -100,3 +103,4 @@ class MemorySearchResult:
     degraded: Sequence[str] = ()
     reach: float = 1.0
     enough: float = 1.0
+    preferences: Sequence[str] = ()

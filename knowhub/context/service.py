@@ -7,7 +7,7 @@ from typing import Any
 
 from knowhub.context import edits, sessions, uri
 from knowhub.context.authoring import commit_nodes
-from knowhub.context.commit import session_node, statements
+from knowhub.context.commit import memory_page, session_node
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.current_memories import DEFAULT_TOKENS, CurrentMemories, gather_current, list_standing
 from knowhub.context.commit_model import CommitResult, SessionCommit
@@ -151,7 +151,7 @@ class ContextService:
         """Find memories by their L0 text; no overview and no content is opened. Raises InvalidInput, NotFound.
 
         `target_uri` is where to look, `categories` what for; both are all where they are not given. Then one in five
-        results, three at most, are standing instructions and preferences, last.
+        results, three at most, are standing instructions and preferences, last: those nearest to the question.
         """
         if target_uri is not None:
             edits.parse_own_uri(ctx, target_uri, "target_uri")
@@ -229,12 +229,12 @@ class ContextService:
             head = edits.get_editable_summary(view, ctx, address, expected)
             row = edits.row_at(view, head)
             after: Row | None = edits.apply_patch(
-                head, row, statements.complete_layers(head.category, row, patch), view.now
+                head, row, memory_page.complete_layers(head.category, row, patch), view.now
             )
             if after is None:
                 return Unchanged()
             if head.category not in _WITHOUT_STATEMENTS:
-                after = statements.edit_page(row, after, view.now)
+                after = memory_page.edit_page(row, after, view.now)
             return Draft("edit_memory", [Write(NODES, address, after)])
 
         operation_id = await commit_nodes(self._store, self._directories, ctx, decide, key)
@@ -273,7 +273,8 @@ class ContextService:
         most = min(_MAX_STANDING, top_k // _RESULTS_A_STANDING)
         try:
             known = {block.uri for block in found.blocks}
-            items = list_standing(self._store.view(ctx.account), ctx, most + len(known)) if most else []
+            view = self._store.view(ctx.account)
+            items = list_standing(view, ctx, most + len(known), found.preferences) if most else []
             owner = uri.memory_context(ctx).owner
         except InvalidInput:
             # Who is no user and no agent has none.

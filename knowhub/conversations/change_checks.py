@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from knowhub.conversations import dates
-from knowhub.conversations.changes import ADD, FORGET, ChangePrompt, MemoryChange, RefusedChange
+from knowhub.conversations.memory_changes import ADD, FORGET, ChangePrompt, MemoryChange, RefusedChange
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.secrets import COVER, contains_secret

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from knowhub.conversations.messages import Message
+from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS, Message
 from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
 
-_READ_CHARS: Final = 16_384
 _EXCERPT_CHARS: Final = 300
 _LOOKED_AT_LINES: Final = 12
 # At most this many messages are between a failure and its remedy.
@@ -65,7 +64,9 @@ def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[Less
             is_confirmed = outcome is not None and _CONFIRMED.search(outcome[1]) is not None
             is_same_call = _get_call(messages[failed]) == _get_call(message)
             told = [
-                words for words in (remedy, outcome if is_confirmed else None) if words is not None and _tells(words[1])
+                words
+                for words in (remedy, outcome if is_confirmed else None)
+                if words is not None and _REMEDY.search(words[1]) and not _OPEN.search(words[1])
             ]
             if told and (is_confirmed or (is_same_call and told[0] is remedy)):
                 yield _describe(messages[failed], failed, told, number)
@@ -74,8 +75,8 @@ def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[Less
 
 def find_failure(content: str) -> str:
     """Return the line that says best how a call failed; empty where it did not fail. The last one names the cause."""
-    # A long answer quotes files and logs: it says at its beginning or its end whether it failed.
-    lines = content[:_READ_CHARS].split("\n")
+    # A long answer quotes files and logs: what is read of it says at its beginning or its end whether it failed.
+    lines = content[:MAX_MESSAGE_READ_CHARS].split("\n")
     lines = lines if len(lines) <= 2 * _LOOKED_AT_LINES else [*lines[:_LOOKED_AT_LINES], *lines[-_LOOKED_AT_LINES:]]
     failed = [line for line in lines if _FAILED.search(line) and not _NO_FAILURE.search(line)]
     return " ".join(failed[-1].split())[:_EXCERPT_CHARS] if failed else ""
@@ -96,10 +97,6 @@ def _find_words(messages: Sequence[Message], numbers: range, fold: Fold) -> tupl
         if said:
             return number, said[:_EXCERPT_CHARS]
     return None
-
-
-def _tells(said: str) -> bool:
-    return _REMEDY.search(said) is not None and _OPEN.search(said) is None
 
 
 def _describe(message: Message, failed: int, told: Sequence[tuple[int, str]], worked: int) -> Lesson:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
+
+from knowhub.conversations.secrets import LONGEST_SECRET_CHARS
 
 USER: Final = frozenset({"user", "human", "用户", "用戶"})
 AGENT: Final = frozenset({"assistant", "ai", "model", "助手"})
@@ -25,9 +26,8 @@ MAX_READ_CHARS: Final = 400_000
 """So much of a conversation is read for what it says, the newest messages first."""
 MAX_READ_SENTENCES: Final = 20_000
 """So many sentences of a conversation, by the marks that end them: short ones take as long to read as long ones."""
-MAX_MESSAGE_READ_CHARS: Final = 100_000
-MAX_MESSAGE_READ_SENTENCES: Final = 5_000
-"""So much of each message, from its beginning."""
+MAX_MESSAGE_READ_CHARS: Final = 16_384
+"""So much of each message is read, from its beginning."""
 _SENTENCE_END: Final = re.compile(r"[\n.!?。！？]")
 
 
@@ -63,25 +63,25 @@ class Message:
 
 
 def list_readable(messages: Sequence[Message]) -> list[Message]:
-    """Return the newest messages that are read, in their order, each cut to what of it is read."""
+    """Return the newest messages that are read, in their order, without the ends of long ones.
+
+    A secret at the place where the reading ends is still whole, so that it is recognised.
+    """
     chars, sentences = MAX_READ_CHARS, MAX_READ_SENTENCES
     readable: list[Message] = []
     for message in reversed(messages[-MAX_READ_MESSAGES:]):
-        content = message.content[:MAX_MESSAGE_READ_CHARS]
-        ends = [end.end() for end in islice(_SENTENCE_END.finditer(content), MAX_MESSAGE_READ_SENTENCES)]
-        if len(ends) == MAX_MESSAGE_READ_SENTENCES:
-            content = content[: ends[-1]]
-        chars, sentences = chars - len(content), sentences - len(ends)
+        read = message.content[:MAX_MESSAGE_READ_CHARS]
+        chars, sentences = chars - len(read), sentences - len(_SENTENCE_END.findall(read))
         if chars < 0 or sentences < 0:
             break
+        content = message.content[: MAX_MESSAGE_READ_CHARS + LONGEST_SECRET_CHARS]
         readable.append(message if content == message.content else replace(message, content=content))
     return readable[::-1]
 
 
-def count_unread(messages: Sequence[Message], readable: Sequence[Message]) -> int:
+def count_partly_read(messages: Sequence[Message], readable: Sequence[Message]) -> int:
     """Return how many messages are not read whole; `readable` are those that `list_readable` returned."""
-    whole = zip(reversed(messages), reversed(readable), strict=False)
-    return len(messages) - sum(len(message.content) == len(read.content) for message, read in whole)
+    return len(messages) - sum(len(read.content) <= MAX_MESSAGE_READ_CHARS for read in readable)
 
 
 # Hosts put the name of a server before the name of its tool: `mcp__knowhub__search_memory`. The user names the server.

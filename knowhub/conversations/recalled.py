@@ -183,12 +183,12 @@ def _plain(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def is_copy(said: str, stored: str) -> bool:
-    """Return whether a stored text contains at least 80 % of the word pairs of a statement."""
+def is_copy(said: str, stored: Iterable[frozenset[int]]) -> bool:
+    """Return whether a stored text, given by its word pairs, contains at least 80 % of those of a statement."""
     if not near_duplicates.has_weight(said, _LEAST_WEIGHT):
         return False
     own = near_duplicates.shingles(said)
-    return bool(own) and len(own & near_duplicates.shingles(stored)) >= _LEAST_SHARE * len(own)
+    return any(near_duplicates.share_contained(own, theirs) >= _LEAST_SHARE for theirs in stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +200,10 @@ class RecalledTexts:
 
     def is_said_in(self, text: str) -> bool:
         """Return whether a text only repeats what was recalled."""
-        if normalize_words(text) in self.lines:
-            return True
-        if not near_duplicates.has_weight(text, _LEAST_WEIGHT):
-            return False
-        own = near_duplicates.shingles(text)
-        return bool(own) and any(len(own & theirs) >= _LEAST_SHARE * len(own) for theirs in self.texts)
+        return normalize_words(text) in self.lines or is_copy(text, self.texts)
+
+
+NOTHING_RECALLED: Final = RecalledTexts(frozenset(), ())
 
 
 def index_recalled(texts: Iterable[str]) -> RecalledTexts:

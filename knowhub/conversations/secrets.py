@@ -1,7 +1,7 @@
 """Credentials in text: their position and kind, never their value."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from knowhub.conversations.random_words import find_random_words, looks_random
@@ -9,8 +9,8 @@ from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_
 from knowhub.core.unicode_forms import shorten
 
 PIECE_CHARS = 8_192
-# As long as the longest that is looked for: the private key of 4,096 bits.
-_OVERLAP_CHARS = 4_400
+LONGEST_SECRET_CHARS = 4_400
+"""The longest that is looked for is a private key of 4,096 bits."""
 _SHOWN_FROM_CHARS = 12
 _CLOSING = "\"'`“”‘’」,;，。；、)）]}"
 _MOST_FOUND = 20
@@ -84,7 +84,7 @@ def cover_secrets(text: str) -> str:
 
     Do this before the text is split into sentences: no sentence holds the whole of a key of several lines.
     """
-    return _replace_secrets(text, lambda _kind: COVER)
+    return _replace_spans(text, ((start, end, COVER) for start, end, _ in _iter_possible(text)))
 
 
 _ESCAPED = re.compile(r"\\(?:\\|n|\")")
@@ -100,15 +100,16 @@ def redact_secrets(text: str) -> str:
         plain = _ESCAPED.sub(lambda escape: "\n" if escape[0] == "\\n" else escape[0][1:], text)
         for start, end, kind in _iter_possible(plain):
             text = text.replace(plain[start:end], f"[{kind}]")
-    return _replace_secrets(text, lambda kind: f"[{kind}]")
+    return _replace_spans(text, ((start, end, f"[{kind}]") for start, end, kind in _iter_possible(text)))
 
 
-def _replace_secrets(text: str, make_mark: Callable[[str], str]) -> str:
+def _replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    """Return a text with a mark in place of each span: its start, its end and the mark. Spans may overlap."""
     parts: list[str] = []
     shown_to = 0
-    for start, end, kind in sorted(_iter_possible(text)):
+    for start, end, mark in sorted(spans):
         if end > shown_to:
-            parts += (text[shown_to:start], make_mark(kind)) if start >= shown_to else (make_mark(kind),)
+            parts += (text[shown_to:start], mark) if start >= shown_to else (mark,)
             shown_to = end
     return "".join([*parts, text[shown_to:]])
 
@@ -127,7 +128,7 @@ def pieces(text: str) -> Iterator[tuple[str, int]]:
     """
     start = 0
     while True:
-        yield text[start : start + PIECE_CHARS + _OVERLAP_CHARS], start
+        yield text[start : start + PIECE_CHARS + LONGEST_SECRET_CHARS], start
         start += PIECE_CHARS
         if start >= len(text):
             return
@@ -135,12 +136,8 @@ def pieces(text: str) -> Iterator[tuple[str, int]]:
 
 def redacted(text: str) -> str:
     """Return a text with every credential in it replaced by what may be shown of it."""
-    parts: list[str] = []
-    end = 0
-    for secret in _find_secrets(text, 0):
-        parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
-        end = secret.end
-    return "".join([*parts, text[end:]])
+    found = _find_secrets(text, 0)
+    return _replace_spans(text, ((item.start, item.end, f"[{item.pattern}: {item.redacted}]") for item in found))
 
 
 def excerpt(text: str, chars: int = 120) -> str:

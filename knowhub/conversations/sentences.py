@@ -1,17 +1,16 @@
 """Split a message into the sentences of its author: without code, quotations, data and pasted material."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from knowhub.conversations import recalled
-from knowhub.conversations.messages import Message
+from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS
 
 Fold: TypeAlias = Callable[[str], str]
 """Maps variants of a character to one, such as traditional to simplified Chinese."""
 
-READ_CHARS: Final = 16_384
 MAX_SENTENCE_CHARS: Final = 400
 MASK: Final = "▪"
 _SHORT_QUOTE_CHARS: Final = 16
@@ -108,7 +107,7 @@ def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
 
     Longer ones than 400 characters are data, and left out.
     """
-    text = content[:READ_CHARS]
+    text = content[:MAX_MESSAGE_READ_CHARS]
     plain = _normalize(text, fold)
     # A letter with a longer lower case (İ) shifts all positions; then nothing is cut.
     material = _MATERIAL.search(plain) if len(plain) == len(text) else None
@@ -123,15 +122,7 @@ def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
 
 def is_private(content: str, fold: Fold = str) -> bool:
     """Return whether somebody asks not to remember a message."""
-    return _PRIVATE.search(_normalize(content[:READ_CHARS], fold)) is not None
-
-
-def withhold_private(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages, empty where an application speaks or where somebody asks not to remember one."""
-    return [
-        replace(message, content="") if message.is_system or is_private(message.content) else message
-        for message in messages
-    ]
+    return _PRIVATE.search(_normalize(content[:MAX_MESSAGE_READ_CHARS], fold)) is not None
 
 
 def mask_quoted(text: str) -> str:

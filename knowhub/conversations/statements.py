@@ -179,16 +179,19 @@ _ASKS: Final = re.compile(
     r"|[，；](?:能|可以|有|怎么|什么|哪|要不要|帮)[^，；]*$"
 )
 
+_DOUBTS: Final = re.compile(r"[,;，；]\s*(?:(?:and|but|但|不过) ?)?(?:(?:i'm |i am )?not sure|maybe|也许|可能|不确定)")
+
 
 def _without_question(sentence: Sentence) -> tuple[str, str]:
-    """Return a sentence without the question at its end; two empty texts if all of it is a question."""
-    is_question = statement_forms.QUESTION.search(sentence.bare) is not None
-    if not is_question or statement_forms.POLITE.search(sentence.bare):
-        return sentence.text, sentence.bare
-    asks = _ASKS.search(sentence.bare)
-    if asks is None or len(sentence.text) != len(sentence.bare):
-        return "", ""
-    return sentence.text[: asks.start()], sentence.bare[: asks.start()]
+    """Return a sentence without the question at its end, or the doubt behind a preference; else two empty texts."""
+    text, bare = sentence.text, sentence.bare
+    doubt = _DOUBTS.search(bare) if len(text) == len(bare) else None
+    if doubt is not None and statement_forms.PREFERENCE.search(bare, 0, doubt.start()):
+        text, bare = text[: doubt.start()], bare[: doubt.start()]
+    if not statement_forms.QUESTION.search(bare) or statement_forms.POLITE.search(bare):
+        return text, bare
+    asks = _ASKS.search(bare) if len(text) == len(bare) else None
+    return ("", "") if asks is None else (text[: asks.start()], bare[: asks.start()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,8 @@ _TRAILING: Final = re.compile(
 
 def _find_facts(bare: str) -> list[_Fact]:
     found = [(slot, match) for slot, form in statement_forms.SLOTS for match in form.finditer(bare)]
-    found += [(_get_slot(match), match) for match in statement_forms.NAMED.finditer(bare)]
+    named = ((str(match["slot"] or match["slot_zh"]), match) for match in statement_forms.NAMED.finditer(bare))
+    found += [(statement_forms.SAME_SLOT.get(slot, slot), match) for slot, match in named]
     facts: dict[str, _Fact] = {}
     for slot, match in found:
         groups = match.groupdict()
@@ -215,11 +219,6 @@ def _find_facts(bare: str) -> list[_Fact]:
         if value:
             facts.setdefault(slot, _Fact(slot, value, match.start(), bool(groups.get("no"))))
     return sorted(facts.values(), key=lambda fact: fact.start)
-
-
-def _get_slot(match: re.Match[str]) -> str:
-    named = str(match["slot"] or match["slot_zh"])
-    return statement_forms.SAME_SLOT.get(named, named)
 
 
 def _split_values(facts: Sequence[_Fact]) -> tuple[Values, Values]:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise, repeat
+from typing import TypeVar
 from zlib import crc32
 
 from knowhub.core.unicode_forms import normalize
+
+ItemT = TypeVar("ItemT")
 
 # So many characters of a text are compared: some take NFKC four microseconds each.
 COMPARED_CHARS = 16_384
@@ -89,6 +92,11 @@ def jaccard(item: frozenset[object], other: frozenset[object]) -> float:
     shared = len(item & other)
     either = len(item) + len(other) - shared
     return shared / either if either else 0.0
+
+
+def share_contained(item: frozenset[ItemT], other: frozenset[ItemT]) -> float:
+    """Return the share of a set that another one contains; 0 of an empty set."""
+    return len(item & other) / len(item) if item else 0.0
 
 
 def has_weight(text: str, least: int) -> bool:

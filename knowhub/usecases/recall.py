@@ -14,7 +14,7 @@ from knowhub.context.search_model import MemoryLimits, MemorySearchResult, Retri
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
-from knowhub.core.near_duplicates import words
+from knowhub.core.near_duplicates import share_contained, words
 from knowhub.core.recall import ALL_TIME, TimeRange
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import shorten
@@ -266,7 +266,7 @@ def _share_words(question: str, row: Mapping[str, Any]) -> float:
     """Return the share of a question's words, or Chinese characters, that a keyword's names and text have."""
     asked = words(question)
     known = words(" ".join((row["name"], *row["aliases"], row["description"])))
-    return round(len(asked & known) / len(asked), 4) if asked else 0.0
+    return round(share_contained(asked, known), 4)
 
 
 def _keyword(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:

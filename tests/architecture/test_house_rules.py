@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("knowhub", "agent_tools")
 TOOLS = tuple(f"agent_tools/{name}.py" for name in ("knowledge", "keywords", "compaction", "memory", "resources"))
 FILE_LINES, FUNCTION_LINES, PARAMETERS = 400, 60, 6
+STATEMENT_RULES, RULE_LINES = ("lessons", "statement_forms", "statements"), 600
 
 SAYS_NOTHING = {"base", "common", "helper", "helpers", "manager", "managers", "misc", "util", "utils", "v2"}
 NOWHERE = {"pickle", "unittest.mock"}
@@ -254,6 +255,12 @@ def test_all_python_files_follow_the_rule(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", TEXT_RULES, ids=lambda rule: rule.name)
 def test_no_tracked_file_names_a_machine(rule: Rule) -> None:
     assert [breach for source in list_tracked_files("") for breach in rule.breaches(source)] == []
+
+
+def test_the_rules_that_read_statements_stay_few() -> None:
+    modules = [ROOT / "knowhub" / "conversations" / f"{name}.py" for name in STATEMENT_RULES]
+
+    assert sum(len(module.read_text(encoding="utf-8").splitlines()) for module in modules) <= RULE_LINES
 
 
 def list_tracked_files(suffix: str) -> list[Source]:

@@ -10,11 +10,11 @@ import pytest
 from agent_tools import risk
 from knowhub.audit import quotes
 from knowhub.context import texts, times
-from knowhub.context.commit import session_node, statements
+from knowhub.context.commit import memory_page, session_node
 from knowhub.context.commit.rule_extraction import extract_by_rules
 from knowhub.conversations import dates, messages, recalled, secrets
 from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.changes import ChangePrompt, KnownMemory
+from knowhub.conversations.memory_changes import ChangePrompt, KnownMemory
 from knowhub.conversations.messages import Message
 from knowhub.conversations.statements import read_values
 from knowhub.core import near_duplicates
@@ -65,7 +65,7 @@ def summarize_session(text: str) -> None:
 
 def correct_memory(text: str) -> None:
     before, after = ({"content": content, "metadata": {}} for content in (text, text.replace("\n", "\n- ") + "\n- b"))
-    statements.edit_page(before, after, 1.7e9)
+    memory_page.edit_page(before, after, 1.7e9)
 
 
 def merge_records(text: str) -> None:
@@ -100,7 +100,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "coming days": lambda text: dates.find_coming_day(text, date(2026, 5, 11)),
     "losses of a merge": lambda text: facts.find_missing_facts([text], text[1:]),
     "merge of records": merge_records,
-    "offers of resources": lambda text: list(suggestions.suggest_resources(0, Message("user", text), [])),
+    "offers of resources": lambda text: list(suggestions.suggest_resources(0, Message("user", text))),
     "sealed bodies": lambda text: messages.without_revealed(
         [Message("tool", text), Message("tool", f'"secure_body": "{text}'), Message("tool", f"| secure_body: {text}")]
     ),

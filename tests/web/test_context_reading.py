@@ -274,6 +274,27 @@ async def test_the_profile_lists_current_lines_with_day_and_evidence(api: httpx.
     assert nobody == {"text": "", "lines": [], "left_out": 0}
 
 
+async def test_the_nearest_instruction_comes_behind_the_best_three_and_the_next_one_last(
+    api: httpx.AsyncClient,
+) -> None:
+    said = [
+        "Always state the price in euros and the number of the invoice when I ask about the bills of the club.",
+        "Always state the name of the member and the number of the key when I ask about the house of the club.",
+        *(f"Always write {food} with a small letter." for food in ("tea", "bread", "rice", "corn")),
+        *(f"The boat number {n} is red." for n in range(12)),
+    ]
+    messages = [{"role": "user", "content": text, "message_id": f"m{number}"} for number, text in enumerate(said)]
+    await api.post("/api/context/sessions/commit", json={"session_id": "s1", "messages": messages, "user_id": "ana"})
+
+    params = {"q": "which red number has a boat", "user_id": "ana"}
+    blocks = (await api.get("/api/context/search", params=params)).json()["blocks"]
+
+    fourth, first_standing = blocks[3], blocks[-2]
+    assert {tuple(block["message_ids"]) for block in (fourth, first_standing)} == {("m0",), ("m1",)}
+    assert [block["standing"] for block in blocks] == [False] * 8 + [True] * 2
+    assert [block["score"] for block in blocks[:8]] == sorted((block["score"] for block in blocks[:8]), reverse=True)
+
+
 async def test_standing_instructions_come_last_whatever_was_asked_and_within_top_k(api: httpx.AsyncClient) -> None:
     said = [
         "From now on answer in English.",

@@ -83,6 +83,13 @@ async def test_an_invalid_conversation_is_refused_by_field(
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
+@pytest.mark.parametrize("trigger", ["task_completed", "task_completion", "user_feedback"])
+async def test_the_same_is_found_on_each_occasion(api: httpx.AsyncClient, trigger: str) -> None:
+    answer = await api.post(URL, json={"messages": user_message("I prefer tabs"), "trigger": trigger})
+
+    assert [found["content"] for found in answer.json()["candidates"]] == ["The user said: I prefer tabs"]
+
+
 async def test_a_message_without_text_is_ignored(api: httpx.AsyncClient) -> None:
     silent = {"role": "assistant", "content": None}
 

@@ -17,7 +17,7 @@ from knowhub.context.model import ContextSummary
 from knowhub.context.ports import ContextDirectories, ContextIndex
 from knowhub.context.queries import find_memory, list_sessions_to_read
 from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.changes import ChangePrompt
+from knowhub.conversations.memory_changes import ChangePrompt
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation
@@ -29,7 +29,7 @@ _MOST_ANSWERS: Final = 3
 _FIRST_PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 300.0
 _WAIT_S: Final = 600.0
-_LOOK_S: Final = 0.5
+_POLL_S: Final = 0.5
 
 
 class ExtractionStore(Store, Protocol):
@@ -83,7 +83,7 @@ class SessionExtraction:
         """Why the model is not asked at present."""
         return self._failures.problem or None
 
-    def count_unread(self) -> int:
+    def count_waiting(self) -> int:
         """Return how many messages wait, over all accounts."""
         return sum(head.unread for account in self.store.accounts for head in self._list_sessions(account))
 
@@ -94,7 +94,7 @@ class SessionExtraction:
             self._task = None
             raise broken
         is_due = asyncio.get_running_loop().time() >= self._failures.until
-        if (self._task is None or self._task.done()) and is_due and not self._is_closed and self.count_unread():
+        if (self._task is None or self._task.done()) and is_due and not self._is_closed and self.count_waiting():
             self._task = asyncio.create_task(self._read_all(), name="memory-extraction")
         self._arrived.set()
         if self._failures.problem:
@@ -121,7 +121,7 @@ class SessionExtraction:
                 return False
             self.wake()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):
+                async with asyncio.timeout(_POLL_S):
                     await self._progress.wait()
         return False
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowhub.context import uri
-from knowhub.context.commit.statements import read_page
+from knowhub.context.commit.memory_page import read_page
 from knowhub.context.model import NODES, ContextSummary, MemoryCategory
 from knowhub.context.queries import find_memory, find_profile, list_memories_in, message_id_of
 from knowhub.conversations import statement_forms
@@ -59,11 +59,17 @@ def gather_current(view: View, ctx: RequestContext, max_tokens: int = DEFAULT_TO
     return CurrentMemories("\n".join(lines), shown, len(statements) - len(shown))
 
 
-def list_standing(view: View, ctx: RequestContext, limit: int) -> list[CurrentStatement]:
-    """Return the caller's standing instructions, and then their preferences, newest first."""
+def list_standing(view: View, ctx: RequestContext, limit: int, nearest: Sequence[str] = ()) -> list[CurrentStatement]:
+    """Return the caller's standing instructions and preferences.
+
+    Those of the URIs `nearest` come first, in that order, then the other instructions, then the other preferences, the
+    newest first.
+    """
+    ranks = {address: rank for rank, address in enumerate(nearest)}
     found = [item for head in _list_heads(view, ctx, MemoryCategory.PREFERENCES) for item in _read(view, head)]
     found.sort(key=lambda item: item.said_at or "", reverse=True)
-    return sorted(found, key=lambda item: not statement_forms.INSTRUCTION.search(item.text.lower()))[:limit]
+    found.sort(key=lambda item: not statement_forms.INSTRUCTION.search(item.text.lower()))
+    return sorted(found, key=lambda item: ranks.get(item.uri, len(ranks)))[:limit]
 
 
 def _list_statements(view: View, ctx: RequestContext) -> Iterator[CurrentStatement]:
@@ -73,12 +79,12 @@ def _list_statements(view: View, ctx: RequestContext) -> Iterator[CurrentStateme
     yield from list_standing(view, ctx, _MOST_LOOKED_AT)
     categories = (MemoryCategory.ENTITIES, MemoryCategory.CASES, MemoryCategory.PATTERNS)
     heads = [head for category in categories for head in _list_heads(view, ctx, category)]
-    events = sorted(_list_heads(view, ctx, MemoryCategory.EVENTS), key=lambda head: head.said_at or 0.0)
+    events = sorted(_list_heads(view, ctx, MemoryCategory.EVENTS), key=lambda head: head.occurred_at or 0.0)
     for head in events:
-        if (head.said_at or 0.0) >= view.now:
+        if (head.occurred_at or 0.0) >= view.now:
             yield from _read(view, head)
-    past = [head for head in events if (head.said_at or 0.0) < view.now]
-    for head in sorted([*heads, *past], key=lambda head: -(head.said_at or head.updated_at)):
+    past = [head for head in events if (head.occurred_at or 0.0) < view.now]
+    for head in sorted([*heads, *past], key=lambda head: -(head.occurred_at or head.updated_at)):
         yield from _read(view, head)
 
 
@@ -91,11 +97,11 @@ def _list_heads(view: View, ctx: RequestContext, category: MemoryCategory) -> li
 
 def _read(view: View, head: ContextSummary) -> list[CurrentStatement]:
     """Return the statements of a memory; an event has its own day."""
-    is_event = head.category is MemoryCategory.EVENTS and head.said_at is not None
+    is_event = head.category is MemoryCategory.EVENTS and head.occurred_at is not None
     statements = []
     for item in read_page(view.get(NODES, head.uri)).current:
         parts = (find_memory(view, source) for source in item["source_refs"])
-        said_at = clock.iso(head.said_at) if is_event and head.said_at is not None else item["said_at"] or None
+        said_at = clock.iso(head.occurred_at) if is_event and head.occurred_at is not None else item["said_at"] or None
         ids = [message_id_of(part) for part in parts if part is not None and part.live]
         statements.append(CurrentStatement(item["text"], head.category.value, head.uri, said_at, item["by"], ids))
     return statements

@@ -156,7 +156,7 @@ def _find_replaced_event(
     view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext
 ) -> Row | None:
     """Return the live plan that a changed plan is about: the future plan with most words in common."""
-    told_at, words = str(candidate.facts.get("told_at") or ""), content_words(candidate.content)
+    said_at, words = str(candidate.facts.get("said_at") or ""), content_words(candidate.content)
     best, most = None, 0
     heads: Sequence[ContextSummary] = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
     for head in heads[-_MAX_PLANS:]:
@@ -165,7 +165,7 @@ def _find_replaced_event(
             continue
         shared = len(words & content_words(str(row["content"])))
         # A plan of the past is about something else unless it shares more than a word.
-        is_past = str(row["metadata"].get("said_at") or "") < told_at
+        is_past = str(row["metadata"].get("said_at") or "") < said_at
         if shared > max(most, int(is_past)):
             best, most = row, shared
     return best

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit import tool_calls
-from knowhub.context.commit.statements import (
+from knowhub.context.commit.memory_page import (
     MAX_CONTENT,
     MemoryPage,
     is_edited,
@@ -79,7 +79,7 @@ def build_plan(candidate: CandidateMemory, whose: MemoryContext, row_at: Callabl
 def _plan_statement(target: str, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> WritePlan:
     """Add a statement, or its source; what does not hold beside it becomes history."""
     page, facts = read_page(existing), candidate.facts
-    said_at = str(facts.get("told_at") or facts.get("said_at") or "")
+    said_at = str(facts.get("said_at") or "")
     same = page.find(candidate.content)
     replaced = [at for at in page.find_replaced(candidate) if at != same or facts.get("is_forgotten")]
     problem = _find_obstacle(page, candidate, same, replaced, said_at)
@@ -133,7 +133,7 @@ def _plan_page(
         return _skip(target, _FULL)
     if candidate.facts.get("date"):
         # An event is found by its own day.
-        own["said_at"] = candidate.facts["said_at"]
+        own["said_at"] = f"{candidate.facts['date']}T00:00:00Z"
     metadata = {**_metadata(candidate, existing, whose), **own}
     return _make_plan(target, {**layers, "metadata": metadata}, candidate, existing, whose, reason)
 

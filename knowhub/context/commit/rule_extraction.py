@@ -12,9 +12,10 @@ from knowhub.context.edits import is_row_seen
 from knowhub.context.model import COUNTED, NODES, PARTS, MemoryCategory
 from knowhub.context.texts import one_line, shorten
 from knowhub.conversations import dates
-from knowhub.conversations.messages import Message, count_unread, list_readable
-from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words, remove_recalled
-from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
+from knowhub.conversations.cleaning import clean_messages
+from knowhub.conversations.messages import Message, count_partly_read, list_readable
+from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words
+from knowhub.conversations.secrets import COVER, contains_secret
 from knowhub.conversations.sentences import Fold
 from knowhub.conversations.statements import Statement, StatementKind, read_statements
 from knowhub.core.errors import InvalidInput
@@ -70,15 +71,9 @@ def extract_by_rules(
     cleaned = clean_messages(readable, known)
     found = [_make_candidate(session_uri, cleaned, item) for item in read_statements(cleaned, fold)]
     kept, dropped = normalize_candidates([*found, *find_tool_calls(session_uri, cleaned, used_tools)], known)
-    if unread := count_unread(messages, readable):
+    if unread := count_partly_read(messages, readable):
         dropped[UNREAD] = unread
     return ExtractedCandidates(kept, dropped)
-
-
-def clean_messages(messages: Sequence[Message], known: RecalledTexts) -> list[Message]:
-    """Return the messages without what KnowHub said, every credential covered: a sentence may hold a part of it."""
-    safe = [replace(message, content=cover_secrets(message.content)) for message in messages]
-    return remove_recalled(safe, known)
 
 
 def normalize_candidates(
@@ -140,7 +135,7 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
     elif category is MemoryCategory.EVENTS and statement.day is not None:
         day = statement.day.isoformat()
         key, content = text, text if day in text else f"{text} ({day})"
-        facts = {"date": day, "is_change": statement.is_change, "told_at": said_at, "said_at": f"{day}T00:00:00Z"}
+        facts |= {"date": day, "is_change": statement.is_change}
     elif category is MemoryCategory.CASES:
         key, content = uri.stable_hash(one_line(statement.task)), statement.text
     else:

@@ -1,7 +1,7 @@
 """The next part of a session that a model reads, and the operation that its answer makes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,9 +9,8 @@ from knowhub.context import uri
 from knowhub.context.commit import results
 from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.decision import plan_candidate
+from knowhub.context.commit.memory_page import MemoryPage, read_page
 from knowhub.context.commit.parts import message_of
-from knowhub.context.commit.rule_extraction import clean_messages
-from knowhub.context.commit.statements import MemoryPage, read_page
 from knowhub.context.commit_model import CandidateMemory, WriteAction
 from knowhub.context.model import IMPORT_ID, NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.ports import ContextIndex
@@ -19,30 +18,31 @@ from knowhub.context.queries import facet, find_memory, list_memories_from, list
 from knowhub.context.reading import get_reading, hash_lines, take_segment
 from knowhub.conversations import dates
 from knowhub.conversations.change_checks import share_words
-from knowhub.conversations.changes import (
+from knowhub.conversations.cleaning import clean_messages
+from knowhub.conversations.memory_changes import (
     ADD,
     CATEGORIES,
     FORGET,
-    MAX_LINE_CHARS,
+    MAX_KNOWN,
+    MAX_SHOWN_CHARS,
     OVERLAP_MESSAGES,
+    SIMILAR_TO_A_TEXT,
     UPDATE,
     KnownMemory,
     MemoryChange,
     RefusedChange,
     count_for_prompt,
     count_overlap,
+    list_said,
 )
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, normalize_words
 from knowhub.conversations.secrets import cover_secrets
-from knowhub.conversations.sentences import withhold_private
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Group, Row, Unchanged, View, is_live
+from knowhub.core.recall import SearchHits, search_texts
 
 EXTRACT_MEMORIES: Final = "extract_memories"
-_MOST_SIMILAR: Final = 20
-_SIMILAR_A_MESSAGE: Final = 5
-_MOST_ASKED: Final = 40
 _MOST_PROFILE: Final = 80
 _MAX_KEY: Final = 200
 _CONFIDENCE: Final = 0.8
@@ -97,7 +97,7 @@ def next_segment(view: View, head: ContextSummary) -> Segment | None:
     before = before[len(before) - count_overlap([_count_chars(view, part) for part in before[-OVERLAP_MESSAGES:]]) :]
     rows = [view.get(PARTS, part.uri) for part in (*before, *chosen)]
     messages = [message_of(said) for said in rows if said is not None]
-    cut = sum(len(message.content) > MAX_LINE_CHARS for message in messages[len(before) :])
+    cut = sum(len(message.content) > MAX_SHOWN_CHARS for message in messages[len(before) :])
     shown = _withhold(messages, frozenset(reading["recalled"]))
     addresses = [part.uri for part in (*before, *chosen)]
     return Segment(head, _whose(head, row), first, end, addresses, shown, len(before), cut)
@@ -110,8 +110,7 @@ def _count_chars(view: View, part: ContextSummary) -> int:
 def _withhold(messages: Sequence[Message], recalled: frozenset[str]) -> list[Message]:
     lines = (line for message in messages for line in (message.content, *message.content.splitlines()))
     known = frozenset(normalize_words(line) for line in lines if set(hash_lines([line])) & recalled) if recalled else ()
-    cleaned = clean_messages(messages, RecalledTexts(frozenset(known), ()))
-    return withhold_private(cleaned)
+    return clean_messages(messages, RecalledTexts(frozenset(known), ()))
 
 
 def _whose(head: ContextSummary, row: Row) -> MemoryContext:
@@ -135,18 +134,16 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> Sho
     """
     below = uri.parent_of(_profile_uri(segment.whose))
     groups = [frozenset({facet("under", below)})]
-    best: dict[str, float] = {}
-    spoken = [message for message in segment.messages[segment.new :] if message.is_user and message.content.strip()]
-    for message in spoken[:_MOST_ASKED]:
-        text = message.content[:MAX_LINE_CHARS]
-        found = await index.search(segment.whose.account, text, groups, lambda head: head.live, _SIMILAR_A_MESSAGE)
-        for hit in found.hits:
-            best[hit.head.uri] = max(best.get(hit.head.uri, 0.0), hit.relevance)
-    best.pop(_profile_uri(segment.whose), None)
-    nearest = sorted(best, key=lambda address: (-best[address], address))[:_MOST_SIMILAR]
-    nearest += _list_newest(view, below, set(nearest), _MOST_SIMILAR - len(nearest))
+
+    def search(text: str) -> Awaitable[SearchHits[ContextSummary]]:
+        return index.search(segment.whose.account, text, groups, lambda head: head.live, SIMILAR_TO_A_TEXT)
+
+    found = await search_texts(list_said(segment.messages[segment.new :]), search)
+    profile = _profile_uri(segment.whose)
+    nearest = [address for address in dict.fromkeys(hit.head.uri for hit in found) if address != profile][:MAX_KNOWN]
+    nearest += _list_newest(view, below, set(nearest), MAX_KNOWN - len(nearest))
     shown: list[tuple[KnownMemory, tuple[str, str]]] = []
-    for address in (_profile_uri(segment.whose), *nearest):
+    for address in (profile, *nearest):
         head = find_memory(view, address)
         if head is None or not head.live or head.category.value not in CATEGORIES:
             continue
@@ -229,12 +226,11 @@ class SegmentDecision:
         segment = self.segment
         cited = [(segment.uris[place], segment.messages[place]) for place in change.evidence]
         said = [moment for _, message in cited if (moment := dates.moment_of(message.timestamp))]
-        told_at = max(said, default="")
-        facts: dict[str, Any] = {"said_at": told_at, "told_at": told_at, "noted_at": clock.iso(view.now)}
+        facts: dict[str, Any] = {"said_at": max(said, default=""), "noted_at": clock.iso(view.now)}
         heads = [find_memory(view, address) for address, _ in cited]
         facts["message_ids"] = [head.message_id for head in heads if head is not None and head.message_id]
         if change.day is not None and change.category == MemoryCategory.EVENTS:
-            facts |= {"date": change.day.isoformat(), "said_at": f"{change.day.isoformat()}T00:00:00Z"}
+            facts["date"] = change.day.isoformat()
         place = self._find_place(change)
         if place is not None:
             facts |= {"target": place[0], "instead_of": place[1], "is_update": change.action == UPDATE}

@@ -47,7 +47,7 @@ def make_blocks(
             score=round(hit.score, 6),
             match_reason="; ".join(_list_reasons(index, query, hit, text)),
             message_ids=_list_message_ids(view, hit, head),
-            said_at=clock.iso(head.said_at) if head.said_at is not None else None,
+            said_at=clock.iso(head.occurred_at) if head.occurred_at is not None else None,
         )
         blocks.append(block)
     return blocks
@@ -149,7 +149,7 @@ def read_layer(
         content=node.content if wanted is Level.L2 else None,
         relations=edges,
         message_ids=message_ids,
-        said_at=clock.iso(head.said_at) if head.said_at is not None else None,
+        said_at=clock.iso(head.occurred_at) if head.occurred_at is not None else None,
     )
 
 

@@ -3,6 +3,7 @@
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -101,11 +102,13 @@ _FOLDED: Final = 3
 _FEWEST_TURNS: Final = 30
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.3
-# A profile that is asked for scores at least this share of the best result.
-_PROFILE: Final = 0.5
+# A profile that is asked for, or so many preferences, score at least this share of the best result.
+_LEAST_ASKED_FOR: Final = 0.5
+_FETCHED: Final = 2
+_BEFORE_PREFERENCE: Final = 3
 # A memory is worth so much of its best message. Measured, as the next, on conversations with known facts.
 _EVIDENCE: Final = 0.6
-_NO_EVIDENCE: Final = 0.7
+_NO_EVIDENCE: Final = 0.6
 # What a message that says several things counts for a memory: at least, and where no memory of it matches.
 _LEAST_SHARE: Final = 0.3
 _UNKNOWN_SHARE: Final = 0.6
@@ -140,7 +143,8 @@ class _Ranking:
         is_answered = self._days or ranking.has_evidence(found.hits, found.nearest, self._find_terms)
         for hit in found.hits if is_answered else ():
             self._sort_in(hit)
-        self._fetch_profile()
+        self._preferences = [head for head in seeds.preferences if self._is_wanted(head)]
+        self._fetch_asked_for()
         self._own = {hit.head.uri: hit.relevance for hit in self._extracted}
         self._outdated: set[str] = set()
         self._extracted = self._match_evidence()
@@ -151,8 +155,23 @@ class _Ranking:
         extracted = sorted(map(self._memory, self._extracted), key=sort_key)
         verbatim = [memory for memory in extracted[:_UPDATED_MEMORIES] if not self._is_from_model(memory.head)]
         said = ranking.fold_under_memories(ranking.lift_updates(turns, verbatim, self._match), extracted)
-        best = sorted([*said, *extracted], key=sort_key)[: self._query.top_k]
+        best = self._place_preference(sorted([*said, *extracted], key=sort_key))[: self._query.top_k]
         return [replace(hit, reasons=tuple(self._reasons(hit.head))) for hit in best]
+
+    def _place_preference(self, hits: list[ScoredHit]) -> list[ScoredHit]:
+        """Return the results with the nearest instruction or preference behind the best three, if it is not among them.
+
+        It says how to answer, and need share no word with what is asked.
+        """
+        if len(hits) <= _BEFORE_PREFERENCE or not self._preferences:
+            return hits
+        head = self._preferences[0]
+        hit = next((hit for hit in hits if hit.head.uri == head.uri), None) or self._memory(SearchHit(head, 0.0))
+        before = hits[:_BEFORE_PREFERENCE]
+        if hit in before:
+            return hits
+        placed = replace(hit, score=hits[_BEFORE_PREFERENCE].score)
+        return [*before, placed, *(other for other in hits[_BEFORE_PREFERENCE:] if other is not hit)]
 
     def _is_from_model(self, memory: ContextSummary) -> bool:
         """Return whether a model read where a memory comes from, and so what changed later."""
@@ -187,20 +206,20 @@ class _Ranking:
         else:
             self._sessions[head.uri].own = hit
 
-    def _fetch_profile(self) -> None:
-        """Add the caller's profile where it is asked for: it need not share a word with the question."""
-        if MemoryCategory.PROFILE.value not in self._asked_for or not (self._extracted or self._sessions):
+    def _fetch_asked_for(self) -> None:
+        """Add the caller's profile or nearest preferences where they are asked for: they need share no word with it."""
+        if not (self._extracted or self._sessions):
             return
-        try:
-            profile = find_profile(self._view, self._ctx)
-        except InvalidInput:
-            # Who is no user and no agent has none.
-            return
-        if profile is None or not self._is_wanted(profile):
-            return
-        found = next((hit for hit in self._extracted if hit.head.uri == profile.uri), SearchHit(profile, 0.0))
-        others = [hit for hit in self._extracted if hit is not found]
-        self._extracted = [*others, replace(found, relevance=max(found.relevance, _PROFILE * self._best))]
+        wanted = self._preferences[:_FETCHED] if MemoryCategory.PREFERENCES.value in self._asked_for else []
+        if MemoryCategory.PROFILE.value in self._asked_for:
+            # Who is no user and no agent has no profile.
+            with suppress(InvalidInput):
+                wanted += filter(None, [find_profile(self._view, self._ctx)])
+        known = {hit.head.uri: hit for hit in self._extracted}
+        for head in filter(self._is_wanted, wanted):
+            hit = known.get(head.uri, SearchHit(head, 0.0))
+            known[head.uri] = replace(hit, relevance=max(hit.relevance, _LEAST_ASKED_FOR * self._best))
+        self._extracted = list(known.values())
 
     def _match_evidence(self) -> list[SearchHit[ContextSummary]]:
         """Return the extracted memories, with those that are made of the messages found.
@@ -309,5 +328,5 @@ class _Ranking:
     def _matches_dates(self, head: ContextSummary) -> bool:
         """Return whether it was said, or took place, on one of the days asked for, as they are where that was."""
         # Which days a message names besides, its head does not know, and reading that costs as much as the search.
-        moment = None if head.said_at is None else head.said_at + head.ahead_s
+        moment = None if head.occurred_at is None else head.occurred_at + head.ahead_s
         return not self._days.isdisjoint(date_tags(moment))

@@ -88,7 +88,7 @@ def has_evidence(hits: Iterable[SearchHit[ContextSummary]], nearest: float, find
 
 def sort_key(hit: ScoredHit) -> tuple[float, float, str]:
     """Sort by score; of two that answer equally well the later comes first: it is what still holds."""
-    return -hit.score, -(hit.head.said_at or 0.0), hit.head.uri
+    return -hit.score, -(hit.head.occurred_at or 0.0), hit.head.uri
 
 
 def fold_turns(hits: Iterable[ScoredHit], turn_of: Callable[[ContextSummary], ContextSummary]) -> list[ScoredHit]:
@@ -184,4 +184,4 @@ def _split(text: str) -> list[str]:
 
 
 def _get_day(head: ContextSummary) -> int | None:
-    return None if head.said_at is None else int(head.said_at // _DAY_S)
+    return None if head.occurred_at is None else int(head.occurred_at // _DAY_S)

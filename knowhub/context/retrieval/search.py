@@ -108,6 +108,7 @@ class MemorySearch:
             degraded=degraded,
             reach=seeds.found.reach,
             enough=seeds.found.enough,
+            preferences=[head.uri for head in seeds.preferences],
         )
 
     async def _find_seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
@@ -117,7 +118,7 @@ class MemorySearch:
             event = replace(asked, text=after.event, hints={}, top_k=1)
             seeds = await find_seeds(self._index, event, ctx)
             found = rank_memories(self._store.view(ctx.account), self._index, event, seeds, ctx)
-            moment = found[0].head.said_at if found else None
+            moment = found[0].head.occurred_at if found else None
             then = after.resolve(moment) if moment is not None else None
             if then is not None:
                 hints = {**asked.hints, "days": then.marks()}

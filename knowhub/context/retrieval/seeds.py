@@ -128,10 +128,14 @@ Groups: TypeAlias = Sequence[frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What the first round found, and those who speak in it and whom the question names."""
+    """What the first round found, and those who speak in it and whom the question names.
+
+    `preferences` are those that are nearest to a question without filters, the nearest first, however far they are.
+    """
 
     found: SearchHits[ContextSummary]
     persons: frozenset[str] = frozenset()
+    preferences: Sequence[ContextSummary] = ()
 
     @property
     def best_share(self) -> float:
@@ -156,16 +160,20 @@ class Seeds:
 
 async def find_seeds(index: ContextIndex, query: TypedQuery, ctx: RequestContext) -> Seeds:
     """Find the seeds of a question among what the caller sees."""
+    preferences: list[ContextSummary] = []
+    if not (query.categories or query.target_uri or query.limits.is_limiting):
+        only = replace(query, categories=(MemoryCategory.PREFERENCES.value,))
+        preferences = [hit.head for hit in (await _search(index, only, ctx, query.text)).hits]
     whole = await _search(index, query, ctx, query.text)
     names = {hit.head.name for hit in whole.hits if hit.head.is_part}
     persons = _find_names(query.text, (name for name in names if not messages.is_one_of(messages.ALL, name)))
     if not persons:
-        return Seeds(whole)
+        return Seeds(whole, preferences=preferences)
     found = await _search(index, query, ctx, _remove_names(index, query.text, persons))
     if not any(hit.head.name in persons for hit in found.hits):
         # What else is asked, they never said: it asks for what they did say.
         found = replace(found, hits=[*found.hits, *_list_behind(found, whole)])
-    return Seeds(found, persons)
+    return Seeds(found, persons, preferences)
 
 
 def groups_of(query: TypedQuery, ctx: RequestContext) -> Groups:

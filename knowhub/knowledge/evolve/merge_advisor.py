@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core.language_models import ChatFailed, ChatModel, ModelUnavailable
-from knowhub.core.model_calls import ModelConversation, NumberedChoices, is_grounded, list_pointers
+from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers
+from knowhub.core.near_duplicates import share_contained, words
 from knowhub.core.operation import Row
 from knowhub.knowledge.evolve import prompts
 from knowhub.knowledge.evolve.slim_plan import Merge, MergeReason, RecordRef, join_text
@@ -13,6 +14,8 @@ from knowhub.knowledge.facts import find_missing_facts
 MAX_GROUPS = 100
 _MAX_CHARS = 20_000
 _FACTS_NAMED = 5
+# A merged text has at least this share of the words of each record.
+_LEAST_KEPT = 0.3
 
 
 class MergeAdvisor:
@@ -51,7 +54,9 @@ class MergeAdvisor:
             return
         before, after = [join_text(row) for _, row in chosen], "\n".join(text)
         lost = find_missing_facts(before, after) or [
-            f"most of {ref.id}" for (ref, _), old in zip(chosen, before, strict=True) if not is_grounded(old, [after])
+            f"most of {ref.id}"
+            for (ref, _), old in zip(chosen, before, strict=True)
+            if share_contained(words(old), words(after)) < _LEAST_KEPT
         ]
         if lost:
             reason = f"the model's text leaves out {', '.join(lost[:_FACTS_NAMED])}"

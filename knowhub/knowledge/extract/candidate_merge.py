@@ -85,7 +85,7 @@ class CandidateMerge:
         if same is not None:
             return self._merge_with_same(candidate, same)
         conflict = self._records.find_conflict(candidate, audience)
-        if conflict is not None and not candidate.expressed:
+        if conflict is not None and not candidate.is_said_by_user:
             reason = "the user said otherwise, and an inference does not weigh against that"
             return CandidateResult(candidate, CandidateStatus.CONTRADICTED, conflict.row["id"], reason)
         if conflict is not None:
@@ -102,7 +102,7 @@ class CandidateMerge:
         message_id = self._request.messages[candidate.cited[-1]].message_id
         if message_id is not None and has_evidence_from(same.row, message_id):
             return CandidateResult(candidate, CandidateStatus.KNOWN, row_id, "its message was counted before")
-        if not candidate.expressed:
+        if not candidate.is_said_by_user:
             return CandidateResult(
                 candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence"
             )
@@ -134,7 +134,7 @@ class CandidateMerge:
         if ended is None:
             return CandidateResult(candidate, CandidateStatus.KNOWN, candidate.ends, "it holds no more already")
         row_id = ended.row["id"]
-        if not candidate.expressed or not ended.audience <= audience:
+        if not candidate.is_said_by_user or not ended.audience <= audience:
             reason = "only its readers' own words end a record"
             return CandidateResult(candidate, CandidateStatus.CONTRADICTED, row_id, reason)
         case = Feedback(harmful_case=self._case(candidate, "forgotten"))

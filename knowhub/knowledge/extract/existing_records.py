@@ -10,7 +10,7 @@ from knowhub.conversations.recalled import normalize_words, plain_lines
 from knowhub.conversations.sentences import Fold
 from knowhub.conversations.statements import read_values
 from knowhub.core import scopes
-from knowhub.core.near_duplicates import jaccard, shingles
+from knowhub.core.near_duplicates import jaccard, shingles, words
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
@@ -30,7 +30,6 @@ _MAX_CONTENT_CHARS: Final = 2_000
 # A user repeats a record with its label.
 _SAID_TWICE: Final = re.compile(r"^(用户说：|The user said: )(?:\s*(?:content:\s*)?(?:用户说：|The user said: ))+")
 _LABEL: Final = re.compile(r"^(?:用户说：|The user said: )", re.MULTILINE)
-_WORD: Final = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,7 @@ def add_support(row: Row, said: str, case: Mapping[str, Any], now: float, *, is_
 def merge_content(stored: str, said: str) -> str:
     """Return the longer text if it contains the words of the other, else both."""
     said = _SAID_TWICE.sub(r"\1", said)
-    known, new = (_list_words(without_label(text)) for text in (stored, said))
+    known, new = (words(without_label(text)) for text in (stored, said))
     if new <= known or len(stored) > _MAX_CONTENT_CHARS:
         return stored
     if known <= new:
@@ -231,7 +230,3 @@ def has_evidence_from(row: Row, message_id: str) -> bool:
     cases = (*row["eval"]["helpful_history"], *row["eval"]["harmful_history"])
     known = (row["source"]["message_id"], *((named,) if isinstance(named, str) else named))
     return message_id in known or any(case.get("message_id") == message_id for case in cases)
-
-
-def _list_words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))

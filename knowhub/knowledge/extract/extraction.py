@@ -1,29 +1,33 @@
 """Extraction: find what is worth keeping in a conversation, by a model or by rules, and save it."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import zip_longest
 from typing import Any
 
 from knowhub.conversations import recalled
 from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.changes import (
-    MAX_LINE_CHARS,
+from knowhub.conversations.cleaning import clean_messages
+from knowhub.conversations.memory_changes import (
+    MAX_KNOWN,
+    MAX_SHOWN_CHARS,
+    SIMILAR_TO_A_TEXT,
     ChangePrompt,
     KnownMemory,
     RefusedChange,
     count_for_prompt,
     count_overlap,
+    list_said,
 )
-from knowhub.conversations.messages import Message, count_unread, list_readable, without_revealed
-from knowhub.conversations.sentences import Fold, withhold_private
+from knowhub.conversations.messages import Message, count_partly_read, list_readable, without_revealed
+from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions, scopes
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation
-from knowhub.core.near_duplicates import has_weight
+from knowhub.core.near_duplicates import has_weight, shingles
 from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
+from knowhub.core.recall import SearchHits, search_texts
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.extract import reading
@@ -38,18 +42,14 @@ from knowhub.knowledge.extract.model import (
     KnowledgeCandidate,
     ResourceSuggestion,
 )
-from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_message, suggest_resources
-from knowhub.knowledge.model import KNOWLEDGE, DroppedPart
+from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, suggest_resources
+from knowhub.knowledge.model import KNOWLEDGE, DroppedPart, KnowledgeSummary
 from knowhub.knowledge.ports import KnowledgeIndex
 
 MAX_CANDIDATES = 200
 _REPEATED = "it only repeats this record"
 _RECALL_CANDIDATES = 5
-# For what is compared: records for each text, characters of a text, and messages of a part.
-_SIMILAR_RECORDS = 5
 _QUERY_CHARS = 500
-_MAX_QUERIES = 30
-MAX_KNOWN = 20
 # A shorter statement of the user is not a quotation.
 LEAST_QUOTED_WEIGHT = 60
 _WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED, CandidateStatus.ENDED)
@@ -131,7 +131,7 @@ class KnowledgeExtraction:
         found.candidates = found.candidates[:MAX_CANDIDATES]
         resources = list(dict.fromkeys(resources))
         found.dropped = _list_dropped(
-            ("messages", "not_read", max(count_unread(sent, readable), len(sent) - len(readable) + found.cut)),
+            ("messages", "not_read", max(count_partly_read(sent, readable), len(sent) - len(readable) + found.cut)),
             ("candidates", "too_many", too_many),
             ("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
         )
@@ -160,7 +160,7 @@ class KnowledgeExtraction:
         if degraded:
             # Rules read only the rest, so that nothing is saved twice.
             candidates += await self._read_statements(request, read_to)
-        cut = sum(len(message.content) > MAX_LINE_CHARS for message in request.messages[:read_to])
+        cut = sum(len(message.content) > MAX_SHOWN_CHARS for message in request.messages[:read_to])
         return _ReadResult(candidates, cut, rejected, conversation.calls, degraded)
 
     async def _ask(
@@ -194,24 +194,18 @@ class KnowledgeExtraction:
         self, ctx: RequestContext, messages: Sequence[Message], records: ExistingRecords
     ) -> list[ExistingRecord]:
         """Return the records that a model may point at: those that are like what the user says, then the newest."""
-        said = [message.content[:_QUERY_CHARS] for message in messages if message.is_user and message.content.strip()]
-        await self._include_similar(ctx, records, said[-_MAX_QUERIES:])
+        await self._include_similar(ctx, records, list_said(messages))
         return records.list_about_user(MAX_KNOWN, resolve_owner(ctx).audience(ctx))
 
     async def _include_similar(self, ctx: RequestContext, records: ExistingRecords, texts: Sequence[str]) -> None:
         """Include the records that are most like the texts, by words and by meaning, however old they are."""
-        similar: list[list[str]] = []
-        for text in texts:
-            # A search need not wait; give other requests a turn.
-            await asyncio.sleep(0)
-            found = await self._options.similar.search(
-                ctx.account, text, records.filters, lambda summary: summary.live, _SIMILAR_RECORDS
+
+        def search(text: str) -> Awaitable[SearchHits[KnowledgeSummary]]:
+            return self._options.similar.search(
+                ctx.account, text, records.filters, lambda summary: summary.live, SIMILAR_TO_A_TEXT
             )
-            similar.append([hit.head.id for hit in found.hits])
-            if found.degraded:
-                break
-        # The best of each text come first.
-        records.include(found_id for ranked in zip_longest(*similar) for found_id in ranked if found_id is not None)
+
+        records.include(hit.head.id for hit in await search_texts(texts, search))
         records.refresh(self._store.view(ctx.account))
 
     async def _read_statements(self, request: ExtractionRequest, first: int = 0) -> list[KnowledgeCandidate]:
@@ -227,7 +221,7 @@ class KnowledgeExtraction:
         recalled_ids: dict[int, str] = {}
         groups = [scopes.visibility_facets(ctx.visible)] if ctx.visible is not None else []
         for number, candidate in enumerate(candidates):
-            if candidate.expressed and not has_weight(candidate.content, LEAST_QUOTED_WEIGHT):
+            if candidate.is_said_by_user and not has_weight(candidate.content, LEAST_QUOTED_WEIGHT):
                 continue
             # A search need not wait; give other requests a turn.
             await asyncio.sleep(0)
@@ -237,8 +231,8 @@ class KnowledgeExtraction:
             view = self._store.view(ctx.account)
             for hit in found.hits:
                 row = view.get(KNOWLEDGE, hit.head.id)
-                is_own = candidate.expressed and hit.head.owner in ctx.own
-                if row is not None and not is_own and recalled.is_copy(candidate.content, row["content"]):
+                is_own = candidate.is_said_by_user and hit.head.owner in ctx.own
+                if row is not None and not is_own and recalled.is_copy(candidate.content, [shingles(row["content"])]):
                     recalled_ids[number] = hit.head.id
                     break
         return recalled_ids
@@ -308,18 +302,12 @@ class KnowledgeExtraction:
 def _clean_messages(
     messages: Sequence[Message], stored: frozenset[str]
 ) -> tuple[list[Message], list[ResourceSuggestion]]:
-    """Return the messages without credentials, private ones and KnowHub's own texts, and the suggested resources."""
-    cleaned: list[Message] = []
-    suggested: list[ResourceSuggestion] = []
-    for number, message in enumerate(messages):
-        safe, secrets = redact_message(message)
-        suggested += suggest_resources(number, safe, secrets)
-        if recalled.is_recall_answer(safe):
-            safe = replace(safe, content="")
-        elif safe.is_user:
-            safe = replace(safe, content=recalled.without_quoted(recalled.without_recalled(safe.content), stored))
-        cleaned.append(safe)
-    return withhold_private(cleaned), suggested
+    """Return the messages without credentials and what is stored or withheld, and the resources to suggest."""
+    cleaned = [
+        replace(message, content=recalled.without_quoted(message.content, stored)) if message.is_user else message
+        for message in clean_messages(messages)
+    ]
+    return cleaned, [offer for number, message in enumerate(messages) for offer in suggest_resources(number, message)]
 
 
 def _split_messages(messages: Sequence[Message]) -> Iterator[_Part]:

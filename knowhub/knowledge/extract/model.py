@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from knowhub.conversations.changes import RefusedChange
+from knowhub.conversations.memory_changes import RefusedChange
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Row
 from knowhub.knowledge.model import DroppedPart
 
 
 class Trigger(StrEnum):
-    """The event that starts an extraction."""
+    """The occasion of an extraction, for the caller's own notes: the same is found on each."""
 
     USER_EXPRESSION = "user_expression"
+    TASK_COMPLETED = "task_completed"
     TASK_COMPLETION = "task_completion"
     COMPACTION = "compaction"
     USER_FEEDBACK = "user_feedback"
@@ -64,9 +65,9 @@ class CandidateStatus(StrEnum):
 class KnowledgeCandidate:
     """Something that may be worth keeping; `cited` are the numbers of the messages that say it.
 
-    `expressed` means that the user said so explicitly; only then can it contradict a stored record. `values` are its
-    single-valued facts, `ended` those that it says are not so any more. `same_as`, `against` and `ends` are ids of
-    records that a model corrects, replaces and forgets.
+    Only what `is_said_by_user` can contradict a stored record. `values` are its single-valued facts, `ended` those that
+    it says are not so any more. `same_as`, `against` and `ends` are ids of records that a model corrects, replaces and
+    forgets.
     """
 
     category: CandidateCategory
@@ -74,7 +75,7 @@ class KnowledgeCandidate:
     content: str
     cited: tuple[int, ...]
     types: tuple[str, ...]
-    expressed: bool = False
+    is_said_by_user: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     by: str = "rules"
     values: tuple[tuple[str, str], ...] = ()
@@ -108,10 +109,9 @@ class ResourceSuggestion:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRequest:
-    """The messages of one conversation, oldest first, and the event."""
+    """The messages of one conversation, oldest first."""
 
     messages: Sequence[Message]
-    trigger: Trigger = Trigger.COMPACTION
     trace_id: str | None = None
     dry_run: bool = False
 

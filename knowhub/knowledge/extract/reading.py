@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from knowhub.conversations.changes import FORGET, REPLACE, UPDATE, MemoryChange
+from knowhub.conversations.memory_changes import FORGET, REPLACE, UPDATE, MemoryChange
 from knowhub.conversations.messages import Message
+from knowhub.conversations.secrets import COVER
 from knowhub.conversations.sentences import Fold, is_chinese
 from knowhub.conversations.statements import Statement, StatementKind, read_statements
 from knowhub.knowledge.extract.model import CandidateCategory, KnowledgeCandidate
@@ -46,7 +47,7 @@ _TITLES: Final = {
 
 def find_candidates(messages: Sequence[Message], fold: Fold = str) -> list[KnowledgeCandidate]:
     """Return what the messages state by rules, in the order of the conversation, without repetitions."""
-    return [_make_candidate(statement) for statement in read_statements(messages, fold)]
+    return [_make_candidate(statement) for statement in read_statements(messages, fold) if COVER not in statement.text]
 
 
 def make_candidate(
@@ -64,7 +65,7 @@ def make_candidate(
         cited,
         (kind.value,),
         # Who speaks last says so: the messages before are what they answer.
-        expressed=sources[-1].is_user,
+        is_said_by_user=sources[-1].is_user,
         tags={"category": category.value} | ({"domain": domain} if domain else {}),
         by="llm",
         same_as=record_id if change.action == UPDATE else None,
@@ -109,7 +110,7 @@ def _make_candidate(statement: Statement) -> KnowledgeCandidate:
         content,
         statement.numbers,
         (KnowledgeType.USER_PROFILE.value,),
-        expressed=True,
+        is_said_by_user=True,
         tags=tags,
         values=() if statement.speaker else statement.values,
         ended=() if statement.speaker else statement.ended,

@@ -1,35 +1,26 @@
-"""Find what belongs into a resource (credentials, cookies, long code), and redact credentials."""
+"""Find what belongs into a resource: credentials, cookies, long code."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Final
 
 from knowhub.conversations.messages import Message
-from knowhub.conversations.secrets import DetectedSecret, find_possible_secrets
-from knowhub.conversations.sentences import READ_CHARS
+from knowhub.conversations.secrets import find_possible_secrets
 from knowhub.knowledge.extract.model import ResourceSuggestion
 
 MAX_SUGGESTIONS: Final = 50
 _LEAST_CODE_LINES: Final = 10
-# As long as the longest credential, so that none is cut in two.
-_OVERLAP_CHARS: Final = 4_400
 _FENCE: Final = re.compile(r"(?m)^(?:```|~~~)[ \t]*([\w+#.-]*)")
 _COOKIE: Final = re.compile(r"(?im)^(?:set-)?cookie:\s*\S[^\s=]*=\S")
 
 
-def redact_message(message: Message) -> tuple[Message, Sequence[DetectedSecret]]:
-    """Return the beginning of a message with its credentials redacted, and the credentials that were found."""
-    text = message.content[: READ_CHARS + _OVERLAP_CHARS]
-    found = find_possible_secrets(text)
-    return replace(message, content=_redact(text, found)[:READ_CHARS]), found
-
-
-def suggest_resources(number: int, message: Message, found: Sequence[DetectedSecret]) -> Iterator[ResourceSuggestion]:
-    """Yield the resources to suggest for a redacted message."""
+def suggest_resources(number: int, message: Message) -> Iterator[ResourceSuggestion]:
+    """Yield the resources to suggest for a message."""
     offers = [
         ("credential", f"credentials/{pattern}", f"{pattern} from a conversation", redacted)
-        for pattern, redacted in dict.fromkeys((secret.pattern, secret.redacted) for secret in found)
+        for pattern, redacted in dict.fromkeys(
+            (secret.pattern, secret.redacted) for secret in find_possible_secrets(message.content)
+        )
     ]
     if _COOKIE.search(message.content):
         offers.append(("cookie", "cookies/site", "Cookie from a conversation", "a cookie header"))
@@ -39,15 +30,6 @@ def suggest_resources(number: int, message: Message, found: Sequence[DetectedSec
             offers.append(("code", f"code/{language}/snippet", "Code from a conversation", shown))
     for content_type, suggested_id, title, shown in offers:
         yield ResourceSuggestion(content_type, suggested_id, title, number, message.message_id, shown)
-
-
-def _redact(text: str, found: Sequence[DetectedSecret]) -> str:
-    parts: list[str] = []
-    end = 0
-    for secret in found:
-        parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
-        end = secret.end
-    return "".join([*parts, text[end:]])
 
 
 def _code_blocks(text: str) -> Iterator[tuple[str, int]]:

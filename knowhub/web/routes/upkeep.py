@@ -69,7 +69,7 @@ def _figures(hub: Hub) -> dict[str, Any]:
     status = hub.store.status()
     return {
         "index_lag": hub.indexes.lag,
-        "extraction_lag": 0 if hub.memories.extraction is None else hub.memories.extraction.count_unread(),
+        "extraction_lag": 0 if hub.memories.extraction is None else hub.memories.extraction.count_waiting(),
         "records_lag": hub.exports.records.lag,
         "maps_lag": hub.exports.maps.lag,
         "directories_lag": hub.exports.directories.lag,

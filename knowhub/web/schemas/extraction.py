@@ -35,16 +35,14 @@ class ExtractBody(Body):
 
     messages: Annotated[list[SpokenMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     trigger: Trigger = Field(
-        default=Trigger.COMPACTION, strict=False, description="The occasion. It decides what is looked for."
+        default=Trigger.COMPACTION, strict=False, description="The occasion. The same is looked for on each."
     )
     trace_id: Label | None = None
     dry_run: bool = Field(default=False, description="Return what would be saved, and write nothing.")
 
     def to_extraction(self) -> ExtractionRequest:
         """Return the parsed request."""
-        return ExtractionRequest(
-            [message.to_message() for message in self.messages], self.trigger, self.trace_id, self.dry_run
-        )
+        return ExtractionRequest([message.to_message() for message in self.messages], self.trace_id, self.dry_run)
 
 
 class CandidateAnswer(Answer):

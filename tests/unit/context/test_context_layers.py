@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.context.commit import statements
+from knowhub.context.commit import memory_page
 from knowhub.context.model import MemoryCategory
 from tests.context_commits import CommitBench, tool_message, tool_use, user_message
 
@@ -34,14 +34,16 @@ async def test_layers_recomputed_from_content_equal_the_committed_layers() -> No
         MemoryCategory.SKILLS,
     } <= {row["category"] for row in made.values()}
     for name, row in made.items():
-        told = statements.complete_layers(MemoryCategory(row["category"]), {"content": ""}, {"content": row["content"]})
+        told = memory_page.complete_layers(
+            MemoryCategory(row["category"]), {"content": ""}, {"content": row["content"]}
+        )
         assert all(told[layer] == row[layer] for layer in OVER), name
 
 
 @pytest.mark.parametrize("category", [item for item in MemoryCategory if item is not MemoryCategory.SESSIONS])
 def test_edited_text_is_in_every_layer(category: MemoryCategory) -> None:
     content = "She moved to Lima.\n\nSince May."
-    told = statements.complete_layers(category, {"content": ""}, {"content": content})
+    told = memory_page.complete_layers(category, {"content": ""}, {"content": content})
 
     assert told["abstract"].startswith("She moved to Lima.")
     assert told["overview"].split() == ["She", "moved", "to", "Lima.", "Since", "May."]
@@ -56,4 +58,4 @@ def test_edited_text_is_in_every_layer(category: MemoryCategory) -> None:
     ],
 )
 def test_layers_change_only_with_the_content(category: MemoryCategory, patch: dict[str, str]) -> None:
-    assert statements.complete_layers(category, {"content": "Rome"}, patch) == patch
+    assert memory_page.complete_layers(category, {"content": "Rome"}, patch) == patch

@@ -58,7 +58,7 @@ def test_a_summary_has_its_audience_and_all_parent_uris() -> None:
 
     assert (head.category, head.is_part, head.number, head.name) == (MemoryCategory.SESSIONS, True, 4, "Li")
     assert head.audience == {"user:li"}
-    assert head.said_at == START
+    assert head.occurred_at == START
     assert {
         "category:sessions",
         "sees:user:li",
@@ -70,8 +70,8 @@ def test_a_summary_has_its_audience_and_all_parent_uris() -> None:
 
 
 def test_an_unreadable_timestamp_is_not_searched() -> None:
-    assert queries.head_of(PARTS, make_part(timestamp="last Tuesday"), 7).said_at is None
-    assert queries.head_of(PARTS, make_part(timestamp=None), 7).said_at is None
+    assert queries.head_of(PARTS, make_part(timestamp="last Tuesday"), 7).occurred_at is None
+    assert queries.head_of(PARTS, make_part(timestamp=None), 7).occurred_at is None
 
 
 def test_the_text_number_changes_only_with_the_text() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.context.commit.context_writer import ContextWriter
+from knowhub.context.commit.memory_page import MAX_CONTENT, edit_page
 from knowhub.context.commit.policies import build_plan, find_target
-from knowhub.context.commit.statements import MAX_CONTENT, edit_page
 from knowhub.context.commit_model import CandidateMemory, WriteAction
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.recalled import normalize_words
@@ -194,7 +194,7 @@ def test_statements_of_an_event_are_never_overwritten(said: Sequence[tuple[str, 
 
 
 def change_candidate(target: str, text: str, instead_of: str, **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
-    told = {"target": target, "instead_of": instead_of, "said_at": NEXT_DAY, "told_at": NEXT_DAY, **facts}
+    told = {"target": target, "instead_of": instead_of, "said_at": NEXT_DAY, **facts}
     return candidate(MemoryCategory.EVENTS, text, text, source="ctx://default/users/li/sessions/s2/m9", **told)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from knowhub.conversations.change_checks import check_changes
-from knowhub.conversations.changes import ChangePrompt, KnownMemory, RefusedChange
+from knowhub.conversations.memory_changes import ChangePrompt, KnownMemory, RefusedChange
 from knowhub.conversations.messages import Message
 
 TALK = (

@@ -92,6 +92,13 @@ def test_questions_suppositions_quotes_and_past_are_not_statements(said: str) ->
     assert read_texts(said) == []
 
 
+def test_a_preference_before_a_doubt_is_read_without_it_and_a_doubtful_plan_is_no_plan() -> None:
+    (found,) = read_texts("I prefer the quiet reading room, but I'm not sure if it is open late.")
+
+    assert (found.kind, found.text) == (StatementKind.PREFERENCE, "I prefer the quiet reading room")
+    assert read_texts("The boat leaves on 3 June, but I'm not sure.") == []
+
+
 def test_a_preference_before_a_question_is_read_without_it() -> None:
     (found,) = read_texts("I prefer aisle seats over window seats, can you find me a flight?")
 

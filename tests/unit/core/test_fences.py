@@ -2,11 +2,16 @@
 
 import json
 import unicodedata
+from collections.abc import Mapping
 from typing import Literal
 
 import pytest
 
-from knowhub.core.model_calls import FENCE, fence
+from knowhub.core.model_calls import FENCE, make_question
+
+
+def fence(data: Mapping[str, str]) -> str:
+    return str(make_question("f", "task", data, {}).messages[1]["content"])
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFKC"])

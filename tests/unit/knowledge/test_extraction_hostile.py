@@ -42,7 +42,7 @@ def test_every_candidate_names_its_messages_and_is_not_blank(said: list[tuple[st
         assert candidate.content.strip()
         assert candidate.tags["category"] == candidate.category
         assert all(0 <= number < len(messages) for number in candidate.cited)
-        assert not candidate.expressed or messages[candidate.cited[-1]].is_user
+        assert not candidate.is_said_by_user or messages[candidate.cited[-1]].is_user
 
 
 @given(TEXTS, TEXTS)

@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.conversations.memory_changes import MAX_KNOWN
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
 from knowhub.knowledge.evolve.slim_plan import MergeCandidates
-from knowhub.knowledge.extract.extraction import MAX_KNOWN
 from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult
 from knowhub.knowledge.facts import state_the_same
 from knowhub.settings import Settings

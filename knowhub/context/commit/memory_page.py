@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from knowhub.context.commit import tool_calls
 from knowhub.context.commit_model import CandidateMemory
@@ -31,7 +31,7 @@ _MAX_STATEMENT_CHARS: Final = 1_000
 # As earlier versions wrote a statement: «- I live in Rome. (2026-05-08, session s1)».
 _BULLET: Final = re.compile(r"^- (?P<text>.*?)(?: \((?P<day>\d{4}-\d\d-\d\d)?(?:, )?(?:session [^\s()]+)?\))?$")
 
-Statement = Mapping[str, Any]
+StoredStatement: TypeAlias = Mapping[str, Any]
 _normalize = lru_cache(maxsize=8_192)(normalize_words)
 
 
@@ -39,8 +39,8 @@ _normalize = lru_cache(maxsize=8_192)(normalize_words)
 class MemoryPage:
     """The statements of one node: the `current` ones in their order, and the ended ones, newest last."""
 
-    current: tuple[Statement, ...] = ()
-    history: tuple[Statement, ...] = ()
+    current: tuple[StoredStatement, ...] = ()
+    history: tuple[StoredStatement, ...] = ()
 
     def find(self, text: str) -> int | None:
         """Return the place of the current statement that says this, ignoring punctuation and filler words."""
@@ -63,7 +63,7 @@ class MemoryPage:
             or any(item.get("values", {}).get(slot) == value for slot, value in ended.items())
         ]
 
-    def add(self, statement: Statement, replaced: Sequence[int], reason: str) -> "MemoryPage":
+    def add(self, statement: StoredStatement, replaced: Sequence[int], reason: str) -> "MemoryPage":
         """Return the page with a statement, at the place of the first of those that it replaces, else at the end."""
         gone = [self._end(at, statement["said_at"], reason, statement["text"]) for at in replaced]
         same = self.find(statement["text"])
@@ -101,10 +101,10 @@ class MemoryPage:
             "said_at": max(said) if said else None,
         }
 
-    def _end(self, place: int, valid_to: str, reason: str, replaced_by: str | None) -> Statement:
+    def _end(self, place: int, valid_to: str, reason: str, replaced_by: str | None) -> StoredStatement:
         return {**self.current[place], "valid_to": valid_to, "reason": reason, "replaced_by": replaced_by}
 
-    def _with_history(self, gone: Iterable[Statement]) -> tuple[Statement, ...]:
+    def _with_history(self, gone: Iterable[StoredStatement]) -> tuple[StoredStatement, ...]:
         return (*self.history, *gone)[-_MAX_HISTORY:]
 
 
@@ -209,7 +209,7 @@ def _make_edited(line: str, moment: str) -> dict[str, Any]:
     return {**make_statement(line, moment, BY_PERSON, (), values), "text": line}
 
 
-def _is_replaced(item: Statement, slot: str, value: str) -> bool:
+def _is_replaced(item: StoredStatement, slot: str, value: str) -> bool:
     """Return whether a statement gives another value of a slot, or says that it has none."""
     known = item.get("values", {}).get(slot)
     return slot in item.get("ended", {}) if known is None else not (known in value or value in known)

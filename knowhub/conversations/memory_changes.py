@@ -14,12 +14,12 @@ from typing import Any, Final
 from knowhub.conversations.dates import day_of
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatRequest
-from knowhub.core.model_calls import FENCE, short_text
+from knowhub.core.model_calls import FENCE, make_question, short_text
 
 MEMORY_CHANGES: Final = "memory_changes"
 CATEGORIES: Final = ("profile", "preferences", "entities", "events", "cases")
 ADD, UPDATE, REPLACE, FORGET = "add", "update", "replace", "forget"
-MAX_LINE_CHARS: Final = 8_000
+MAX_SHOWN_CHARS: Final = 8_000
 """So much of a message is shown to a model."""
 MAX_CHANGES: Final = 200
 _ACTIONS: Final = (ADD, UPDATE, REPLACE, FORGET)
@@ -30,6 +30,11 @@ _PROMPT_MESSAGES: Final = 60
 _OVERLAP_CHARS: Final = 1_500
 OVERLAP_MESSAGES: Final = 4
 _MAX_EVIDENCE: Final = 20
+MAX_KNOWN: Final = 20
+"""So many similar memories are shown to a model."""
+SIMILAR_TO_A_TEXT: Final = 5
+_QUERY_CHARS: Final = 2_000
+_MAX_QUERIES: Final = 40
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 SCHEMA: Final[Mapping[str, Any]] = {
@@ -141,10 +146,8 @@ class ChangePrompt:
         ]
         lines = ["Memories:", *_with_days(known)] if known else []
         lines += ["Conversation:", *_with_days(said)]
-        data = "\n".join([FENCE[0], *lines, FENCE[1]])
         task = TASK.strip() + "".join(f"\n- `{name}`: {meaning}" for name, meaning in self.fields.items())
-        said_to_model = [{"role": "system", "content": task}, {"role": "user", "content": data}]
-        return ChatRequest(MEMORY_CHANGES, said_to_model, _make_schema(self.fields))
+        return make_question(MEMORY_CHANGES, task, "\n".join(lines), _make_schema(self.fields))
 
     def read_answer(self, answer: Mapping[str, Any]) -> list[MemoryChange | RefusedChange] | None:
         """Return each change, or why it is refused; None where the answer has no list of changes."""
@@ -182,11 +185,17 @@ class ChangePrompt:
         return MemoryChange(str(action), str(category), text, evidence, place, day, further, number)
 
 
+def list_said(messages: Iterable[Message]) -> list[str]:
+    """Return what users say in these messages, to search for the memories that are like it: the newest, shortened."""
+    said = [message.content[:_QUERY_CHARS] for message in messages if message.is_user and message.content.strip()]
+    return said[-_MAX_QUERIES:]
+
+
 def count_for_prompt(sizes: Iterable[int]) -> int:
     """Return how many of the next messages one prompt shows, by their characters; the first always fits."""
     total = count = 0
     for size in sizes:
-        total += min(size, MAX_LINE_CHARS)
+        total += min(size, MAX_SHOWN_CHARS)
         if count and (total > _PROMPT_CHARS or count == _PROMPT_MESSAGES):
             break
         count += 1
@@ -227,14 +236,14 @@ def _with_days(lines: Iterable[tuple[date | None, str]]) -> Iterator[str]:
 
 
 def _format_content(message: Message) -> str:
-    content = message.content[:MAX_LINE_CHARS]
+    content = message.content[:MAX_SHOWN_CHARS]
     is_named = not message.name or content.startswith((f"{message.name}:", f"{message.name}："))
     return _escape(content if is_named else f"{message.name}: {content}")
 
 
 def _escape(text: str) -> str:
     """Return a text on one line that cannot look like the end of the data."""
-    return _FENCE_MARK.sub("(data)", _BREAKS.sub(r"\\n", text)).encode("utf-8", "replace").decode()
+    return _FENCE_MARK.sub("(data)", _BREAKS.sub(r"\\n", text))
 
 
 def _find_place(tag: object, kind: str, count: int) -> int | None:
