@@ -4,6 +4,7 @@ import re
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from hashlib import blake2b
 from itertools import pairwise, repeat
 from typing import TypeVar
@@ -23,6 +24,7 @@ _SPACED = re.compile(rf"[^\W{_UNSPACED}]+")
 _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]{{2,}}")
 _TELLING_WORDS, _LONGEST_TELLING = 8, 40
 _TELLING_RUNS, _RUN_CHARS = 4, 8
+_ALIGNED_WORDS, _SUBSTITUTED_WORDS = 64, 3
 _WIDE = re.compile(f"[{_UNSPACED}]")
 # Full-width and half-width forms, and the wide space. What else NFKC folds, as a raised 2 into a 2, says another thing.
 _WIDTHS = {code: normalize("NFKC", chr(code)) for code in (0x3000, *range(0xFF01, 0xFFEF))}
@@ -68,6 +70,21 @@ def shingles(text: str) -> frozenset[int]:
     """
     found = _words(text)
     return frozenset(map(hash, pairwise([crc32(word.encode("utf-8", "surrogatepass")) for word in found])))
+
+
+def list_substitutions(old: str, new: str) -> list[tuple[str, str]]:
+    """List what stands in `new` in the place of one to three words of `old`, between words that both texts have.
+
+    Of each text 64 words are compared. A passage that is more than a word longer than what it replaces is no
+    substitution: it says more.
+    """
+    before, after = (_words(text)[:_ALIGNED_WORDS] for text in (old, new))
+    found = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [
+        (" ".join(before[start:end]), " ".join(after[begin:stop]))
+        for kind, start, end, begin, stop in found
+        if kind == "replace" and end - start <= _SUBSTITUTED_WORDS and abs((end - start) - (stop - begin)) <= 1
+    ]
 
 
 def words(text: str) -> frozenset[str]:

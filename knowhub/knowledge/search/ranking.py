@@ -17,7 +17,7 @@ from functools import cache
 from typing import Final
 
 from knowhub.core import scopes
-from knowhub.core.near_duplicates import shingles
+from knowhub.core.near_duplicates import list_substitutions, normalize_text, shingles
 from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
@@ -34,9 +34,9 @@ from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, Knowledge
 # The least share of the score that the rarest words of a query could reach. What shares only a common word or character
 # with the query has less. Above it, right records are lost where questions are long.
 DEFAULT_FLOOR: Final = 0.1
-# Evidence moves a record past its neighbours. It does not lift what is clearly less relevant.
+# Evidence moves a record past its neighbours: what is half as relevant stays behind.
 _POWER: Final = 2
-_LEAST_EVIDENCE, _MOST_EVIDENCE = 0.5, 1.5
+_LEAST_EVIDENCE, _MOST_EVIDENCE = 0.7, 1.4
 # What a model put first moves by a place, not by two: 1.2 ÷ 0.85 is more than one step of a model and less than two.
 _LEAST_OF_MODEL, _MOST_OF_MODEL = 0.85, 1.2
 # What a run succeeded without says little of a record: many runs move it by a place.
@@ -47,7 +47,7 @@ _NEWER: Final = 1.5
 _NEWER_LEAD: Final = 1.2
 # Two records are about the same thing if they share so many pairs of neighbouring words of the shorter task, ...
 _SAME_TASK: Final = 0.4
-# ... which says more than a name of a word or two, ...
+# ... or are the same name of a word or two, ...
 _LEAST_PAIRS: Final = 3
 # ... and if the newer one has so much of the older one's relevance, and of its words of the query.
 _SAME_MATCH: Final = 0.5
@@ -85,14 +85,14 @@ class RankedHit:
 
 @dataclass(frozen=True, slots=True)
 class RankingInputs:
-    """What the ranking reads. `row` returns a record by its id, `matched` the terms of the query that a record has."""
+    """What the ranking reads. `row` returns a record by its id, `matched` the terms of the query that a text has."""
 
     ctx: RequestContext
     order: Order
     top_k: int
     now: float
     row: Callable[[str], Row]
-    matched: Callable[[Row], Sequence[str]]
+    matched: Callable[[str], Sequence[str]]
     min_relevance: float = 0.0
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
 
@@ -168,22 +168,29 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
     read = cache(inputs.row)
 
     @cache
-    def task_pairs(knowledge_id: str) -> frozenset[int]:
+    def task_of(knowledge_id: str) -> str:
         row = read(knowledge_id)
-        return shingles(row["task"] or row["content"])
+        return str(row["task"] or row["content"])
 
     @cache
     def matched(knowledge_id: str) -> frozenset[str]:
-        return frozenset(inputs.matched(read(knowledge_id)))
+        row = read(knowledge_id)
+        return frozenset(inputs.matched(f"{row['task']}\n{row['content']}"))
 
     def says_the_same(new: str, old: str) -> bool:
-        fewest = min(len(task_pairs(new)), len(task_pairs(old)))
-        if fewest < _LEAST_PAIRS or len(task_pairs(new) & task_pairs(old)) < _SAME_TASK * fewest:
+        if len(matched(old) & matched(new)) < _SAME_MATCH * len(matched(old)):
             return False
-        # A task that says no more, and lacks a word of the query, is about something else: «staging», not «production».
-        if matched(old) - matched(new) and len(task_pairs(new)) <= len(task_pairs(old)):
+        pairs = [shingles(task_of(item)) for item in (new, old)]
+        fewest = min(map(len, pairs))
+        if fewest < _LEAST_PAIRS:
+            return normalize_text(task_of(new)) == normalize_text(task_of(old)) and matched(old) <= matched(new)
+        if len(pairs[0] & pairs[1]) < _SAME_TASK * fewest:
             return False
-        return len(matched(old) & matched(new)) >= _SAME_MATCH * len(matched(old))
+        # «to staging» in the place of «to production» is about something else, if the query asks for production.
+        return not any(
+            frozenset(inputs.matched(before)) - frozenset(inputs.matched(after))
+            for before, after in list_substitutions(task_of(old), task_of(new))
+        )
 
     def must_rise(new: RankedHit, old: RankedHit) -> bool:
         return (

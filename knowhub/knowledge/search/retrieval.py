@@ -117,8 +117,8 @@ class KnowledgeRetrieval:
         )
 
     def _make_inputs(self, view: View, ctx: RequestContext, query: SearchQuery, now: float) -> RankingInputs:
-        def matched(row: Row) -> Sequence[str]:
-            return self._index.matched_terms(query.text, row["task"], row["content"][:_MATCHED_CHARS])
+        def matched(text: str) -> Sequence[str]:
+            return self._index.matched_terms(query.text, text[:_MATCHED_CHARS])
 
         return RankingInputs(
             ctx,
