@@ -96,6 +96,17 @@ async def test_picks_that_were_not_shown_are_said_to_be_dropped(tmp_path: Path) 
     assert found.dropped == [DroppedPart("picks", "unknown", 1)]
 
 
+async def test_more_picks_than_the_model_may_make_are_said_to_be_dropped(tmp_path: Path) -> None:
+    names = "abcdefg"
+    async with hub_with(tmp_path, QueuedChat([answer_picking(*names)])) as hub:
+        await save(hub, *names)
+
+        found = await search(hub, top_k=2)
+
+    assert (len(found.records), len(found.routed or ())) == (2, 4)
+    assert found.dropped == [DroppedPart("picks", "too_many", 3)]
+
+
 async def test_the_model_is_asked_where_the_floor_would_drop_a_candidate(tmp_path: Path) -> None:
     chat = QueuedChat([answer_picking("a", "b")])
     async with hub_with(tmp_path, chat) as hub:
