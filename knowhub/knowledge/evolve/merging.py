@@ -201,7 +201,7 @@ def _find_gaps(joined: Sequence[_Piece], own: Sequence[_Piece]) -> dict[int, lis
 
 
 def _number_repeats(pieces: Sequence[_Piece]) -> list[tuple[str, int]]:
-    """Number the times that a text says the same: a step may be needed twice."""
+    """Return what each piece says, and for how many times it was said by then: a step may be needed twice."""
     counts: Counter[str] = Counter()
     numbered = []
     for piece in pieces:

@@ -57,7 +57,9 @@ def make_evidence(
         ("A.  \n", [" A."], "A.  \n"),
     ],
 )
-def test_sentences_of_a_source_are_added_in_the_order_of_every_text(survivor: str, sources: list[str], joined: str) -> None:
+def test_sentences_of_a_source_are_added_in_the_order_of_every_text(
+    survivor: str, sources: list[str], joined: str
+) -> None:
     assert join_contents(make_row(survivor, "t"), [make_row(source, "t") for source in sources]) == joined
 
 

@@ -280,22 +280,22 @@ async def route(answer: Answer, most: int = 2, budget_s: float = 3.0) -> tuple[P
 
 
 @pytest.mark.parametrize(
-    ("ids", "picked", "unknown"),
+    ("ids", "picked", "unknown", "too_many"),
     [
-        (["knowledge-2", "knowledge-1"], ["knowledge-2", "knowledge-1"], 0),
-        (["knowledge-9", "knowledge-1", "knowledge-1", "", None, 7.5, {"id": 1}], ["knowledge-1"], 3),
-        (["knowledge-3", "knowledge-2", "knowledge-1"], ["knowledge-3", "knowledge-2"], 0),
-        ([" knowledge-2 "], ["knowledge-2"], 0),
-        ([2, "1"], ["knowledge-2", "knowledge-1"], 0),
-        ([], [], 0),
+        (["knowledge-2", "knowledge-1"], ["knowledge-2", "knowledge-1"], 0, 0),
+        (["knowledge-9", "knowledge-1", "knowledge-1", "", None, 7.5, {"id": 1}], ["knowledge-1"], 3, 0),
+        (["knowledge-3", "knowledge-2", "knowledge-1"], ["knowledge-3", "knowledge-2"], 0, 1),
+        ([" knowledge-2 "], ["knowledge-2"], 0, 0),
+        ([2, "1"], ["knowledge-2", "knowledge-1"], 0, 0),
+        ([], [], 0, 0),
     ],
 )
 async def test_only_shown_ids_count_once_in_order_up_to_the_limit(
-    ids: list[Any], picked: list[str], unknown: int
+    ids: list[Any], picked: list[str], unknown: int, too_many: int
 ) -> None:
     found, _, _ = await route({"ids": ids})
 
-    assert found == (picked, unknown)
+    assert found == (picked, unknown, too_many)
 
 
 @pytest.mark.parametrize(
