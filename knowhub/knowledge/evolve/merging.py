@@ -1,7 +1,6 @@
 """Merge the rows of several records into one row, without loss of text or evidence."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -157,8 +156,11 @@ def _add_source(joined: list[_Piece], source: Row, titles: set[str]) -> bool:
     known = {piece.said for piece in joined}
     tasks = [item for item in _read_pieces(source["task"]) if item.said and item.said not in known]
     new = [[item] for item in tasks if _fold_title(item.said) not in titles]
-    content = _read_pieces(source["content"].strip("\r\n"))
-    gaps = _find_gaps(joined, [piece for piece in content if piece.said])
+    text = source["content"].strip("\r\n")
+    content = _read_pieces(text)
+    # Of two equal texts with indented lines the first was added whole.
+    has_all = f"\n{text}\n" in f"\n{''.join(piece.text for piece in joined)}\n"
+    gaps = {} if has_all else _find_gaps(joined, [piece for piece in content if piece.said])
     if gaps is None:
         return False
     gaps = {place: [item for item in found if item.said not in titles] for place, found in gaps.items()}
@@ -182,9 +184,6 @@ def _add_source(joined: list[_Piece], source: Row, titles: set[str]) -> bool:
 
 def _find_gaps(joined: Sequence[_Piece], own: Sequence[_Piece]) -> dict[int, list[_Piece]] | None:
     """Return the new pieces of a text by the place in `joined` before which they go; None if the orders contradict."""
-    said, says = [piece.said for piece in joined if piece.said], [piece.said for piece in own]
-    if any([first] == says[:1] and said[at : at + len(says)] == says for at, first in enumerate(said)):
-        return {}
     places = {key: place for place, key in enumerate(_number_repeats(joined))}
     gaps: dict[int, list[_Piece]] = {}
     waiting: list[_Piece] = []
@@ -202,11 +201,11 @@ def _find_gaps(joined: Sequence[_Piece], own: Sequence[_Piece]) -> dict[int, lis
 
 def _number_repeats(pieces: Sequence[_Piece]) -> list[tuple[str, int]]:
     """Return what each piece says, and for how many times it was said by then: a step may be needed twice."""
-    counts: Counter[str] = Counter()
+    counts: dict[str, int] = {}
     numbered = []
-    for piece in pieces:
-        counts[piece.said] += 1
-        numbered.append((piece.said, counts[piece.said]))
+    for said, _ in pieces:
+        counts[said] = count = counts.get(said, 0) + 1
+        numbered.append((said, count))
     return numbered
 
 
