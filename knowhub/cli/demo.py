@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,36 +36,46 @@ _TASK_CHARS = 60
 app = typer.Typer()
 
 
+@dataclass(frozen=True, slots=True)
+class DemoOptions(CommonOptions):
+    """The directory of the examples, which are not to come among the caller's own records."""
+
+    data_dir: Annotated[
+        Path | None, typer.Option(help="An empty or new directory, kept. Default: a temporary one, removed at the end.")
+    ] = None
+
+
 @command(app, "demo")
 def demo(
-    options: CommonOptions,
+    options: DemoOptions,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="0 takes a free port. Default: KNOWHUB_PORT.")
     ] = None,
     serve: Annotated[bool, typer.Option(help="Leave a server running.")] = True,
 ) -> None:
-    """Load examples into a new directory, ask ten questions, and serve.
+    """Load examples into a directory of their own, ask ten questions, and serve.
 
     An agent then works on a goal twice. Its second run is shown what the first one learned. That is undone at the end.
     """
     import asyncio
 
-    folder = _make_folder(options.data_dir)
-    settings = load_settings(CommonOptions(folder, options.as_json), port=port)
-    listening = bind_socket(settings) if serve else None
-    report = asyncio.run(_run_demo(settings))
-    output.print_answer(report, _list_report(report), as_json=options.as_json)
-    if listening is not None:
-        run_server(settings, listening, as_json=options.as_json)
-    elif not options.as_json:
-        output.say(f"\nstart a server on these records with: knowhub serve --data-dir {folder}")
+    with ExitStack() as stack:
+        folder = _make_folder(options.data_dir, stack)
+        settings = load_settings(CommonOptions(folder, options.as_json), port=port)
+        listening = bind_socket(settings) if serve else None
+        report = asyncio.run(_run_demo(settings))
+        output.print_answer(report, _list_report(report), as_json=options.as_json)
+        if listening is not None:
+            run_server(settings, listening, as_json=options.as_json)
+        elif options.data_dir is not None and not options.as_json:
+            output.say(f"\nstart a server on these records with: knowhub serve --data-dir {folder}")
 
 
-def _make_folder(folder: Path | None) -> Path:
+def _make_folder(folder: Path | None, stack: ExitStack) -> Path:
     if folder is None:
         import tempfile
 
-        return Path(tempfile.mkdtemp(prefix="knowhub-demo-"))
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="knowhub-demo-")))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Conflict(f"{folder} is not an empty folder; the demo needs an empty or a new one")
     return folder

@@ -162,13 +162,10 @@ def with_vote(row: Row, kind: VoteKind, now: float, voter: Voter) -> Row:
     return _with_votes(row, dict(row["eval"]), [kind], now, voter)
 
 
-def with_weak_evidence(row: Row, now: float, *, has_succeeded: bool) -> Row:
-    """Return `row` counted as shown in a run without a word on what helped."""
-    before = row["eval"].get("weak") or {"success": 0, "failure": 0}
-    weak = {
-        "success": before["success"] + int(has_succeeded),
-        "failure": before["failure"] + int(not has_succeeded),
-    }
+def with_weak_evidence(row: Row, result: str, change: int, now: float) -> Row:
+    """Return `row` counted once more, or once less, as shown in a run with this result of which nobody said why."""
+    weak = {"success": 0, "failure": 0} | (row["eval"].get("weak") or {})
+    weak[result] = max(0, weak[result] + change)
     return next_of({**row, "eval": {**row["eval"], "weak": weak}}, row, now)
 
 

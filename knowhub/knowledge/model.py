@@ -259,7 +259,7 @@ class KnowledgeSearchResult:
     """The result of a search: `records`, best first, each with `relevance` (and with `why` on request).
 
     `tokens` is the estimated cost of their texts, if there was a budget. `routed` are the ids that a model picked; None
-    if no model decided; `dropped` says what of its answer was none of the candidates.
+    if no model decided; `dropped` counts those of its picks that were left out.
     """
 
     records: Sequence[Mapping[str, Any]]

@@ -8,7 +8,8 @@
 | nothing about records | weak for everything that was shown |
 | external: network, quota, cancelled | none |
 
-Weak evidence and "passed over" are counted apart: `helpful` and `harmful` do not show them.
+Reported again for the same goal, the last word counts: weak evidence of before is taken back, a vote is followed by the
+new one. Weak evidence and "passed over" are counted apart: `helpful` and `harmful` do not show them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,17 @@ from enum import StrEnum
 from typing import Any, Final
 
 from knowhub.core.errors import InvalidInput
-from knowhub.core.operation import Draft, HistoryStore, IdempotencyKey, Row, Unchanged, View, Write, is_live
+from knowhub.core.operation import (
+    Draft,
+    HistoryStore,
+    IdempotencyKey,
+    Row,
+    Unchanged,
+    View,
+    Write,
+    is_live,
+    next_version,
+)
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.evidence import VoteKind, Voter, hash_id, with_feedback, with_vote, with_weak_evidence
@@ -43,6 +54,7 @@ NOTHING: Final = "none"
 _NOT_HELPFUL: Final = "it did not help"
 _WRONG: Final = "it is wrong"
 _VOTES: Final = (VoteKind.HELPFUL, VoteKind.HARMFUL)
+_WEAK_RESULTS: Final = {f"{WEAK}_{result}": result for result in ("success", "failure")}
 
 
 class OutcomeKind(StrEnum):
@@ -110,27 +122,23 @@ class OutcomeService:
             counted = list(before["counted"]) if before is not None and is_live(before) else []
             rows: dict[str, Row] = {}
             results: dict[str, Mapping[str, str]] = {}
-            for named, finding in findings.items():
+            weak = [item for kind, _, item in (mark.partition(":") for mark in counted) if kind in _WEAK_RESULTS]
+            unnamed = {item: _Finding(NOTHING) for item in weak if item not in findings}
+            for named, finding in (findings | unnamed).items():
                 # The survivor of a merge gets the evidence on a merged record.
                 summary = follow_merges(view, named)
                 record = None if summary is None else view.get(KNOWLEDGE, summary.id)
                 if summary is None or record is None or not ctx.sees(summary.audience):
                     # What the caller has not named is not mentioned: it may be hidden from them by now.
-                    if not outcome.says_nothing and finding.kind != VoteKind.PASSED_OVER:
+                    if named in findings and not outcome.says_nothing and finding.kind != VoteKind.PASSED_OVER:
                         results[named] = _make_result(named, UNKNOWN, NOTHING)
                     continue
                 if summary.id in results:
                     continue
-                mark = f"{finding.kind}:{summary.id}"
-                # The last word on a record counts, so a vote is counted before only if no other came after it.
-                rivals = _VOTES if finding.kind in _VOTES else (finding.kind,)
-                marks = [f"{kind}:{summary.id}" for kind in rivals]
-                last = next((item for item in reversed(counted) if item in marks), "")
-                status = NOT_COUNTED if finding.kind == NOTHING else COUNTED if mark == last else APPLIED
+                status, changed = _count(record, finding, outcome, counted, ctx, view.now)
                 results[summary.id] = _make_result(summary.id, status, finding.kind)
                 if status == APPLIED:
-                    counted = [*(item for item in counted if item != mark), mark]
-                    rows[summary.id] = _apply(record, finding, outcome, view.now, ctx)
+                    rows[summary.id] = {**changed, "version": next_version(record)}
             reply = {"results": list(results.values())}
             if not rows:
                 return Unchanged(reply)
@@ -187,6 +195,30 @@ def _list_passed_over(used: Sequence[str], shown: Mapping[str, str]) -> list[str
     return passed
 
 
+def _count(
+    row: Row, finding: _Finding, outcome: GoalOutcome, counted: list[str], ctx: RequestContext, now: float
+) -> tuple[str, Row]:
+    """Return the status of a finding, and the record with its evidence. Updates `counted`.
+
+    The last word on a record counts: a vote is counted before only if no other came after it, and weak evidence is
+    taken back by whatever else is said.
+    """
+    kind = f"{WEAK}_{outcome.kind}" if finding.kind == WEAK else finding.kind
+    mark = f"{kind}:{row['id']}"
+    rivals = [f"{rival}:{row['id']}" for rival in (_VOTES if kind in _VOTES else (kind,))]
+    last = next((item for item in reversed(counted) if item in rivals), "")
+    is_new = kind != NOTHING and mark != last
+    status = APPLIED if is_new else NOT_COUNTED if kind == NOTHING else COUNTED
+    for former, result in _WEAK_RESULTS.items():
+        if former != kind and f"{former}:{row['id']}" in counted:
+            counted.remove(f"{former}:{row['id']}")
+            row, status = with_weak_evidence(row, result, -1, now), APPLIED
+    if is_new:
+        counted[:] = [*(item for item in counted if item != mark), mark]
+        row = _apply(row, finding, outcome, now, ctx)
+    return status, row
+
+
 def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, ctx: RequestContext) -> Row:
     voter = Voter(ctx.actor, hash_id([outcome.shown.session_id, outcome.shown.goal_id]))
     match finding.kind:
@@ -198,7 +230,7 @@ def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, ctx: R
         case VoteKind.PASSED_OVER:
             return with_vote(row, VoteKind.PASSED_OVER, now, voter)
         case _:
-            return with_weak_evidence(row, now, has_succeeded=outcome.kind is OutcomeKind.SUCCESS)
+            return with_weak_evidence(row, outcome.kind.value, 1, now)
 
 
 def _make_result(knowledge_id: str, status: str, evidence: str) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """The `knowhub` command as a person and an agent use it: real processes, real directories."""
 
 import json
+import signal
 import socket
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 from tests.e2e.command_line import COMMAND, Cli, environment, run_server_command
+from tests.e2e.forking import fork_command
 from tests.e2e.server_process import ROOT, WAIT_S
 
 EXAMPLES = ROOT / "examples/knowledge.jsonl"
@@ -306,6 +308,25 @@ def test_the_demo_finds_what_it_should_and_leaves_a_server(tmp_path: Path) -> No
 
     again = cli("demo", "--data-dir", str(folder), "--no-serve")
     assert (again.code, "not an empty folder" in again.err) == (1, True)
+
+
+def test_the_demo_without_a_directory_leaves_nothing_behind(cli: Cli, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+
+    once = cli("demo", "--no-serve", "--json", TMPDIR=str(temporary))
+    process = fork_command(["demo", "--port", "0", "--json"], environment(cli.data, TMPDIR=str(temporary)))
+    assert process.stdout is not None
+    with process.stdout as lines:
+        folder = Path(json.loads(lines.readline())["data_dir"])
+        assert json.loads(lines.readline())["data_dir"] == str(folder)
+        is_served = folder.is_dir()
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(WAIT_S)
+
+    assert (once.code, once.json["data_dir"].startswith(str(temporary)), is_served, code) == (0, True, True, 0)
+    assert (list(temporary.iterdir()), cli.data.exists()) == ([], False)
+    assert "KNOWHUB_DATA_DIR" not in cli("demo", "--help").out
 
 
 def test_the_demo_shows_an_agent_that_learns_and_an_undo(tmp_path: Path) -> None:

@@ -313,6 +313,41 @@ async def test_a_repeated_outcome_counts_once_and_a_correction_counts(
     assert found["eval"]["effective"] == {"helpful": 1.0, "harmful": 0.0}
 
 
+@pytest.mark.parametrize(
+    ("last", "result", "weak", "helpful"),
+    [
+        ({}, ("applied", "weak"), {"success": 1, "failure": 0}, 1),
+        ({"is_helpful": False}, ("counted_before", "weak"), {"success": 0, "failure": 1}, 1),
+        ({"outcome": "external", "is_helpful": None}, ("applied", "none"), {"success": 0, "failure": 0}, 1),
+        ({"used": ["a"]}, ("applied", "helpful"), {"success": 0, "failure": 0}, 2),
+        ({"used": []}, ("applied", "none"), {"success": 0, "failure": 0}, 1),
+    ],
+)
+async def test_the_last_word_on_a_goal_takes_weak_evidence_back(
+    api: httpx.AsyncClient,
+    save_record: SaveRecord,
+    last: dict[str, Any],
+    result: tuple[str, str],
+    weak: dict[str, int],
+    helpful: int,
+) -> None:
+    record = await save_record("wait a")
+    goal = {"session_id": "s", "goal_id": "g"}
+    await search_shown(api, **goal)
+    first = await report_outcome(api, **goal, is_helpful=False)
+
+    answers = [await report_outcome(api, **goal, **last) for _ in range(2)]
+
+    assert statuses(answers[0]) == {record["id"]: result}
+    assert (answers[1]["operation_id"], "applied" in str(answers[1])) == (None, False)
+    evaluation = await read_eval(api, record)
+    assert (evaluation["weak"], evaluation["helpful"]) == (weak, helpful)
+    assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == (3 if "applied" in result else 2)
+    undo = await api.post(f"/api/operations/{first['operation_id']}/undo")
+    # What came later stands on it.
+    assert undo.status_code == (409 if "applied" in result else 200), undo.text
+
+
 async def test_a_record_named_by_its_tag_and_its_id_cannot_have_helped_and_not(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:

@@ -107,6 +107,18 @@ async def test_near_copies_become_one_record_with_all_sentences(
     assert await search_ids(api, "mobile form id") == [first["id"]]
 
 
+async def test_near_copies_whose_tasks_differ_in_case_and_marks_become_one(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    first = await save_record(LONG, task="Descale the kettle")
+    second = await save_record(LONG, task="descale the kettle.")
+
+    done = await slim(api)
+
+    assert ([item["sources"] for item in done["merged"]], done["skipped"]) == ([[second["id"]]], [])
+    assert (await read_record(api, first["id"]))["content"] == LONG
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -116,6 +128,7 @@ async def test_near_copies_become_one_record_with_all_sentences(
             "考勤系统导出前要先选部门编号,再选月份,最后点右上角的导出按钮,否则打卡记录是一张空表。",
             "考勤系统导出前要先选好部门编号,再选月份,最后点右上角的导出按钮,否则打卡记录是一张空表。",
         ),
+        (f"{LONG} Rinse it well. Wait an hour.", f"{LONG} Wait an hour. Rinse it well."),
     ],
 )
 async def test_near_copies_only_a_model_could_merge_stay_apart_and_are_named(

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from knowhub.core import clock
 from knowhub.core.errors import InvalidInput
-from knowhub.core.near_duplicates import normalize_width, words
+from knowhub.core.near_duplicates import normalize_text, normalize_width, words
 from knowhub.core.operation import Row, next_version
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.evidence import FRESH_HELPFUL, MAX_KEPT_WORDS, VOTES_STORED, list_votes, update_confidence
@@ -21,16 +21,26 @@ _MAX_COMPARED = 20_000
 _REPEATED_SHARE = 0.6
 
 # Splits lines and sentences. A full stop ends a sentence only before white space, unlike in `v1.2` and `a.b.com`.
-_END = re.compile(r"\n+|(?<=[.!?])[^\S\n]+|(?<=[。！？])[^\S\n]*")
+_END = re.compile(r"(\n+|(?<=[.!?])[^\S\n]+|(?<=[。！？])[^\S\n]*)")
+
+
+class _Piece(NamedTuple):
+    """A line or sentence: what it says, folded (nothing for blanks and marks), and its text with what follows it."""
+
+    said: str
+    text: str
 
 
 def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | None, now: float) -> list[Row]:
     """Return the changed rows: the survivor with the content of the sources, then each source with `merged_into`.
 
-    `text` is the merged task and content; with None, what only a source says is appended to the survivor's content.
-    The survivor keeps its owner, scopes, types and times. Raises InvalidInput if the result is too large for a record.
+    `text` is the merged task and content; with None, what only a source says is added to the survivor's content. The
+    survivor keeps its owner, scopes, types and times. Raises InvalidInput if the result is too large for a record, or
+    if the texts contradict each other's order.
     """
     task, content = text or (survivor["task"], join_contents(survivor, sources))
+    if content is None:
+        raise InvalidInput.of("content", "their sentences stand in different orders")
     moment = clock.iso(now)
     merged = {
         **survivor,
@@ -56,33 +66,36 @@ def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | No
     return [merged, *merged_sources]
 
 
-def join_contents(survivor: Row, sources: Sequence[Row]) -> str:
-    """Return the survivor's content, followed by each line or sentence that only a source has.
+def join_contents(survivor: Row, sources: Sequence[Row]) -> str | None:
+    """Return the survivor's content with each line or sentence that only a source has, in the order of every text.
 
-    Two lines are the same if they differ only in width, punctuation or outer white space. Case and indentation count,
-    as in `tar -c` and `tar -C`. An indented line has no meaning alone, so a new one adds the source's whole content.
+    What a source says between two sentences of the survivor goes there, what it says after its last one to the end.
+    None if a source has two sentences in another order. Two lines are the same if they differ only in width,
+    punctuation, outer white space or the capital of their first word; in tasks the case of other words is ignored too.
+    Else case and indentation count, as in `tar -c` and `tar -C`. An indented line has no meaning alone, so a new one
+    adds the source's whole content.
     """
-    known = set(map(_fold_sentence, (*_split_text(survivor["task"]), *_split_text(survivor["content"]))))
-    added: list[str] = []
-    for source in sources:
-        added += _find_new(source["task"], known)
-        content = _find_new(source["content"], known)
-        added += [source["content"].strip("\r\n")] if any(piece[0].isspace() for piece in content) else content
-    # Without anything new the content stays unchanged, to its last space.
-    return "\n".join(filter(None, (survivor["content"], *added))) if added else str(survivor["content"])
+    titles = _list_said(survivor["task"], is_title=True)
+    joined = _read_pieces(survivor["content"]) if survivor["content"] else []
+    if not all(_add_source(joined, source, titles) for source in sources):
+        return None
+    return "".join(piece.text for piece in joined)
 
 
 def repeats_sentences(survivor: Row, source: Row) -> bool:
     """Return whether a sentence that only the source has is nearly one of the survivor's.
 
-    Joined, they would say it twice. True too where there are too many sentences to compare.
+    Joined, they would say it twice. True too where there are too many sentences to compare. Both forms are kept of a
+    sentence that differs in case or marks alone: they may mean something.
     """
-    known = [words(piece) for piece in (*_split_text(survivor["task"]), *_split_text(survivor["content"]))]
-    said = set(map(_fold_sentence, (*_split_text(survivor["task"]), *_split_text(survivor["content"]))))
-    new = [words(piece) for text in (source["task"], source["content"]) for piece in _find_new(text, said)]
-    if len(new) * len(known) > _MAX_COMPARED:
+    said = _list_said(survivor["content"]) | _list_said(survivor["task"], is_title=True)
+    new = (_list_said(source["content"]) | _list_said(source["task"], is_title=True)) - said
+    folded = set(map(normalize_text, said))
+    own = [words(piece) for piece in new if normalize_text(piece) not in folded]
+    if len(own) * len(said) > _MAX_COMPARED:
         return True
-    return any(len(own & other) >= _REPEATED_SHARE * min(len(own), len(other)) > 0 for own in new for other in known)
+    known = list(map(words, said))
+    return any(len(item & other) >= _REPEATED_SHARE * min(len(item), len(other)) > 0 for item in own for other in known)
 
 
 def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str, Any]], now: float) -> dict[str, Any]:
@@ -109,25 +122,91 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
     return {**joined, "confidence": update_confidence(survivor, joined, now)}
 
 
-def _split_text(text: str) -> list[str]:
-    # White space before a line is its indentation.
-    return [piece for piece in map(str.rstrip, _END.split(text.strip())) if piece]
+def _read_pieces(text: str) -> list[_Piece]:
+    """Split a text into lines and sentences. White space before a line, except the first, is its indentation."""
+    body = text.lstrip()
+    parts = _END.split(body)
+    ends = zip(parts[::2], [*parts[1::2], ""], strict=True)
+    first, *others = [_Piece(_fold_sentence(piece.rstrip()), piece + end) for piece, end in ends]
+    return [first._replace(text=text[: len(text) - len(body)] + first.text), *others]
+
+
+def _list_said(text: str, *, is_title: bool = False) -> set[str]:
+    """Return the folded sentences of a text; of a task also without the case of its words."""
+    said = {piece.said for piece in _read_pieces(text)} - {""}
+    return said | set(map(_fold_title, said)) if is_title else said
 
 
 def _fold_sentence(piece: str) -> str:
-    """Return a sentence without its punctuation. A mark within a word counts, as in `v1.2` and `a:b`."""
-    return _PUNCTUATION.sub("", normalize_width(piece))
+    """Return a sentence without its punctuation and the capital of its first word.
+
+    A mark within a word counts, as in `v1.2` and `a:b`.
+    """
+    first, space, rest = _PUNCTUATION.sub("", normalize_width(piece)).partition(" ")
+    return (first.lower() if first.isalpha() and first[1:].islower() else first) + space + rest
 
 
-def _find_new(text: str, known: set[str]) -> list[str]:
-    """Return the pieces of a text that are new, and add them to `known`."""
-    found: list[str] = []
-    for piece in _split_text(text):
-        said = _fold_sentence(piece)
-        if said not in known:
-            known.add(said)
-            found.append(piece)
-    return found
+def _fold_title(said: str) -> str:
+    """Fold the case of the words in a task. A letter alone may be an option."""
+    return " ".join(word.lower() if word.isalpha() and len(word) > 1 else word for word in said.split(" "))
+
+
+def _add_source(joined: list[_Piece], source: Row, titles: set[str]) -> bool:
+    """Add what only the source says. Return False, and add nothing, if its order contradicts that of `joined`."""
+    known = {piece.said for piece in joined}
+    tasks = [item for item in _read_pieces(source["task"]) if item.said and item.said not in known]
+    new = [[item] for item in tasks if _fold_title(item.said) not in titles]
+    text = source["content"].strip("\r\n")
+    content = _read_pieces(text)
+    # Of two equal texts with indented lines the first was added whole.
+    has_all = f"\n{text}\n" in f"\n{''.join(piece.text for piece in joined)}\n"
+    gaps = {} if has_all else _find_gaps(joined, [piece for piece in content if piece.said])
+    if gaps is None:
+        return False
+    gaps = {place: [item for item in found if item.said not in titles] for place, found in gaps.items()}
+    if any(item.said[0].isspace() for found in gaps.values() for item in found):
+        gaps = {}
+        new.append(content)
+    new += [[item] for item in gaps.pop(len(joined), ())]
+    for place in sorted(gaps, reverse=True):
+        before = joined[place - 1].text if place else ""
+        end = before[len(before.rstrip()) :]
+        # A sentence between two lines becomes a line.
+        joined[place:place] = [
+            item._replace(text=item.text.rstrip() + end) if "\n" in end else item for item in gaps[place]
+        ]
+    for pieces in new:
+        if joined:
+            joined[-1] = joined[-1]._replace(text=joined[-1].text + "\n")
+        joined += [*pieces[:-1], pieces[-1]._replace(text=pieces[-1].text.rstrip())]
+    return True
+
+
+def _find_gaps(joined: Sequence[_Piece], own: Sequence[_Piece]) -> dict[int, list[_Piece]] | None:
+    """Return the new pieces of a text by the place in `joined` before which they go; None if the orders contradict."""
+    places = {key: place for place, key in enumerate(_number_repeats(joined))}
+    gaps: dict[int, list[_Piece]] = {}
+    waiting: list[_Piece] = []
+    last = -1
+    for key, piece in zip(_number_repeats(own), own, strict=True):
+        place = places.get(key)
+        if place is None:
+            waiting.append(piece)
+        elif place < last:
+            return None
+        else:
+            gaps[place], last, waiting = waiting, place, []
+    return gaps | {len(joined): waiting}
+
+
+def _number_repeats(pieces: Sequence[_Piece]) -> list[tuple[str, int]]:
+    """Return what each piece says, and for how many times it was said by then: a step may be needed twice."""
+    counts: dict[str, int] = {}
+    numbered = []
+    for said, _ in pieces:
+        counts[said] = count = counts.get(said, 0) + 1
+        numbered.append((said, count))
+    return numbered
 
 
 def _merge_by_time(lists: Iterable[Sequence[Mapping[str, Any]]], most: int) -> list[Mapping[str, Any]]:

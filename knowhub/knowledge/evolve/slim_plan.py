@@ -12,7 +12,7 @@ from knowhub.core.near_duplicates import Cluster, ClusterBuilder, jaccard, make_
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, table
-from knowhub.knowledge.evolve.merging import repeats_sentences
+from knowhub.knowledge.evolve.merging import join_contents, repeats_sentences
 from knowhub.knowledge.model import KNOWLEDGE, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
 from knowhub.knowledge.ports import FindLike, KnowledgeIndex
 from knowhub.knowledge.table import find_record, find_replacements, list_records
@@ -25,6 +25,7 @@ LEAST_SHARED_WORDS = 0.3
 # With the packaged embedder paraphrases have 0.4 to 0.75, and texts on other things at most 0.47.
 LEAST_LIKENESS = 0.5
 _REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
+_REORDERED = "their sentences stand in different orders, and only a model can write one text"
 _SUMMARIES_PER_TURN = 500
 _MATCHING_FIELDS = [item.name for item in RECORD_FIELDS if item.must_match]
 _NEIGHBOURS = MOST_ASKED_TOGETHER - 1
@@ -162,12 +163,15 @@ class MergeCandidates:
         for refs, _ in _split_sources([(self._refs[number], 1.0) for number in cluster.copies]):
             yield Merge(into, refs, MergeReason.DUPLICATE, 1.0)
         near: list[tuple[RecordRef, float]] = []
+        joined = self.row(into)
         for near_copy in cluster.near:
             ref = self._refs[near_copy.number]
-            joined = [into, *(other for other, _ in near)]
-            if any(repeats_sentences(self.row(other), self.row(ref)) for other in joined):
+            if any(repeats_sentences(self.row(other), self.row(ref)) for other in [into, *(ref for ref, _ in near)]):
                 self.apart.append(([into.id, ref.id], _REWORDED))
+            elif (content := join_contents(joined, [self.row(ref)])) is None:
+                self.apart.append(([into.id, ref.id], _REORDERED))
             else:
+                joined = {**joined, "content": content}
                 near.append((ref, near_copy.similarity))
                 self._used.update((cluster.kept, near_copy.number))
         for refs, similarity in _split_sources(near):

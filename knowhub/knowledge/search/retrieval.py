@@ -17,7 +17,6 @@ from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     KNOWLEDGE,
     RECORD_FIELDS,
-    DroppedPart,
     KnowledgeSearchResult,
     KnowledgeSummary,
     KnowledgeType,
@@ -113,7 +112,7 @@ class KnowledgeRetrieval:
             [*recalled.degraded, *pool.degraded],
             None if query.budget_tokens is None else sum(map(_count_tokens, records)),
             pool.routed,
-            [DroppedPart("picks", "unknown", pool.unknown_picks)] if pool.unknown_picks else (),
+            pool.dropped,
         )
 
     def _make_inputs(self, view: View, ctx: RequestContext, query: SearchQuery, now: float) -> RankingInputs:

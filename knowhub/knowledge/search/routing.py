@@ -10,7 +10,7 @@ from knowhub.core.model_calls import DATA_RULE, ModelConversation, NumberedChoic
 from knowhub.core.operation import Row, View
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import KNOWLEDGE, RERANK, ROUTING, KnowledgeSummary, ListQuery, SearchQuery
+from knowhub.knowledge.model import KNOWLEDGE, RERANK, ROUTING, DroppedPart, KnowledgeSummary, ListQuery, SearchQuery
 from knowhub.knowledge.search.filters import BELOW_FLOOR, SearchFilter
 from knowhub.knowledge.table import find_record, list_records
 
@@ -80,7 +80,7 @@ class Router:
             return None
         finally:
             self._note(ctx, asking.calls)
-        return picked._replace(ids=picked.ids[:most])
+        return picked._replace(ids=picked.ids[:most], too_many=max(0, len(picked.ids) - most))
 
 
 def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
@@ -96,10 +96,11 @@ def question(query: str, candidates: Sequence[Row], most: int) -> ChatRequest:
 
 
 class Picks(NamedTuple):
-    """The ids of the records that a model picked, and how many that it named were none of the candidates."""
+    """The ids of the records that a model picked, how many it named that were no candidates, and how many too many."""
 
     ids: list[str]
     unknown: int = 0
+    too_many: int = 0
 
 
 def parse_picks(answer: Mapping[str, Any], choices: NumberedChoices) -> Picks | None:
@@ -125,7 +126,7 @@ class HitPool:
     """The hits of one search, best first, for the optional models between recall and ranking.
 
     `degraded` names the models that failed: their stage keeps the order. `routed` are the picks of a router that
-    decided. Hits that changed while a model ran are filtered again.
+    decided, and `dropped` those that were left out. Hits that changed while a model ran are filtered again.
     """
 
     ctx: RequestContext
@@ -135,7 +136,7 @@ class HitPool:
     hits: list[SearchHit[KnowledgeSummary]]
     degraded: list[str] = field(default_factory=list)
     routed: list[str] | None = None
-    unknown_picks: int = 0
+    dropped: Sequence[DroppedPart] = ()
 
     async def route(self, router: Router, floor: float) -> None:
         """Leave only the up to 2·k picks of a model, where it decides."""
@@ -149,7 +150,9 @@ class HitPool:
         if picks is None:
             self.degraded.append(LLM)
         else:
-            self.routed, self.unknown_picks = picks
+            self.routed = picks.ids
+            left_out = (("unknown", picks.unknown), ("too_many", picks.too_many))
+            self.dropped = [DroppedPart("picks", why, count) for why, count in left_out if count]
             recalled = {hit.head.id: hit for hit in self.hits}
             found = (recalled.get(picked) or SearchHit(summaries[picked], 0.0) for picked in self.routed)
             self.hits = [

@@ -137,7 +137,8 @@ class SearchAnswer(Answer):
         default=None, description="The ids that a model picked. `[]`: nothing fits. Only where a model decided."
     )
     dropped: list[DroppedAnswer] | None = Field(
-        default=None, description="What of a model's picks was none of the candidates."
+        default=None,
+        description="The `picks` of a model that were no candidates (`unknown`) or beyond 2·`top_k` (`too_many`).",
     )
     explanation: dict[str, Any] | None = Field(
         default=None, description="With `explain=true`: what was left out, and why."

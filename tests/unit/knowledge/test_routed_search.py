@@ -96,6 +96,17 @@ async def test_picks_that_were_not_shown_are_said_to_be_dropped(tmp_path: Path) 
     assert found.dropped == [DroppedPart("picks", "unknown", 1)]
 
 
+async def test_more_picks_than_the_model_may_make_are_said_to_be_dropped(tmp_path: Path) -> None:
+    names = "abcdefg"
+    async with hub_with(tmp_path, QueuedChat([answer_picking(*names)])) as hub:
+        await save(hub, *names)
+
+        found = await search(hub, top_k=2)
+
+    assert (len(found.records), len(found.routed or ())) == (2, 4)
+    assert found.dropped == [DroppedPart("picks", "too_many", 3)]
+
+
 async def test_the_model_is_asked_where_the_floor_would_drop_a_candidate(tmp_path: Path) -> None:
     chat = QueuedChat([answer_picking("a", "b")])
     async with hub_with(tmp_path, chat) as hub:
@@ -269,22 +280,22 @@ async def route(answer: Answer, most: int = 2, budget_s: float = 3.0) -> tuple[P
 
 
 @pytest.mark.parametrize(
-    ("ids", "picked", "unknown"),
+    ("ids", "picked", "unknown", "too_many"),
     [
-        (["knowledge-2", "knowledge-1"], ["knowledge-2", "knowledge-1"], 0),
-        (["knowledge-9", "knowledge-1", "knowledge-1", "", None, 7.5, {"id": 1}], ["knowledge-1"], 3),
-        (["knowledge-3", "knowledge-2", "knowledge-1"], ["knowledge-3", "knowledge-2"], 0),
-        ([" knowledge-2 "], ["knowledge-2"], 0),
-        ([2, "1"], ["knowledge-2", "knowledge-1"], 0),
-        ([], [], 0),
+        (["knowledge-2", "knowledge-1"], ["knowledge-2", "knowledge-1"], 0, 0),
+        (["knowledge-9", "knowledge-1", "knowledge-1", "", None, 7.5, {"id": 1}], ["knowledge-1"], 3, 0),
+        (["knowledge-3", "knowledge-2", "knowledge-1"], ["knowledge-3", "knowledge-2"], 0, 1),
+        ([" knowledge-2 "], ["knowledge-2"], 0, 0),
+        ([2, "1"], ["knowledge-2", "knowledge-1"], 0, 0),
+        ([], [], 0, 0),
     ],
 )
 async def test_only_shown_ids_count_once_in_order_up_to_the_limit(
-    ids: list[Any], picked: list[str], unknown: int
+    ids: list[Any], picked: list[str], unknown: int, too_many: int
 ) -> None:
     found, _, _ = await route({"ids": ids})
 
-    assert found == (picked, unknown)
+    assert found == (picked, unknown, too_many)
 
 
 @pytest.mark.parametrize(
