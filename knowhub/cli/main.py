@@ -32,7 +32,7 @@ COMMANDS = {
     "disconnect": CommandEntry(
         "connect", "Take out what `connect` wrote, in your own files and in those of this folder."
     ),
-    "demo": CommandEntry("demo", "Load examples into a new directory, ask ten questions, and serve."),
+    "demo": CommandEntry("demo", "Load examples into a directory of their own, ask ten questions, and serve."),
     "save": CommandEntry("records", "Save what was learned, and print its id."),
     "search": CommandEntry("records", "Find records about QUERY, the best first."),
     "list": CommandEntry("records", "List records, the newest first."),

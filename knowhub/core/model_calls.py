@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, zip_longest
 from typing import Any, Final, TypeVar
 
 from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatModel, ChatReply, ChatRequest, FailureReason
 from knowhub.core.operation import Row
+from knowhub.core.recall import HeadT, SearchHit, SearchHits
 
 FENCE = ("<data>", "</data>")
 # Inside the fence these could look like its end or like a new line; as JSON escapes they say the same. The last four
@@ -30,6 +31,24 @@ def make_question(function: str, task: str, data: Mapping[str, Any] | str, schem
     return ChatRequest(
         function, [{"role": "system", "content": task.strip()}, {"role": "user", "content": fenced}], schema
     )
+
+
+async def search_texts(
+    texts: Iterable[str], search: Callable[[str], Awaitable[SearchHits[HeadT]]]
+) -> list[SearchHit[HeadT]]:
+    """Return what is found for several texts: the best of each text first, then the second best of each.
+
+    It is for what a model is to be shown. A row that is found for several texts comes several times. Nothing more is asked of an index that is degraded.
+    """
+    ranked: list[Sequence[SearchHit[HeadT]]] = []
+    for text in texts:
+        # A search need not wait; give other requests a turn.
+        await asyncio.sleep(0)
+        found = await search(text)
+        ranked.append(found.hits)
+        if found.degraded:
+            break
+    return [hit for hits in zip_longest(*ranked) for hit in hits if hit is not None]
 
 
 MAX_RECORDED_TEXT = 4_000

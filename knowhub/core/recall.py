@@ -1,9 +1,7 @@
 """What searches of all kinds of rows share: hits, best first, how each was found, and a range of time."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Final, Generic, TypeVar
 
 from knowhub.core.request_context import RequestContext
@@ -54,24 +52,6 @@ class SearchHits(Generic[HeadT]):
     reach: float = 1.0
     enough: float = 1.0
     nearest: float = 0.0
-
-
-async def search_texts(
-    texts: Iterable[str], search: Callable[[str], Awaitable[SearchHits[HeadT]]]
-) -> list[SearchHit[HeadT]]:
-    """Return what is found for several texts: the best of each text first, then the second best of each.
-
-    A row that is found for several texts comes several times. Nothing more is asked of an index that is degraded.
-    """
-    ranked: list[Sequence[SearchHit[HeadT]]] = []
-    for text in texts:
-        # A search need not wait; give other requests a turn.
-        await asyncio.sleep(0)
-        found = await search(text)
-        ranked.append(found.hits)
-        if found.degraded:
-            break
-    return [hit for hits in zip_longest(*ranked) for hit in hits if hit is not None]
 
 
 @dataclass(frozen=True, slots=True)

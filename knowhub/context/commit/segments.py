@@ -39,8 +39,9 @@ from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, normalize_words
 from knowhub.conversations.secrets import cover_secrets
 from knowhub.core import clock
+from knowhub.core.model_calls import search_texts
 from knowhub.core.operation import Draft, Group, Row, Unchanged, View, is_live
-from knowhub.core.recall import SearchHits, search_texts
+from knowhub.core.recall import SearchHits
 
 EXTRACT_MEMORIES: Final = "extract_memories"
 _MOST_PROFILE: Final = 80

@@ -24,10 +24,10 @@ from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions, scopes
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
-from knowhub.core.model_calls import ModelConversation
+from knowhub.core.model_calls import ModelConversation, search_texts
 from knowhub.core.near_duplicates import has_weight, shingles
 from knowhub.core.operation import Committed, Draft, HistoryStore, IdempotencyKey, Operation, Row, Unchanged, View
-from knowhub.core.recall import SearchHits, search_texts
+from knowhub.core.recall import SearchHits
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import record_rules
 from knowhub.knowledge.extract import reading
