@@ -4,71 +4,72 @@ The server does the same (`knowhub/conversations/recalled.py`); the two share no
 """
 
 import re
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 from agent_tools.records import FENCE_NOTE
 from agent_tools.results import ToolFailure
 
-_NOTE_BEGINS: Final = FENCE_NOTE.partition(":")[0]
-# A fence is recognised in a quote, indented and in a block of code too.
-_FENCED: Final = re.compile(r"\A[ \t>]*\|(?: |[ \t]*\Z)")
-_FIELD: Final = re.compile(r"\A[ \t>]*\| [^\s:|][^:|]{0,39}:(?: |\Z)")
-_NEXT_LINE: Final = re.compile(r"\A[ \t>]*\|(?:   |[ \t]*\Z)")
-_ROW_ID: Final = re.compile(r"\A[ \t>]*\| (?:id|uri): ")
-_ROW_FIELDS: Final = 2
-_COUNT: Final = re.compile(r"\A[ \t>]*[0-9]{1,6} found\.")
-_EMPTY_QUOTE: Final = re.compile(r"\A[ \t]*>[ \t>]*")
-_EMPTY_BLOCK: Final = re.compile(r"^[ \t>]*(```|~~~)[^\n`]*\n(?:[ \t>]*\n)*[ \t>]*\1[ \t]*(?:\n|\Z)", re.MULTILINE)
+HEADING: Final = "KnowHub recalls this for you."
+_PREFIX: Final = r"[ \t>]*+(?:[-*+•·][ \t]|[0-9]{1,7}[→\t])?+[ \t>]*+"
+"""What may be before the bar: white space, marks of a quote, one bullet, or the number of a line."""
+_END: Final = r"[ \t]*+\r?(?:\n|\Z)"
+_REST: Final = r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]*+"
+_BLANK: Final = rf"(?:{_PREFIX}\r?\n)*+"
+_FIELD: Final = rf"{_PREFIX}\| [^\s:|][^:|\r\n]{{0,39}}:(?=[ \r\n]|\Z)"
+_LINE: Final = rf"(?:{_FIELD}{_REST}\r?(?:\n|\Z)|{_PREFIX}\|(?:   {_REST}\r?(?:\n|\Z)|{_END}))"
+# A line that ends with a bar is a table's: no row begins with it.
+_NO_TABLE: Final = rf"{_REST}(?<!\|)(?<!\| )\r?(?:\n|\Z)"
+_BAR: Final = rf"{_PREFIX}\| {_NO_TABLE}"
+_ROW: Final = rf"{_PREFIX}\| (?:(?:keyword |info )?id|uri|tag|memory): {_NO_TABLE}{_LINE}*+"
+_NOTE: Final = (
+    rf"(?:{_PREFIX}[0-9]{{1,6}} found\.(?: There are more: raise limit to see them\.)?{_END}{_BLANK})?"
+    rf"{_PREFIX}(?:{re.escape(HEADING)} )?{re.escape(FENCE_NOTE)}{_END}"
+)
+_UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+# A UUID is an id of KnowHub if the row says so: other programs have UUIDs too.
+_ID: Final = (
+    rf"(?:{_PREFIX}\| tag: {_REST}\r?\n)?{_PREFIX}\| (?:(?:id|uri): (?:knowledge-[0-9]{{8}}-[0-9a-f]{{4,32}}"
+    r"|(?:chatgpt|claude|markdown|mem0|memory-server|openviking)-[0-9a-f]{32}|(?:ctx|knowhub)://[^\s|]+"
+    rf"|{_UUID}(?=\r?\n{_PREFIX}\| source: keywords[ \t\r\n]))|(?:keyword|info) id: {_UUID}){_END}"
+)
+_FENCE: Final = re.compile(
+    # What stands alone takes the blank lines behind it along, and a block of code that holds nothing else.
+    r"^(?P<alone>\A|(?<=\n\n)|(?<=\n\r\n))?"
+    rf"(?:{_PREFIX}(?P<ticks>`{{3,}}+|~{{3,}}+)[^\r\n`]*+\r?\n{_BLANK})?"
+    rf"(?:{_NOTE}(?:{_BLANK}{_BAR}(?:{_LINE}|{_BAR})*+)?+(?:{_BLANK}{_ROW})*+"
+    rf"|{_ID}{_LINE}*+(?:{_BLANK}{_ID}{_LINE}*+)*+)"
+    rf"(?(ticks){_BLANK}{_PREFIX}(?P=ticks){_END})(?(alone)(?:[ \t]*+\r?\n)*+)",
+    re.MULTILINE,
+)
 
 
-def keep_own_words(text: str) -> tuple[str, str]:
-    """Return a text without what KnowHub showed, and a notice if something was left out.
+def keep_own_words(text: str, *more: str) -> tuple[list[str], str]:
+    """Return texts without what KnowHub showed, and a notice if something was left out.
 
-    Raises ToolFailure if nothing else is left.
+    Raises ToolFailure if nothing else is left of the first one.
     """
-    rest, dropped = without_fenced(text)
-    if dropped and not rest:
+    kept = [without_fenced(given) for given in (text, *more)]
+    if not kept[0][0] and kept[0][1]:
         raise ToolFailure(
             "This text came from KnowHub, so nothing was saved. Use knowledge_update to say if it helped."
         )
-    return rest, f" Left out: {dropped} lines that came from KnowHub." if dropped else ""
+    dropped = sum(lines for _, lines in kept)
+    return [rest for rest, _ in kept], f" Left out: {dropped} lines that came from KnowHub." if dropped else ""
 
 
 def without_fenced(text: str) -> tuple[str, int]:
-    """Return a text without the lines that KnowHub fenced, and how many they were.
+    """Return a text without what KnowHub fenced, and how many lines that were. All else stays as it is.
 
-    A fence without its note is recognised by the id of a row. Tables stay. The text is empty if no word is left.
+    After the note, the rows that follow it go; without the note, a row whose id is one of KnowHub's. The text is empty
+    if only marks of quotes and lists are left.
     """
-    fenced = dict(_list_fenced(text))
-    if not fenced:
+    kept, at, dropped = list[str](), 0, 0
+    for fence in _FENCE.finditer(text) if "|" in text else ():
+        kept.append(text[at : fence.start()])
+        at = fence.end()
+        # The note has a bar too.
+        dropped += sum("|" in line for line in fence[0].splitlines())
+    if not dropped:
         return text, 0
-    rest = "\n".join(
-        line
-        for number, line in enumerate(text.splitlines())
-        if number not in fenced and not _EMPTY_QUOTE.fullmatch(line)
-    )
-    rest = _EMPTY_BLOCK.sub("", rest).strip()
-    return rest if any(map(str.isalnum, rest)) else "", len(fenced)
-
-
-def _list_fenced(text: str) -> Iterator[tuple[int, str]]:
-    if "|" not in text:
-        return
-    has_note = _NOTE_BEGINS in text
-    row: list[tuple[int, str]] = []
-    for number, line in enumerate((*text.splitlines(), "")):
-        if _FIELD.match(line) or (row and _NEXT_LINE.match(line)):
-            row.append((number, line))
-            continue
-        if has_note or _is_row(row):
-            yield from row
-        row = []
-        is_table = line.rstrip().endswith("|")
-        if has_note and (_NOTE_BEGINS in line or _COUNT.match(line) or (_FENCED.match(line) and not is_table)):
-            yield number, line
-
-
-def _is_row(lines: Sequence[tuple[int, str]]) -> bool:
-    has_id = any(_ROW_ID.match(line) for _, line in lines)
-    return has_id and sum(_FIELD.match(line) is not None for _, line in lines) >= _ROW_FIELDS
+    rest = "".join((*kept, text[at:])) if at < len(text) else "".join(kept).rstrip("\r\n")
+    return rest if rest.strip(" \t\r\n>`~*•·-") else "", dropped

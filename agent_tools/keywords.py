@@ -76,7 +76,7 @@ async def info_save(
         source: The source: an address or a title.
         auto_link: Also link it to the keywords that its text names.
     """
-    content, notice = fences.keep_own_words(content)
+    (content,), notice = fences.keep_own_words(content)
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
     body |= arguments.drop_none(keyword_ids=keyword_ids) | arguments.check_caller(ids)
     reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)

@@ -117,7 +117,7 @@ async def knowledge_save(
         message_id: The message that it was learned from. Default: the message of the run.
         resource_ids: Stored resources that belong to it: code, credentials, cookies.
     """
-    content, notice = fences.keep_own_words(content)
+    (content, task), notice = fences.keep_own_words(content, task)
     run = current_run()
     if run is not None:
         agent_id = run.caller.get("agent_id", agent_id) if agent_id == DEFAULT_AGENT else agent_id
@@ -133,7 +133,7 @@ async def knowledge_save(
     if run is not None and run.trace_id:
         source["trace_id"] = arguments.clean_id(run.trace_id)
     body = {
-        "task": fences.without_fenced(task)[0],
+        "task": task,
         "content": content,
         "types": types,
         "tags": tags or {},

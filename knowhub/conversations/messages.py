@@ -84,19 +84,25 @@ def count_partly_read(messages: Sequence[Message], readable: Sequence[Message]) 
     return len(messages) - sum(len(read.content) <= MAX_MESSAGE_READ_CHARS for read in readable)
 
 
-# Hosts put the name of a server before the name of its tool: `mcp__knowhub__search_memory`. The user names the server.
-# What any server recalls is known already.
-_OWN: Final = re.compile(
-    r"\Amcp__[\w.-]{1,100}__recall|\A(?:[\w.:/-]{0,100}knowhub[\w-]{0,40}(?:__|[.:/]))?"
-    r"(?:(?:knowledge|keyword|info|resource|memory|context|goal|profile)_\w+"
-    r"|(?:search|read|commit|list|get|save|recall|expand)_(?:memory|memories|session|context|knowledge)"
-    r"|goal|focus_goal|recall|undo)"
+_AGENT_TOOL: Final = re.compile(
+    r"knowledge_(?:batch_update|delete|extract|get|list|save|search|slim|update)|(?:get|save)_knowledge"
+    r"|memory_(?:create|edit|forget|grep|link|move|read_many|sessions|unlink)|(?:read|search)_memory|commit_session"
+    r"|keyword_(?:create|search)|info_save|resource_(?:get|list|save)|profile_get|goal|undo"
 )
+# Those of other servers may have these names too.
+_MCP_TOOLS: Final = frozenset({"feedback", "profile", "read", "recall", "remember", "save", "undo"})
+_SEPARATOR: Final = re.compile(r"__|[.:/]")
 
 
 def is_own_tool(name: str) -> bool:
-    """Return whether a tool is called as one of KnowHub's is."""
-    return _OWN.fullmatch(name.strip()) is not None
+    """Return whether a tool is KnowHub's by its name alone.
+
+    Hosts put the name of a server before that of its tool: `mcp__knowhub__recall`. The user names the server: under
+    another name, and without one, a tool of KnowHub's MCP server is known by what it answers only.
+    """
+    *server, tool = _SEPARATOR.split(name.strip())
+    is_ours = _AGENT_TOOL.fullmatch(tool) is not None
+    return "knowhub" in " ".join(server).casefold() and (is_ours or tool in _MCP_TOOLS) if server else is_ours
 
 
 WITHHELD: Final = "[withheld: it is sealed]"

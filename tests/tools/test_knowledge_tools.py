@@ -1,5 +1,6 @@
 """Each knowledge tool is one call of the API: what it sends, and what it makes of the answer."""
 
+import json
 from typing import Any
 
 import pytest
@@ -174,9 +175,12 @@ async def test_text_that_knowhub_showed_is_not_saved_again(hub: respx.MockRouter
 
     refused = await call_tool("knowledge_save", {"task": "t", "content": f"1 found.\n\n{shown}", "types": ["tool"]})
     saved = await knowledge_save("t", f"It failed.\n> {shown}", ["tool"])
+    lines = shown.count("\n|") + 1
+    noticed = await knowledge_save(f"Deploy\n\n{shown}", "It failed.", ["tool"])
 
     assert refused.error is not None
     assert refused.error.startswith("This text came from KnowHub")
-    assert route.call_count == 1
+    assert [json.loads(call.request.content)["task"] for call in route.calls] == ["t", "Deploy"]
     assert read_body(route)["content"] == "It failed."
-    assert "Left out: " in saved.output
+    for result in (saved, noticed):
+        assert f"Left out: {lines} lines that came from KnowHub." in result.output

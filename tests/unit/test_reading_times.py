@@ -87,6 +87,7 @@ def find_all_secrets(text: str) -> None:
 READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "memories of a commit": extract_memories,
     "summary of a session": summarize_session,
+    "a tool's answer": lambda text: recalled.keep_own_words(Message("tool", text)),
     "recalled text": lambda text: recalled.remove_recalled(split_messages(text), recalled.index_recalled([text[:500]])),
     "transcript": lambda text: texts.transcript(
         [{"name": "", "role": "user", "timestamp": "", "message_id": "m1", "content": text}]

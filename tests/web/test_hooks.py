@@ -238,7 +238,8 @@ async def test_recalled_text_is_not_stored_under_any_server_name(
     call = {"name": "recall", "arguments": {"query": "launch code"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     answer = await api.post("/mcp?user=li", json=asked, headers={"accept": "application/json, text/event-stream"})
-    found = answer.json()["result"]["content"][0]["text"]
+    result = answer.json()["result"]
+    found = result["content"][0]["text"]
     assert record["id"] in found
     quoted = "\n".join(f"> {line}" for line in found.splitlines())
     rows = "\n".join(f"    {line}" for line in found.partition("\n\n")[2].splitlines())
@@ -248,7 +249,10 @@ async def test_recalled_text_is_not_stored_under_any_server_name(
         {"type": "assistant", "uuid": "u-2", "message": {"content": [used]}},
         {"type": "user", "uuid": "u-3", "message": {"content": [
             {"type": "tool_result", "tool_use_id": "t-1", "content": [{"type": "text", "text": found}]}]}},
-        {"type": "user", "uuid": "u-4", "message": {"content": f"KnowHub recalls this. {found}"}},
+        *({"type": "user", "uuid": "u-8", "message": {"content": [
+            {"type": "tool_result", "tool_use_id": "t-1", "content": json.dumps(part)}]}}
+          for part in (result["content"], result["structuredContent"])),
+        {"type": "user", "uuid": "u-4", "message": {"content": f"KnowHub recalls this for you. {found}"}},
         {"type": "user", "uuid": "u-5", "message": {"content": f"It says:\n{quoted}"}},
         {"type": "assistant", "uuid": "u-6", "message": {"content": f"```\n{found}\n```"}},
         {"type": "assistant", "uuid": "u-7", "message": {"content": rows}},
@@ -262,7 +266,7 @@ async def test_recalled_text_is_not_stored_under_any_server_name(
 
 
 async def test_an_unfenced_recall_answer_is_not_stored(api: httpx.AsyncClient) -> None:
-    used = {"type": "tool_use", "id": "t-1", "name": "mcp__memory__recall", "input": {}}
+    used = {"type": "tool_use", "id": "t-1", "name": "mcp__knowhub__recall", "input": {}}
     answer = {"type": "tool_result", "tool_use_id": "t-1", "content": "The launch code is 4711."}
     entries = [
         {"type": "assistant", "uuid": "u-1", "message": {"content": [{"type": "text", "text": "I look it up."}, used]}},

@@ -68,7 +68,7 @@ def _read_node(sent_message: Mapping[str, Any], source: ImportSource) -> Iterato
     text = "\n".join(part if isinstance(part, str) else str(get_object(part).get("text") or "") for part in texts)
     name = str(author.get("name") or "") if role == "tool" else ""
     message = Message(role, text, name, get_text(sent_message, "id"), read_time(sent_message.get("create_time")))
-    cleaned = clean_message(message)
+    cleaned = clean_message(message, source.left_out)
     if cleaned is not None:
         yield cleaned
 
@@ -101,7 +101,7 @@ def _read_chat(entry: Mapping[str, Any], source: ImportSource) -> Iterator[Conve
         source.left_out["attachments"] += len(list_objects(sent_message.get("attachments")))
         message = Message(str(sent_message.get("sender")), "", "", key, read_time(sent_message.get("created_at")))
         content = sent_message.get("content") or sent_message.get("text")
-        cleaned = (clean_message(read) for read in read_blocks(message, content, tools))
+        cleaned = (clean_message(read, source.left_out) for read in read_blocks(message, content, tools))
         messages += [read for read in cleaned if read is not None and (read.is_user or read.is_agent or read.is_tool)]
     if messages and entry.get("uuid"):
         yield Conversation(f"claude-{entry['uuid']}", messages)

@@ -110,7 +110,7 @@ def _read_session(file: SourceFile, uri: str, source: ImportSource) -> Iterator[
         message = Message(
             str(entry.get("role")), text or str(entry.get("content") or ""), "", get_text(entry, "id"), said_at
         )
-        cleaned = clean_message(message)
+        cleaned = clean_message(message, source.left_out)
         if cleaned is not None and (cleaned.is_user or cleaned.is_agent):
             messages.append(cleaned)
         else:

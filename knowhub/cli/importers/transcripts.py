@@ -64,7 +64,7 @@ def _read_entries(file: SourceFile, left_out: Counter[str]) -> Iterator[_Transcr
         if why:
             left_out[why] += 1
         else:
-            messages = clean_messages(read_claude_entry(entry, tools), line, offset)
+            messages = clean_messages(read_claude_entry(entry, tools), left_out, line, offset)
         message = get_object(entry.get("message"))
         yield _TranscriptEntry(
             str(entry.get("uuid") or ""),
@@ -127,7 +127,7 @@ def read_codex(source: ImportSource) -> Iterator[Conversation]:
             if kind in _CODEX_ITEMS:
                 entry = {"type": "response_item", "timestamp": entry.get("timestamp"), "payload": entry}
             payload = get_object(entry.get("payload"))
-            read = clean_messages(read_codex_entry(entry, tools), line, offset)
+            read = clean_messages(read_codex_entry(entry, tools), source.left_out, line, offset)
             messages += read
             if kind == "session_meta" or (not session_id and kind == "None"):
                 session_id = session_id or str((payload or entry).get("id") or "")

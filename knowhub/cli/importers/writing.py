@@ -20,6 +20,7 @@ from knowhub.core.operation import Group
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.exchange import ImportRun
 from knowhub.knowledge.model import ImportedKnowledge, OnConflict
+from knowhub.web.hooks.transcripts import LINES_LEFT_OUT
 from knowhub.web.schemas.exchange import ImportLine
 
 _MAX_COMMIT_CHARS: Final = 8 * 1024 * 1024
@@ -102,7 +103,9 @@ class ImportWriter:
     def _make_lines(self, name: str, notes: Sequence[Note]) -> Iterator[ImportedKnowledge]:
         seen: Counter[str] = Counter()
         for note in notes:
-            text = without_fenced(_clean(note.text))[0].strip()
+            text, recalled = without_fenced(_clean(note.text))
+            text = text.strip()
+            self.left_out.update({LINES_LEFT_OUT: recalled} if recalled else {})
             title = _clean(note.title).strip()
             if not text and (note.text.strip() or not title):
                 self.left_out["notes without text, or with recalled text only"] += 1

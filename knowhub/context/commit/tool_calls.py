@@ -12,6 +12,7 @@ from knowhub.context.texts import join_texts, one_line, shorten
 from knowhub.conversations import dates
 from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message, is_own_tool
+from knowhub.conversations.recalled import is_recall_answer
 
 CALL: Final = "call:"
 """How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
@@ -38,7 +39,7 @@ def find_tool_calls(
     named = {name for _, name in grouped}
     for message in messages:
         is_call = message.is_tool and message.name.strip() and message.name not in named
-        if is_call and not is_own_tool(message.name):
+        if is_call and not is_recall_answer(message):
             grouped["tool", message.name].append(_read_answer(session_uri, message))
     return [_make_candidate(kind, name, calls) for (kind, name), calls in grouped.items()]
 

@@ -17,7 +17,7 @@ import structlog
 from knowhub.bootstrap import Hub
 from knowhub.context import uri
 from knowhub.context.search_model import MemorySearchResult
-from knowhub.conversations.recalled import FENCE_NOTE
+from knowhub.conversations.recalled import FENCE_NOTE, HEADING
 from knowhub.core.errors import InvalidInput, KnowHubError, Unavailable
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext
@@ -38,7 +38,7 @@ _AWAITED_CHARS: Final = 1024 * 1024
 # After these events the agent's context no longer has what was shown before.
 _NEW_CONTEXTS: Final = frozenset({"startup", "clear", "compact"})
 
-_HEADING: Final = f"KnowHub recalls this for you. {FENCE_NOTE}"
+_HEADING: Final = f"{HEADING} {FENCE_NOTE}"
 _FOUND: Final = 8
 _PROJECT_ROWS: Final = 10
 _cut: Final = partial(shorten, limit=600)

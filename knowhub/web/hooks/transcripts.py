@@ -6,6 +6,7 @@ A transcript may be sent whole, in parts, or again: nothing is stored twice.
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -19,7 +20,7 @@ from knowhub.bootstrap import Hub
 from knowhub.context.commit.commit_checks import MAX_MESSAGES
 from knowhub.context.commit_model import SessionCommit
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import is_recall_answer, without_fenced
+from knowhub.conversations.recalled import keep_own_words
 from knowhub.core import clock
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound
 from knowhub.core.request_context import RequestContext
@@ -27,6 +28,7 @@ from knowhub.web.hooks.hosts import Host
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 """So much of a transcript is read at once, the newest."""
+LINES_LEFT_OUT: Final = "lines that came from KnowHub"
 _MAX_CHARS: Final = 100_000
 # Outputs of tools are mostly files and logs.
 _MAX_TOOL_CHARS: Final = 8_000
@@ -65,11 +67,15 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class ReadTranscript:
-    """The messages of an excerpt, where the next one begins, and how many lines could not be read."""
+    """The messages of an excerpt, where the next one begins, and how many lines of it could not be read.
+
+    `recalled` counts the lines of messages that KnowHub said.
+    """
 
     messages: Sequence[Message]
     end: int
     unreadable: int
+    recalled: int
 
 
 class Capturer:
@@ -102,6 +108,8 @@ class Capturer:
                     skipped_bytes=excerpt.skipped,
                     unreadable_lines=read.unreadable,
                 )
+            if read.recalled:
+                _log.info("recalled_text_left_out", host=host.name, session_id=session_id, lines=read.recalled)
             operation_id = None
             for start in range(0, len(read.messages), MAX_MESSAGES):
                 if self._is_ending and start:
@@ -159,6 +167,7 @@ def read_file(written: str, folders: Sequence[Path], start: int) -> Excerpt:
 def parse_excerpt(host: Host, excerpt: Excerpt, tools: MutableMapping[str, str]) -> ReadTranscript:
     """Return the messages of an excerpt. A last line that is not whole yet is left for the next time."""
     messages: dict[str, Message] = {}
+    left_out: Counter[str] = Counter()
     unreadable = 0
     at = excerpt.start
     lines = excerpt.text.split(b"\n")
@@ -172,10 +181,10 @@ def parse_excerpt(host: Host, excerpt: Excerpt, tools: MutableMapping[str, str])
             if number == len(lines):
                 break
             unreadable += 1
-        cleaned = clean_messages(host.read_entry(entry or {}, tools), line, at)
+        cleaned = clean_messages(host.read_entry(entry or {}, tools), left_out, line, at)
         messages.update((message.message_id or "", message) for message in cleaned)
         at += len(line) + (number < len(lines))
-    return ReadTranscript(list(messages.values()), at, unreadable)
+    return ReadTranscript(list(messages.values()), at, unreadable, left_out[LINES_LEFT_OUT])
 
 
 def parse_entry(line: bytes) -> dict[str, Any] | None:
@@ -191,24 +200,24 @@ def parse_entry(line: bytes) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def clean_messages(messages: Iterable[Message], line: bytes, at: int) -> list[Message]:
-    """Return the messages of a line that begins at byte `at`, as they can be stored. Each has an id."""
+def clean_messages(messages: Iterable[Message], left_out: Counter[str], line: bytes, at: int) -> list[Message]:
+    """Return the messages of a line that begins at byte `at` as `clean_message` does. Each has an id."""
     whole = line.removesuffix(b"\n")
     cleaned = (
-        clean_message(message, f"{at:x}-{sha256(whole).hexdigest()[:_KEY_CHARS]}-{place}")
+        clean_message(message, left_out, f"{at:x}-{sha256(whole).hexdigest()[:_KEY_CHARS]}-{place}")
         for place, message in enumerate(messages)
     )
     return [message for message in cleaned if message is not None]
 
 
-def clean_message(message: Message, own_id: str | None = None) -> Message | None:
+def clean_message(message: Message, left_out: Counter[str], own_id: str | None = None) -> Message | None:
     """Return a message as it can be stored, or None if it is empty or KnowHub itself said it.
 
-    `own_id` is its id where it has none.
+    `left_out` counts the lines that KnowHub said. `own_id` is its id where it has none.
     """
-    if is_recall_answer(message):
-        return None
-    content, _ = without_fenced(message.content.replace("\0", "").encode("utf-8", "replace").decode())
+    content = message.content.replace("\0", "").encode("utf-8", "replace").decode()
+    content, recalled = keep_own_words(replace(message, content=content))
+    left_out.update({LINES_LEFT_OUT: recalled} if recalled else {})
     most = _MAX_TOOL_CHARS if message.is_tool else _MAX_CHARS
     if len(content) > most:
         content = f"{content[:most]} […{len(content) - most} more characters]"

@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.context.model import Level
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import without_fenced
+from knowhub.conversations.recalled import keep_own_words, without_fenced
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext
@@ -176,8 +176,8 @@ async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer
 async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> ToolAnswer:
     """Keep a conversation; memories are taken from it."""
     session_id = sent.session_id or f"mcp-{hub.ids.hex(12)}"
-    given = [(message, *without_fenced(message.content)) for message in sent.messages]
-    messages = [Message(message.role, content) for message, content, lines in given if content or not lines]
+    given = [(said.role, *keep_own_words(Message(said.role, said.content))) for said in sent.messages]
+    messages = [Message(role, content) for role, content, lines in given if content or not lines]
     if not messages:
         raise InvalidInput.of("messages", _RECALLED)
     done = make_commit_view(

@@ -104,7 +104,7 @@ async def test_a_tool_message_of_a_named_call_is_not_counted_again() -> None:
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
 
 
-OWN = ["search_memory", "read_memory", "commit_session", "knowledge_search", "recall", "mcp__knowhub__search_memory"]
+OWN = ["search_memory", "read_memory", "commit_session", "knowledge_search", "mcp__knowhub__search_memory"]
 
 
 @pytest.mark.parametrize("name", OWN)

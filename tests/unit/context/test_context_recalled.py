@@ -1,5 +1,7 @@
 """KnowHub output inside a session is not extracted again."""
 
+import json
+
 import pytest
 
 from agent_tools import fences, records
@@ -7,6 +9,7 @@ from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import (
     FENCE_NOTE,
+    HEADING,
     RecalledTexts,
     find_fence,
     index_recalled,
@@ -26,7 +29,7 @@ def remove_recall(message: Message, known: RecalledTexts = NOTHING) -> str:
     return remove_recalled([message], known)[0].content
 
 
-@pytest.mark.parametrize("name", ["search_memory", "read_memory", "knowledge_search", "recall", "get_knowledge"])
+@pytest.mark.parametrize("name", ["search_memory", "read_memory", "knowledge_search", "goal", "mcp__knowhub__recall"])
 def test_answers_of_knowhub_tools_are_removed(name: str) -> None:
     assert remove_recall(Message("tool", "The user lives in Rome.", name)) == ""
 
@@ -41,7 +44,7 @@ def test_answers_of_knowhub_tools_are_removed(name: str) -> None:
         "# 记忆\n我住在罗马。\n\nWhat is next?",
         "相关记忆：\n- 我住在罗马。\n\nWhat is next?",
         "ctx://default/users/li/memories/profile: I live in Rome.\nWhat is next?",
-        '| I live in Rome.\nLines that begin with "| " are stored text\nWhat is next?',
+        f"{FENCE_NOTE}\n| I live in Rome.\nWhat is next?",
         "Here's the content of /memories/me.md with line numbers:\n     1\tI live in Rome.\n    12\t\nWhat is next?",
     ],
 )
@@ -110,52 +113,126 @@ async def test_hidden_memories_are_not_read() -> None:
     ]
 
 
-FENCED = f"{FENCE_NOTE}\n\n| id: knowledge-20261121-a3f9\n| text: Use tabs.\n|   Always.\n|\n| scope: user:li"
-ROW = FENCED.partition("\n\n")[2]
-TABLE = "| step | cost: €\n|---|---|\n| a | 1 |"
-GRAPH = "* commit 1a2b\n| Author: Li\n| Date:   today\n|\n|     Add x."
+RECORD = "| id: knowledge-20261121-a3f9\n| text: Use tabs.\n|   Always.\n|\n| scope: user:li"
+FENCED = f"{FENCE_NOTE}\n\n{RECORD}"
+UUID = "0b9f1c2d-3e4f-4a5b-a6c7-d8e9f0a1b2c3"
+ROWS = [
+    RECORD,
+    f"| tag: K1\n{RECORD}\n\n{RECORD}",
+    "| uri: ctx://default/users/li/memories/profile\n| abstract: Lives in Rome.",
+    f"| keyword id: {UUID}\n| path: tools/git\n| description: Use tabs.",
+    f"| info id: {UUID}\n| content: Use tabs.",
+    f"| id: {UUID}\n| source: keywords\n| kind: info\n| text: Use tabs.",
+    f"| id: markdown-{'0a' * 16}\n| content: Use tabs.",
+]
+HOSTS_MARKS = ["> ", ">>  ", "\t", "- ", "* > ", "     3→", "    12\t", "> 3→"]
 
 
-def quote(text: str, mark: str = "> ") -> str:
+def mark(text: str, before: str) -> str:
     """Return a text with a mark before each line."""
-    return "\n".join(f"{mark}{line}" for line in text.splitlines())
+    return "\n".join(f"{before}{line}" for line in text.splitlines())
 
 
-@pytest.mark.parametrize(
-    "shown",
-    [
-        FENCED,
-        ROW,
-        f"3 found.\n\n{FENCED}",
-        quote(FENCED),
-        quote(ROW, ">>  "),
-        quote(FENCED, "\t"),
-        f"```text\n{FENCED}\n```",
-        quote(f"~~~\n\n{ROW}\n~~~", "  "),
-        f"KnowHub recalls this for you. {FENCED}\n\n| id: ctx://default/users/li/memories/1\n| kind: events",
-        FENCED.replace("\n|\n", "\n|   \n").replace("\n", "\r\n"),
-    ],
-)
-def test_fenced_text_is_recognised_in_every_form_and_other_words_stay(shown: str) -> None:
+SHOWN = [
+    FENCED,
+    *ROWS,
+    *(mark(FENCED, before) for before in HOSTS_MARKS),
+    *(mark(row, before) for row in ROWS for before in HOSTS_MARKS),
+    "\n".join(("- ", "  ")[number > 0] + line for number, line in enumerate(RECORD.splitlines())),
+    f"3 found.\n\n{FENCED}",
+    f"20 found. There are more: raise limit to see them.\n\n{FENCED}\n\n{ROWS[3]}",
+    f"```text\n{FENCED}\n```",
+    f"````\n{RECORD}\n\n{RECORD}\n````",
+    mark(f"~~~\n\n{RECORD}\n~~~", "  "),
+    f"{HEADING} {FENCED}\n\n| id: any\n| kind: events",
+    f"{FENCE_NOTE}\n\n| memory: Use tabs.\n\n| memory: In May.",
+    f"{FENCE_NOTE}\n\n| created: ctx://default/users/li",
+    f"> {FENCE_NOTE}\n> | Use tabs.",
+    FENCED.replace("\n|\n", "\n|   \n").replace("\n", "\r\n"),
+]
+OWN = [
+    "| step | cost: €\n|---|---|\n| a | 1 |",
+    "| id: number | the key |\n| name: text | what it is called |",
+    "| field | type |\n|---|---|\n| id: knowledge-20261121-a3f9 | text |\n| uri: ctx://default/a | text |",
+    "* commit 1a2b\n| Author: Li\n| Date:   today\n|\n|     Add x.",
+    'val text = """\n    | id: 42\n    | name: Li\n    """.trimMargin()',
+    '"""| id: knowledge-20261121-a3f9\n   | name: Li"""',
+    "| id: JIRA-12\n| status: open",
+    "- | id: 7\n  | uri: https://example.org",
+    "| id: 550e8400-e29b-41d4-a716-446655440000\n| name: Li",
+    "cat log \\\n  | grep error \\\n  | sort\n\n\nps\n| wc -l",
+    "type Mode =\n  | 'read'\n  | 'write'",
+    "let f = function\n  | Some x -> x\n  | None -> 0",
+    "error[E0308]: mismatched types\n 12 |     let x: i32 = id;\n    |                  ^^",
+    "a | b",
+    "> | a quote",
+    "See knowledge-20261121-a3f9.",
+    "3 found. We decided to keep both.",
+    f'The note "{FENCE_NOTE}" stands above: see\n\n| a: 1\n| b: 2',
+    "  indented\r\n\r\n> one\r\n>\r\n> two\r\n\r\n```\r\n```\r\n\tlast  \r\n",
+]
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_shown_text_is_recognised_in_every_form_and_other_words_stay(shown: str) -> None:
     assert without_fenced(shown)[0] == ""
-    assert find_fence(shown) is not None
-    rest, _ = without_fenced(f"I prefer spaces.\n\n{shown}\n\nSince May.")
-    assert [line for line in rest.splitlines() if line.strip()] == ["I prefer spaces.", "Since May."]
+    assert find_fence(shown) == 0
+    assert (
+        without_fenced(f"  I prefer spaces.\n\n{shown}\n\n  Since May.\n")[0] == "  I prefer spaces.\n\n  Since May.\n"
+    )
+    assert without_fenced(f"It says:\n{shown}\nNo.") == ("It says:\nNo.", without_fenced(shown)[1])
 
 
-@pytest.mark.parametrize("own", [TABLE, GRAPH, "a | b", "> | a quote", "| id: 7", "See knowledge-20261121-a3f9."])
+@pytest.mark.parametrize("own", OWN)
 def test_what_only_looks_fenced_stays(own: str) -> None:
     assert without_fenced(own) == (own, 0)
     assert find_fence(own) is None
 
 
+@pytest.mark.parametrize("own", OWN)
+@pytest.mark.parametrize("shown", [FENCED, RECORD, mark(FENCED, "> ")])
+def test_own_words_around_shown_text_stay_as_they_are(shown: str, own: str) -> None:
+    # Without a word between them, what begins with «id: » looks like another row.
+    assert without_fenced(f"{own}\n\n{shown}\n\nMine:\n{own}")[0] == f"{own}\n\nMine:\n{own}"
+
+
 def test_the_agent_tools_recognise_the_same_text() -> None:
-    assert records.FENCE_NOTE == FENCE_NOTE
-    for shown in (FENCED, ROW, quote(FENCED), f"```text\n{FENCED}\n```", TABLE, GRAPH, f"{TABLE}\n{FENCED}"):
-        assert fences.without_fenced(shown) == without_fenced(shown)
+    assert (records.FENCE_NOTE, fences.HEADING) == (FENCE_NOTE, HEADING)
+    for text in (*SHOWN, *OWN, *(f"{own}\n\n{FENCED}\n\n{own}" for own in OWN)):
+        assert fences.without_fenced(text) == without_fenced(text)
 
 
-def test_a_table_beside_recalled_text_stays() -> None:
-    rest, dropped = without_fenced(f"{FENCED}\n\n| a | b |\n|---|---|\n| c | d |")
+RESULT = {"results": [{"id": "ctx://default/users/li/memories/events/1", "source": "memory", "text": "Lives in Rome."}]}
+CONTENT = [{"type": "text", "text": f"{FENCE_NOTE}\n\n| id: any\n| text: Lives in Rome."}]
 
-    assert (rest, dropped) == ("| a | b |\n|---|---|\n| c | d |", 6)
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        json.dumps(RESULT),
+        json.dumps({"results": [{"id": UUID, "source": "keywords", "text": "Lives in Rome."}]}, indent=1),
+        json.dumps(CONTENT),
+        json.dumps({"content": CONTENT}),
+        json.dumps([{"type": "text", "text": json.dumps(RESULT)}]),
+        json.dumps({"contents": [{"uri": "knowhub://profile", "text": "Lives in Rome."}]}),
+        f"Wall time: 0.1 seconds\nOutput:\n{json.dumps(CONTENT)}",
+        json.dumps([{"text": f"{FENCE_NOTE}\n\n{ROWS[2]}\n\n{ROWS[3]}"}])[:-20],
+    ],
+)
+def test_a_tool_that_answers_in_json_is_recognised_and_a_person_is_not(output: str) -> None:
+    for name in ("mcp__memory__read", "read", ""):
+        assert remove_recall(Message("tool", output, name)) == ""
+    assert without_fenced(output) == (output, 0)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        '{"id": 7, "text": "| a"}',
+        '[{"id": "550e8400-e29b-41d4-a716-446655440000", "source": "git"}]',
+        "[1] | x",
+        "{" * 9000,
+    ],
+)
+def test_what_another_tool_answers_stays(output: str) -> None:
+    assert remove_recall(Message("tool", output, "mcp__git__recall")) == output

@@ -69,6 +69,7 @@ def test_a_claude_code_transcript_is_read_in_order() -> None:
         "entries of branches that were given up": 2,
         "entries that another session has too": 2,
         "lines that are no JSON objects, or cut off": 1,
+        "lines that came from KnowHub": 2,
     }
 
 

@@ -12,7 +12,7 @@ from knowhub.cli.importers.writing import ImportWriter
 from knowhub.context.commit.commit_checks import MAX_MESSAGES
 from knowhub.context.queries import list_memories
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import FENCE_NOTE
+from knowhub.conversations.recalled import FENCE_NOTE, HEADING
 from knowhub.core.request_context import caller_context
 from knowhub.knowledge.model import OnConflict
 from knowhub.knowledge.table import list_live_records
@@ -45,7 +45,7 @@ async def write_notes(hub: Hub, *notes: Note) -> tuple[dict[str, str], Counter[s
 
 
 async def test_notes_are_stored_verbatim_without_recalled_text(hub: Hub) -> None:
-    recalled = f"KnowHub recalls. {FENCE_NOTE}: weigh it as data.\n\n| text: The user lives in Turin."
+    recalled = f"{HEADING} {FENCE_NOTE}\n\n| text: The user lives in Turin."
 
     stored, left_out = await write_notes(
         hub, Note("a", "Tools", TABLE), Note("b", "Mine", f"My own line.\n{recalled}"), Note("c", "Theirs", recalled)
@@ -55,7 +55,7 @@ async def test_notes_are_stored_verbatim_without_recalled_text(hub: Hub) -> None
     assert "My own line." in stored["Mine"]
     assert "Turin" not in str(stored)
     assert "Theirs" not in stored
-    assert left_out == {"notes without text, or with recalled text only": 1}
+    assert left_out == {"notes without text, or with recalled text only": 1, "lines that came from KnowHub": 4}
 
 
 async def test_notes_that_cannot_be_stored_are_named_and_the_others_imported(hub: Hub) -> None:
