@@ -38,7 +38,7 @@ async def search_texts(
 ) -> list[SearchHit[HeadT]]:
     """Return what is found for several texts: the best of each text first, then the second best of each.
 
-    It is for what a model is to be shown. A row that is found for several texts comes several times. Nothing more is asked of an index that is degraded.
+    A row that is found for several texts comes several times. Nothing more is asked of an index that is degraded.
     """
     ranked: list[Sequence[SearchHit[HeadT]]] = []
     for text in texts:
