@@ -201,7 +201,8 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
         )
 
     risen: dict[str, RankedHit] = {}
-    for new in sorted(pool, key=lambda ranked: ranked.summary.ordinal):
+    # By what every process knows alike, so that all rank alike.
+    for new in sorted(pool, key=lambda ranked: (ranked.summary.created_at, ranked.summary.id)):
         best = max((old.worth for old in risen.values() if must_rise(new, old)), default=0.0)
         # The votes on the older one are of the time before, unless votes speak against the newer one.
         least = best * _NEWER_LEAD / new.worth if new.evidence >= 1 else 0.0
