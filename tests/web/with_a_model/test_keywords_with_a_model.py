@@ -169,7 +169,7 @@ async def test_infos_link_to_every_named_keyword_if_the_model_fails(
 
 
 async def test_a_plan_by_rules_is_returned_if_the_model_fails(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    first, second = await create_keyword(api, "日志", description="kept"), await create_keyword(api, "日志")
+    first, second = await create_keyword(api, "日志", aliases=["log"]), await create_keyword(api, "Log")
     script.append(ValueError("garbage"))
 
     plan = (await api.post("/api/keywords/reorganize", json={})).json()
