@@ -10,7 +10,8 @@ from agent_tools.results import ToolFailure
 QUOTE_LIMIT_CHARS = 300
 FIELD_LIMIT = 10
 
-_READ_AGAIN = "Read it again with knowledge_search, then decide whether the change is still right."
+_READ_AGAIN = "Read it again with {search}, then decide whether the change is still right."
+_KEYWORD_PATHS = ("/api/keywords", "/api/infos")
 _CONFLICT = "It conflicts with the present state of the server."
 _ASK_OPERATOR = "Go on without it, and tell the operator of the server."
 _PERHAPS_DONE = "If it was a change, it may be done all the same: check before you repeat it."
@@ -33,7 +34,7 @@ def make_refusal(call: str, status: int, headers: Mapping[str, str], body: bytes
     detail = shorten(problem.get("detail") or "")
     quoted = f": {detail}" if detail else ""
     advice = _describe_next_step(call, status, headers, problem, not_found)
-    known: dict[str, Any] = {key: problem[key] for key in ("current_version", "errors") if key in problem}
+    known: dict[str, Any] = {key: problem[key] for key in ("current_version", "errors", "keyword") if key in problem}
     return ToolFailure(f"KnowHub answered {status}{quoted}. {advice}", {"status": status, **known})
 
 
@@ -91,7 +92,9 @@ def _describe_next_step(
             version = problem.get("current_version")
             is_version = isinstance(version, int)
             advice = f"It was changed meanwhile; its version is now {version}." if is_version else _CONFLICT
-            advice += f" {_READ_AGAIN}"
+            is_keyword = call.partition(" ")[2].startswith(_KEYWORD_PATHS)
+            search = "keyword_search" if is_keyword else "knowledge_search"
+            advice = _describe_keywords(problem) or f"{advice} {_READ_AGAIN.format(search=search)}"
         case 400 | 422:
             advice = _describe_fields(problem)
         case 429:
@@ -110,6 +113,17 @@ def _describe_next_step(
             named = f" Its request id is {shorten(request_id)}." if request_id else ""
             advice = f"The server failed. Try once more, later.{named} If it fails again: {_ASK_OPERATOR}"
     return advice
+
+
+def _describe_keywords(problem: dict[str, Any]) -> str:
+    """Say which keywords an ambiguous name may mean; "" if the conflict is another one."""
+    named = problem.get("keyword")
+    rows = [row for row in named if isinstance(row, dict)] if isinstance(named, list) else []
+    if not rows:
+        return ""
+    shown = [f"{shorten(row.get('path'))} (id {shorten(row.get('id'))})" for row in rows[:FIELD_LIMIT]]
+    more = f" and {len(rows) - FIELD_LIMIT} more" if len(rows) > FIELD_LIMIT else ""
+    return f"Choose one with keyword_search, and call again with its path or id: {'; '.join(shown)}{more}."
 
 
 def _describe_fields(problem: dict[str, Any]) -> str:

@@ -167,8 +167,13 @@ def _format_created(row: Mapping[str, Any]) -> ToolResult:
 
 def _format_saved(row: Mapping[str, Any], notice: str) -> ToolResult:
     known = row.get("duplicate_of") is not None
-    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}.{notice}"
-    return ToolResult("Info saved", output + records.describe_degraded(row), _make_metadata(row, "saved"))
+    dropped = [
+        f"{item.get('count')} {item.get('what')} ({item.get('why')})" for item in _list_objects(row.get("dropped"))
+    ]
+    left_out = f" Left out: {failures.shorten(', '.join(dropped))}." if dropped else ""
+    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}.{left_out}{notice}"
+    metadata = _make_metadata(row, "saved") | {"dropped": _list_objects(row.get("dropped"))}
+    return ToolResult("Info saved", output + records.describe_degraded(row), metadata)
 
 
 def _make_metadata(row: Mapping[str, Any], status: str) -> dict[str, Any]:

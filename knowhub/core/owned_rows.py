@@ -166,7 +166,7 @@ class SavedRow:
 
     `duplicate_of` names the row that says the same already, if there is one; then it is that row, which `is_restored`
     if evidence against it no longer counts. `decided` has the decisions of a model, such as `{"dedup": "alias_of"}`,
-    and `degraded` what failed on the way.
+    and `degraded` what failed on the way. `dropped` counts what of its answer was left out.
     """
 
     record: Mapping[str, Any]
@@ -176,6 +176,7 @@ class SavedRow:
     is_restored: bool = False
     degraded: Sequence[str] = ()
     decided: Mapping[str, Any] = field(default_factory=dict)
+    dropped: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)

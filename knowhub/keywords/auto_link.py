@@ -29,6 +29,7 @@ class AutoLinks:
     """The links of an info, chosen before the decision that writes it; deleted keywords are then left out.
 
     `names` are keywords to create, `calls` the calls of the model. `unread_characters` are at the end of the text.
+    `unclear` counts the links of the model to what it was not shown.
     """
 
     links: Sequence[tuple[str, RelationType]] = ()
@@ -37,6 +38,7 @@ class AutoLinks:
     calls: Sequence[Row] = ()
     degraded: Sequence[str] = ()
     unread_characters: int = 0
+    unclear: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class KeywordMatcher:
             fallback = self.match_text(ctx, content)
             return replace(fallback, calls=chosen.calls, degraded=("llm",))
         names = chosen.suggested_names if can_create and not chosen.links else ()
-        return AutoLinks(chosen.links, BY_AGENT, names, chosen.calls, unread_characters=count_unread(content))
+        unread = count_unread(content)
+        return AutoLinks(chosen.links, BY_AGENT, names, chosen.calls, unread_characters=unread, unclear=chosen.unclear)
 
     def match_text(self, ctx: RequestContext, content: str) -> AutoLinks:
         """Link the keywords that a text surely names, as RELATED, without a model.

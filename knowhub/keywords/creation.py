@@ -34,6 +34,7 @@ from knowhub.keywords.new_keywords import (
     ModelAnswers,
     NewKeywordRow,
     check_aliases_within,
+    find_stored,
     get_parent_ids,
     merge_into_stored,
     note_dropped,
@@ -158,18 +159,18 @@ class KeywordCreation:
         new_rows: Sequence[tuple[NewKeywordRow, str]],
         ids: MutableMapping[str, str],
         position: tuple[str, int] = ("items", 0),
+        refs: Mapping[str | None, Sequence[str]] | None = None,
     ) -> tuple[list[Write], Dropped]:
         """Return the writes of prepared keywords, and what of them is not kept.
 
         `ids` notes under which id each is there, and that id by itself; a parent may be in it already. `position` is
-        for errors: the group of the items, and the index of the first.
+        for errors: the group of the items, and the index of the first. `refs` is for `find_stored`.
         """
         (group, start), pending, dropped = position, PendingRows(view), Dropped()
         for index, (new_row, given) in enumerate(new_rows, start):
             with prefix_errors(f"{group}.{index}", item=index):
                 parent_id, plan = ids.get(given, given), pending.view
-                is_free = new_row.new.allow_duplicate
-                twin = None if is_free else edits.find_twin(plan, ctx, self._text, new_row.name_tokens, parent_id)
+                twin = find_stored(plan, ctx, self._text, (new_row, parent_id), ids, refs)
                 own_id = new_row.id if twin is None else twin.id
                 dropped[KEYWORDS, "duplicate"] += twin is not None and twin.id in ids
                 ids[new_row.id] = ids[own_id] = own_id
@@ -190,8 +191,7 @@ class KeywordCreation:
         written: Mapping[str, Row],
         operation_id: str | None,
     ) -> SavedBatch:
-        levels: dict[str, int] = {}
-        rows = []
+        levels, rows = dict[str, int](), []
         for keyword_id in ids:
             row = written.get(keyword_id) or rendering.get_keyword_row(view, keyword_id)
             # Without this map a chain of a thousand keywords would take a thousand walks to the root.

@@ -1,6 +1,6 @@
 """Edits of the tree: move, merge and delete. Pure functions: rows in, the writes of one operation out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
@@ -161,20 +161,20 @@ def check_aliases_free(
                 raise Conflict(detail, {"alias": alias, "ids": [node.id]})
 
 
-def find_twin(
-    view: View, ctx: RequestContext, text: KeywordText, tokens: Sequence[str], parent_id: str, own_id: str = ""
-) -> Node | None:
-    """Return the oldest other visible keyword under this parent whose name has one of these normal forms."""
+def iter_twins(
+    view: View, ctx: RequestContext, text: KeywordText, tokens: Sequence[str], parent_id: str
+) -> Iterator[Node]:
+    """Yield the visible keywords under this parent whose name has one of these normal forms, oldest first."""
     for node in (node for token in tokens for node in find_by_token(view, token)):
         is_twin = node.parent_id == parent_id and not set(tokens).isdisjoint(text.tokens(node.name))
-        if is_twin and node.id != own_id and ctx.sees(node.audience):
-            return node
-    return None
+        if is_twin and ctx.sees(node.audience):
+            yield node
 
 
 def check_no_twin(view: View, ctx: RequestContext, text: KeywordText, row: Row) -> None:
     """Raise Conflict if the parent of a row has another visible keyword of its name."""
-    twin = find_twin(view, ctx, text, text.tokens(row["name"]), row["parent_id"], row["id"])
+    twins = iter_twins(view, ctx, text, text.tokens(row["name"]), row["parent_id"])
+    twin = next((twin for twin in twins if twin.id != row["id"]), None)
     if twin is not None:
         detail = f"{row['name']!r} is there already, as {twin.id!r} under the same parent"
         raise Conflict(f"{detail}; use it, or send allow_duplicate", {"ids": [twin.id]})

@@ -1,4 +1,4 @@
-"""Import and export of the keyword tree. A keyword is matched by its path, an info by its text."""
+"""Import and export of the keyword tree. A keyword is matched by its id and path, an info by its text."""
 
 import asyncio
 from collections import ChainMap
@@ -84,11 +84,15 @@ class _ImportedRows:
 
 @dataclass(frozen=True, slots=True)
 class ExportedKeyword:
-    """A keyword with its level, 0 below the root, and the id of the visible keyword above it; None below the root."""
+    """A keyword with its level, 0 below the root, and the id of the visible keyword above it; None below the root.
+
+    `is_twin` is true if an earlier keyword has the same path.
+    """
 
     row: Row
     level: int
     parent_id: str | None
+    is_twin: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,8 @@ class KeywordExchange:
     ) -> TreeImportResult:
         """Import all rows or none, in operations of 1,000 rows that are undone together.
 
-        A keyword whose parent has a keyword of its name is that keyword, and an info that is stored gets the links that
+        A keyword whose `ref` is the id of a keyword with its path is that keyword, else the oldest with its path; with
+        `allow_duplicate` the oldest that is no other keyword of the import. An info that is stored gets the links that
         it lacks: the same import twice changes nothing. Raises InvalidInput naming `keywords.<index>.<field>` or
         `infos.<index>.<field>`, Conflict and Forbidden with the index.
         """
@@ -151,21 +156,28 @@ class KeywordExchange:
         starts = [*range(0, len(rows), ROWS_PER_OPERATION)], [*range(0, len(infos), ROWS_PER_OPERATION)]
         import_id, count = f"import-{self._ids.hex(32)}", sum(map(len, starts))
         groups = (Group(import_id, index, count) for index in range(count))
+        refs = {row.new.ref: row.name_tokens for row, _ in rows}
         return [
-            *(self._decide_keywords(ctx, rows, start, next(groups)) for start in starts[0]),
+            *(
+                self._decide_keywords(ctx, rows[start : start + ROWS_PER_OPERATION], start, next(groups), refs)
+                for start in starts[0]
+            ),
             *(self._decide_infos(ctx, infos, start, next(groups)) for start in starts[1]),
         ]
 
     def _decide_keywords(
-        self, ctx: RequestContext, rows: Sequence[tuple[NewKeywordRow, str]], start: int, group: Group
+        self,
+        ctx: RequestContext,
+        chunk: Sequence[tuple[NewKeywordRow, str]],
+        start: int,
+        group: Group,
+        refs: Mapping[str | None, Sequence[str]],
     ) -> Decide[View]:
-        chunk = rows[start : start + ROWS_PER_OPERATION]
-
         def decide(view: View) -> Draft | Unchanged:
             # The later decisions look up in it which keywords are there already.
             ids: dict[str, str] = {}
             known = ChainMap(ids, *(note.ids for note in view.earlier_notes))
-            writes, dropped = self._creation.make_batch_writes(view, ctx, chunk, known, ("keywords", start))
+            writes, dropped = self._creation.make_batch_writes(view, ctx, chunk, known, ("keywords", start), refs)
             return _make_outcome("import_keywords", writes, group, _ImportedRows(ids, dropped))
 
         return LongDecision(decide)
@@ -215,6 +227,7 @@ def _add_links(
 def _walk(view: View, ctx: RequestContext) -> Iterator[ExportedKeyword | None]:
     """Yield the visible keywords depth first, oldest first. Those below a hidden one come where it would be."""
     waiting: list[tuple[Iterator[Node], int, str | None]] = [(iter(tree.list_children(view, ROOT_ID)), 0, None)]
+    paths: set[tuple[str | None, str]] = set()
     while waiting:
         nodes, level, parent_id = waiting[-1]
         node = next(nodes, None)
@@ -222,7 +235,14 @@ def _walk(view: View, ctx: RequestContext) -> Iterator[ExportedKeyword | None]:
             waiting.pop()
             continue
         is_seen = rendering.get_visible_node(view, ctx, node.id) is not None
-        yield ExportedKeyword(rendering.get_keyword_row(view, node.id), level, parent_id) if is_seen else None
+        if is_seen:
+            row = rendering.get_keyword_row(view, node.id)
+            # The first normal form is that of the name.
+            path = parent_id, row["normalized"][0]
+            yield ExportedKeyword(row, level, parent_id, is_twin=path in paths)
+            paths.add(path)
+        else:
+            yield None
         below = (level + 1, node.id) if is_seen else (level, parent_id)
         waiting.append((iter(tree.list_children(view, node.id)), *below))
 

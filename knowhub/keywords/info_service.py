@@ -105,8 +105,8 @@ class InfoService(OwnedRows):
     async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> SavedRow:
         """Save an info and its links, or link its duplicate; with `auto_link` also to keywords that it is about.
 
-        `decided` lists what `auto_link` linked and created, and how much of the text it left unread. The answer is
-        `degraded` if a model was needed and failed.
+        `decided` lists what `auto_link` linked and created, and how much of the text it left unread; `dropped` counts
+        the links of the model to what it was not shown. The answer is `degraded` if a model was needed and failed.
         Raises InvalidInput, and Forbidden for an owner that the caller may not set.
         """
         permissions.check_can_write(ctx)
@@ -127,6 +127,9 @@ class InfoService(OwnedRows):
             reply: dict[str, Any] = {"duplicate_of": info_id} if is_stored else {}
             if new.auto_link:
                 reply |= {"degraded": list(auto.degraded), "decided": _describe_links(writes, new_row)}
+                reply |= (
+                    {"dropped": [{"what": "links", "why": "not_shown", "count": auto.unclear}]} if auto.unclear else {}
+                )
             if not writes:
                 return Unchanged(reply)
             op = "link_info" if is_stored else "create_info"
@@ -352,6 +355,7 @@ class InfoService(OwnedRows):
             duplicate_of=row_id,
             degraded=reply.get("degraded", ()),
             decided=reply.get("decided", {}),
+            dropped=reply.get("dropped", ()),
         )
 
 

@@ -1,16 +1,16 @@
 """New keywords before their decision: rows, answers of a model, parents within a batch, and what is not kept."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.core.errors import Conflict, InvalidInput
-from knowhub.core.operation import Committed, Draft, Outcome, Row, Write
+from knowhub.core.operation import Committed, Draft, Outcome, Row, View, Write
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import keyword_rules
+from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.fields import prefix_errors
-from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.prompts import ModelAnswer
 
@@ -91,6 +91,36 @@ def check_aliases_within(new_rows: Sequence[NewKeywordRow], group: str = "items"
             for other in (other for token in tokens for other in named.get(token, ()) if other != index):
                 detail = f"{group}.{index}.aliases: {alias!r} is the name of {group}.{other}; choose another alias"
                 raise Conflict(detail, {"item": index, "alias": alias})
+
+
+def find_stored(
+    view: View,
+    ctx: RequestContext,
+    text: KeywordText,
+    item: tuple[NewKeywordRow, str],
+    ids: Container[str],
+    refs: Mapping[str | None, Sequence[str]] | None,
+) -> Node | None:
+    """Return the stored keyword that a new one, given with the id of its parent, is; None for none.
+
+    A batch matches by path, unless a duplicate is allowed. An import has `refs`, the normal forms of the name of each
+    item by its ref. It matches by id first, and then leaves out keywords that are other items, and for a duplicate
+    those that earlier items became, which `ids` has.
+    """
+    new_row, parent_id = item
+    new, tokens = new_row.new, new_row.name_tokens
+    named = rendering.get_visible_node(view, ctx, new.ref) if refs is not None and new.ref is not None else None
+    if named is not None and not set(tokens).isdisjoint(text.tokens(named.name)):
+        above = rendering.list_visible_path(view, ctx, named.id)[-2:-1]
+        if [node.id for node in above] == [parent_id]:
+            return named
+    if new.allow_duplicate and refs is None:
+        return None
+    for node in edits.iter_twins(view, ctx, text, tokens, parent_id):
+        is_other = not set((refs or {}).get(node.id, ())).isdisjoint(tokens)
+        if not is_other and not (new.allow_duplicate and node.id in ids):
+            return node
+    return None
 
 
 def merge_into_stored(ctx: RequestContext, text: KeywordText, new_row: NewKeywordRow, stored: Row, now: float) -> Row:

@@ -18,8 +18,9 @@ from knowhub.core.near_duplicates import share_contained, words
 from knowhub.core.recall import ALL_TIME, TimeRange
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import shorten
-from knowhub.keywords.model import INFOS, SearchStatus, TextRows
+from knowhub.keywords.model import INFOS, ROOT_ID, SearchStatus, TextRows
 from knowhub.keywords.model import KeywordSearchResult as KeywordFound
+from knowhub.keywords.paths import join_names
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
 from knowhub.knowledge.table import make_filters
@@ -107,7 +108,7 @@ class RecallItem:
 
     `scope` is the one by which the caller sees it: `user:li`, `project:atlas`, `public`.
     `relevance`, from 0 to 1, compares between sources. A score compares within one source only, and is None where that
-    gives none.
+    gives none. `path` tells keywords of one name apart; other items have none.
     """
 
     source: RecallSource
@@ -121,6 +122,7 @@ class RecallItem:
     score: float | None = None
     why: str = ""
     message_ids: Sequence[str] = ()
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +234,8 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
     texts = await keywords.search_texts(ctx, question.text, limit, question.min_relevance)
     hits = [(kind, relevance, _row(row)) for kind, relevance, row in texts.rows]
     if found.status is SearchStatus.MATCHED and found.node is not None:
-        path = " / ".join(row["name"] for row in map(_row, found.path) if row["id"] != "root")
-        node, why = _row(found.node), f"{path}: named by the question, {found.reason}"
+        path = join_names([row["name"] for row in map(_row, found.path) if row["id"] != ROOT_ID])
+        node, why = {**_row(found.node), "path": path}, f"named by the question, {found.reason}"
         named = [
             (node, _keyword(ctx, node, _NAMED, why)),
             *((row, _info(ctx, row, _NAMED, _describe_link(row["source"]))) for row in map(_row, found.infos)),
@@ -271,8 +273,18 @@ def _share_words(question: str, row: Mapping[str, Any]) -> float:
 
 def _keyword(ctx: RequestContext, row: Mapping[str, Any], relevance: float, why: str) -> RecallItem:
     text, read = shorten(row["description"], TEXT_CHARS), f"/api/keywords/{_quote_id(row['id'])}"
-    scope = _scope_of(row, ctx)
-    return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], row["name"], text, read, relevance, scope, why=why)
+    return RecallItem(
+        RecallSource.KEYWORDS,
+        "keyword",
+        row["id"],
+        row["name"],
+        text,
+        read,
+        relevance,
+        _scope_of(row, ctx),
+        why=why,
+        path=row["path"],
+    )
 
 
 def _describe_link(source: str) -> str:

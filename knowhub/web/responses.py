@@ -246,7 +246,12 @@ def view_of(model: type[BaseModel], source: object, **others: Any) -> dict[str, 
 
 def make_saved_view(saved: SavedRow, decided: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a row after a write, what happened to it, and what a model `decided`."""
-    optional = {"duplicate_of": saved.duplicate_of, "restored": saved.is_restored, "decided": decided}
+    optional = {
+        "duplicate_of": saved.duplicate_of,
+        "restored": saved.is_restored,
+        "decided": decided,
+        "dropped": saved.dropped,
+    }
     return {**saved.record, **{name: value for name, value in optional.items() if value}}
 
 

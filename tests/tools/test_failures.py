@@ -62,6 +62,22 @@ async def test_a_conflict_names_the_current_version(hub: respx.MockRouter) -> No
     assert failure.metadata["current_version"] == 7
 
 
+async def test_a_conflict_on_a_keyword_names_its_search_and_the_paths(hub: respx.MockRouter) -> None:
+    named = [{"id": f"k-{number}", "path": f"目的地{number}/Java"} for number in range(12)]
+    hub.post("/api/infos").mock(return_value=problem(409, "12 keywords are called 'Java'", keyword=named))
+    hub.post("/api/keywords").mock(return_value=problem(409, "'Java' is there already", ids=["k-1"]))
+
+    ambiguous = await get_failure(request("POST", "/api/infos", body={}))
+    taken = await get_failure(request("POST", "/api/keywords", body={}))
+
+    assert "目的地0/Java (id k-0); 目的地1/Java (id k-1)" in ambiguous.advice
+    assert ambiguous.advice.endswith(" and 2 more.")
+    assert ambiguous.metadata["keyword"] == named
+    for failure in (ambiguous, taken):
+        assert "keyword_search" in failure.advice
+        assert "knowledge_search" not in failure.advice
+
+
 async def test_a_422_names_each_field(hub: respx.MockRouter) -> None:
     errors = [
         {"field": "score", "message": "must be 1 to 5"},

@@ -105,6 +105,16 @@ async def test_save_sends_the_keywords_and_names_missing_parts(hub: respx.MockRo
     assert (result.metadata["id"], result.metadata["status"]) == ("i-1", "saved")
 
 
+async def test_save_says_which_links_were_left_out(hub: respx.MockRouter) -> None:
+    dropped = [{"what": "links", "why": "not_shown", "count": 1}]
+    hub.post("/api/infos").respond(201, json={**INFO, "degraded": [], "dropped": dropped})
+
+    result = await info_save("Integer 用 equals 比较", auto_link=True)
+
+    assert result.output == "Saved as i-1. Left out: 1 links (not_shown)."
+    assert result.metadata["dropped"] == dropped
+
+
 async def call_every_tool() -> list[ToolResult]:
     return [await call_tool(name, arguments) for name, arguments in CALLS.items()]
 
@@ -112,7 +122,18 @@ async def call_every_tool() -> list[ToolResult]:
 @pytest.mark.parametrize("status", ["matched", "ambiguous", "not_found"])
 @pytest.mark.parametrize("odd", [None, 1, "text", ["text"], [{"aliases": 1, "name": []}], {"a": 1}])
 async def test_fields_of_another_type_do_not_stop_a_tool(hub: respx.MockRouter, status: str, odd: object) -> None:
-    names = ("node", "path", "infos", "candidates", "reason", "degraded", "decided", "parent_id", "suggested_parent_id")
+    names = (
+        "node",
+        "path",
+        "infos",
+        "candidates",
+        "reason",
+        "degraded",
+        "decided",
+        "dropped",
+        "parent_id",
+        "suggested_parent_id",
+    )
     hub.route().respond(json={"id": "k-1", "status": status, "suggested_name": odd, **dict.fromkeys(names, odd)})
 
     results = await call_every_tool()

@@ -186,21 +186,54 @@ async def test_skos_and_outline_keep_white_space_in_names_as_documented(api: htt
     assert here["operation_ids"] == []
 
 
-async def test_keywords_of_one_name_under_one_parent_are_joined_in_a_round_trip(api: httpx.AsyncClient) -> None:
-    first = await create_keyword(api, "Java", description="a language")
-    second = await create_keyword(api, "Java", description="an island")
+async def create_twins(api: httpx.AsyncClient) -> tuple[str, str]:
+    """Create two keywords of one path, of which the second has texts, and return their ids."""
+    first = await create_keyword(api, "Java")
+    second = await create_keyword(api, "JAVA", description="an island", aliases=["爪哇"])
     await create_keyword(api, "JVM", first["id"])
     await create_keyword(api, "Jakarta", second["id"])
+    await create_info(api, "volcanoes", second["id"])
+    return first["id"], second["id"]
+
+
+async def test_keywords_of_one_name_under_one_parent_stay_apart_in_a_round_trip(api: httpx.AsyncClient) -> None:
+    await create_twins(api)
+    before = await list_rows(api, "description", "aliases")
 
     exported = (await api.get("/api/keywords/export")).content
-    done = (await import_file(api, exported, JSONL, account="other")).json()
+    here = (await import_file(api, exported, JSONL)).json()
+    first = (await import_file(api, exported, JSONL, account="other")).json()
+    again = (await import_file(api, exported, JSONL, account="other")).json()
 
-    assert [path for (path,) in await list_rows(api, account="other")] == [
-        ["Java"],
-        ["Java", "JVM"],
-        ["Java", "Jakarta"],
-    ]
-    assert done["dropped"] == [
-        {"what": "keywords", "why": "differs", "count": 1},
-        {"what": "keywords", "why": "duplicate", "count": 1},
-    ]
+    assert (first["keywords"], first["infos"], first["links"]) == (4, 1, 1)
+    for done in (here, first, again):
+        assert done["dropped"] == []
+    assert here["operation_ids"] == again["operation_ids"] == []
+    assert await list_rows(api, "description", "aliases") == before
+    assert await list_rows(api, "description", "aliases", account="other") == before
+
+
+async def test_a_deleted_keyword_comes_back_beside_its_namesake(api: httpx.AsyncClient) -> None:
+    first, second = await create_twins(api)
+    exported = (await api.get("/api/keywords/export")).content
+    before = await list_rows(api, "description")
+    await api.delete(f"/api/keywords/{first}", params={"cascade": True})
+
+    done = (await import_file(api, exported, JSONL)).json()
+
+    assert (done["keywords"], done["changed"], done["dropped"]) == (2, 0, [])
+    assert sorted(await list_rows(api, "description")) == sorted(before)
+    assert (await api.get(f"/api/keywords/{second}")).json()["version"] == 1
+
+
+async def test_a_keyword_below_a_hidden_one_is_matched_by_its_id(api: httpx.AsyncClient) -> None:
+    hidden = await create_keyword(api, "hidden", user_id="li")
+    await create_keyword(api, "Java", hidden["id"], user_id="chen")
+    await api.patch(f"/api/keywords/{hidden['id']}", json={"scopes": ["user:li"], "user_id": "li"})
+    await create_keyword(api, "Java", user_id="chen", description="an island")
+    chen = {"user_id": "chen"}
+
+    exported = (await api.get("/api/keywords/export", params=chen)).content
+    done = (await import_file(api, exported, JSONL, **chen)).json()
+
+    assert (done["operation_ids"], done["dropped"]) == ([], [])

@@ -80,6 +80,17 @@ async def test_a_lesson_is_saved_recalled_read_rated_and_undone(mcp: McpApi) -> 
     assert text.startswith("Known already as")
 
 
+async def test_keywords_of_one_name_are_recalled_with_their_paths(mcp: McpApi) -> None:
+    for parent in ("语言", "目的地"):
+        made = (await mcp.http.post("/api/keywords", json={"name": parent})).json()
+        await mcp.http.post("/api/keywords", json={"name": "Java", "parent_id": made["id"]})
+
+    text, found = await mcp.call("recall", query="Java")
+
+    assert [row["path"] for row in found["results"]] == ["语言/Java", "目的地/Java"]
+    assert {"| path: 语言/Java", "| path: 目的地/Java"} <= set(text.splitlines())
+
+
 async def test_a_conversation_is_stored_once_without_recalled_text(mcp: McpApi) -> None:
     said = [{"role": "user", "content": "Remember that I prefer tabs."}]
     _, first = await mcp.call("remember", messages=said, session_id="s-1")

@@ -113,6 +113,17 @@ async def test_an_info_is_found_by_words_of_its_text_and_a_keyword_by_its_descri
     assert 0 < by_info[0]["relevance"] <= 1
 
 
+async def test_keywords_of_one_name_are_told_apart_by_their_paths(api: httpx.AsyncClient) -> None:
+    for parent in ("语言", "目的地"):
+        await create_keyword(api, "Java", (await create_keyword(api, parent))["id"])
+
+    several = (await api.get("/api/recall", params={"q": "java"})).json()["results"]
+    one = (await api.get("/api/recall", params={"q": "目的地"})).json()["results"]
+
+    assert [(item["title"], item["path"]) for item in several] == [("Java", "语言/Java"), ("Java", "目的地/Java")]
+    assert one[0]["path"] == "目的地"
+
+
 async def test_a_private_info_is_found_only_by_its_owner(api: httpx.AsyncClient) -> None:
     body = {"content": "the safe opens with seven turns", "scopes": ["user:ann"], "user_id": "ann"}
     assert (await api.post("/api/infos", json=body)).status_code == 201

@@ -1,14 +1,14 @@
 """The rules of curation without a model.
 
-A rule proposes only what names and texts defend. Two keywords of one name may mean different things, and a name inside
-another name says nothing.
+A rule proposes only what aliases and texts defend. Two keywords of one name may mean different things. Of names alone
+it reads grammar: the plural of a phrase, and a Chinese phrase that begins with the name of a keyword.
 """
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 
 from knowhub.core import scopes
 from knowhub.keywords import rendering
@@ -32,9 +32,8 @@ _MAX_RUNS = 12
 _MAX_TEXTS = 5
 _MAX_SHARED = 200
 _MIN_PREFIX = 2
-# Two Chinese characters at the beginning of a longer word are often no word of it.
+# Two Chinese characters and one word are often a name of their own, such as 中国人寿.
 _MIN_CHINESE_PREFIX = 3
-_MIN_SINGULAR = 4
 _CHINESE = "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f"
 _RUN = re.compile(rf"([{_CHINESE}]+)|[^\s{_CHINESE}、，。；：·/|,;:()（）\[\]【】《》“”\"]+")
 
@@ -93,16 +92,16 @@ def find_merges(
     """Yield merges of keywords that mean the same. All rules yield None where the caller may pause.
 
     - A bare child of `parents`, which are the keywords whose children are not placed yet: into the only other keyword
-      that has its name as name or alias, or its English singular or plural.
-    - Keywords of one name that have the same description, an alias or an info in common, and a bare one under the same
-      parent as its namesake. The target is the one with a description, then with children, then the oldest.
+      that has its name as an alias, or, if it is a phrase in the English plural, its singular as name or alias.
+    - Keywords of one name that have the same description, an alias or an info in common. The target is the one with a
+      description, then with children, then the oldest.
     """
     for node in survey.nodes:
         yield None
         if node.parent_id in parents and survey.is_bare(node):
-            target = _find_only_other(survey, node, bearers)
+            target = _find_alias_bearer(survey, node, bearers) or _find_singular(survey, node, bearers)
             if target is not None and can_merge(survey, node, target):
-                yield make_step(StepKind.MERGE, node, target, f"only a name, which {target.name!r} has too")
+                yield make_step(StepKind.MERGE, node, target, f"only a name, which is another name of {target.name!r}")
     for token, found in bearers.items():
         yield None
         named = [node for node in found if token in survey.text.tokens(node.name)]
@@ -120,13 +119,14 @@ def find_moves(
     """Yield moves of the children of `parents` whose name begins with another keyword's name.
 
     `Python 装饰器` goes under `Python`, if only one keyword has that name. A keyword with texts of its own moves only
-    if they name the target, its parent or a child of it.
+    if they name the target, its parent or a child of it. One without texts moves only if the rest of its name has
+    Chinese: English words after a first one make another name, such as `New York`.
     """
     for node in survey.nodes:
         yield None
         if node.parent_id in parents and survey.can_edit(node):
-            target = _find_prefix(survey, node, bearers)
-            if target is not None and _keeps_visibility(target, node) and _is_supported(survey, node, target):
+            target, rest = _find_prefix(survey, node, bearers)
+            if target is not None and _keeps_visibility(target, node) and _is_supported(survey, node, target, rest):
                 yield make_step(StepKind.MOVE, node, target, f"its name begins with {target.name!r}")
 
 
@@ -155,35 +155,31 @@ def make_step(kind: StepKind, node: Node, target: Node, reason: str) -> Step:
     return Step(kind, [make_ref(node), make_ref(target)], reason)
 
 
-def _find_only_other(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
-    for form in (token for own in node.tokens for token in _list_numbers(own)):
-        others = [other for other in bearers.get(form, ()) if other.id != node.id]
-        if others:
-            # Of two bare names the older one is kept.
-            is_target = len(others) == 1 and (
-                not survey.is_bare(others[0]) or _rank(survey, others[0]) < _rank(survey, node)
-            )
-            return others[0] if is_target else None
-    return None
+def _find_alias_bearer(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+    """Return the only other keyword that has the name of a bare one, if it has it as an alias."""
+    others = {other.id: other for token in node.tokens for other in bearers.get(token, ()) if other.id != node.id}
+    target = next(iter(others.values())) if len(others) == 1 else None
+    is_alias = target is not None and set(node.tokens).isdisjoint(survey.text.tokens(target.name))
+    return target if is_alias else None
 
 
-def _list_numbers(token: str) -> Iterator[str]:
-    """Yield a normal form, and its English singular or plural."""
-    yield token
-    if not (token.isascii() and token.isalpha()):
-        return
-    if token.endswith("ies") and len(token) > _MIN_SINGULAR:
-        yield f"{token[:-3]}y"
-    if token.endswith("s") and not token.endswith("ss") and len(token) > _MIN_SINGULAR:
-        yield token[:-1]
-    elif len(token) >= _MIN_SINGULAR:
-        yield f"{token}s"
+def _find_singular(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+    """Return the only keyword that is called by the singular of a phrase: `Large Language Model` of that in the plural.
+
+    Phrases in the plural are names of kinds, and one kind has one name. A single word may mean something else in the
+    plural, such as `Goods`.
+    """
+    words = node.name.split()
+    if len(words) == 1 or not (words[-1].isascii() and words[-1].isalpha()) or words[-1].endswith("ss"):
+        return None
+    singulars = [f"{node.name[:-3]}y"] if node.name.endswith("ies") else [node.name[:-1]] * node.name.endswith("s")
+    tokens = (token for singular in singulars for token in survey.text.tokens(singular))
+    found = {other.id: other for token in tokens for other in bearers.get(token, ())}
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _find_shared(survey: TreeSurvey, node: Node, other: Node) -> str | None:
     """Return what two keywords of one name have in common besides it; None if nothing."""
-    if node.parent_id == other.parent_id and survey.is_bare(node):
-        return f"{node.name!r} is twice under one keyword, once as a name only"
     names = {*survey.text.tokens(node.name), *survey.text.tokens(other.name)}
     if (set(node.tokens) & set(other.tokens)) - names:
         return "the same name and alias"
@@ -217,37 +213,39 @@ def _keeps_visibility(target: Node, node: Node) -> bool:
     return scopes.PUBLIC in target.scopes or node.audience <= target.audience
 
 
-def _find_prefix(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
-    """Return the only keyword that is named by the longest possible beginning of a name."""
-    for prefix in _list_prefixes(node.name):
-        tokens = survey.text.tokens(prefix)
+def _find_prefix(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> tuple[Node | None, str]:
+    """Return the only keyword that is named by the longest possible beginning of a name, and the rest of the name."""
+    for end in _list_prefix_ends(survey.text, node.name):
+        tokens = survey.text.tokens(node.name[:end])
         found = {item.id: item for token in tokens for item in bearers.get(token, ()) if item.id != node.id}
         if found:
             target = next(iter(found.values()))
-            return target if len(found) == 1 and target.id != node.parent_id else None
-    return None
+            is_target = len(found) == 1 and target.id != node.parent_id
+            return (target if is_target else None), node.name[end:]
+    return None, ""
 
 
-def _list_prefixes(name: str) -> list[str]:
-    """Return the beginnings of a name that end where a word does, the longest first."""
+def _list_prefix_ends(text: KeywordText, name: str) -> list[int]:
+    """Return where the beginnings of a name end that end where a word does, the longest first."""
     runs = list(islice(_RUN.finditer(name), _MAX_RUNS))
     ends = {run.end() for run in runs[:-1]}
     for place, run in enumerate(runs):
-        if run[1] is not None:
-            shortest = _MIN_PREFIX if place else _MIN_CHINESE_PREFIX
-            ends.update(range(run.start() + shortest, run.end() - 1))
-    return [name[:end] for end in sorted(ends, reverse=True) if end >= _MIN_PREFIX]
+        lengths = list(accumulate(map(len, text.words(run[0])))) if run[1] is not None else []
+        for index, length in enumerate(lengths[:-1]):
+            if place or length >= _MIN_CHINESE_PREFIX or len(lengths) - index > _MIN_PREFIX:
+                ends.add(run.start() + length)
+    return sorted((end for end in ends if end >= _MIN_PREFIX), reverse=True)
 
 
-def _is_supported(survey: TreeSurvey, node: Node, target: Node) -> bool:
-    """Return whether the texts of a keyword speak for a place below `target`; True if it has none."""
+def _is_supported(survey: TreeSurvey, node: Node, target: Node, rest: str) -> bool:
+    """Return whether a keyword's texts speak for a place below `target`; without texts, the `rest` of its name."""
     view = survey.visible_tree.view
     texts = [str(rendering.get_keyword_row(view, node.id)["description"])] if node.is_described else []
     for summary in islice(list_infos_of_keyword(view, node.id, InfoQuery()), _MAX_TEXTS):
         info = view.get(INFOS, summary.id)
         texts.append(str(info["content"]) if info is not None else "")
     if not texts:
-        return not survey.list_children(node)
+        return any(run[1] for run in _RUN.finditer(rest)) and not survey.list_children(node)
     near = [target, *survey.list_children(target)]
     parent = survey.visible_tree.get_node(target.parent_id) if target.parent_id not in {None, ROOT_ID} else None
     known = {token for item in (near if parent is None else [*near, parent]) for token in item.tokens}
@@ -274,7 +272,8 @@ def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator
             continue
         if whole is not None:
             for child in members:
-                if _keeps_visibility(whole, child) and _is_supported(survey, child, whole):
+                rest = _RUN.sub("", child.name, count=1)
+                if _keeps_visibility(whole, child) and _is_supported(survey, child, whole, rest):
                     yield make_step(StepKind.MOVE, child, whole, f"its name begins with {whole.name!r}")
         elif len(members) < len(children) and not _is_taken(survey, [token]):
             groups.append(SplitGroup(_get_commonest_spelling(members), [make_ref(child) for child in members]))

@@ -51,10 +51,14 @@ class DedupDecision(ModelAnswer):
 
 @dataclass(frozen=True, slots=True)
 class LinkChoices(ModelAnswer):
-    """The keywords of an info, and up to five names of keywords that do not exist yet."""
+    """The keywords of an info, and up to five names of keywords that do not exist yet.
+
+    `unclear` counts links to what was not shown.
+    """
 
     links: Sequence[tuple[str, RelationType]] = ()
     suggested_names: Sequence[str] = ()
+    unclear: int = 0
 
 
 AnswerT = TypeVar("AnswerT", bound=ModelAnswer)
@@ -196,16 +200,19 @@ def _parse_link_choices(answer: Mapping[str, Any], choices: NumberedChoices) -> 
     if not isinstance(answer.get("links"), list):
         return None
     links: dict[str, RelationType] = {}
+    unclear = 0
     items = [item for item in list_pointers(answer.get("links"))[:_MAX_LINKS] if isinstance(item, Mapping)]
     for item in items:
         keyword_id = choices.pick(item.get("keyword_id"))
         if keyword_id is not None:
             links.setdefault(keyword_id, _parse_relation(item.get("relation")))
-    if not links and list_pointers([item.get("keyword_id") for item in items]):
+        else:
+            unclear += bool(list_pointers(item.get("keyword_id")))
+    if unclear and not links:
         return None
     texts = (short_text(item, _MAX_NAME) for item in list_pointers(answer.get("suggested_names")))
     names = list(dict.fromkeys(name for name in texts if name))[:MAX_SUGGESTED_NAMES]
-    return LinkChoices(list(links.items()), names, reason=_parse_reason(answer))
+    return LinkChoices(list(links.items()), names, unclear, reason=_parse_reason(answer))
 
 
 def _parse_relation(value: object) -> RelationType:

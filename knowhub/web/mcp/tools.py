@@ -29,7 +29,7 @@ PROFILE: Final = "profile"
 _RECALLED: Final = "this text came from KnowHub, so nothing was written; say with feedback(id) whether it helped"
 _RECORD_PREFIX: Final = "knowledge-"
 _PROFILE_TOKENS: Final = 1_000
-_SHOWN_FIELDS: Final = ("id", "source", "kind", "scope", "title", "text")
+_SHOWN_FIELDS: Final = ("id", "source", "kind", "scope", "title", "path", "text")
 
 
 def _check_not_empty(text: str) -> str:
@@ -136,7 +136,9 @@ def _offer(
 async def recall(hub: Hub, ctx: RequestContext, sent: RecallArguments) -> ToolAnswer:
     """Find what is known: lessons, keywords, memories. Call it before a task and when something fails."""
     found = await hub.recall.recall(ctx, RecallQuery(sent.query, sent.limit))
-    rows = [{name: getattr(item, name) for name in _SHOWN_FIELDS} for item in found.items]
+    rows = [
+        {name: value for name in _SHOWN_FIELDS if (value := getattr(item, name)) is not None} for item in found.items
+    ]
     data = {"results": rows, "degraded": list(found.degraded), "index_lag": found.index_lag}
     return ToolAnswer(fence_rows(rows) if rows else "Nothing is known about this.", data)
 

@@ -282,6 +282,9 @@ class RecalledItem(Answer):
     score: float | None = Field(description="Comparable within one source only.")
     why: str
     message_ids: list[str]
+    path: str | None = Field(
+        examples=["目的地/Java"], description="Of a keyword: the names that lead to it. Requests take it for an id."
+    )
 
 
 class RecallAnswer(Answer):

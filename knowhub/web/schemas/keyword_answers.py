@@ -91,6 +91,9 @@ class SavedInfo(InfoRecord, OperationAnswer):
 
 class CreatedInfo(SavedInfo, _DecidedAnswer):
     duplicate_of: str | None = Field(default=None, description="The equal info that is stored, and answered.")
+    dropped: list[DroppedAnswer] | None = Field(
+        default=None, description="The links of the model to keywords that it was not shown."
+    )
 
 
 class BatchedInfo(InfoRecord):

@@ -326,7 +326,8 @@ class DroppedAnswer(Answer):
         "`name_not_said`, or change nothing. Proposals of a plan are `not_possible`: they name what was not shown, "
         "change nothing, contradict another one, or are beyond 200 steps. Of a file, a property has `no_place` in a "
         "keyword, a concept is `not_in_file`, rows of one path or text are a `duplicate`, a row `differs` from what is "
-        "there and stays, and keywords of others are `not_yours`.",
+        "there and stays, and keywords of others are `not_yours`. Links of `auto_link` were to what the model was "
+        "`not_shown`.",
         examples=["not_read", "secret", "too_many"],
     )
     count: int

@@ -152,7 +152,8 @@ def _render_keyword(keyword: ExportedKeyword) -> bytes:
     row = keyword.row
     parent = {} if keyword.parent_id is None else {"parent_ref": keyword.parent_id}
     rest = {name: row[name] for name in _KEYWORD_FIELDS}
-    return orjson.dumps({"kind": "keyword", "ref": row["id"], **parent, **rest}) + b"\n"
+    twin = {"allow_duplicate": True} if keyword.is_twin else {}
+    return orjson.dumps({"kind": "keyword", "ref": row["id"], **parent, **rest, **twin}) + b"\n"
 
 
 def _render_info(info: ExportedInfo) -> bytes:

@@ -89,7 +89,9 @@ def by_name(build: Callable[[dict[str, int]], object]) -> Callable[[ChatRequest]
 
 async def test_a_plan_has_steps_with_reasons_and_changes_nothing() -> None:
     garden = CuratedTree()
-    await garden.plant("Python", "Python 装饰器", "Go", "go")
+    await garden.plant("Python", "Python 装饰器")
+    await garden.plant("Golang", aliases=["go"])
+    await garden.plant("Go")
     before, seq = garden.rows(), garden.store.last_seq
 
     plan = await garden.curator.reorganize(local())
@@ -97,7 +99,7 @@ async def test_a_plan_has_steps_with_reasons_and_changes_nothing() -> None:
     merge, move = plan["steps"]
     assert (garden.rows(), garden.store.last_seq) == (before, seq)
     assert merge["kind"] == "merge"
-    assert merge["into"] == {"id": garden.ids["Go"], "name": "Go", "path": "root / Go", "version": 1}
+    assert merge["into"] == {"id": garden.ids["Golang"], "name": "Golang", "path": "root / Golang", "version": 1}
     assert (move["node"]["name"], move["to"]["path"], bool(move["reason"])) == ("Python 装饰器", "root / Python", True)
     assert (plan["scope_id"], plan["scope_name"], plan["degraded"]) == (ROOT_ID, "root", [])
     assert plan["missing_description_count"] == len(plan["missing_descriptions"]) == 4
@@ -109,7 +111,7 @@ async def test_after_a_plan_the_rules_find_nothing_more() -> None:
     garden = CuratedTree()
     await garden.plant("Python", "Python 装饰器", "Python 装饰器 缓存", "Go", "go", "运维")
     await garden.plant(
-        "K8s", *(f"Docker {number}" for number in range(30)), *(f"k8s {number}" for number in range(30)), below="运维"
+        "K8s", *(f"Docker {number}" for number in range(30)), *(f"k8s 第{number}" for number in range(30)), below="运维"
     )
     await garden.curator.apply(local(), await garden.curator.reorganize(local()))
 
@@ -117,7 +119,7 @@ async def test_after_a_plan_the_rules_find_nothing_more() -> None:
 
     assert plan["steps"] == []
     assert garden.parent_of("Python 装饰器 缓存") == garden.ids["Python 装饰器"]
-    assert garden.parent_of("k8s 1") == garden.ids["K8s"]
+    assert garden.parent_of("k8s 第1") == garden.ids["K8s"]
 
 
 async def test_model_steps_on_shown_keywords_follow_rule_steps() -> None:
@@ -156,7 +158,7 @@ async def test_model_steps_on_shown_keywords_follow_rule_steps() -> None:
 async def test_model_steps_have_a_share_if_rules_find_too_many() -> None:
     garden = CuratedTree(ACCEPT, by_name(lambda idx: {"moves": [{"node_id": idx["Go"], "new_parent_id": idx["语言"]}]}))
     await garden.plant("Go", "语言", "Python")
-    await garden.keywords.create_batch(local(), [NewKeyword(f"Python {number}") for number in range(300)])
+    await garden.keywords.create_batch(local(), [NewKeyword(f"Python 第{number}") for number in range(300)])
 
     plan = await garden.curator.reorganize(local())
 

@@ -112,7 +112,7 @@ def keyword_found(name: str, *infos: str) -> KeywordFound:
 
 
 async def test_near_keywords_are_returned_if_none_is_named() -> None:
-    row = {"id": "n", "name": "near", "aliases": [], "description": "", "created_at": TODAY, **SHARED}
+    row = {"id": "n", "name": "near", "path": "near", "aliases": [], "description": "", "created_at": TODAY, **SHARED}
     near = json.dumps(row).encode()
     recall = RecallService(None, FakeTree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None)
 

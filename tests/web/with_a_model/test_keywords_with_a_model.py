@@ -168,8 +168,20 @@ async def test_infos_link_to_every_named_keyword_if_the_model_fails(
     assert (made["degraded"], [item["relation"] for item in made["decided"]["linked"]]) == (["llm"], ["RELATED"])
 
 
+async def test_an_answer_counts_links_to_what_the_model_was_not_shown(
+    api: httpx.AsyncClient, script: list[Answer]
+) -> None:
+    await create_keyword(api, "Python")
+    script.append(lambda _: {"links": [{"keyword_id": 1, "relation": "PRIMARY"}, {"keyword_id": "Go"}]})
+
+    made = await create_info(api, "Python 3.13", auto_link=True)
+
+    assert [item["relation"] for item in made["decided"]["linked"]] == ["PRIMARY"]
+    assert (made["degraded"], made["dropped"]) == ([], [{"what": "links", "why": "not_shown", "count": 1}])
+
+
 async def test_a_plan_by_rules_is_returned_if_the_model_fails(api: httpx.AsyncClient, script: list[Answer]) -> None:
-    first, second = await create_keyword(api, "日志", description="kept"), await create_keyword(api, "日志")
+    first, second = await create_keyword(api, "日志", aliases=["log"]), await create_keyword(api, "Log")
     script.append(ValueError("garbage"))
 
     plan = (await api.post("/api/keywords/reorganize", json={})).json()
