@@ -4,8 +4,8 @@
 2. A record below the floor is not about the query and is left out, unless a model picked it.
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
-4. A record that says the same as an older one, and is at least half as relevant, is raised. Unless votes speak against
-   it, it comes before the older one, whose votes are of the time before.
+4. A record that says the same as an older one, and is at least half as relevant, comes before it, whatever votes the
+   older one has: they are of the time before. Votes against the newer one leave it where it is.
 5. Among records of nearly equal worth, profiles and then nearer scopes come first, for a caller with a name.
 
 docs/explanation/finding.md explains the figures.
@@ -42,9 +42,9 @@ _LEAST_OF_MODEL, _MOST_OF_MODEL = 0.85, 1.2
 # What a run succeeded without says little of a record: many runs move it by a place.
 _WEAK_PRIOR: Final = 100.0
 _LEAST_WEAK, _MOST_WEAK = 0.8, 1.25
-_NEWER: Final = 1.5
-# More than what makes two nearly equal, so that a nearer scope of the older one does not put it first again.
-_NEWER_LEAD: Final = 1.2
+# How far a record comes before the older one that it repeats. It is more than what makes two nearly equal, so that a
+# nearer scope of the older one does not put that first again.
+_LEAD: Final = 1.2
 # Two records are about the same thing if they share so many pairs of neighbouring words of the shorter task, ...
 _SAME_TASK: Final = 0.4
 # ... or are the same name of a word or two, ...
@@ -58,6 +58,8 @@ _NEARLY_EQUAL: Final = 0.85
 # What a model puts first has relevance 1, and each next one this share of the one before.
 _MODEL_STEP: Final = 0.75
 _MODEL_STAGES: Final = frozenset({ROUTING, RERANK})
+# Votes of one day weigh alike to so many digits.
+_WORTH_DIGITS: Final = 6
 _POOL_FACTOR, _POOL_LEAST = 2, 12
 
 
@@ -110,7 +112,7 @@ def rank_hits(hits: Sequence[SearchHit[KnowledgeSummary]], inputs: RankingInputs
         return sorted(pool, key=lambda ranked: -ranked.relevance)[: inputs.top_k]
     if inputs.order is Order.QUALITY:
         return sorted(pool, key=lambda ranked: -summary_quality(ranked.summary))[: inputs.top_k]
-    ordered = sorted(_prefer_newer(pool, inputs), key=lambda ranked: -ranked.worth)
+    ordered = sorted(_prefer_newer(pool, inputs), key=_sort_key)
     if inputs.order is Order.SCOPE:
         return sorted(ordered[: inputs.top_k], key=lambda ranked: _rank_scope(ranked.summary, inputs.ctx))
     return _prefer_near_scopes(ordered, inputs.ctx)[: inputs.top_k]
@@ -192,22 +194,25 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
             for before, after in list_substitutions(task_of(old), task_of(new))
         )
 
-    def must_rise(new: RankedHit, old: RankedHit) -> bool:
+    def must_follow(old: RankedHit, new: RankedHit) -> bool:
         return (
-            new.worth < old.worth
+            new.worth < _LEAD * old.worth
             and new.relevance >= _SAME_MATCH * old.relevance
             and new.summary.created_at - old.summary.created_at >= _APART_S
             and says_the_same(new.summary.id, old.summary.id)
         )
 
-    risen: dict[str, RankedHit] = {}
-    # By what every process knows alike, so that all rank alike.
-    for new in sorted(pool, key=lambda ranked: (ranked.summary.created_at, ranked.summary.id)):
-        best = max((old.worth for old in risen.values() if must_rise(new, old)), default=0.0)
-        # The votes on the older one are of the time before, unless votes speak against the newer one.
-        least = best * _NEWER_LEAD / new.worth if new.evidence >= 1 else 0.0
-        risen[new.summary.id] = replace(new, newer=max(_NEWER, least)) if best else new
-    return [risen[ranked.summary.id] for ranked in pool]
+    def lead(new: RankedHit) -> float:
+        # Votes against the newer one say that it is not better.
+        olds = [old.worth for old in pool if new.evidence >= 1 and must_follow(old, new)]
+        return _LEAD * max(olds) / new.worth if olds else 1.0
+
+    return [replace(ranked, newer=lead(ranked)) for ranked in pool]
+
+
+def _sort_key(ranked: RankedHit) -> tuple[float, float, str]:
+    """Put the worthiest first, and of equals the newest: by what every process knows alike."""
+    return -round(ranked.worth, _WORTH_DIGITS), -ranked.summary.created_at, ranked.summary.id
 
 
 def _prefer_near_scopes(ordered: Sequence[RankedHit], ctx: RequestContext) -> list[RankedHit]:
