@@ -247,6 +247,7 @@ async def test_an_id_that_is_a_text_does_not_cancel_the_same_number(tmp_path: Pa
         writer.close()
 
     asked: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": PARAMS},
         {"id": 700, "method": "tools/list"},
         {"method": "notifications/cancelled", "params": {"requestId": "700"}},
         {"id": 2, "method": "tools/list"},
@@ -256,7 +257,7 @@ async def test_an_id_that_is_a_text_does_not_cancel_the_same_number(tmp_path: Pa
         url = f"http://127.0.0.1:{slow.sockets[0].getsockname()[1]}"
         ended = await asyncio.to_thread(end_with, text, tmp_path, "--url", url)
 
-    assert {json.loads(line)["id"] for line in ended.stdout.splitlines()} == {700, 2}
+    assert {json.loads(line)["id"] for line in ended.stdout.splitlines()} == {1, 700, 2}
 
 
 async def test_the_newest_protocol_needs_no_handshake(tmp_path: Path) -> None:
