@@ -152,9 +152,7 @@ class Settings(BaseSettings):
     @field_validator("root_key")
     @classmethod
     def _fits_a_header(cls, value: str | None) -> str | None:
-        if value is not None and not all("!" <= char <= "~" for char in value):
-            raise ValueError("must be printable ASCII without spaces: it is sent as a header")
-        return value
+        return value and _check_key(value)
 
     @field_validator("allowed_hosts", "cors_origins", "embedding_scripts", mode="before")
     @classmethod
@@ -199,8 +197,14 @@ def find_folder(variable: str) -> Path | None:
 
 
 def get_api_key() -> str | None:
-    """Return the key that clients send, of this machine's user."""
-    return os.environ.get("KNOWHUB_API_KEY") or None
+    """Return the key that clients send, of this machine's user. Raises ValueError if it fits no header."""
+    return _check_key(os.environ.get("KNOWHUB_API_KEY", "").strip()) or None
+
+
+def _check_key(key: str) -> str:
+    if not all("!" <= char <= "~" for char in key):
+        raise ValueError("must be printable ASCII without spaces: it is sent as a header")
+    return key
 
 
 def find_unknown_variables() -> dict[str, str | None]:

@@ -15,6 +15,7 @@ from knowhub.core.errors import KnowHubError, Unavailable
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from mcp.server.lowlevel.server import Server
     from starlette.requests import Request
@@ -48,12 +49,32 @@ def mcp(
 
         if options.data_dir or tools:
             raise typer.BadParameter("--url names a server, which has its own data directory and tools; give it alone")
-        if not URL.fullmatch(url):
-            raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a query")
-    asyncio.run(_serve(load_settings(options, mcp_tools=tools), options.ids(), url))
+        if not URL.fullmatch(url) or not _is_usable(url):
+            raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a user or a query")
+    settings = load_settings(options, mcp_tools=tools)
+    asyncio.run(_serve(settings, options.ids(), url, None if url is None else _get_key()))
 
 
-async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None) -> None:
+def _is_usable(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        address = urlsplit(url)
+        return address.port != 0 and address.username is None
+    except ValueError:
+        return False
+
+
+def _get_key() -> str | None:
+    from knowhub.settings import get_api_key
+
+    try:
+        return get_api_key()
+    except ValueError as error:
+        raise typer.BadParameter(f"KNOWHUB_API_KEY {error}") from error
+
+
+async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None, key: str | None) -> None:
     import asyncio
     from functools import partial
 
@@ -63,14 +84,17 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
     wire = StdioWire(settings.max_batch_body_bytes, json_limits(settings))
     # Clients wait a few seconds for the first answer, which needs no data. The rest is loaded afterwards.
     version = await wire.greet()
-    if url is not None or find_server(settings.data_dir, settings.mcp_tools) is not None:
-        from knowhub.settings import get_api_key
+    if wire.is_over:
+        return
+    is_named = url is not None or ids["user_id"] is not None or ids["agent_id"] is not None
+    owner = None if is_named else await asyncio.to_thread(_find_owner, settings)
+    find = partial(find_server, settings.data_dir, settings.mcp_tools, owner)
+    if url is not None or await asyncio.to_thread(find) is not None:
         from knowhub.web.mcp.bridge import Bridge
 
-        find_url = partial(_find_url, settings) if url is None else partial(str, url)
+        find_url = partial(_find_url, find, settings) if url is None else partial(str, url)
         caller = {name: value for name, value in ids.items() if value is not None}
-        key, offered = (None, settings.mcp_tools) if url is None else (get_api_key(), "core")
-        bridge = Bridge(find_url, caller, key, version, offered)
+        bridge = Bridge(find_url, caller, key, version, settings.mcp_tools if url is None else "core")
         try:
             await wire.forward(bridge.ask)
         finally:
@@ -93,9 +117,15 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
         await asyncio.gather(opening, return_exceptions=True)
 
 
-def _find_url(settings: Settings) -> str:
+def _find_owner(settings: Settings) -> str:
+    from knowhub.settings import default_owner
+
+    return default_owner(settings)
+
+
+def _find_url(find: Callable[[], str | None], settings: Settings) -> str:
     """Return the address of the server that has the data directory open. Raises Unavailable."""
-    url = find_server(settings.data_dir, settings.mcp_tools)
+    url = find()
     if url is None:
         raise Unavailable(
             f"no server has {settings.data_dir} open any more. Start it with `knowhub serve --data-dir "

@@ -95,11 +95,12 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
         # The reader of the line may connect at once. A connection before the server accepts waits in the queue.
         listening.listen(_BACKLOG)
         embedder = web_app.state.hub.embedder
-        announcement.publish(settings, listening)
+        announcement.publish(settings, listening, web_app.state.hub.default_owner)
         _print_start(settings, listening, None if embedder is None else embedder.model, as_json=as_json)
 
     announcement = Announcement(settings.data_dir)
     web_app = create_app(settings)
+    web_app.state.prove = announcement.prove
     app = _AnnouncingApp(web_app, announce)
     logging.getLogger("uvicorn.error").addFilter(lambda _: app.failure is None)
     limits = HeadLimits(settings.max_header_bytes, settings.max_header_fields, settings.request_timeout_s)

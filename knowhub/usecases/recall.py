@@ -106,7 +106,7 @@ class RecallQuery:
 class RecallItem:
     """Something that was found. `id` is what it is read by, `read` the address that does; `kind` is what it is.
 
-    `scope` is the one by which the caller sees it: `user:li`, `project:atlas`, `public`.
+    `scope` is the widest by which the caller sees it: `user:li`, `project:atlas`, `public`.
     `relevance`, from 0 to 1, compares between sources. A score compares within one source only, and is None where that
     gives none. `path` tells keywords of one name apart; other items have none.
     """
@@ -314,7 +314,7 @@ def _block(block: RetrievedBlock) -> RecallItem:
 
 
 def _scope_of(row: Mapping[str, Any], ctx: RequestContext) -> str:
-    return scopes.best(row["scopes"], row["owner"], ctx.visible) or ""
+    return scopes.widest(row["scopes"], row["owner"], ctx.visible)
 
 
 def _quote_id(row_id: str) -> str:

@@ -86,6 +86,7 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.settings = settings
+    app.state.prove = lambda _headers: {}
     app.state.metrics = metrics
     if hub is not None:
         _use(app, hub)

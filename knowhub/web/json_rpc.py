@@ -24,7 +24,7 @@ _SHORT_FIELD: Final = rb'"(?:jsonrpc|method)"\s{0,4}:\s{0,4}"[^"\\]{0,100}"\s{0,
 _LEADING_ID: Final = re.compile(rb"\{\s{0,4}(?:%b,\s{0,4}){0,2}%b" % (_SHORT_FIELD, _ID_FIELD))
 _TRAILING_ID: Final = re.compile(rb",\s{0,4}%b\s{0,4}(?:,\s{0,4}%b){0,2}\}\Z" % (_ID_FIELD, _SHORT_FIELD))
 _SHOWN_NAME_CHARS: Final = 80
-_INITIALIZE: Final = "initialize"
+INITIALIZE: Final = "initialize"
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 """The protocol since 2026-07-28 names its version with each request, and knows no `initialize`."""
 _TEXT: Final = (str, "a string")
@@ -33,7 +33,7 @@ _REQUIRED_OBJECT: Final = (dict, "an object")
 _PAGE: Final = {"cursor": (str | None, "a string")}
 # The library says of wrong parameters only that they are wrong.
 _PARAMETERS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
-    _INITIALIZE: {"protocolVersion": _TEXT, "capabilities": _REQUIRED_OBJECT, "clientInfo": _REQUIRED_OBJECT},
+    INITIALIZE: {"protocolVersion": _TEXT, "capabilities": _REQUIRED_OBJECT, "clientInfo": _REQUIRED_OBJECT},
     "tools/list": _PAGE,
     "resources/list": _PAGE,
     "resources/templates/list": _PAGE,
@@ -60,7 +60,7 @@ def make_refusal(status: int, detail: str, request_id: str | int | None = None) 
 
 
 def read_id(beginning: bytes, end: bytes) -> str | int | None:
-    """Return the id of a message that is too large or too deep to be parsed; None where it is in the middle.
+    """Return the id of a message that is not parsed, as it is too large, too deep or no JSON; None where it is hidden.
 
     `beginning` and `end` are what the message begins and ends with.
     """
@@ -77,7 +77,7 @@ def find_fault(text: bytes) -> dict[str, Any] | None:
     try:
         message = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        return make_error(PARSE_ERROR, f"this is not JSON: {error}; send one JSON-RPC request")
+        return make_error(PARSE_ERROR, f"this is not JSON: {error}; send one JSON-RPC request", read_id(text, text))
     request_id = message.get("id") if isinstance(message, dict) else None
     readable_id = request_id if _is_id(request_id) else None
     fault = _find_fault(message)
@@ -113,7 +113,7 @@ def _is_answer(message: dict[str, Any]) -> bool:
 def _find_wrong_parameter(message: dict[str, Any]) -> str | None:
     given = message.get("params") or {}
     meta = given.get("_meta")
-    if message.get("method") == _INITIALIZE and isinstance(meta, dict) and META_VERSION in meta:
+    if message.get("method") == INITIALIZE and isinstance(meta, dict) and META_VERSION in meta:
         # The library says that there is no such method.
         return None
     for name, (wanted, words) in _PARAMETERS.get(message.get("method", ""), {}).items():

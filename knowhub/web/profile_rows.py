@@ -7,6 +7,7 @@ import orjson
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import RequestContext
+from knowhub.core.scopes import widest
 
 _MOST_RECORDS: Final = 20
 
@@ -14,11 +15,17 @@ _MOST_RECORDS: Final = 20
 async def list_profile(hub: Hub, ctx: RequestContext, max_tokens: int) -> list[dict[str, Any]]:
     """Return the caller's profile records, then the memories that hold now: profile, instructions, preferences, others.
 
-    `max_tokens` bounds the memories. Each row has an `id`, a `kind` and a `text`.
+    `max_tokens` bounds the memories. Each row has an `id`, a `kind`, a `scope` and a `text`.
     """
     records = [orjson.loads(text) for text in await hub.knowledge.search.list_profile(ctx, _MOST_RECORDS)]
     rows = [
-        {"id": row["id"], "kind": ", ".join(row["types"]), "title": row["task"], "text": row["content"]}
+        {
+            "id": row["id"],
+            "kind": ", ".join(row["types"]),
+            "scope": widest(row["scopes"], row["owner"], ctx.visible),
+            "title": row["task"],
+            "text": row["content"],
+        }
         for row in records
     ]
     try:
@@ -28,6 +35,7 @@ async def list_profile(hub: Hub, ctx: RequestContext, max_tokens: int) -> list[d
         return rows
     memories: dict[str, dict[str, Any]] = {}
     for line in current.lines:
-        memory = memories.setdefault(line.uri, {"id": line.uri, "kind": line.category, "said_at": line.said_at})
+        new = {"id": line.uri, "kind": line.category, "scope": ctx.default_owner, "said_at": line.said_at}
+        memory = memories.setdefault(line.uri, new)
         memory["text"] = f"{memory['text']}\n{line.text}" if "text" in memory else line.text
     return [*rows, *memories.values()]

@@ -1,5 +1,7 @@
 """MCP with the protocol's own client: over HTTP to a server process, and over stdio to `knowhub mcp`."""
 
+import asyncio
+import fcntl
 import json
 import signal
 import subprocess
@@ -107,7 +109,7 @@ async def test_stdio_asks_the_server_of_an_address_with_the_key_of_the_environme
     key = "k" * 40
     with run_server(tmp_path / "data", KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY=key) as server:
         options = ("--url", server.url, "--user-id", "li")
-        async with stdio_session(unused, *options, KNOWHUB_API_KEY=key) as session:
+        async with stdio_session(unused, *options, KNOWHUB_API_KEY=f" {key}\n") as session:
             saved = await session.call_tool("save", {"content": "Set http.proxy."})
         async with stdio_session(unused, *options) as session:
             with pytest.raises(MCPError, match="send a key"):
@@ -136,13 +138,126 @@ async def test_a_server_that_is_down_is_named_by_each_call(tmp_path: Path) -> No
     assert "no KnowHub answers at http://127.0.0.1:9/mcp" in str(answer.content)
 
 
-@pytest.mark.parametrize("options", [["--url", "ftp://x"], ["--url", "http://127.0.0.1:8000", "--tools", "all"]])
-def test_a_wrong_address_is_refused_at_once(options: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "knowhub", "mcp", *options]
-    ended = subprocess.run(command, env=environment(tmp_path), capture_output=True, check=False, timeout=60)
+HERE = "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "named"),
+    [
+        (["--url", "ftp://x"], "", "--url"),
+        (["--url", HERE, "--tools", "all"], "", "--url"),
+        (["--url", "http://127.0.0.1:99999"], "", "--url"),
+        (["--url", "http://li:secret@127.0.0.1"], "", "--url"),
+        (["--url", "http://[::1"], "", "--url"),
+        (["--url", HERE], "schlüssel", "KNOWHUB_API_KEY"),
+        (["--url", HERE], "two words", "KNOWHUB_API_KEY"),
+    ],
+)
+def test_a_wrong_address_and_a_wrong_key_are_refused_at_once(
+    options: list[str], key: str, named: str, tmp_path: Path
+) -> None:
+    ended = end_with("", tmp_path, *options, KNOWHUB_API_KEY=key)
 
     assert ended.returncode == 2
-    assert b"--url" in ended.stderr
+    assert named in ended.stderr
+    assert not key or key not in ended.stderr
+
+
+def end_with(text: str, data: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run `knowhub mcp` with all that its client says, and return how it ends."""
+    command = [sys.executable, "-m", "knowhub", "mcp", *options]
+    settings = environment(data, **variables)
+    return subprocess.run(command, env=settings, input=text, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "garbage\n"])
+@pytest.mark.parametrize("options", [[], ["--url", HERE]])
+def test_stdio_ends_with_a_client_that_asks_nothing(options: list[str], text: str, tmp_path: Path) -> None:
+    ended = end_with(text, tmp_path / "data", *options)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert not (tmp_path / "data").exists()
+    assert ended.stdout.count("\n") == (text == "garbage\n")
+
+
+@pytest.mark.parametrize("answers", ["process", "server"])
+def test_what_was_asked_before_the_client_ended_is_done(answers: str, tmp_path: Path) -> None:
+    asked: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": PARAMS},
+        {"method": "notifications/initialized"},
+        {"id": "2", "method": "tools/call", "params": {"name": "save", "arguments": {"content": "Set http.proxy."}}},
+    ]
+    with ExitStack() as running:
+        if answers == "server":
+            running.enter_context(run_server(tmp_path))
+        ended = end_with("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in asked), tmp_path)
+
+    greeting, saved = map(json.loads, ended.stdout.splitlines())
+    assert (ended.returncode, greeting["id"], saved["id"]) == (0, 1, "2")
+    assert saved["result"]["content"][0]["text"].startswith("Saved knowledge-")
+
+
+@pytest.mark.parametrize("owner", ["user:local", "user:ann"])
+async def test_who_saves_does_not_depend_on_a_server(owner: str, tmp_path: Path) -> None:
+    with run_server(tmp_path) as server:
+        async with stdio_session(tmp_path, KNOWHUB_OWNER=owner) as session:
+            saved = await session.call_tool("save", {"content": "Set http.proxy."})
+        async with stdio_session(tmp_path, "--user-id", "li", KNOWHUB_OWNER=owner) as session:
+            named = await session.call_tool("save", {"content": "Set http.proxy."})
+        counted = count_calls(server, "save")
+
+    assert f"for {owner}. " in str(saved.content)
+    assert "for user:li. " in str(named.content)
+    assert counted == 1 + (owner == "user:local")
+
+
+@pytest.mark.parametrize("says", [{"token": "00"}, {"token": 7}, {"unknown": "field"}, None])
+async def test_an_address_where_another_directory_is_served_is_not_asked(
+    says: dict[str, object] | None, tmp_path: Path
+) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    ours.mkdir()
+    with run_server(other) as server, (ours / "SERVER").open("w") as announced:
+        # As a server of ours does in a container, whose addresses are not those of this process.
+        fcntl.flock(announced, fcntl.LOCK_EX)
+        there = json.loads((other / "SERVER").read_text())
+        announced.write(json.dumps({**there, **says} if says else [1]))
+        announced.flush()
+        async with stdio_session(ours) as session:
+            saved = await session.call_tool("save", {"content": "Set http.proxy."})
+        assert count_calls(server, "save") == 0
+
+    assert not saved.is_error
+    assert b"Set http.proxy." in (ours / "change_log/segment-00000001.jsonl").read_bytes()
+
+
+async def test_an_id_that_is_a_text_does_not_cancel_the_same_number(tmp_path: Path) -> None:
+    both_came, came = asyncio.Event(), 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal came
+        await reader.readuntil(b"\r\n\r\n")
+        came += 1
+        if came == 2:
+            both_came.set()
+        await both_came.wait()
+        body = b'{"jsonrpc": "2.0", "id": 0, "result": {}}'
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    asked: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": PARAMS},
+        {"id": 700, "method": "tools/list"},
+        {"method": "notifications/cancelled", "params": {"requestId": "700"}},
+        {"id": 2, "method": "tools/list"},
+    ]
+    text = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in asked)
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as slow:
+        url = f"http://127.0.0.1:{slow.sockets[0].getsockname()[1]}"
+        ended = await asyncio.to_thread(end_with, text, tmp_path, "--url", url)
+
+    assert {json.loads(line)["id"] for line in ended.stdout.splitlines()} == {1, 700, 2}
 
 
 async def test_the_newest_protocol_needs_no_handshake(tmp_path: Path) -> None:

@@ -134,7 +134,11 @@ async def test_a_save_and_a_recall_name_the_scope(mcp: McpApi, address: str, rea
     asked = {"q": "push behind a proxy", **caller}
     (listed,) = (await mcp.http.get("/api/recall", params=asked)).json()["results"]
 
+    said = [{"role": "user", "content": "Remember that I prefer tabs."}]
     assert text.startswith(f"Saved {saved['id']} for {reader}. ")
+    if not reader.startswith("project:"):
+        remembered, _ = await mcp.call("remember", address, messages=said, session_id="s")
+        assert remembered.startswith(f"Remembered session s for {reader}, ")
     assert [row["scope"] for row in found["results"]] == [reader] == [listed["scope"]]
     assert f"| scope: {reader}" in shown.splitlines()
 
@@ -148,7 +152,22 @@ async def test_the_scope_of_each_source_is_the_one_by_which_the_caller_sees_it(m
     _, found = await mcp.call("recall", "?user=li&team=web&org=acme", query="proxy")
 
     scopes = {(row["source"], row["scope"]) for row in found["results"]}
-    assert scopes == {("knowledge", "team:web"), ("keywords", "public"), ("memory", "user:li")}
+    assert scopes == {("knowledge", "org:acme"), ("keywords", "public"), ("memory", "user:li")}
+
+
+async def test_who_sees_everything_is_told_how_far_a_row_reaches(mcp: McpApi) -> None:
+    record = {"task": "push", "content": "Set http.proxy.", "types": ["tool"], "user_id": "bo"}
+    for scopes in (["public"], ["user:owner"]):
+        await mcp.http.post("/api/knowledge", json={**record, "task": f"push {scopes}", "scopes": scopes})
+    await mcp.http.post("/api/keywords", json={"name": "proxy", "description": "http.proxy"})
+
+    _, found = await mcp.call("recall", query="proxy")
+
+    assert sorted((row["source"], row["scope"]) for row in found["results"]) == [
+        ("keywords", "public"),
+        ("knowledge", "public"),
+        ("knowledge", "user:bo"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +256,7 @@ async def test_resources_and_prompts(mcp: McpApi) -> None:
     assert templates[0]["uriTemplate"] == "knowhub://{+id}"
     assert "| text: Answers in English, please." in profile["text"].splitlines()
     assert "prefer tabs" in profile["text"]
+    assert profile["text"].splitlines().count("| scope: user:local") == 2
     assert "| content: Answers in English, please." in row["text"].splitlines()
     assert prompt["messages"][0]["content"]["text"].endswith("and then plan: deploy")
 

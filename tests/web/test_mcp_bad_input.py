@@ -95,8 +95,9 @@ CALL_PROMPT = (
     [
         ("garbage", -32700, None, "this is not JSON: "),
         ("", -32700, None, "this is not JSON: "),
-        ('{"jsonrpc": "2.0", "id": 1, "met', -32700, None, "this is not JSON: "),
-        ('{"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"a": NaN}}', -32700, None, "this is not JSON: "),
+        ('{"jsonrpc": "2.0", "id": 1, "met', -32700, 1, "this is not JSON: "),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"a": NaN}}', -32700, 1, "this is not JSON: "),
+        (r'{"method": "x", "params": {"a": "\ud800"}, "jsonrpc": "2.0", "id": "a"}', -32700, "a", "this is not JSON: "),
         ("[]", -32600, None, ONE_OBJECT.format("a batch of 0")),
         ('[{"jsonrpc": "2.0", "id": 1, "method": "x"}]', -32600, None, ONE_OBJECT.format("a batch of 1")),
         ("7", -32600, None, ONE_OBJECT.format(7)),
@@ -169,9 +170,10 @@ async def test_a_request_that_is_too_large_or_too_deep_is_answered_with_its_id(
         assert refused.json()["error"]["code"] == -32600
 
 
-async def test_a_method_that_does_not_exist_is_named(mcp: McpApi) -> None:
-    answered = await mcp.request("no/such/method")
-    assert answered["error"] == {"code": -32601, "message": "Method not found", "data": "no/such/method"}
+@pytest.mark.parametrize("method", ["no/such/method", "completion/complete", "resources/subscribe"])
+async def test_a_method_that_does_not_exist_is_named(mcp: McpApi, method: str) -> None:
+    answered = await mcp.request(method)
+    assert answered["error"] == {"code": -32601, "message": "Method not found", "data": method}
 
 
 async def test_an_address_that_names_a_caller_twice_or_not_at_all_is_refused(mcp: McpApi) -> None:

@@ -177,7 +177,8 @@ class Injector:
         """Return the profile, the newest records of the projects of the caller, and what fits the name of a folder."""
         # Half of the room is left for the project.
         profile = await list_profile(self._hub, ctx, self._hub.settings.hook_tokens // 2)
-        rows = [*({**row, "text": _cut(row["text"])} for row in profile), *await self._list_project(ctx)]
+        # All of it is the caller's own: the scope would only cost tokens.
+        rows = [*({**row, "scope": None, "text": _cut(row["text"])} for row in profile), *await self._list_project(ctx)]
         rows += await self._find(ctx, session_id, folder)
         return self._fit(rows, shown)
 

@@ -76,7 +76,7 @@ class Bridge:
         return make_error(INTERNAL_ERROR, problem, message["id"])
 
     async def _send(self, line: bytes, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        url = self._find_url().rstrip("/") + PATH
+        url = (await asyncio.to_thread(self._find_url)).rstrip("/") + PATH
         text = bytearray()
         try:
             async with self._http.stream(
@@ -86,8 +86,10 @@ class Bridge:
                     text += piece
                     if len(text) > _MAX_ANSWER_BYTES:
                         raise Unavailable(f"the answer of {url} is larger than {_MAX_ANSWER_BYTES} bytes")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            why = str(error) or type(error).__name__
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            # The text of a LocalProtocolError may hold a header, and so the key.
+            is_shown = str(error) and not isinstance(error, httpx.LocalProtocolError)
+            why = str(error) if is_shown else type(error).__name__
             raise Unavailable(
                 f"no KnowHub answers at {url} ({why}). Start it with `knowhub serve`, and call again"
             ) from error

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.request_context import RequestContext
-from knowhub.web.json_rpc import COUNT_WRITE
+from knowhub.web.json_rpc import COUNT_WRITE, INITIALIZE
 from knowhub.web.json_text import list_field_errors
 from knowhub.web.mcp.greeting import INSTRUCTIONS
 
@@ -66,7 +66,24 @@ class HubServer:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
-        self.server.middleware.append(_name_failure)
+        self.server.middleware.append(self._name_failure)
+
+    async def _name_failure(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Answer a request. Raises MCPError that says what KnowHub refuses, or that `initialize` is missing."""
+        is_known = ctx.request_id is None or ctx.method == INITIALIZE or self.server.get_request_handler(ctx.method)
+        if not is_known:
+            # The library would look at the parameters first.
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
+        try:
+            return await call_next(ctx)
+        except KnowHubError as error:
+            code = types.INTERNAL_ERROR if isinstance(error, Unavailable) else types.INVALID_PARAMS
+            raise MCPError(code, " ".join(error.detail.splitlines())) from error
+        except MCPError as error:
+            # So the library refuses what comes before `initialize`; wrong parameters are another exception.
+            if (error.code, error.data) == (types.INVALID_PARAMS, ""):
+                raise MCPError(types.INVALID_REQUEST, "send `initialize` first, and then this request again") from error
+            raise
 
     async def _list_tools(
         self, _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
@@ -157,20 +174,6 @@ class HubServer:
         return types.GetPromptResult(
             description=description, messages=[types.PromptMessage(role="user", content=content)]
         )
-
-
-async def _name_failure(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Answer a request. Raises MCPError that says what KnowHub refuses, or that `initialize` is missing."""
-    try:
-        return await call_next(ctx)
-    except KnowHubError as error:
-        code = types.INTERNAL_ERROR if isinstance(error, Unavailable) else types.INVALID_PARAMS
-        raise MCPError(code, " ".join(error.detail.splitlines())) from error
-    except MCPError as error:
-        # So the library refuses what comes before `initialize`; wrong parameters are another exception.
-        if (error.code, error.data) == (types.INVALID_PARAMS, ""):
-            raise MCPError(types.INVALID_REQUEST, "send `initialize` first, and then this request again") from error
-        raise
 
 
 def _find_headers(_tool: str) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES: Final = 64 * 1024
 _AT_ONCE: Final = 32
+# How long what was asked before the client closed stdin may take.
+_FINISH_S: Final = 120.0
 
 Ask: TypeAlias = Callable[[bytes], Awaitable[Mapping[str, Any] | None]]
 
@@ -34,6 +37,29 @@ class _LongLine(NamedTuple):
 
     beginning: bytes
     end: bytes
+
+
+class _Unanswered:
+    """The ids of the requests that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._ids: set[str | int | None] = set()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+
+    def add(self, request_id: str | int) -> None:
+        self._ids.add(request_id)
+        self._is_empty.clear()
+
+    async def discard(self, request_id: str | int | None) -> None:
+        self._ids.discard(request_id)
+        if not self._ids:
+            self._is_empty.set()
+
+    async def wait(self) -> None:
+        """Wait until there are none, for _FINISH_S at most."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_empty.wait(), _FINISH_S)
 
 
 class StdioWire:
@@ -55,6 +81,11 @@ class StdioWire:
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read_lines, args=(loop,), daemon=True, name="reading stdin").start()
 
+    @property
+    def is_over(self) -> bool:
+        """Return whether the client closed stdin before its first message; known after `greet`, which has read that."""
+        return self._opening is None
+
     async def greet(self) -> str | None:
         """Wait for the first message, and answer it if it is `initialize`; return the version of the protocol then."""
         self._opening = await anext(self._messages(), None)
@@ -68,10 +99,11 @@ class StdioWire:
         """Pass messages between the client and the library until the client closes stdin."""
         import anyio  # noqa: PLC0415 -- see above
         import mcp_types as types  # noqa: PLC0415 -- see above
-        from mcp.shared.message import SessionMessage  # noqa: PLC0415 -- see above
+        from mcp.shared.message import ServerMessageMetadata, SessionMessage  # noqa: PLC0415 -- see above
 
         to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+        unanswered = _Unanswered()
 
         async def read() -> None:
             # The library closes its end when it ends.
@@ -81,19 +113,27 @@ class StdioWire:
                         await pass_on(self._opening)
                     async for line in self._messages():
                         await pass_on(line)
+                    # The library cancels what runs when its end is closed.
+                    await unanswered.wait()
 
         async def pass_on(line: bytes) -> None:
             try:
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 await self._write(make_error(INVALID_REQUEST, "this is no message of JSON-RPC"))
-            else:
-                await to_server.send(SessionMessage(message))
+                return
+            metadata = None
+            if isinstance(message, types.JSONRPCRequest):
+                unanswered.add(message.id)
+                # The library does not answer what the client cancels.
+                metadata = ServerMessageMetadata(on_request_unanswered=partial(unanswered.discard, message.id))
+            await to_server.send(SessionMessage(message, metadata))
 
         async def write() -> None:
             async with from_server:
                 async for sent in from_server:
                     await self._write_message(sent)
+                    await unanswered.discard(getattr(sent.message, "id", None))
 
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(read(), name="reading MCP")
@@ -106,7 +146,7 @@ class StdioWire:
 
         Some are asked at once; a request that the client cancels is not answered.
         """
-        running: WeakValueDictionary[str, asyncio.Task[None]] = WeakValueDictionary()
+        running: WeakValueDictionary[bytes, asyncio.Task[None]] = WeakValueDictionary()
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def answer(line: bytes) -> None:
@@ -114,20 +154,23 @@ class StdioWire:
             if reply is not None:
                 await self._write(reply)
 
-        async def begin(line: bytes, request_id: str) -> None:
+        async def take(line: bytes) -> None:
+            message = orjson.loads(line)
+            if message.get("method") == "notifications/cancelled":
+                # As JSON: 7 and "7" are two ids.
+                task = running.get(orjson.dumps((message.get("params") or {}).get("requestId")))
+                if task is not None:
+                    task.cancel()
+                return
             await slots.acquire()
-            running[request_id] = task = tasks.create_task(answer(line))
+            running[orjson.dumps(message.get("id"))] = task = tasks.create_task(answer(line))
             task.add_done_callback(lambda _: slots.release())
 
         async with asyncio.TaskGroup() as tasks:
             if self._opening is not None and self._greeted_id is None:
-                await begin(self._opening, "")
+                await take(self._opening)
             async for line in self._messages():
-                message = orjson.loads(line)
-                if message.get("method") != "notifications/cancelled":
-                    await begin(line, str(message.get("id")))
-                elif task := running.get(str((message.get("params") or {}).get("requestId"))):
-                    task.cancel()
+                await take(line)
 
     async def _messages(self) -> AsyncIterator[bytes]:
         """Yield the lines that are messages, and answer the others."""

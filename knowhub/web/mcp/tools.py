@@ -193,7 +193,9 @@ async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> To
     }
     if data["operation_id"] is None:
         return ToolAnswer("These messages are remembered already; nothing was written.", data)
-    text = f"Remembered session {session_id}, {len(data['memories'])} memories. {_how_to_undo(data)}"
+    # A session has one reader, also where the caller sees more.
+    count, owner = len(data["memories"]), ctx.default_owner
+    text = f"Remembered session {session_id} for {owner}, {count} memories. {_how_to_undo(data)}"
     return ToolAnswer(f"{text}{_describe_dropped(data)}", data)
 
 

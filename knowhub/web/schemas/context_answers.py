@@ -277,7 +277,7 @@ class RecalledItem(Answer):
     read: str = Field(description="The address at which to read on.", examples=["/api/infos/7f1c2b9e"])
     relevance: float = Field(description="How well it fits the question: 0 to 1, comparable between sources.")
     scope: str = Field(
-        examples=["user:li", "project:atlas"], description="The scope by which the caller sees it: the narrowest."
+        examples=["user:li", "project:atlas"], description="The widest scope by which the caller sees it."
     )
     score: float | None = Field(description="Comparable within one source only.")
     why: str
