@@ -52,7 +52,7 @@ COMMANDS = {
     "keys": CommandEntry("keys", "Manage API keys (KNOWHUB_AUTH=api-key) and the master key.", is_group=True),
     "reindex": CommandEntry("maintenance", "Rebuild every index from the log."),
     "compact": CommandEntry("maintenance", "Forget old operations and free their space."),
-    "doctor": CommandEntry("maintenance", "Look for damage, incomplete writes and outdated files."),
+    "doctor": CommandEntry("maintenance", "Look for damage, incomplete writes, outdated files and embedder problems."),
 }
 
 

@@ -75,7 +75,7 @@ def doctor(
         bool, typer.Option("--repair", help="Repair first. No KnowHub may have the directory open.")
     ] = False,
 ) -> None:
-    """Look for damage, incomplete writes and outdated files.
+    """Look for damage, incomplete writes, outdated files and embedder problems.
 
     Ends with 1 on a problem. Writes nothing without --repair.
     """
@@ -87,12 +87,13 @@ def doctor(
     settings = load_settings(options)
     repairs = repair_directory(settings) if repair and settings.data_dir.is_dir() else []
     findings = check_directory(settings)
-    problems = sum(finding.severity == "problem" for finding in findings)
+    embedder = asyncio.run(check_embedder(settings))
+    problems = sum(finding.severity == "problem" for finding in findings) + len(embedder["problems"])
     answer = {
         "results": [asdict(finding) for finding in findings],
         "count": len(findings),
         "problems": problems,
-        "embedder": asyncio.run(check_embedder(settings)),
+        "embedder": embedder,
     }
     answer |= {"repaired": [asdict(finding) for finding in repairs]} if repair else {}
     output.print_answer(answer, _list_report(answer), as_json=options.as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -94,9 +94,8 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
     def announce() -> None:
         # The reader of the line may connect at once. A connection before the server accepts waits in the queue.
         listening.listen(_BACKLOG)
-        embedder = web_app.state.hub.embedder
         announcement.publish(settings, listening, web_app.state.hub.default_owner)
-        _print_start(settings, listening, None if embedder is None else embedder.model, as_json=as_json)
+        _print_start(settings, listening, web_app.state.hub.indexes.embedding.describe(), as_json=as_json)
 
     announcement = Announcement(settings.data_dir)
     web_app = create_app(settings)
@@ -133,13 +132,18 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
         raise app.failure
 
 
-def _print_start(settings: Settings, listening: socket.socket, model: str | None, *, as_json: bool) -> None:
+def _print_start(settings: Settings, listening: socket.socket, embedding: Mapping[str, Any], *, as_json: bool) -> None:
     host, port = listening.getsockname()[:2]
+    model, problems = embedding["model"], embedding["problems"]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     if as_json:
-        output.print_json({"url": url, "docs": f"{url}/docs", "data_dir": str(settings.data_dir), "embedder": model})
+        start = {"url": url, "docs": f"{url}/docs", "data_dir": str(settings.data_dir), "embedder": model}
+        output.print_json(start | {"problems": problems})
         return
     search = "words only" if model is None else f"words and {model}"
+    if embedding["source"] == "server":
+        search += " (/ready says whether its server answers)"
+    search += f" ({'; '.join(problems)})" if problems else ""
     output.say(f"KnowHub on {url} - docs at /docs - data in {settings.data_dir} - search by {search}")
 
 

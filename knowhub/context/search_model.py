@@ -52,6 +52,7 @@ class SeedHit:
 
     uri: str
     score: float
+    relevance: float
     category: str
     owner_space: str
     abstract: str

@@ -197,7 +197,10 @@ class EmbeddingClient(GuardedClient):
             self._dimensions = dimension
         if dimension != self._dimensions:
             # Compared with vectors of another model they would mean nothing, and nobody would notice.
-            raise InvalidResponse(f"the server's embeddings have {dimension} dimensions in place of {self._dimensions}")
+            raise InvalidResponse(
+                f"the server's embeddings have {dimension} dimensions in place of {self._dimensions}; restart KnowHub "
+                "if its model was changed, and correct KNOWHUB_EMBEDDING_DIMENSIONS if that is set"
+            )
 
 
 def _tokens_in(answer: dict[str, Any]) -> int:

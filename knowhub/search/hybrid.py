@@ -8,10 +8,11 @@ from typing import Final, Generic
 
 import numpy as np
 
-from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason
+from knowhub.core.language_models import EmbeddingFailed, FailureReason
 from knowhub.core.recall import LEXICAL, VECTOR, SearchHit, SearchHits, StageScore
 from knowhub.search.analysis import query_terms
 from knowhub.search.lexical import LexicalIndex
+from knowhub.search.monitored_embedder import MonitoredEmbedder
 from knowhub.search.scripts import ScriptSkill, ScriptSkills, is_zero
 from knowhub.search.texts import HeadT
 from knowhub.search.vector_index import VectorIndex
@@ -26,6 +27,8 @@ _NEAR: Final = 0.5
 # The share of the score of words that a vector must reach. Texts of equal meaning are seldom very near.
 _ENOUGH_SHARE: Final = 0.8
 _CACHED: Final = 1_000
+# A call may take so many times as long as a search waits: its vector is cached for the next search.
+_PATIENCE: Final = 2.0
 # Longer queries are not cached.
 _CACHED_CHARS: Final = 500
 
@@ -39,28 +42,44 @@ class QueryVector:
 
 
 class QueryVectors:
-    """Embeds queries, and remembers their vectors; `budget_s` limits the wait."""
+    """Embeds queries, and remembers their vectors; `budget_s` limits the wait.
 
-    def __init__(self, embedder: Embedder, literacy: ScriptSkills, budget_s: float) -> None:
+    The searches of a request, which come one after another, share one call for their query, and wait for it once.
+    """
+
+    def __init__(self, embedder: MonitoredEmbedder, literacy: ScriptSkills, budget_s: float) -> None:
         self.embedder = embedder
         self._budget_s = budget_s
         self.literacy = literacy
         self._cache: OrderedDict[str, QueryVector | None] = OrderedDict()
+        # With the time at which nobody waits any longer.
+        self._running: dict[str, tuple[asyncio.Task[QueryVector | None], float]] = {}
 
     async def get(self, text: str) -> QueryVector | None:
         """Return the vector of a query; None if the embedder cannot read it. Raises EmbeddingFailed."""
+        self.embedder.check_in_use()
         if text in self._cache:
             self._cache.move_to_end(text)
             return self._cache[text]
+        now = asyncio.get_running_loop().time()
+        if text not in self._running:
+            task = asyncio.create_task(self._embed(text), name="embedding a shared query")
+            task.add_done_callback(lambda _: self._running.pop(text))
+            self._running[text] = task, now + self._budget_s
+        running, deadline = self._running[text]
         try:
-            found = await asyncio.wait_for(self._embed(text), self._budget_s)
+            return await asyncio.wait_for(asyncio.shield(running), deadline - now)
         except TimeoutError as problem:
-            raise EmbeddingFailed(FailureReason.TIMEOUT, f"no answer within {self._budget_s} s") from problem
-        if len(text) <= _CACHED_CHARS:
-            self._cache[text] = found
-            while len(self._cache) > _CACHED:
-                self._cache.popitem(last=False)
-        return found
+            detail = f"no answer within {self._budget_s:g} s"
+            self.embedder.note_failure(detail)
+            raise EmbeddingFailed(FailureReason.TIMEOUT, detail) from problem
+
+    async def close(self) -> None:
+        """Give up what is being embedded."""
+        running = [task for task, _ in self._running.values()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     def remove(self, text: str) -> None:
         """Forget a cached vector, because its dimensions no longer fit."""
@@ -68,12 +87,18 @@ class QueryVectors:
 
     async def _embed(self, text: str) -> QueryVector | None:
         reading = await self.literacy.get_skill(text)
-        if not reading.skill:
-            return None
-        vectors = await self.embedder.embed([text], self._budget_s, query=True)
-        if is_zero(vectors[0]):
-            raise EmbeddingFailed(FailureReason.FAILURE, "it answered zeros")
-        return QueryVector(np.array(vectors[0], dtype=np.float32), reading)
+        found = None
+        if reading.skill:
+            vectors = await self.embedder.embed([text], _PATIENCE * self._budget_s, query=True)
+            if is_zero(vectors[0]):
+                self.embedder.note_failure("it answered zeros")
+                raise EmbeddingFailed(FailureReason.FAILURE, "it answered zeros")
+            found = QueryVector(np.array(vectors[0], dtype=np.float32), reading)
+        if len(text) <= _CACHED_CHARS:
+            self._cache[text] = found
+            while len(self._cache) > _CACHED:
+                self._cache.popitem(last=False)
+        return found
 
 
 class HybridIndex(Generic[HeadT]):

@@ -32,6 +32,10 @@ _MOST: Final = 0.5
 # know a script it is 0.1 to 0.9, by the characters that it happens to know, and 1.0 where it does.
 _STRANGE: Final = 0.9
 _FAMILIAR: Final = 0.98
+# Texts whose vectors are more similar than this are one text to an embedder. If more than this share of different texts
+# are, it does not read their script: a tokenizer turns words that it does not know into the same token, for example.
+_EQUAL: Final = 0.99
+_MOST_EQUAL: Final = 0.125
 _PROBE_TIMEOUT_S: Final = 30.0
 HARMLESS: Final = "hello"
 # Eight questions with their answers, the same in every script: by them an embedder shows which it can read. Each answer
@@ -138,6 +142,19 @@ PROBES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ("สัญญาเขียนเรื่องค่าเช่าว่าอย่างไร", "ผู้เช่าจ่ายค่าเช่าในวันแรกของเดือน"),
     ),
 }
+# More different texts, in a script that PROBES mix with another: these are in that script alone.
+_UNMIXED: Final[Mapping[str, Sequence[str]]] = {
+    "kana": (
+        "わたしはねこがすきです",
+        "きょうはあめがふるでしょう",
+        "あかちゃんはよくねむります",
+        "うみのみずはしょっぱいです",
+        "りょうりにしおをいれました",
+        "くるまのタイヤをかえました",
+        "ヨーロッパへりょこうにいきます",
+        "でんしゃがしゅっぱつします",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +163,23 @@ class ScriptSkill:
 
     That similarity is the zero of its scale: 0.05 for some embedders, 0.75 for others. `spread` is its standard
     deviation. `closer` is how often an answer lay closer to its question than unrelated texts lie to each other.
+    `equal` is the share of texts with the same vector as a text that says something else.
     """
 
     skill: float
     strangers: float
     spread: float = 0.0
     closer: float = 0.0
+    equal: float = 0.0
+
+    @property
+    def reason(self) -> str:
+        """Why the script is not read."""
+        if self.equal > _MOST_EQUAL:
+            return f"too many texts have the same vector as a text that says something else: {self.equal:.0%}"
+        return (
+            f"too few answers lay closer to their questions than unrelated texts: {self.closer:.0%}, not {_STRANGE:.0%}"
+        )
 
 
 UNREAD: Final = ScriptSkill(0.0, 0.0)
@@ -211,19 +239,20 @@ class ScriptSkills:
         return await asyncio.shield(task)
 
     async def _probe(self, name: str) -> ScriptSkill:
-        asked, answered = await self._embed_pairs(name)
+        asked, answered = await self._embed_probes(name)
         if not (asked.any(axis=1).all() and answered.any(axis=1).all()):
             # It cannot read them, or it is not awake yet: what it says once it is awake holds.
             if is_zero((await self._embedder.embed([HARMLESS], _PROBE_TIMEOUT_S))[0]):
                 raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
-            asked, answered = await self._embed_pairs(name)
-        skill = _score_pairs(asked, answered)
+            asked, answered = await self._embed_probes(name)
+        skill = _score_probes(asked, answered)
         return skill if self._read is None else replace(skill, skill=float(name in self._read))
 
-    async def _embed_pairs(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    async def _embed_probes(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         questions, answers = zip(*PROBES[name], strict=True)
+        texts = [*answers, *_UNMIXED.get(name, ())]
         asked = await self._embedder.embed(questions, _PROBE_TIMEOUT_S, query=True)
-        return _to_matrix(asked), _to_matrix(await self._embedder.embed(answers, _PROBE_TIMEOUT_S))
+        return _to_matrix(asked), _to_matrix(await self._embedder.embed(texts, _PROBE_TIMEOUT_S))
 
     async def close(self) -> None:
         """Give up what is being found out."""
@@ -250,13 +279,22 @@ def get_script_shares(text: str) -> Mapping[str, float]:
     return {name: count / letters for name, count in counts.items() if count}
 
 
-def _score_pairs(questions: NDArray[np.float32], answers: NDArray[np.float32]) -> ScriptSkill:
-    likeness = questions @ answers.T
+def _score_probes(questions: NDArray[np.float32], texts: NDArray[np.float32]) -> ScriptSkill:
+    """Return the skill; the first of `texts` answer the questions, in their order."""
+    likeness = questions @ texts[: len(questions)].T
     own = np.eye(len(likeness), dtype=bool)
     strangers = likeness[~own]
     closer = float((likeness[own][:, None] > strangers).mean())
-    skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE)))
-    return ScriptSkill(skill, float(strangers.mean()), float(strangers.std()), closer)
+    equal = max(map(_get_equal_share, (questions, texts)))
+    skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE))) if equal <= _MOST_EQUAL else 0.0
+    return ScriptSkill(skill, float(strangers.mean()), float(strangers.std()), closer, equal)
+
+
+def _get_equal_share(vectors: NDArray[np.float32]) -> float:
+    """Return the share of vectors that another one equals."""
+    likeness = vectors @ vectors.T
+    np.fill_diagonal(likeness, 0.0)
+    return float((likeness.max(axis=1) > _EQUAL).mean())
 
 
 def _to_matrix(vectors: Sequence[Vector]) -> NDArray[np.float32]:

@@ -35,7 +35,11 @@ class BackgroundWork:
         leader_jobs: dict[str, MaintenanceTask] = {
             name: projection.catch_up for name, projection in projections.items()
         }
-        leader_jobs |= {"snapshots": snapshots.tick, "compaction": compaction.tick}
+        leader_jobs |= {
+            "embedder": indexes.publish_embedder,
+            "snapshots": snapshots.tick,
+            "compaction": compaction.tick,
+        }
         self.extraction = None
         if adapters.chat is not None:
             self.extraction = SessionExtraction(
@@ -151,6 +155,7 @@ def _maintenance(
         "keys": shredder.tick,
     }
     followers: dict[str, MaintenanceTask] = {
+        "embedder": indexes.compare_embedder,
         "indexes": reload,
         "vectors": indexes.records.vector_files.reload,
         "memory_vectors": indexes.memories.vector_files.reload,

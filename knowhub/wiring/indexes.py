@@ -1,11 +1,14 @@
 """Builds the search indexes: lexical, and vectors beside them where there is an embedder."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Generic
+
+import orjson
 
 from knowhub.context.model import ContextSummary
 from knowhub.context.outbox import Outbox
@@ -17,11 +20,13 @@ from knowhub.keywords.tree import Info
 from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.search.hybrid import HybridIndex, QueryVectors
 from knowhub.search.lexical import SEARCH_WAIT_S, LexicalIndex
+from knowhub.search.monitored_embedder import MonitoredEmbedder
 from knowhub.search.scripts import ScriptSkills
 from knowhub.search.texts import ContextTexts, HeadT, KnowledgeTexts, Texts, TreeTexts
 from knowhub.search.vector_files import RetryPolicy
 from knowhub.search.vector_index import BatchEmbedder, UnusedVectors, VectorIndex
 from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import replace_file
 from knowhub.wiring.adapters import Adapters
 from knowhub.wiring.models import EmbeddingReport
 
@@ -71,8 +76,10 @@ class Indexes:
     def __init__(self, adapters: Adapters, stack: AsyncExitStack) -> None:
         store, folder = adapters.store, adapters.directory.indexes
         queries = _query_vectors(adapters.embedding.embedder, adapters.settings, stack)
+        self._files, self._embedder_file = adapters.files, folder / "embedder.json"
+        self._embedder = None if queries is None else queries.embedder
         self.embedding = EmbeddingReport(
-            adapters.embedding, None if queries is None else queries.literacy, adapters.settings
+            adapters.embedding, None if queries is None else queries.literacy, adapters.settings, self._embedder
         )
         forever = RetryPolicy(adapters.clock)
         limited = RetryPolicy(adapters.clock, max_attempts=MAX_MEMORY_ATTEMPTS)
@@ -96,6 +103,21 @@ class Indexes:
         """The number of rows that are not indexed yet, by their words or by their meaning."""
         return self.records.lag + self.memories.lag + self.tree.lag
 
+    async def publish_embedder(self) -> None:
+        """Tell other processes the embedder with which this one, the leader, makes the vectors. Raises OSError."""
+        said = orjson.dumps({"model": None if self._embedder is None else self._embedder.model})
+        if self._embedder is not None:
+            self._embedder.note_model_in_use(self._embedder.model)
+        if not self._embedder_file.is_file() or self._embedder_file.read_bytes() != said:
+            await asyncio.to_thread(replace_file, self._files, self._embedder_file, said)
+
+    async def compare_embedder(self) -> None:
+        """Note whether the leader makes the vectors with the embedder of this process."""
+        with suppress(OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            model = orjson.loads(self._embedder_file.read_bytes())["model"]
+            if self._embedder is not None:
+                self._embedder.note_model_in_use(model)
+
     async def rebuild_outdated(self) -> None:
         """Rebuild the lexical indexes that miss too much to be served. Raises Unavailable."""
         for lexical in (self.records.lexical, self.memories.lexical):
@@ -117,12 +139,15 @@ def _add_progress(progress: Callable[[int, int], None], before: int, done: int, 
 def _query_vectors(embedder: Embedder | None, settings: Settings, stack: AsyncExitStack) -> QueryVectors | None:
     if embedder is None:
         return None
+    monitored = MonitoredEmbedder(embedder)
     try:
-        literacy = ScriptSkills(embedder, settings.embedding_scripts or None)
+        literacy = ScriptSkills(monitored, settings.embedding_scripts or None)
     except ValueError as error:
         raise InvalidInput.of("KNOWHUB_EMBEDDING_SCRIPTS", str(error)) from error
     stack.push_async_callback(literacy.close)
-    return QueryVectors(embedder, literacy, settings.embedding_search_budget_s)
+    queries = QueryVectors(monitored, literacy, settings.embedding_search_budget_s)
+    stack.push_async_callback(queries.close)
+    return queries
 
 
 def _search_index(

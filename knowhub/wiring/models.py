@@ -17,17 +17,25 @@ from knowhub.providers.embeddings import EmbeddingClient, EmbeddingOptions
 from knowhub.providers.http import RequestTiming
 from knowhub.providers.local_embedder import LocalEmbedder, find_model, find_packaged_model
 from knowhub.providers.rerank import RerankClient, RerankOptions, RerankStyle
+from knowhub.search.monitored_embedder import MonitoredEmbedder
 from knowhub.search.scripts import PROBES, ScriptSkills
 from knowhub.settings import DEFAULT_MODEL, Settings
 
 _CHECK_S: Final = 60.0
-# Models that expect a prefix before queries, texts or both, by a part of their names. Longer names come first.
+_PASSAGES: Final = "Represent this sentence for searching relevant passages: "
+# Models that expect a prefix before queries, texts or both, by a part of their names; the first that fits counts.
+# Versions of one family differ. A model is listed only if its authors name the prefix: wrong advice is worse than none.
 _PREFIXES: Final = {
-    "nomic-embed": ("search_query: ", "search_document: "),
-    "snowflake-arctic-embed": ("query: ", ""),
-    "mxbai-embed-large": ("Represent this sentence for searching relevant passages: ", ""),
-    "multilingual-e5": ("query: ", "passage: "),
-    "e5-": ("query: ", "passage: "),
+    "nomic-embed-text": ("search_query: ", "search_document: "),
+    "snowflake-arctic-embed2": ("query: ", ""),
+    "snowflake-arctic-embed-m-v2": ("query: ", ""),
+    "snowflake-arctic-embed-l-v2": ("query: ", ""),
+    "snowflake-arctic-embed": (_PASSAGES, ""),
+    "mxbai-embed-large": (_PASSAGES, ""),
+    "embeddinggemma": ("task: search result | query: ", "title: none | text: "),
+    "e5-small": ("query: ", "passage: "),
+    "e5-base": ("query: ", "passage: "),
+    "e5-large": ("query: ", "passage: "),
 }
 
 
@@ -77,6 +85,9 @@ def chat_models_by_name(
     return open_by_name
 
 
+_LOCAL_NAMES: Final = {"packaged": "the packaged embedder", "directory": "the model of KNOWHUB_EMBEDDING_DIR"}
+
+
 @dataclass(frozen=True, slots=True)
 class EmbedderChoice:
     """The embedder in use and its source; `problem` says why there is none, where one could be."""
@@ -89,26 +100,21 @@ class EmbedderChoice:
 async def open_embedder(settings: Settings, timing: RequestTiming, stack: AsyncExitStack) -> EmbedderChoice:
     """Open the embedder of KNOWHUB_EMBEDDING: a server, a directory, the packaged model, or none.
 
-    `stack` closes it. Raises InvalidInput when the address, the proxy, the certificates or the directory's model cannot
-    be used, or is missing. The packaged model is only a default: if it fails, the choice names the problem.
+    `stack` closes it. Raises InvalidInput when a setting is missing, or the address, the proxy or the certificates
+    cannot be used. If the files of a model cannot be used, the choice names the problem.
     """
     source = _embedder_source(settings)
     if source == "server":
         return EmbedderChoice("server", await _open_embedding_server(settings, timing, stack))
     if source == "none":
         return EmbedderChoice("none")
-    if source == "directory":
-        with _invalid_setting("KNOWHUB_EMBEDDING_DIR"):
-            # Reading a model takes seconds: the event loop goes on meanwhile.
-            embedder = await asyncio.to_thread(_load_directory, settings)
-    else:
-        files = find_packaged_model()
-        if files is None:
-            return EmbedderChoice("none")
-        try:
-            embedder = await asyncio.to_thread(LocalEmbedder, files)
-        except (ImportError, ValueError, OSError) as error:
-            return EmbedderChoice("none", problem=f"the packaged embedder cannot be used: {error}")
+    try:
+        # Reading a model takes seconds: the event loop goes on meanwhile.
+        embedder = await asyncio.to_thread(_load_local_model, settings, source)
+    except (ImportError, ValueError, OSError) as error:
+        return EmbedderChoice("none", problem=f"{_LOCAL_NAMES[source]} cannot be used: {error}")
+    if embedder is None:
+        return EmbedderChoice("none")
     stack.callback(embedder.close)
     return EmbedderChoice(source, embedder)
 
@@ -134,7 +140,11 @@ def _embedder_source(settings: Settings) -> Literal["packaged", "directory", "se
     return "directory" if has_directory else "packaged"
 
 
-def _load_directory(settings: Settings) -> LocalEmbedder:
+def _load_local_model(settings: Settings, source: Literal["packaged", "directory"]) -> LocalEmbedder | None:
+    """Load a model. Returns None if none is packaged. Raises ImportError, ValueError, OSError."""
+    if source == "packaged":
+        files = find_packaged_model()
+        return None if files is None else LocalEmbedder(files)
     if settings.embedding_dir is None:
         raise ValueError("no directory is set")
     try:
@@ -198,10 +208,15 @@ def _invalid_setting(name: str) -> Iterator[None]:
 
 
 async def check_embedder(settings: Settings) -> dict[str, Any]:
-    """Open the embedder of the settings, measure every script, and return its description. Raises InvalidInput."""
+    """Open the embedder of the settings, measure every script, and return its description with all problems."""
     async with AsyncExitStack() as stack:
-        choice = await open_embedder(settings, RequestTiming(SystemClock(), RandomIds()), stack)
-        skills = None if choice.embedder is None else ScriptSkills(choice.embedder, settings.embedding_scripts or None)
+        skills = None
+        try:
+            choice = await open_embedder(settings, RequestTiming(SystemClock(), RandomIds()), stack)
+            if choice.embedder is not None:
+                skills = ScriptSkills(choice.embedder, settings.embedding_scripts or None)
+        except ValueError as error:
+            choice = EmbedderChoice("none", problem=f"the server does not start with these settings: {error}")
         report = EmbeddingReport(choice, skills, settings)
         problems: list[str] = []
         if skills is not None:
@@ -218,21 +233,22 @@ async def check_embedder(settings: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingReport:
-    """The embedder in use. `skills` is None where there is no embedder."""
+    """The embedder in use. `skills` is None where there is none, `monitored` also where searches do not use it."""
 
     choice: EmbedderChoice
     skills: ScriptSkills | None
     settings: Settings
+    monitored: MonitoredEmbedder | None = None
 
     async def measure(self) -> None:
-        """Measure the skill of a local embedder in the most frequent scripts. A server is asked when it is needed."""
-        if self.skills is not None and self.choice.source != "server":
-            # A failure is found again, and named, by the first search.
+        """Measure the skill of the embedder in the most frequent scripts. So a server that is down is named at once."""
+        if self.skills is not None:
+            # The monitored embedder remembers the failure.
             with suppress(EmbeddingFailed):
                 await self.skills.measure(("latin", "han"))
 
     def find_problems(self) -> Sequence[str]:
-        """Return what is wrong: the packaged model cannot be used, no script is read, a prefix is missing."""
+        """Return what is wrong: no model, no answers, no script that is read, a missing prefix, another leader's."""
         problems = [] if self.choice.problem is None else [self.choice.problem]
         measured = {} if self.skills is None or self.skills.overruling is not None else self.skills.measured
         if measured and not any(skill.skill for skill in measured.values()):
@@ -240,6 +256,8 @@ class EmbeddingReport:
                 f"the embedder reads none of the scripts tried ({', '.join(measured)}), so searches use words only. "
                 "KNOWHUB_EMBEDDING_SCRIPTS overrules this"
             )
+        if self.monitored is not None and self.monitored.problem is not None:
+            problems.append(self.monitored.problem)
         missing = self._find_missing_prefixes()
         if missing:
             problems.append(f"models of this name expect prefixes: set {' and '.join(missing)}")
@@ -266,11 +284,7 @@ class EmbeddingReport:
         measured = skills.measured
         return answer | {
             "reads": [name for name, skill in measured.items() if skill.skill],
-            "left_to_words": {
-                name: f"too few answers lay closer to their questions than unrelated texts: {skill.closer:.0%}, not 90%"
-                for name, skill in measured.items()
-                if not skill.skill
-            },
+            "left_to_words": {name: skill.reason for name, skill in measured.items() if not skill.skill},
             "not_measured": [name for name in PROBES if name not in measured],
             "decided_by": "measurement",
         }

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.command_line import COMMAND, Cli, environment, run_server_command
 from tests.e2e.forking import fork_command
-from tests.e2e.server_process import ROOT, WAIT_S
+from tests.e2e.server_process import ROOT, WAIT_S, run_server
 
 EXAMPLES = ROOT / "examples/knowledge.jsonl"
 SEGMENT = "change_log/segment-00000001.jsonl"
@@ -238,6 +238,24 @@ def test_the_doctor_finds_a_damaged_line_and_ends_with_1(cli: Cli) -> None:
     # What is good is still read, and nothing is written on top of it.
     assert cli.json("list")["count"] == 2
     assert cli("save", "--content", "more").code == 1
+
+
+def test_a_model_of_no_use_is_named_by_the_doctor_and_at_start_and_words_go_on(cli: Cli, tmp_path: Path) -> None:
+    saved = cli.json("save", "--content", "zebra")
+    directory = str(tmp_path / "nowhere")
+
+    doctor, found = (
+        cli(*words, "--json", KNOWHUB_EMBEDDING_DIR=directory) for words in (["doctor"], ["search", "zebra"])
+    )
+    printed = cli("doctor", KNOWHUB_EMBEDDING_DIR=directory)
+    with run_server(cli.data, KNOWHUB_EMBEDDING_DIR=directory) as server:
+        ready = httpx.get(f"{server.url}/ready").json()
+
+    problem = "the model of KNOWHUB_EMBEDDING_DIR cannot be used"
+    assert (doctor.code, doctor.json["problems"], problem in doctor.json["embedder"]["problems"][0]) == (1, 1, True)
+    assert (printed.code, "problems: 1" in printed.out) == (1, True)
+    assert [record["id"] for record in found.json["results"]] == [saved["id"]]
+    assert (ready["degraded"], problem in ready["embedder"]["problems"][0]) == (["embedder"], True)
 
 
 def test_a_damaged_log_is_repaired_and_written_again(cli: Cli) -> None:

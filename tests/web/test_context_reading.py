@@ -56,6 +56,7 @@ async def test_a_search_answers_its_plan_its_seeds_and_blocks_that_name_their_me
     assert first["message_ids"][0] == "m-2"
     assert (first["overview"], first["content_excerpt"]) == (None, None)
     assert first["match_reason"]
+    assert 0 < answer["seed_hits"][0]["relevance"] <= 1
     assert answer["total"] == len(answer["blocks"])
 
 

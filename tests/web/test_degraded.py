@@ -1,6 +1,7 @@
 """Each part is broken in turn: every answer that needed it names it, and no other answer names anything."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ import pytest
 import respx
 
 from knowhub.bootstrap import open_hub
+from knowhub.core.language_models import EmbeddingFailed, FailureReason, Vector
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
@@ -181,6 +183,31 @@ async def test_an_embedder_that_is_down_is_reported_by_each_vector_search(settin
         embedder.is_down = True
 
         assert await list_degraded(api) == {name: ["embedder"] for name in [*OF_SEARCH, "keyword"]}
+
+
+async def test_the_sources_of_a_recall_wait_once_for_a_slow_embedder(settings: Settings) -> None:
+    embedder, hurried = _SlowEmbedder(), settings.model_copy(update={"embedding_search_budget_s": 1.0})
+    async with open_degraded_server(hurried, Overrides(embedder=embedder)) as api:
+        # The embedder is known to read English then.
+        await api.get("/api/knowledge/search", params={"q": "printer"})
+        embedder.is_slow = True
+        answer = (await api.get("/api/recall", params={"q": "form of the printer"})).json()
+
+    assert (answer["degraded"], answer["count"] > 0) == (["embedder"], True)
+    assert embedder.queries.count("form of the printer") == 1
+
+
+class _SlowEmbedder(HashingEmbedder):
+    """Takes all the time that it has, as long as it is slow."""
+
+    is_slow = False
+
+    async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
+        vectors = await super().embed(texts, timeout_s, query=query)
+        if self.is_slow:
+            await asyncio.sleep(timeout_s)
+            raise EmbeddingFailed(FailureReason.TIMEOUT, "late")
+        return vectors
 
 
 async def test_a_reranker_that_is_down_is_reported_by_each_search(settings: Settings) -> None:

@@ -36,13 +36,15 @@ async def read_vector_metrics(api: httpx.AsyncClient) -> dict[str, float]:
 
 
 async def test_calls_and_failures_are_counted(
-    api: httpx.AsyncClient, embedder: HashingEmbedder, reranker: ScriptedReranker
+    settings: Settings, overrides: Overrides, embedder: HashingEmbedder, reranker: ScriptedReranker
 ) -> None:
-    await embedder.embed(["索引"], 10)
-    with pytest.raises(RerankFailed):
-        await reranker.rerank("query", ["text"], 10)
+    async with open_hub(settings, overrides, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+        await embedder.embed(["索引"], 10)
+        with pytest.raises(RerankFailed):
+            await reranker.rerank("query", ["text"], 10)
+        counts = await read_vector_metrics(api)
 
-    assert await read_vector_metrics(api) == {
+    assert counts == {
         "knowhub_embedder_calls_total": 1.0,
         "knowhub_embedder_failures_total": 0.0,
         "knowhub_embedder_tokens_total": 2.0,

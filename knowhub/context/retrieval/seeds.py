@@ -148,6 +148,7 @@ class Seeds:
             SeedHit(
                 uri=hit.head.uri,
                 score=round(hit.relevance, 6),
+                relevance=round(min(1.0, hit.relevance / self.found.reach), 4),
                 category=hit.head.category.value,
                 owner_space=hit.head.owner_space,
                 abstract=hit.head.abstract,

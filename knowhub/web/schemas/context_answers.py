@@ -141,7 +141,8 @@ class SeedHitAnswer(Answer):
     """What the first round found."""
 
     uri: str
-    score: float
+    score: float = Field(description="It compares within one search.")
+    relevance: float = Field(description="From 0 to 1. It compares between searches and sources.")
     category: str
     owner_space: str
     abstract: str

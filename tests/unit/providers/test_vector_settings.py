@@ -146,7 +146,6 @@ async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:
     ("given", "said"),
     [
         ({"embedding_base_url": BASE_URL, "embedding_dir": "/nowhere"}, "set one of them"),
-        ({"embedding_dir": "/nowhere"}, r"does not hold tokenizer\.json and model\.onnx"),
         ({"embedding_base_url": "http://user:word@model.test"}, "without a user, password"),
         ({"embedding_base_url": BASE_URL, "embedding_ca_file": "/nowhere"}, "No such file"),
     ],
@@ -163,10 +162,33 @@ async def test_a_reranker_that_cannot_be_built_is_refused_at_start() -> None:
             pass
 
 
-async def test_missing_libraries_are_named_at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_libraries_are_named_and_words_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = write_tiny_model(tmp_path / "tiny")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
-    with pytest.raises(InvalidInput, match=r"pip install knowhub\[local\]"):
-        async with build_model(open_embedder, Settings(embedding="directory", embedding_dir=directory)):
-            pass
+    async with build_model(open_embedder, Settings(embedding="directory", embedding_dir=directory)) as choice:
+        assert (choice.source, choice.embedder) == ("none", None)
+        assert "pip install knowhub[local]" in str(choice.problem)
+
+
+@pytest.mark.parametrize(
+    ("file", "length", "said"),
+    [
+        ("model.onnx", 100, "cannot be loaded"),
+        ("tokenizer.json", None, "does not hold tokenizer.json and model.onnx"),
+        ("tokenizer.json", 2, "cannot be loaded"),
+    ],
+)
+async def test_a_damaged_directory_is_named_and_words_go_on(
+    tmp_path: Path, file: str, length: int | None, said: str
+) -> None:
+    directory = write_tiny_model(tmp_path / "tiny")
+    content = (directory / file).read_bytes()
+    (directory / file).unlink()
+    if length is not None:
+        (directory / file).write_bytes(content[:length] if file == "model.onnx" else b"{}")
+
+    async with build_model(open_embedder, Settings(embedding="auto", embedding_dir=directory)) as choice:
+        assert (choice.source, choice.embedder) == ("none", None)
+        assert "the model of KNOWHUB_EMBEDDING_DIR cannot be used: " in str(choice.problem)
+        assert said in str(choice.problem)
