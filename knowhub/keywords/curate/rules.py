@@ -92,16 +92,17 @@ def find_merges(
     """Yield merges of keywords that mean the same. All rules yield None where the caller may pause.
 
     - A bare child of `parents`, which are the keywords whose children are not placed yet: into the only other keyword
-      that has its name as an alias, or, if it is a phrase in the English plural, its singular as name or alias.
+      that has its name as name or alias, or, if it is a phrase in the English plural, its singular. It has no
+      description, info or child that could mean something else.
     - Keywords of one name that have the same description, an alias or an info in common. The target is the one with a
       description, then with children, then the oldest.
     """
     for node in survey.nodes:
         yield None
         if node.parent_id in parents and survey.is_bare(node):
-            target = _find_alias_bearer(survey, node, bearers) or _find_singular(survey, node, bearers)
+            target = _find_only_other(survey, node, bearers) or _find_singular(survey, node, bearers)
             if target is not None and can_merge(survey, node, target):
-                yield make_step(StepKind.MERGE, node, target, f"only a name, which is another name of {target.name!r}")
+                yield make_step(StepKind.MERGE, node, target, f"only a name, which {target.name!r} has too")
     for token, found in bearers.items():
         yield None
         named = [node for node in found if token in survey.text.tokens(node.name)]
@@ -155,12 +156,13 @@ def make_step(kind: StepKind, node: Node, target: Node, reason: str) -> Step:
     return Step(kind, [make_ref(node), make_ref(target)], reason)
 
 
-def _find_alias_bearer(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
-    """Return the only other keyword that has the name of a bare one, if it has it as an alias."""
+def _find_only_other(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+    """Return the only other keyword that has the name of a bare one. Of two bare ones the older is kept."""
     others = {other.id: other for token in node.tokens for other in bearers.get(token, ()) if other.id != node.id}
     target = next(iter(others.values())) if len(others) == 1 else None
-    is_alias = target is not None and set(node.tokens).isdisjoint(survey.text.tokens(target.name))
-    return target if is_alias else None
+    if target is None or (survey.is_bare(target) and _rank(survey, node) < _rank(survey, target)):
+        return None
+    return target
 
 
 def _find_singular(survey: TreeSurvey, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:

@@ -24,15 +24,16 @@ def test_a_bare_keyword_is_merged_into_the_only_one_that_has_its_name_as_an_alia
     ]
 
 
-def test_a_bare_keyword_is_not_merged_by_its_name_alone() -> None:
-    view = tree_of({"行星": {}, "物流": {"Goods": {}, "Webhook": {}}, "棋类": {}})
+def test_a_bare_keyword_is_merged_into_the_only_one_of_its_name_and_no_other() -> None:
+    view = tree_of({"行星": {}, "物流": {"Goods": {}, "Webhook": {}}, "棋类": {"Go": {}}, "语言": {"Go": {}}})
     view.put("Mercury", "k0", description="The planet closest to the sun")
-    view.put("Go", "k0", description="围棋")
-    for name in ("Mercury", "Good", "Webhooks", "Go"):
+    for name in ("Good", "Webhooks", "Go"):
         view.put(name)
-    view.put("Goods", "k1")
+    mercury = view.put("Mercury")
 
-    assert describe_found(view, find_merges(snapshot_tree(view))) == []
+    found = describe_found(view, find_merges(snapshot_tree(view)))
+
+    assert [(kind, source) for kind, source, _ in found] == [("merge", mercury.id)]
 
 
 def test_an_alias_that_is_somebody_elses_name_too_is_not_merged() -> None:
