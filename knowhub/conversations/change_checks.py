@@ -80,6 +80,9 @@ class ChangeChecks:
         written = "\n".join([change.statement, *change.fields.values()])
         if COVER in written or contains_secret(written):
             return "secret"
+        if max(change.evidence) < self.prompt.new:
+            # Else a memory that somebody forgot would come back from the messages that it was made of.
+            return "said_before"
         cited = [self.prompt.messages[place] for place in change.evidence]
         is_own = change.category in _OF_THE_USER or change.action == FORGET
         sources = [message for message in cited if message.is_user] if is_own else cited
