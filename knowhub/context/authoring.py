@@ -195,9 +195,7 @@ def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
     if not new.content.strip():
         raise InvalidInput.of("content", "must not be empty")
     try:
-        # A URI stays when a memory is erased, so it quotes nothing.
-        name = new.name or uri.stable_hash(uri.slug(new.content))[:NAME_DIGITS]
-        return uri.node_uri(ctx.account, space, new.category, name)
+        return uri.node_uri(ctx.account, space, new.category, new.name or uri.hash_name(uri.slug(new.content)))
     except ValueError as problem:
         raise InvalidInput.of("name", str(problem)) from problem
 
