@@ -110,8 +110,8 @@ def _find_obstacle(
     facts = candidate.facts
     if not replaced and same is None and ("instead_of" in facts or facts.get("ended")):
         return GONE
-    # What the user says of such a fact later than the edit is theirs as well.
-    if is_edited(page, replaced) and not facts.get("values"):
+    # What the user says themselves of such a fact later than the edit is theirs as well.
+    if is_edited(page, replaced) and (candidate.by == "llm" or not facts.get("values")):
         return EDITED
     if any(said_at and said_at < page.current[at]["said_at"] for at in replaced):
         return _OLDER

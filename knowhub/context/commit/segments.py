@@ -17,7 +17,7 @@ from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
 from knowhub.context.reading import get_reading, hash_lines, take_segment
 from knowhub.conversations import dates
-from knowhub.conversations.change_checks import share_words
+from knowhub.conversations.change_checks import read_lasting_values, share_words
 from knowhub.conversations.cleaning import clean_messages
 from knowhub.conversations.memory_changes import (
     ADD,
@@ -232,6 +232,9 @@ class SegmentDecision:
         facts["message_ids"] = [head.message_id for head in heads if head is not None and head.message_id]
         if change.day is not None and change.category == MemoryCategory.EVENTS:
             facts["date"] = change.day.isoformat()
+        if change.category == MemoryCategory.PROFILE:
+            values, ended = read_lasting_values(change.statement, dates.day_of(facts["said_at"]))
+            facts |= {"values": values} | ({"ended": ended} if ended and not values else {})
         place = self._find_place(change)
         if place is not None:
             facts |= {"target": place[0], "instead_of": place[1], "is_update": change.action == UPDATE}

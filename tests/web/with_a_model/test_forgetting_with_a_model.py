@@ -84,3 +84,46 @@ async def test_a_forgotten_memory_does_not_come_back_from_messages_that_were_rea
     assert "practise the harp" in prompt_of(model.questions[1])
     assert (forgotten, await count_dropped(api)) == ({}, {"said_before": 1})
     assert list(await list_memories(api)) == ["Plays the harp."]
+
+
+@pytest.mark.parametrize("request_text", ["Please forget where I live, take it off.", "忘了我住哪里。"])
+async def test_a_request_to_forget_needs_no_word_of_the_memory(
+    api: httpx.AsyncClient, script: list[Answer], request_text: str
+) -> None:
+    script += [
+        answer_with_change(statement="The user lives in Rome.", said="Rome"),
+        answer_with_change(action="forget", statement="It ended.", evidence=["m1"], known="Rome"),
+    ]
+    await commit_session(api, "s1", "The move is done, Rome is home.")
+
+    await commit_session(api, "s2", request_text)
+
+    assert (await list_memories(api), await count_dropped(api, "s2")) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("sessions", "current"),
+    [
+        (
+            [
+                ("03-01", "So, Ghent it is, I signed the lease.", "The user lives in Ghent."),
+                ("03-05", "The move is done, Rome is home.", "The user lives in Rome."),
+                ("02-01", "I just arrived in Oslo, my new city.", "The user lives in Oslo."),
+            ],
+            "The user lives in Rome.",
+        ),
+        (
+            [("03-01", "终于在青岛租到房子了。", "用户住在青岛。"), ("03-05", "现在烟台就是我家了。", "用户住在烟台。")],
+            "用户住在烟台。",
+        ),
+    ],
+)
+async def test_a_single_valued_fact_that_a_model_adds_ends_the_one_before_unless_it_is_older(
+    api: httpx.AsyncClient, script: list[Answer], sessions: list[tuple[str, str, str]], current: str
+) -> None:
+    for number, (day, text, statement) in enumerate(sessions):
+        script.append(answer_with_change(statement=statement, evidence=["m1"]))
+        said = {"role": "user", "content": text, "timestamp": f"2026-{day}T10:00:00Z"}
+        await commit_session(api, f"s{number}", said)
+
+    assert list(await list_memories(api)) == [current]
