@@ -106,7 +106,7 @@ class ChangeChecks:
         context = " ".join([told, memory or "", *(message.content for message in around)])
         if not share_words(change.statement, context):
             return "not_in_evidence"
-        if memory is not None and not _is_same_subject(memory, change.statement, told):
+        if memory is not None and not _is_same_subject(memory, change.statement):
             return "other_subject"
         return self._check_details(change)
 
@@ -308,15 +308,15 @@ def read_lasting_values(statement: str, said_on: date | None) -> tuple[dict[str,
     return values, ended
 
 
-def _is_same_subject(memory: str, statement: str, told: str) -> bool:
-    """Return whether a statement may take the place of a memory: it gives the same single-valued fact, or shares words.
+def _is_same_subject(memory: str, statement: str) -> bool:
+    """Return whether a statement may take the place of a memory, or is about another single-valued fact, or none.
 
-    What the user says may name what a statement leaves out, but not of such a fact: «Ghent is nice» ends no home.
+    Where neither gives such a fact, the model knows best: «moved to the emergency ward» ends «nurse in the ICU».
     """
     slots, others = ({slot for held in read_values(text) for slot, _ in held} for text in (memory, statement))
     if slots and others:
         return not slots.isdisjoint(others)
-    return share_words(memory, statement if slots else f"{statement} {told}")
+    return not (slots or others) or share_words(memory, statement)
 
 
 def share_words(statement: str, text: str) -> bool:
