@@ -86,9 +86,6 @@ class ChangeChecks:
         written = "\n".join([change.statement, *change.fields.values()])
         if COVER in written or contains_secret(written):
             return "secret"
-        if max(change.evidence) < self.prompt.new:
-            # Else a memory that somebody forgot would come back from the messages that it was made of.
-            return "said_before"
         cited = [self.prompt.messages[place] for place in change.evidence]
         is_own = change.category in _OF_THE_USER or change.action == FORGET
         sources = [message for message in cited if message.is_user] if is_own else cited
@@ -106,8 +103,6 @@ class ChangeChecks:
         context = " ".join([told, memory or "", *(message.content for message in around)])
         if not share_words(change.statement, context):
             return "not_in_evidence"
-        if memory is not None and not _is_same_subject(memory, change.statement):
-            return "other_subject"
         return self._check_details(change)
 
     def _names_speaker(self, statement: str, sources: Iterable[Message]) -> bool:
@@ -119,7 +114,9 @@ class ChangeChecks:
 
     def _check_details(self, change: MemoryChange) -> str:
         statement = change.statement
+        memory = None if change.memory is None else self.prompt.memories[change.memory].text
         checked = (
+            ("other_subject", memory is None or _is_same_subject(memory, statement)),
             ("url_not_said", all(found in self._text for found in _ADDRESS.findall(statement))),
             ("number_not_said", all(map(self._is_number_known, _iter_numbers(statement)))),
             ("number_not_said", _list_counts(statement) <= self._numbers),
@@ -211,7 +208,8 @@ def check_changes(
         if isinstance(change, RefusedChange):
             refused.append(change)
             continue
-        reason = checks.check(change)
+        # Else a memory that somebody forgot would come back from the messages that it was made of.
+        reason = checks.check(change) if max(change.evidence) >= prompt.new else "said_before"
         key = normalize_words(change.statement)
         is_changed_twice = change.memory is not None and change.memory in changed
         if not reason and (key in kept or (is_changed_twice and change.action == FORGET)):

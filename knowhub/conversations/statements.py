@@ -86,12 +86,8 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
 
 
 def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
-    """Return the single-valued facts of a text, and those that it says are not so any more.
-
-    The text may be the user's own, or about «the user».
-    """
-    sentences = split_sentences(speak_as_user(text), fold)
-    return _split_values([fact for sentence in sentences for fact in _find_facts(sentence.bare)])
+    """Return the single-valued facts of a text, by or about «the user», and those that are not so any more."""
+    return _split_values([fact for s in split_sentences(speak_as_user(text), fold) for fact in _find_facts(s.bare)])
 
 
 def strip_label(message: Message) -> str:

@@ -15,7 +15,8 @@ NEVER = object()
 class QueuedChat:
     """Implements `ChatModel`, and breaks its promises where the queue says so: an answer may be any object.
 
-    An exception is raised, a function is called with the question, and may be async. Behind the end of the queue nothing is found.
+    An exception is raised, a function, which may be async, is called with the question. Behind the end of the queue
+    nothing is found.
     """
 
     model = "queued"

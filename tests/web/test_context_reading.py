@@ -321,7 +321,7 @@ async def test_standing_instructions_fill_places_that_are_left_over(api: httpx.A
     await commit_session(api, "s1", "Always quote prices in Swiss francs.", "I love oolong tea.", user_id="ana")
 
     async def search(top_k: int) -> list[str]:
-        params = {"q": "what does a bike cost", "user_id": "ana", "top_k": top_k}
+        params: dict[str, str | int] = {"q": "what does a bike cost", "user_id": "ana", "top_k": top_k}
         blocks = (await api.get("/api/context/search", params=params)).json()["blocks"]
         return [block["abstract"] for block in blocks if block["standing"]]
 

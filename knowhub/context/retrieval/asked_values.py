@@ -1,9 +1,7 @@
 """Questions for a single-valued fact about the speaker: «where do I live», 我叫什么名字. The profile answers them."""
 
-import re
 from typing import Final
 
-from knowhub.context.commit.memory_page import read_page
 from knowhub.context.model import NODES
 from knowhub.context.queries import find_profile
 from knowhub.conversations.statement_forms import SAME_SLOT, any_of
@@ -66,5 +64,7 @@ def does_profile_answer(view: View, ctx: RequestContext, question: str) -> bool:
     except InvalidInput:
         # Who is no user and no agent has no profile.
         return False
-    statements = read_page(view.get(NODES, head.uri)).current if head is not None else ()
-    return any(slot in asked for item in statements for slot, _ in read_values(item["text"])[0])
+    row = view.get(NODES, head.uri) if head is not None else None
+    # The content has a line for each statement that holds.
+    lines = str(row["content"]).split("\n") if row is not None else ()
+    return any(slot in asked for line in lines for slot, _ in read_values(line)[0])

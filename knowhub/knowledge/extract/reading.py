@@ -60,10 +60,8 @@ def make_candidate(
     sources = [messages[number] for number in cited]
     kind, category = _classify(change, sources)
     domain = change.fields.get("domain")
-    values, ended = (), ()
-    if change.category == PROFILE:
-        said_on = max(filter(None, (day_of(message.timestamp) for message in sources)), default=None)
-        values, ended = (tuple(held.items()) for held in read_lasting_values(change.statement, said_on))
+    said_on = max(filter(None, (day_of(message.timestamp) for message in sources)), default=None)
+    values, ended = read_lasting_values(change.statement, said_on) if change.category == PROFILE else ({}, {})
     return KnowledgeCandidate(
         category,
         change.fields.get("task") or _make_title(category, change.statement),
@@ -77,8 +75,8 @@ def make_candidate(
         same_as=record_id if change.action == UPDATE else None,
         against=record_id if change.action == REPLACE else None,
         ends=record_id if change.action == FORGET else None,
-        values=values,
-        ended=ended,
+        values=tuple(values.items()),
+        ended=tuple(ended.items()),
     )
 
 
