@@ -24,7 +24,7 @@ async def memory_create(
     Args:
         category: profile is who the user is; preferences are likes and standing instructions.
         content: The whole text.
-        name: How its URI ends. Default: made of the text.
+        name: How its URI ends. Default: a hash of the text.
         tags: Tags, such as topic = reports.
     """
     sent: dict[str, Any] = {"category": category, "content": content, "name": name, "tags": tags or {}}

@@ -155,7 +155,7 @@ class MemoryOptions:
 
     category: Annotated[str, typer.Argument(show_default=False, help="profile, preferences, entities, events, …")]
     content: Annotated[str, typer.Argument(show_default=False)]
-    name: Annotated[str, typer.Option(help="How its URI ends. Default: made of the text.")] = ""
+    name: Annotated[str, typer.Option(help="How its URI ends. Default: a hash of the text.")] = ""
     tags: _Tags = None
 
     def values(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ WRITTEN_BY_HAND: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """A memory to create in the caller's own space; `name` is how its URI ends, by default made of its text."""
+    """A memory to create in the caller's own space; `name` is how its URI ends, by default a hash of its text."""
 
     category: MemoryCategory
     content: str
@@ -195,7 +195,7 @@ def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
     if not new.content.strip():
         raise InvalidInput.of("content", "must not be empty")
     try:
-        return uri.node_uri(ctx.account, space, new.category, new.name or uri.slug(new.content))
+        return uri.node_uri(ctx.account, space, new.category, new.name or uri.hash_name(uri.slug(new.content)))
     except ValueError as problem:
         raise InvalidInput.of("name", str(problem)) from problem
 

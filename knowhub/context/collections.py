@@ -7,7 +7,7 @@ from knowhub.context import queries
 from knowhub.context.edits import BY
 from knowhub.context.model import NODES, PARTS, READING
 from knowhub.context.queries import list_memories
-from knowhub.context.reading import READ_FIELDS, UNREAD_COUNTS
+from knowhub.context.reading import READ_FIELDS, UNREAD_COUNTS, reads_messages
 from knowhub.context.uri import parent_of, parse, redact_node
 from knowhub.core.collection import Collection, Computed, OnDelete, Reference, UndoneRow
 from knowhub.core.erasing import OWNED_FIELDS, EraseRules
@@ -105,6 +105,7 @@ COLLECTIONS: Final = (
     Collection(
         PARTS,
         references=(Reference("session_uri", NODES, OnDelete.FORBID, is_required=True),),
+        is_derived=reads_messages,
         erase=ERASE_PART,
         table=queries.PART_TABLE,
     ),

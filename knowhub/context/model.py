@@ -13,8 +13,6 @@ STATEMENTS, HISTORY = "statements", "history"
 """The keys of a memory's metadata that hold its statements: those that hold, and those that held before."""
 READING = "reading"
 """The key of a session's metadata that says how far a model has read it."""
-IMPORT_ID = "import_id"
-"""The key of a session's metadata for the import that wrote its last messages: what a model learns belongs to it."""
 CALLS = "calls"
 """The field of a message's row for the ids of calls of tools that were counted with it."""
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from knowhub.context.model import READING
+from knowhub.context.model import NODES, PARTS, READING
 from knowhub.conversations.recalled import normalize_words
-from knowhub.core.operation import Row
+from knowhub.core.operation import Operation, Row, is_live
 
 READ_FIELDS: Final = ("waiting", "since", "by_model", "dropped", "recalled")
 """What an undo leaves as it is: what a model has read it does not read again, though what it learnt is undone."""
@@ -74,6 +74,27 @@ def take_segment(row: Row, first: int, end: int, counts: Mapping[str, int], drop
     rest: dict[str, Any] = {} if left else {"since": None, "recalled": []}
     after = {**reading, **read, "waiting": left, "dropped": [list(item) for item in summed.items()], **rest}
     return {**row["metadata"], READING: after}
+
+
+def reads_messages(commit: Operation, later: Operation) -> bool:
+    """Return whether a model read in the later operation any message that a commit added."""
+    added = {
+        (change.after["session_uri"], change.after["number"])
+        for change in commit.changes
+        if change.collection == PARTS and is_live(change.after) and not is_live(change.before)
+    }
+    sessions = [change for change in later.changes if change.collection == NODES and is_live(change.before)]
+    read = {
+        (change.id, number)
+        for change in sessions
+        for number in _list_waiting(change.before) - _list_waiting(change.after)
+    }
+    return not added.isdisjoint(read)
+
+
+def _list_waiting(row: Row | None) -> set[int]:
+    spans = get_reading((row or {}).get("metadata", {}))["waiting"]
+    return {number for start, stop in spans for number in range(start, stop)}
 
 
 def hash_lines(texts: Iterable[str]) -> Iterable[str]:

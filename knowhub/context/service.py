@@ -151,7 +151,8 @@ class ContextService:
         """Find memories by their L0 text; no overview and no content is opened. Raises InvalidInput, NotFound.
 
         `target_uri` is where to look, `categories` what for; both are all where they are not given. Then one in five
-        results, three at most, are standing instructions and preferences, last: those nearest to the question.
+        results, and places that are left over, three at most, are standing instructions and preferences, last: those
+        nearest to the question.
         """
         if target_uri is not None:
             edits.parse_own_uri(ctx, target_uri, "target_uri")
@@ -270,7 +271,7 @@ class ContextService:
     def _with_standing(
         self, ctx: RequestContext, found: MemorySearchResult, top_k: int, *, explain: bool
     ) -> MemorySearchResult:
-        most = min(_MAX_STANDING, top_k // _RESULTS_A_STANDING)
+        most = min(_MAX_STANDING, max(top_k // _RESULTS_A_STANDING, top_k - len(found.blocks)))
         try:
             known = {block.uri for block in found.blocks}
             view = self._store.view(ctx.account)

@@ -17,6 +17,7 @@ from knowhub.core.unicode_forms import normalize
 SCHEME: Final = "ctx://"
 MAX_URI_CHARS: Final = 2_000
 MAX_SLUG_CHARS: Final = 60
+_HASH_NAME_CHARS: Final = 12
 _MAX_SEGMENT_CHARS: Final = 900
 _PLAIN: Final = frozenset("-_.@:+")
 OWN: Final = "~"
@@ -166,6 +167,11 @@ def stable_hash(*parts: object) -> str:
     """Hash values to hexadecimal digits that are the same in every process."""
     text = "\x1f".join(map(str, parts))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def hash_name(*parts: object) -> str:
+    """Make a name that quotes nothing: a URI stays in the history when its memory is erased."""
+    return stable_hash(*parts)[:_HASH_NAME_CHARS]
 
 
 def _is_plain(char: str) -> bool:

@@ -17,6 +17,9 @@ from knowhub.conversations.memory_changes import ADD, FORGET, ChangePrompt, Memo
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.secrets import COVER, contains_secret
+from knowhub.conversations.sentences import asks_to_forget
+from knowhub.conversations.statement_forms import PAST
+from knowhub.conversations.statements import read_values
 from knowhub.core.unicode_forms import normalize
 
 _OF_THE_USER: Final = ("profile", "preferences")
@@ -66,6 +69,9 @@ _COUNTS: Final = frozenset(
     (*_SMALL_NUMBERS.split()[2:], "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 )
 _WEEKDAYS: Final = "monday tuesday wednesday thursday friday saturday sunday"
+_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_MOVED: Final = re.compile(r"\b(?:moved|relocated)\b|搬", re.IGNORECASE)
+_SEVERAL_VALUES: Final = frozenset({"job"})
 _MONTHS: Final = "january february march april may june july august september october november december"
 
 
@@ -90,7 +96,8 @@ class ChangeChecks:
         told = " ".join(message.content for message in sources)
         memory = None if change.memory is None else self.prompt.memories[change.memory].text
         if change.action == FORGET:
-            return "" if share_words(memory or "", told) else "not_in_evidence"
+            is_asked = any(asks_to_forget(message.content) for message in sources)
+            return "" if is_asked or share_words(memory or "", told) else "not_in_evidence"
         # What merely answers a question, such as «yes», is understood with the messages before it.
         around = [self.prompt.messages[place] for at in change.evidence for place in range(max(0, at - 1), at)]
         context = " ".join([told, memory or "", *(message.content for message in around)])
@@ -107,7 +114,9 @@ class ChangeChecks:
 
     def _check_details(self, change: MemoryChange) -> str:
         statement = change.statement
+        memory = None if change.memory is None else self.prompt.memories[change.memory].text
         checked = (
+            ("other_subject", memory is None or _is_same_subject(memory, statement)),
             ("url_not_said", all(found in self._text for found in _ADDRESS.findall(statement))),
             ("number_not_said", all(map(self._is_number_known, _iter_numbers(statement)))),
             ("number_not_said", _list_counts(statement) <= self._numbers),
@@ -199,7 +208,8 @@ def check_changes(
         if isinstance(change, RefusedChange):
             refused.append(change)
             continue
-        reason = checks.check(change)
+        # Else a memory that somebody forgot would come back from the messages that it was made of.
+        reason = checks.check(change) if max(change.evidence) >= prompt.new else "said_before"
         key = normalize_words(change.statement)
         is_changed_twice = change.memory is not None and change.memory in changed
         if not reason and (key in kept or (is_changed_twice and change.action == FORGET)):
@@ -281,12 +291,39 @@ def _read_han(text: str) -> list[int]:
     return values
 
 
+def read_lasting_values(statement: str, said_on: date | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the single-valued facts that a statement of a model gives, and those that it says are over.
+
+    None of what was so before the year in which it was said, and no roles: somebody may be a nurse and a student.
+    """
+    years = (int(year) for year in _YEAR.findall(statement))
+    is_past = _MOVED.search(statement) is not None and said_on is not None and any(y < said_on.year for y in years)
+    if is_past or PAST.search(statement.lower()):
+        return {}, {}
+    values, ended = (
+        {slot: value for slot, value in held if slot not in _SEVERAL_VALUES} for held in read_values(statement)
+    )
+    return values, ended
+
+
+def _is_same_subject(memory: str, statement: str) -> bool:
+    """Return whether a statement may take the place of a memory, or is about another single-valued fact, or none.
+
+    Where neither gives such a fact, the model knows best: «moved to the emergency ward» ends «nurse in the ICU».
+    """
+    slots, others = ({slot for held in read_values(text) for slot, _ in held} for text in (memory, statement))
+    if slots and others:
+        return not slots.isdisjoint(others)
+    return not (slots or others) or share_words(memory, statement)
+
+
 def share_words(statement: str, text: str) -> bool:
     """Return whether two texts have a word of content in common: of Chinese two characters in a row."""
     return not _list_content_words(statement).isdisjoint(_list_content_words(text))
 
 
 def _list_content_words(text: str) -> set[str]:
+    text = text.replace("用户", " ")
     words = {_fold_word(word)[:_LEAST_STEM] for word in _WORD.findall(_HAN.sub(" ", text))} - {
         stop[:_LEAST_STEM] for stop in _STOPS
     }

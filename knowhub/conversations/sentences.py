@@ -79,7 +79,9 @@ _PRIVATE: Final = re.compile(
 )
 # The author asks to forget what was said before. It states nothing, and a model has to see it.
 _FORGET: Final = re.compile(
-    r"(?<!n't )(?<!not )\bforget (?:that |about )?(?:i|my|i'm)\b|(?<![别要没会我])(?:忘掉|忘记|忘了)吧?(?=我|关于我)"
+    r"(?:^|[.,;:!?\n—–-]\s{0,3}|\b(?:please|just|now|ok|okay|(?:can|could|would|will|should) you) )forget "
+    r"(?:that |about |what |where |how |when |who |which |everything |anything |all |you know ){0,4}(?:i|me|my|i'm)\b"
+    r"|(?:^|[，,。；;：:！!？?\s]|请你?|麻烦你?)(?:帮我)?(?:(?:忘掉|忘记|忘了)吧?(?=我|关于我)|把我[^，,。？?]{1,30}(?:忘掉|忘记|忘了))"
 )
 # Characters that look like ASCII letters, spaces and apostrophes.
 _LOOKS: Final = (
@@ -123,6 +125,11 @@ def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
 def is_private(content: str, fold: Fold = str) -> bool:
     """Return whether somebody asks not to remember a message."""
     return _PRIVATE.search(_normalize(content[:MAX_MESSAGE_READ_CHARS], fold)) is not None
+
+
+def asks_to_forget(content: str, fold: Fold = str) -> bool:
+    """Return whether somebody asks to forget something about them."""
+    return _FORGET.search(_normalize(content[:MAX_MESSAGE_READ_CHARS], fold)) is not None
 
 
 def mask_quoted(text: str) -> str:

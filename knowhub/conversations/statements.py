@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from knowhub.conversations import dates, lessons, statement_forms
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
+from knowhub.conversations.third_person import speak_as_user
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
 """Single-valued facts, each a slot and its value."""
@@ -85,8 +86,8 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
 
 
 def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
-    """Return the single-valued facts of a text, and those that it says are not so any more."""
-    return _split_values([fact for sentence in split_sentences(text, fold) for fact in _find_facts(sentence.bare)])
+    """Return the single-valued facts of a text, by or about «the user», and those that are not so any more."""
+    return _split_values([fact for s in split_sentences(speak_as_user(text), fold) for fact in _find_facts(s.bare)])
 
 
 def strip_label(message: Message) -> str:

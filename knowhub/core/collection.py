@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import Conflict
-from knowhub.core.operation import Change, Row, View, is_live
+from knowhub.core.operation import Change, Operation, Row, View, is_live
 from knowhub.core.table_schema import Index, TableSchema, TableSchemas
 
 Path: TypeAlias = tuple[str, ...]
@@ -117,7 +117,9 @@ class Collection:
     add to and `append_only` are lists that they append to: an undo takes back what its operation brought, whatever
     came since. `computed` fields are recomputed. All fields of one of the `field_groups` change together: where a
     later operation changed one of them, the others cannot be undone either. Rows with `is_evidence` only record what
-    somebody said: whoever wrote one may take it back, with no right to what it is about.
+    somebody said: whoever wrote one may take it back, with no right to what it is about. `is_derived` is given an
+    operation that wrote such rows and a later one on a row that they refer to, and says whether the later one was made
+    of them: then it is undone with the first.
 
     History:
     Nobody is shown the `redacted_fields`. The `sealed_field` holds data that is encrypted with a data key, and names it
@@ -146,6 +148,7 @@ class Collection:
     field_groups: Sequence[frozenset[Path]] = ()
     validate: Validate = lambda _lookup, _rows: None
     is_evidence: bool = False
+    is_derived: Callable[[Operation, Operation], bool] | None = None
     redacted_fields: frozenset[str] = frozenset()
     sealed_field: str | None = None
     redact: Redact = lambda row, _is_visible: row

@@ -29,6 +29,7 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.access_policy import AccessPolicy
+from knowhub.operations.derived import find_derived
 from knowhub.operations.field_undo import BlockedRow, RowErased, UndoConflict, undo_rows
 from knowhub.operations.model import OperationEntry, OperationFilter, OperationPage, UndoResult
 from knowhub.operations.snapshots import RESTORE_SNAPSHOT_OP, LogChanged
@@ -142,7 +143,7 @@ class OperationsService:
                 chosen = self._add_later(run, chosen, await self._find_conflicts(chosen, blocked), most)
 
     async def _find_chosen(self, policy: AccessPolicy, operation_id: str) -> list[Operation]:
-        """Return the operation, or those of a group that are not undone yet."""
+        """Return the operation, or those of a group that are not undone yet, with those that were derived from them."""
         account, pace = policy.ctx.account, CooperativePause()
         operation = await self._store.operation(account, operation_id)
         operations = [operation] if operation else await self._store.group(account, operation_id)
@@ -156,11 +157,13 @@ class OperationsService:
             await pace.pause()
         if operation is None and operations[0].group is not None and operations[0].group.index > 0:
             raise _conflict("a compaction has removed the first operations of this group; undo the others by their ids")
-        if operation is not None:
+        if operation is None:
+            # Of a group, what was undone already is left out; if that is all of it, the decision says so.
+            left = [item for item in operations if self._store.undone_by(account, item.operation_id) is None]
+            operations = left or operations
+        if operations[-1].op == RESTORE_SNAPSHOT_OP:
             return list(operations)
-        # Of a group, what was undone already is left out; if that is all of it, the decision says so.
-        left = [item for item in operations if self._store.undone_by(account, item.operation_id) is None]
-        return left or list(operations)
+        return [*operations, *await find_derived(self._store, self._collections, operations)]
 
     async def _find_written_since(self, restore: Sequence[Operation]) -> list[Operation]:
         """Return what was written into the account after a restore, the undo of a part of it left out."""

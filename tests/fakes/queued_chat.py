@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 from knowhub.core.language_models import ChatReply, ChatRequest
@@ -15,7 +15,8 @@ NEVER = object()
 class QueuedChat:
     """Implements `ChatModel`, and breaks its promises where the queue says so: an answer may be any object.
 
-    An exception is raised, a function is called with the question. Behind the end of the queue nothing is found.
+    An exception is raised, a function, which may be async, is called with the question. Behind the end of the queue
+    nothing is found.
     """
 
     model = "queued"
@@ -32,6 +33,8 @@ class QueuedChat:
         answer = next(self._answers, {"action": "missing", "reason": "queue exhausted"})
         if callable(answer):
             answer = answer(question)
+        if isinstance(answer, Awaitable):
+            answer = await answer
         if answer is NEVER:
             await asyncio.Event().wait()
         if isinstance(answer, Exception):

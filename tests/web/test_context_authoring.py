@@ -1,5 +1,6 @@
 """Memories written by hand over HTTP: create, tag, move, link, read several, grep; and searches with limits."""
 
+import re
 from typing import Any
 
 import httpx
@@ -43,11 +44,13 @@ async def test_a_memory_is_created_found_and_undone(api: httpx.AsyncClient) -> N
     assert await search_memories(api, "中文报告", **LI) == []
 
 
-async def test_a_name_is_derived_from_the_text_and_a_profile_has_none(api: httpx.AsyncClient) -> None:
-    entity = await api.post(NODES, json={"category": "entities", "content": "Finance wants CSV", **LI})
+async def test_a_uri_quotes_nothing_of_the_text_and_a_profile_has_no_name(api: httpx.AsyncClient) -> None:
+    text = "Finance wants CSV. The wifi password is Heron-5512-x!"
+    entity, again = [await api.post(NODES, json={"category": "entities", "content": text, **LI}) for _ in range(2)]
     profile = await api.post(NODES, json={"category": "profile", "content": "- Lives in Ghent.", **LI})
 
-    assert entity.json()["uri"] == f"{SPACE}/entities/finance-wants-csv"
+    assert re.fullmatch(f"{SPACE}/entities/[0-9a-f]{{12}}", entity.json()["uri"])
+    assert (entity.status_code, again.status_code) == (201, 409)
     assert profile.json()["uri"] == f"{SPACE}/profile"
 
 

@@ -316,3 +316,37 @@ async def test_standing_instructions_come_last_whatever_was_asked_and_within_top
     assert ten[-2:] == [("From now on answer in English.", True), ("I love oolong tea.", True)]
     assert not any(standing for _, standing in [*five[:-1], *ten[:-2], *await search(top_k=4)])
     assert not any(standing for _, standing in await search(top_k=10, categories="sessions"))
+
+
+async def test_standing_instructions_fill_places_that_are_left_over(api: httpx.AsyncClient) -> None:
+    await commit_session(api, "s1", "Always quote prices in Swiss francs.", "I love oolong tea.", user_id="ana")
+
+    async def search(top_k: int) -> list[str]:
+        params: dict[str, str | int] = {"q": "what does a bike cost", "user_id": "ana", "top_k": top_k}
+        blocks = (await api.get("/api/context/search", params=params)).json()["blocks"]
+        return [block["abstract"] for block in blocks if block["standing"]]
+
+    assert await search(1) == ["Always quote prices in Swiss francs."]
+    assert len(await search(3)) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "question", "other"),
+    [
+        ("我住在南京。", "我住在哪里", "我叫什么名字"),
+        ("我住在南京。", "我家在哪个城市？", "我的生日是哪天"),
+        ("我叫周晓棠。", "我叫什么名字", "我住在哪里"),
+        ("My name is Wanda Frost.", "Who am I?", "Who am I meeting?"),
+        ("I work at Siemens.", "What's my job?", "What's my time zone?"),
+        ("My time zone is CET.", "What’s my timezone?", "how old am I"),
+    ],
+)
+async def test_a_question_for_a_fact_of_the_profile_finds_it_whatever_its_words(
+    api: httpx.AsyncClient, said: str, question: str, other: str
+) -> None:
+    await commit_session(api, "s1", said, user_id="ana")
+
+    found = await search_memories(api, question, user_id="ana")
+
+    assert (found[0]["category"], found[0]["abstract"]) == ("profile", said)
+    assert [block for block in await search_memories(api, other, user_id="ana") if block["category"] == "profile"] == []

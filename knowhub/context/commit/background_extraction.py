@@ -195,7 +195,7 @@ class SessionExtraction:
     async def _ask(self, segment: Segment, shown: ShownMemories) -> SegmentDecision | None:
         """Return what the model answers; None where it has to be asked later."""
         conversation = ModelConversation(self.chat, self.budget_s)
-        prompt = ChangePrompt(segment.messages, shown.known)
+        prompt = ChangePrompt(segment.messages, shown.known, new=segment.new)
         key = f"{segment.session.uri} {segment.first}"
         try:
             answered = await conversation.ask(prompt.make_request(), {}, prompt.read_answer)

@@ -119,8 +119,7 @@ class CommitDecider:
         before: Row = {} if state.row is None else state.row["metadata"]
         numbers = [write.after["number"] for write in new]
         marks = {READING: add_messages(before, numbers, self.recalled, view.now, self.reader)}
-        import_id = self.commit.group.id if self.commit.group else None
-        plan = plan_session(self.whose, state, prepared.summary, () if state.fresh else calls, marks, import_id)
+        plan = plan_session(self.whose, state, prepared.summary, () if state.fresh else calls, marks)
         writer = ContextWriter(view)
         planned: list[PlannedWrite] = [(plan, writer.apply_plan(self.whose, plan), ())]
         new_candidates = _list_new(candidates, view, state.fresh, frozenset(calls))

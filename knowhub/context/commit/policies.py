@@ -29,7 +29,6 @@ GONE: Final = "what it would change is not stated any more"
 _MAX_SOURCES: Final = 200
 # A tool is used in every session: its node is logged again with each call, and counts alone say what is worth knowing.
 _MAX_SOURCES_OF_TOOLS: Final = 8
-_ID_DIGITS: Final = 12
 _FULL: Final = "the memory is full, and nothing of it is dropped; correct or delete what is no longer needed"
 _ENDED: Final = "it does not hold any more"
 _OLDER: Final = "what stands of it was said later"
@@ -51,10 +50,10 @@ def find_target(candidate: CandidateMemory, whose: MemoryContext) -> str:
         return uri.node_uri(whose.account, space, category, _make_tool_name(candidate.routing_key))
     if category in _TOLD:
         date = candidate.facts.get("date") or (candidate.facts.get("said_at") or "")[:10]
-        key = uri.stable_hash(normalize_words(candidate.routing_key))[:_ID_DIGITS]
+        key = uri.hash_name(normalize_words(candidate.routing_key))
         return uri.node_uri(whose.account, space, category, f"{date}-{key}" if date else key)
     # A hash, so that nobody reads the key in the URI.
-    name = uri.stable_hash(whose.account, space, category.value, uri.slug(candidate.routing_key))[:_ID_DIGITS]
+    name = uri.hash_name(whose.account, space, category.value, uri.slug(candidate.routing_key))
     return uri.node_uri(whose.account, space, category, name)
 
 
@@ -111,8 +110,8 @@ def _find_obstacle(
     facts = candidate.facts
     if not replaced and same is None and ("instead_of" in facts or facts.get("ended")):
         return GONE
-    # What the user says of such a fact later than the edit is theirs as well.
-    if is_edited(page, replaced) and not facts.get("values"):
+    # What the user says themselves of such a fact later than the edit is theirs as well.
+    if is_edited(page, replaced) and (candidate.by == "llm" or not facts.get("values")):
         return EDITED
     if any(said_at and said_at < page.current[at]["said_at"] for at in replaced):
         return _OLDER

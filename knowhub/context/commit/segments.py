@@ -12,12 +12,12 @@ from knowhub.context.commit.decision import plan_candidate
 from knowhub.context.commit.memory_page import MemoryPage, read_page
 from knowhub.context.commit.parts import message_of
 from knowhub.context.commit_model import CandidateMemory, WriteAction
-from knowhub.context.model import IMPORT_ID, NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
+from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
 from knowhub.context.reading import get_reading, hash_lines, take_segment
 from knowhub.conversations import dates
-from knowhub.conversations.change_checks import share_words
+from knowhub.conversations.change_checks import read_lasting_values, share_words
 from knowhub.conversations.cleaning import clean_messages
 from knowhub.conversations.memory_changes import (
     ADD,
@@ -40,7 +40,7 @@ from knowhub.conversations.recalled import RecalledTexts, normalize_words
 from knowhub.conversations.secrets import cover_secrets
 from knowhub.core import clock
 from knowhub.core.model_calls import search_texts
-from knowhub.core.operation import Draft, Group, Row, Unchanged, View, is_live
+from knowhub.core.operation import Draft, Row, Unchanged, View, is_live
 from knowhub.core.recall import SearchHits
 
 EXTRACT_MEMORIES: Final = "extract_memories"
@@ -194,10 +194,14 @@ class SegmentDecision:
     failure: str = ""
 
     def decide(self, view: View) -> Draft | Unchanged:
-        """Return the operation; nothing where somebody else has read the segment, or the session is gone."""
+        """Return the operation; nothing where somebody else has read the segment, or the session is gone.
+
+        Nor where a message that the model was shown was forgotten since: the rest is read again.
+        """
         segment = self.segment
         row = view.get(NODES, segment.session.uri)
-        if row is None or not is_live(row):
+        shown = (find_memory(view, address) for address in segment.uris)
+        if row is None or not is_live(row) or not all(head is not None and head.live for head in shown):
             return Unchanged()
         candidates = [self._make_candidate(view, change) for change in self.changes]
         writer = ContextWriter(view)
@@ -218,10 +222,7 @@ class SegmentDecision:
             return Unchanged()
         writer.merge_node(segment.whose, segment.session.uri, {"metadata": metadata})
         reply = {"plans": results.format_plans(planned), "dropped": dict(dropped)}
-        import_id = row["metadata"].get(IMPORT_ID)
-        # It is undone with its import. The first operation of an import is a commit.
-        group = Group(import_id, 1, 2) if import_id else None
-        return Draft(EXTRACT_MEMORIES, writer.writes(), reply=reply, group=group, agent_io=self.calls or None)
+        return Draft(EXTRACT_MEMORIES, writer.writes(), reply=reply, agent_io=self.calls or None)
 
     def _make_candidate(self, view: View, change: MemoryChange) -> CandidateMemory:
         segment = self.segment
@@ -232,6 +233,9 @@ class SegmentDecision:
         facts["message_ids"] = [head.message_id for head in heads if head is not None and head.message_id]
         if change.day is not None and change.category == MemoryCategory.EVENTS:
             facts["date"] = change.day.isoformat()
+        if change.category == MemoryCategory.PROFILE:
+            values, ended = read_lasting_values(change.statement, dates.day_of(facts["said_at"]))
+            facts |= {"values": values} | ({"ended": ended} if ended and not values else {})
         place = self._find_place(change)
         if place is not None:
             facts |= {"target": place[0], "instead_of": place[1], "is_update": change.action == UPDATE}

@@ -17,7 +17,7 @@ from knowhub.context.commit.parts import SUMMARISED_MESSAGES, SessionState, list
 from knowhub.context.commit_model import WriteAction, WritePlan
 from knowhub.context.edits import BY, BY_PERSON
 from knowhub.context.events import EventType
-from knowhub.context.model import IMPORT_ID, NODES, ContextSummary, ContextType, MemoryCategory, MemoryContext
+from knowhub.context.model import NODES, ContextSummary, ContextType, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_parts
 from knowhub.context.texts import join_texts, one_line, shorten
 from knowhub.conversations.dates import moment_of
@@ -159,7 +159,6 @@ def plan_session(
     summary: tuple[str, str] | None,
     calls: Sequence[str],
     marks: Mapping[str, Any],
-    import_id: str | None,
 ) -> WritePlan:
     """Return the plan for the session's own node, given calls of tools without a message.
 
@@ -170,7 +169,7 @@ def plan_session(
     roles = dict.fromkeys((*before.get("roles", ()), *(part.message.role for part in state.fresh)))
     count = len(state.heads) + len(state.fresh)
     metadata = {
-        **{name: value for name, value in before.items() if name != IMPORT_ID},
+        **before,
         "confidence": 1.0,
         **({BY: "rules", SUMMARISED: count} if summary else {}),
         "session_id": whose.session_id,
@@ -179,7 +178,6 @@ def plan_session(
         _COMMITTED: before.get(_COMMITTED, 0) + 1,
         COUNTED_CALLS: [*before.get(COUNTED_CALLS, ()), *calls][-_MAX_COUNTED:],
         **marks,
-        **({IMPORT_ID: import_id} if import_id else {}),
     }
     patch = {
         "context_type": ContextType.SESSION.value,

@@ -11,6 +11,7 @@ from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import find_memory, find_profile, list_memories_from, list_neighbours
 from knowhub.context.retrieval import ranking
+from knowhub.context.retrieval.asked_values import does_profile_answer
 from knowhub.context.retrieval.ranking import ScoredHit, sort_key
 from knowhub.context.retrieval.seeds import Groups, Seeds, groups_of
 from knowhub.context.search_model import TypedQuery
@@ -121,7 +122,7 @@ def rank_memories(
 
     A part's score is mixed with its neighbours' and its session's, and a memory's with its source's.
     """
-    return _Ranking(view, index, query, seeds, ctx).list_best() if seeds.found.hits else []
+    return _Ranking(view, index, query, seeds, ctx).list_best()
 
 
 class _Ranking:
@@ -137,14 +138,18 @@ class _Ranking:
         self._asked_for = frozenset(query.hints.get("categories", ()))
         # Turns that are folded take no place of their own.
         self._wide = max(_FEWEST_TURNS, _FOLDED * query.top_k)
-        self._best = max(hit.relevance for hit in found.hits) or 1.0
+        self._best = max((hit.relevance for hit in found.hits), default=0.0) or 1.0
         self._sessions: defaultdict[str, SessionScores] = defaultdict(SessionScores)
         self._extracted: list[SearchHit[ContextSummary]] = []
         is_answered = self._days or ranking.has_evidence(found.hits, found.nearest, self._find_terms)
         for hit in found.hits if is_answered else ():
             self._sort_in(hit)
         self._preferences = [head for head in seeds.preferences if self._is_wanted(head)]
-        self._fetch_asked_for()
+        if does_profile_answer(view, ctx, query.text):
+            self._asked_for |= {MemoryCategory.PROFILE.value}
+            self._fetch_asked_for()
+        elif self._extracted or self._sessions:
+            self._fetch_asked_for()
         self._own = {hit.head.uri: hit.relevance for hit in self._extracted}
         self._outdated: set[str] = set()
         self._extracted = self._match_evidence()
@@ -208,8 +213,6 @@ class _Ranking:
 
     def _fetch_asked_for(self) -> None:
         """Add the caller's profile or nearest preferences where they are asked for: they need share no word with it."""
-        if not (self._extracted or self._sessions):
-            return
         wanted = self._preferences[:_FETCHED] if MemoryCategory.PREFERENCES.value in self._asked_for else []
         if MemoryCategory.PROFILE.value in self._asked_for:
             # Who is no user and no agent has no profile.

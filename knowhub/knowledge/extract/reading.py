@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from knowhub.conversations.change_checks import read_lasting_values
+from knowhub.conversations.dates import day_of
 from knowhub.conversations.memory_changes import FORGET, REPLACE, UPDATE, MemoryChange
 from knowhub.conversations.messages import Message
 from knowhub.conversations.secrets import COVER
@@ -58,6 +60,8 @@ def make_candidate(
     sources = [messages[number] for number in cited]
     kind, category = _classify(change, sources)
     domain = change.fields.get("domain")
+    said_on = max(filter(None, (day_of(message.timestamp) for message in sources)), default=None)
+    values, ended = read_lasting_values(change.statement, said_on) if change.category == PROFILE else ({}, {})
     return KnowledgeCandidate(
         category,
         change.fields.get("task") or _make_title(category, change.statement),
@@ -71,6 +75,8 @@ def make_candidate(
         same_as=record_id if change.action == UPDATE else None,
         against=record_id if change.action == REPLACE else None,
         ends=record_id if change.action == FORGET else None,
+        values=tuple(values.items()),
+        ended=tuple(ended.items()),
     )
 
 

@@ -54,6 +54,8 @@ async def get_operation(call: Call, operation_id: str) -> Response:
 async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> Response:
     """Undo an operation, or all operations of an import or of a restore by its id.
 
+    A commit of a session is undone with what a model learnt from its messages.
+
     The fields that the operation changed become what they were before it. 409 where a later operation changed the same
     field, or where a row that is needed is gone: `blocked_by` lists the operations in the way that the caller may see,
     `blocked_by_hidden` counts the others. `with_later` undoes those in `blocked_by` too, newest first, all or none.

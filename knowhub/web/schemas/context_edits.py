@@ -31,7 +31,7 @@ class NewNodeBody(Body):
 
     category: Literal["profile", "preferences", "entities", "events", "cases", "patterns"]
     content: Text = Field(description="The whole text, not blank.")
-    name: Label = Field(default="", description="How its URI ends. Default: made of the text. A profile has none.")
+    name: Label = Field(default="", description="How its URI ends. Default: a hash of the text. A profile has none.")
     abstract: Annotated[Text, StringConstraints(max_length=4_096)] | None = Field(
         default=None, description="Default: made of the content, as is the overview."
     )

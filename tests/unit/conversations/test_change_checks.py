@@ -15,7 +15,7 @@ TALK = (
     Message("assistant", "Noted. The flat has twelve windows.", "", "m-2", None),
     Message("user", "我家有二十三盆花。", "", "m-3", None),
 )
-KNOWN = (KnownMemory("profile", "Lives in Bruges.", "2025-01-02"),)
+KNOWN = (KnownMemory("profile", "Lives in Bruges.", "2025-01-02"), KnownMemory("profile", "用户住在青岛。"))
 
 
 def check_change(statement: str, **fields: Any) -> str:  # noqa: ANN401 -- any JSON value
@@ -65,6 +65,10 @@ def test_a_paraphrase_of_the_conversation_is_accepted(statement: str, fields: di
         ("The user moved to Ghent.", {"date": "1999-07-09"}, "date_not_said"),
         ("The flat has twelve windows.", {"category": "profile", "evidence": ["m2"]}, "not_the_users_words"),
         ("Penguins are birds.", {}, "not_in_evidence"),
+        # It gives another fact than where the user lives, or none.
+        ("The user pays 1250 euros.", {"action": "replace", "memory": "k1"}, "other_subject"),
+        ("The user works at Ghent.", {"action": "update", "memory": "k1"}, "other_subject"),
+        ("用户家里有23盆花。", {"action": "replace", "memory": "k2", "evidence": ["m3"]}, "other_subject"),
         ("The user moved.", {"evidence": ["m9"]}, "unknown_evidence"),
         ("The user moved.", {"action": "replace", "memory": "k7"}, "unknown_memory"),
         ("The user moved.", {"category": "secrets"}, "other_schema"),
