@@ -67,6 +67,8 @@ _MATERIAL: Final = re.compile(
     r"|\b(?:mail|e-?mail|letter|message|ticket|review|article|text|transcript|chat|post|comment|story)s?\b"
     r"[^.!?\n:：]{0,20}:(?=\s)|(?:邮件|来信|消息|聊天记录|文章|小说|帖子|评论|原文|文本|留言|工单)[^。！？\n：:]{0,12}[：:]"
     r"|^\s*(?:from|subject|发件人|主题)[:：]\s*\S|(?:^|\n)dear [^\n,:]{1,40}[,:]\s*\n|(?:^|\n)尊敬的[^\n：:]{1,20}[：:]"
+    r"|\bhere(?:'s| is| are) (?:the|my|a|an|our|this|his|her|their|some) [^.!?\n:]{1,40}:|这是[^。！？\n：:]{1,12}[：:]"
+    r"|\b(?:ignore|disregard) (?:all |any |the |my |your ){0,3}(?:previous|prior|above|earlier) |忽略(?:之前|以上|前面)"
     r"|\brole-?play\b|你(?:来|现在)?扮演|角色扮演"
 )
 _SIGNED: Final = re.compile(r"\n[^\S\n]*(?:(?:best|kind) regards|regards|sincerely|yours|cheers)\b[^\n]{0,30}\s")
@@ -182,7 +184,7 @@ def _split_line(line: str) -> Iterator[str]:
 
 
 def _is_speaker(name: str) -> bool:
-    return name.lower().split()[0] not in _LABELS
+    return name.lower().split()[0] not in _LABELS and name[-1] not in "说问写讲道着"
 
 
 def _is_name(quoted: str) -> bool:

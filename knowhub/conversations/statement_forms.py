@@ -57,11 +57,9 @@ INSTRUCTION: Final = any_of(
     rf"|{_ALWAYS_START}always)\b{_NO_ORDER}(?! \w+(?:ed|ing)\b)"
     r"(?! (?!press|pass|process|address|discuss|focus|cross)\w+s\b) \w",
     rf"{_START}(?:please )?(?:don't|do not|dont) ever\b{_NO_ORDER}|\b(?:no|never|not)\b[^?]{{2,80}}\bever\b[.!]?$",
-    rf"{_START}(?:please )?keep (?:your |all |the |my )?(?:answers|replies|responses|explanations|messages"
-    rf"|summaries)\b",
+    rf"{_START}(?:please )?keep (?:your |all |the |my )?(?:answers|replies|responses|messages|summaries)\b",
     r"\b(?:whenever|every time|each time) you (?:write|answer|reply|respond|suggest|recommend|send|draft|create|edit"
-    r"|change"
-    r"|commit|run|use|show|explain|translate|plan|book|format|mention|make|generate|review|refactor|push|deploy)\b",
+    r"|change|commit|run|use|show|explain|translate|plan|book|format|mention|make|generate|review|refactor|push|deploy)\b",
     r"\b(?:no|don't use|do not use|avoid|stop using|without) (?:any )?(?:emojis?|emoticons|exclamation (?:marks|points)"
     r"|em[- ]dashes|bullet (?:points|lists))\b(?! here| in (?:this|that|the))",
     rf"{_START}(?:answer|reply|respond|talk|speak|write)(?: to me| me)? (?:only |always )?in (?:{_LANGUAGES})\b",
@@ -132,14 +130,16 @@ NOT_MEANT: Final = any_of(
     r"\b(?:maybe|perhaps|might|not sure|undecided|i guess|i wonder|possibly|would have|could have|i wish|pretend"
     r"|hypothetically|for example|for instance|e\.g\.|joking|kidding|lol|haha+|not that i|never said|don't think i"
     r"|don't always|no need|in (?:this|the|my|a) (?:story|novel|game|scenario|dream))\b",
-    r"^(?:如果|假如|假设|要是|倘若|万一|即使|就算|除非|只要)|要是哪天|要是我|可能|也许|或许|好像|似乎|说不定|不确定|没想好|不一定"
+    r"^(?:如果|假如|假设|要是|倘若|万一|即使|就算|除非|只要)|要是哪天|要是我|^[我你他她](?:如果|假如|假设|要是|倘若)|可能|也许|或许|好像|似乎|说不定|不确定|没想好|不一定"
     r"|比如|例如|呵呵|哈哈|嘿嘿|玩笑|说笑|说说而已|做梦|不是说|没说|不用每|不必",
 )
 PAST: Final = any_of(r"\b(?:used to|previously|formerly|back then|when i was|years ago)\b|以前|曾经|原来|小时候|从前")
 REPORTED: Final = any_of(
     r"(?<!\bi )(?<!\bwe )\b(?:said|says|say|told|asks|asked|wrote|writes|thinks|thought|claims|claimed|suggests"
-    r"|suggested|recommends|insists|believes|according to)\b",
-    r"(?<![我你来话实再者听先])说|以为|认为|觉得|建议|告诉|声称|写道",
+    r"|suggested|recommends|insists|believes|reads|states|according to)\b",
+    r"(?<![我你来话实再者听先])说|以为|认为|觉得|建议|告诉|声称|写[道着明]|(?<![你请])(?:让|劝|催|逼|要|要求)我",
+    # Whose wish or habit it is: 我妈…, 他….
+    r"(?:[他她它]们?|(?<![跟帮给和对替为叫让])我(?![们的希要想需现以从])[\u4e00-\u9fff]{1,3})(?=[\u4e00-\u9fff]$)",
 )
 TASK: Final = any_of(
     r"^(?:please |ok,? |now )?(?:can|could|would|will) you\b|^(?:please )?(?:write|draft|make|create|book|find|show"
@@ -147,6 +147,23 @@ TASK: Final = any_of(
     r"^(?:请|麻烦|那)?你?(?:帮我|给我|替我|写|编|生成|起草|画|做)(?:一|个|篇|首|段|封|份|查|看|订|排|算|想|整理|列)",
 )
 
+# What is before the last colon, and when it is the user's own: short, or said to the agent.
+LABEL: Final = re.compile(r"^.*(?::(?![!-~])|：)")
+ADDRESSED: Final = re.compile(
+    r"^[a-z'-]+(?: [a-z'-]+)?:$|^[\u4e00-\u9fff]{1,4}[：:]$|\b(?:you|your|remember|note|rules?)\b|[你您记]"
+    rf"|(?:^|, ?)(?:for|when|with) [^,]*:$|{REQUEST.pattern}|{INSTRUCTION.pattern}"
+)
+CANCELLED: Final = any_of(
+    r"\b(?:cancel(?:l?ed|s)|called off|(?:is|are) off|not happening|(?:won't|not going to) happen)\b",
+    r"取消|作罢|泡汤|不[去办来开搞做](?:了|成)",
+)
+# An earlier instruction does not hold any more.
+WITHDRAWN: Final = any_of(
+    r"^(?:please |ok,? |now )?you (?:can|may) \w[^?]{2,60} again\b|\b(?:stop \w+ing|no longer|no need to)\b",
+    r"^(?:现在)?(?:你)?(?:又)?可以[^？?]{1,20}了|不用再|不必再",
+)
+# What makes an instruction of its words.
+STANDING: Final = re.compile(r"\b(?:from now on|always|never|please|don't)\b|从现在起|以后|每次|一律|不要|[都请别用发]")
 # A plan that takes the place of an earlier one.
 CHANGE: Final = any_of(
     r"\b(?:postponed|pushed|moved|moves|slips|slipped|rescheduled|delayed|brought forward|new (?:\w+ )?date|instead)\b",
@@ -175,8 +192,8 @@ _SLOT_FORMS: Final = {
     "name": (
         rf"\bmy (?:full |first |real )?name(?:'s| is) (?:now )?{_NO}{_VALUE}{_END}",
         (
-            rf"(?:^|[，,。；;\s])我(?:的名字)?(?:现在"
-            rf"|就)*{_NO_ZH}叫(?![我人他她你了])(?P<value>[^，,。.；;！!？?、\s什么哪谁]{{2,6}})(?=[，,。.；;！!？?、\s]|$)"
+            rf"(?:^|[，,。；;\s])我(?:的名字)?(?:现在|就)*{_NO_ZH}叫(?![我人他她你了])"
+            r"(?P<value>[^，,。.；;！!？?、\s什么哪谁]{2,6})(?=[，,。.；;！!？?、\s]|$)"
         ),
     ),
     "called": (
@@ -186,10 +203,7 @@ _SLOT_FORMS: Final = {
     "home": (
         rf"\bi(?:'m| am|m)? {_NOW}{_NO}(?:live|living|based) in (?!an? |my |the |this |hope |fear ){_VALUE}{_END}",
         rf"(?:,|\band) (?:live|living|based) in (?!an? |my |the |this ){_VALUE}{_END}",
-        (
-            rf"(?:^|\bi |\bi've |\bi have ){_NOW}(?:moved|relocated) (?:back )?to (?!an? |my |the |this |another "
-            rf"|version |v?\d){_VALUE}{_END}"
-        ),
+        rf"(?:^|\bi |\bi've |\bi have ){_NOW}(?:moved|relocated) (?:back )?to (?!an? |my |the |this ){_VALUE}{_END}",
         rf"{_I_ZH}{_NO_ZH}住在{_VALUE_ZH}",
         (
             rf"{_I_ZH}(?:从[^，,。；;！!？?\n搬]{{1,8}})?搬(?:到|去|来|回)了?(?![一新那这另])(?![^，,。]{{0,6}}[楼房屋区])"
@@ -210,7 +224,7 @@ _SLOT_FORMS: Final = {
     ),
     "employer": (
         rf"\bi {_NOW}{_NO}work (?:at|for) (?!home|a |an |the |my |it|this|that|you|me|him|her|them){_VALUE}{_END}",
-        r"我(?:现在|目前)?在(?P<value>[^，,。；;！!？?\n什么哪家]{2,16}?)(?:工作|上班|任职|就职)",
+        r"我(?:现在|目前)?在(?P<value>[^，,。；;！!？?\n什么哪家]{2,16}?)(?:工作|上班|任职|就职)(?=[，,。；;！!\s了]|$)",
     ),
     "age": (
         r"\bi(?:'m| am|m) (?P<value>\d{1,2}) ?(?:years old|y/?o\b)|\bi(?:'m| am) (?P<years>\d\d)(?=[.,!]|$| and\b)",

@@ -12,7 +12,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from knowhub.conversations import dates, lessons, statement_forms
+from knowhub.conversations import clauses, dates, lessons, slot_values, statement_forms, tenses
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, is_chinese, split_sentences
 from knowhub.conversations.third_person import speak_as_user
@@ -39,6 +39,8 @@ _FORMS: Final = {
     StatementKind.PREFERENCE: statement_forms.PREFERENCE,
 }
 
+_COMPLETED: Final = (StatementKind.REQUEST, StatementKind.INSTRUCTION)
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -46,7 +48,7 @@ class Statement:
 
     `values` are its single-valued facts: ("home", "berlin"); `ended` are those that are said not to be so any more.
     `day` is the day of a plan, which takes the place of an earlier one if it `is_change`. `task` is the problem of a
-    lesson. `speaker` is named where several people speak as users.
+    lesson. A plan or instruction that `is_over` is only ended. `speaker` is named where several people speak as users.
     """
 
     kind: StatementKind
@@ -58,6 +60,7 @@ class Statement:
     task: str = ""
     speaker: str = ""
     is_change: bool = False
+    is_over: bool = False
 
 
 def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[Statement]:
@@ -86,8 +89,10 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
 
 
 def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
-    """Return the single-valued facts of a text, by or about «the user», and those that are not so any more."""
-    return _split_values([fact for s in split_sentences(speak_as_user(text), fold) for fact in _find_facts(s.bare)])
+    """Return the single-valued facts of a text, by or about «the user», and those that it says are not so any more."""
+    spoken = split_sentences(speak_as_user(text), fold)
+    found = [fact for said in spoken for fact in _find_facts(said.text, said.bare) if _is_own(said.bare, fact.start)]
+    return _split_values(found)
 
 
 def strip_label(message: Message) -> str:
@@ -115,7 +120,7 @@ def _read_message(number: int, message: Message, said: Sequence[Sentence]) -> It
             meant = said[at + 1 :] or said[:at]
             if meant:
                 text = " ".join(item.text for item in meant)
-                due = day and dates.find_coming_day(text, day)
+                due = day and tenses.find_due(text, day)
                 yield Statement(StatementKind.REQUEST, text, (number,), day=due, speaker=sentence.speaker)
                 return
         else:
@@ -124,44 +129,53 @@ def _read_message(number: int, message: Message, said: Sequence[Sentence]) -> It
 
 
 def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: date | None) -> Iterator[Statement]:
-    text, bare = _without_question(sentences[at])
+    text, bare = clauses.without_question(sentences[at])
     if not bare or statement_forms.NOT_MEANT.search(bare):
         return
     is_meant = not (statement_forms.ONCE.search(bare) or statement_forms.TASK.search(bare))
-    facts = [fact for fact in _find_facts(bare) if is_meant and _is_own(bare, fact.start)]
-    kind = _find_kind(bare)
-    if kind in (StatementKind.REQUEST, StatementKind.INSTRUCTION):
-        whole, due = _complete(text, bare, sentences, at), said and dates.find_coming_day(text, said)
-        yield Statement(kind, whole, (number,), *_split_values(facts), due)
-    elif facts:
-        # Without invisible characters the positions are others; then nothing is cut.
-        pieces = _split_facts(text, facts) if len(text) == len(bare) else [(text, facts)]
-        for piece, own in pieces:
-            yield Statement(StatementKind.INTRODUCTION, piece, (number,), *_split_values(own))
-    elif kind is not None:
-        yield Statement(kind, text, (number,))
-    elif said is not None and not statement_forms.TASK.search(bare) and (day := dates.find_coming_day(text, said)):
-        is_change = statement_forms.CHANGE.search(bare) is not None
-        if statement_forms.PRONOUN.search(bare):
-            text = _complete(text, bare, sentences, at)
-        yield Statement(StatementKind.PLAN, text, (number,), day=day, is_change=is_change)
+    facts = [fact for fact in _find_facts(text, bare) if is_meant and _is_own(bare, fact.start)]
+    # Without invisible characters the positions are others; then nothing is cut.
+    places = [fact.value_start for fact in facts if len(text) == len(bare)]
+    pieces = clauses.split_clauses(bare, places, _says_something) if places else [(0, len(bare))]
+    for start, end in pieces:
+        own = [fact for fact in facts if len(pieces) == 1 or start <= fact.value_start < end]
+        part, words = (text, bare) if len(pieces) == 1 else (text[start:end], bare[start:end])
+        kind, due = _find_kind(bare, start, end), said and tenses.find_due(part, said)
+        if len(pieces) == 1 and (kind in _COMPLETED or (kind is None and due and statement_forms.PRONOUN.search(bare))):
+            part = _complete(text, bare, sentences, at)
+        is_change = (statement_forms.WITHDRAWN if kind else statement_forms.CHANGE).search(words) is not None
+        if kind in _COMPLETED:
+            yield Statement(kind, part, (number,), *_split_values(own), due, is_change=is_change)
+        elif own:
+            yield Statement(StatementKind.INTRODUCTION, part, (number,), *_split_values(own))
+        elif kind is not None:
+            yield Statement(kind, part, (number,))
+        elif due and not statement_forms.TASK.search(bare):
+            is_over = statement_forms.CANCELLED.search(words) is not None
+            yield Statement(StatementKind.PLAN, part, (number,), day=due, is_change=is_change, is_over=is_over)
+        elif facts and not statement_forms.REPORTED.search(words):
+            yield Statement(StatementKind.INTRODUCTION, part, (number,))
+        elif statement_forms.WITHDRAWN.search(words) and is_meant and _is_own(bare, 0):
+            yield Statement(StatementKind.INSTRUCTION, part, (number,), is_over=True)
 
 
 def _complete(text: str, bare: str, sentences: Sequence[Sentence], at: int) -> str:
     """Return a statement with its neighbours where it says nothing alone: «Always like that.», «it's on 3 June»."""
     is_short = len(text) <= _LEAST_COMPLETE_CHARS[text.isascii()]
     if at and (is_short or statement_forms.PRONOUN.search(bare)):
-        return " ".join((*(item.text for item in sentences[:at]), text))[-MAX_SENTENCE_CHARS:]
+        # A fact of its own ends by itself.
+        before = [item.text for item in sentences[max(at - 8, 0) : at] if not _find_facts(item.text, item.bare)]
+        return " ".join((*before, text))[-MAX_SENTENCE_CHARS:]
     if is_short and statement_forms.REPLY.search(bare):
         return " ".join((text, *(item.text for item in sentences[1:2])))
     return text
 
 
-def _find_kind(bare: str) -> StatementKind | None:
+def _find_kind(bare: str, start: int, end: int) -> StatementKind | None:
     for kind, form in _FORMS.items():
-        match = form.search(bare)
+        match = form.search(bare[start:end])
         is_passing = kind is not StatementKind.REQUEST and statement_forms.ONCE.search(bare) is not None
-        if match is not None and not is_passing and _is_own(bare, match.start()):
+        if match is not None and not is_passing and _is_own(bare, start + match.start()):
             return kind
     return None
 
@@ -169,81 +183,54 @@ def _find_kind(bare: str) -> StatementKind | None:
 def _is_own(bare: str, start: int) -> bool:
     """Return whether what begins at `start` is the speaker's own, and of today: neither reported nor of the past."""
     before = bare[: start + 1]
-    return not (statement_forms.REPORTED.search(before) or statement_forms.PAST.search(before))
-
-
-# Where a question may follow a statement: «I prefer tabs, can you fix this?»
-_ASKS: Final = re.compile(
-    r"[,;，；]\s*(?:and |so |but )?(?:(?:can|could|would|will|should) (?:you|i|we)\b"
-    r"|i(?:'m| am| was) wondering\b|i (?:want|need|would like) to know\b).*$"
-    r"|[,;，；]\s*(?:and |so |but )?(?:can|could|would|will|what|how|where|which|is|are|do|does|any|should)\b[^,;]*$"
-    r"|[，；](?:能|可以|有|怎么|什么|哪|要不要|帮)[^，；]*$"
-)
-
-_DOUBTS: Final = re.compile(r"[,;，；]\s*(?:(?:and|but|但|不过) ?)?(?:(?:i'm |i am )?not sure|maybe|也许|可能|不确定)")
-
-
-def _without_question(sentence: Sentence) -> tuple[str, str]:
-    """Return a sentence without the question at its end, or the doubt behind a preference; else two empty texts."""
-    text, bare = sentence.text, sentence.bare
-    doubt = _DOUBTS.search(bare) if len(text) == len(bare) else None
-    if doubt is not None and statement_forms.PREFERENCE.search(bare, 0, doubt.start()):
-        text, bare = text[: doubt.start()], bare[: doubt.start()]
-    if not statement_forms.QUESTION.search(bare) or statement_forms.POLITE.search(bare):
-        return text, bare
-    asks = _ASKS.search(bare) if len(text) == len(bare) else None
-    return ("", "") if asks is None else (text[: asks.start()], bare[: asks.start()])
+    if statement_forms.REPORTED.search(before) or statement_forms.PAST.search(before):
+        return False
+    # What a colon announces is somebody else's, but for a request and a short label: «Remember: …», «Note: …».
+    label = statement_forms.LABEL.match(before)
+    return label is None or statement_forms.ADDRESSED.search(label[0]) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
+    """A single-valued fact; if it is not `is_sure`, its value may be something else and replaces none."""
+
     slot: str
     value: str
     start: int
+    value_start: int
     is_ended: bool
+    is_sure: bool
 
 
-_TRAILING: Final = re.compile(
-    r"(?:\s{0,4}(?:now|currently|these days|anymore|any more|any longer|at all|了|吧|啦|呢)){1,4}$"
-)
+_TRAILING: Final = re.compile(r"(?:\s{0,4}(?:now|currently|these days|any ?more|any longer|at all|[了吧啦呢])){1,4}$")
 
 
-def _find_facts(bare: str) -> list[_Fact]:
+def _find_facts(text: str, bare: str) -> list[_Fact]:
     found = [(slot, match) for slot, form in statement_forms.SLOTS for match in form.finditer(bare)]
     named = ((str(match["slot"] or match["slot_zh"]), match) for match in statement_forms.NAMED.finditer(bare))
     found += [(statement_forms.SAME_SLOT.get(slot, slot), match) for slot, match in named]
     facts: dict[str, _Fact] = {}
     for slot, match in found:
         groups = match.groupdict()
-        said = next((groups[name] for name in ("value", "years", "tongue", "value_zh") if groups.get(name)), "")
-        value = _TRAILING.sub("", said.strip(" .。▪")).strip()
-        if value:
-            facts.setdefault(slot, _Fact(slot, value, match.start(), bool(groups.get("no"))))
+        name = next(name for name in ("value", "years", "tongue", "value_zh") if groups.get(name))
+        value = _TRAILING.sub("", groups[name].strip(" .。▪")).strip()
+        # Invisible characters shift the positions.
+        start = match.start(name) if len(text) == len(bare) else max(text.lower().find(value), 0)
+        is_ended, is_sure = bool(groups.get("no")), slot_values.is_value(slot, value, text, start)
+        if is_sure is not None:
+            facts.setdefault(slot, _Fact(slot, value, match.start(), match.start(name), is_ended, bool(is_sure)))
     return sorted(facts.values(), key=lambda fact: fact.start)
 
 
 def _split_values(facts: Sequence[_Fact]) -> tuple[Values, Values]:
-    held, ended = ([(fact.slot, fact.value) for fact in facts if fact.is_ended is over] for over in (False, True))
+    known = [fact for fact in facts if fact.is_sure or fact.is_ended]
+    held, ended = ([(fact.slot, fact.value) for fact in known if fact.is_ended is over] for over in (False, True))
     return tuple(held), tuple(ended)
 
 
-_BETWEEN: Final = re.compile(r"\s?(?:[,;]\s?)?\band |[，；,;]\s?")
-
-
-def _split_facts(text: str, facts: Sequence[_Fact]) -> Iterator[tuple[str, list[_Fact]]]:
-    """Yield a sentence in as many pieces as it has single-valued facts: each is replaced by itself later.
-
-    It is cut between clauses. Facts of one clause stay together, with what is said behind them.
-    """
-    cuts: list[tuple[int, int, list[_Fact]]] = [(0, 0, [facts[0]])]
-    for fact in facts[1:]:
-        clause = [
-            match for match in _BETWEEN.finditer(text, cuts[-1][2][-1].start + 1) if match.start() <= fact.start + 1
-        ]
-        if clause:
-            cuts.append((clause[-1].start(), clause[-1].end(), [fact]))
-        else:
-            cuts[-1][2].append(fact)
-    ends = [*(end for end, _, _ in cuts[1:]), len(text)]
-    for (_, start, own), end in zip(cuts, ends, strict=True):
-        yield text[start:end].strip(), own
+def _says_something(clause: str) -> bool:
+    """Return whether a clause says something alone, with «I» before it if need be."""
+    told = (clause, f"我{clause}" if is_chinese(clause) else f"i {clause}")
+    # «From now on» says how long, and nothing else.
+    forms = _FORMS.values() if statement_forms.STANDING.sub("", clause).strip() else ()
+    return clauses.has_verb(clause) or any(form.search(words) for form in forms for words in told)

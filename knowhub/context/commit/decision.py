@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit import results
 from knowhub.context.commit.context_writer import ContextWriter
+from knowhub.context.commit.memory_page import is_edited, read_page
 from knowhub.context.commit.parts import SessionState, TranscriptPart, list_messages, part_writes, read_state
 from knowhub.context.commit.policies import build_plan, find_target
 from knowhub.context.commit.results import PlannedWrite
@@ -21,16 +23,17 @@ from knowhub.context.commit.session_node import (
 )
 from knowhub.context.commit.tool_calls import CALL, continue_use_ids
 from knowhub.context.commit_model import CandidateMemory, SessionCommit
-from knowhub.context.model import READING, ContextSummary, MemoryContext
+from knowhub.context.model import READING, ContextSummary, MemoryCategory, MemoryContext
 from knowhub.context.queries import list_memories_in
 from knowhub.context.reading import add_messages
+from knowhub.conversations import dates, statement_forms
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import Fold
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Row, View, Write, is_live
 
 COMMIT_SESSION: Final = "commit_session"
-# At most so many plans, ordered by date, are compared with a plan that was moved.
+# At most so many memories are compared with a plan that was moved or an instruction that is withdrawn.
 _MAX_PLANS: Final = 200
 
 
@@ -143,31 +146,57 @@ class CommitDecider:
 
 def plan_candidate(view: View, writer: ContextWriter, whose: MemoryContext, candidate: CandidateMemory) -> PlannedWrite:
     """Plan a candidate on the rows as they are by now, and write what it says."""
-    if candidate.facts.get("is_change"):
-        replaced = _find_replaced_event(view, writer, candidate, whose)
+    facts = candidate.facts
+    if facts.get("is_change") or facts.get("is_over"):
+        replaced = _find_replaced(view, writer, candidate, whose)
         if replaced is not None:
-            candidate = replace(candidate, facts={**candidate.facts, "target": replaced["id"], "is_single": True})
+            changed = {"target": replaced["id"], "is_single": True, "is_forgotten": facts.get("is_over")}
+            candidate = replace(candidate, facts={**facts, **changed})
+        elif facts.get("is_over"):
+            candidate = replace(candidate, facts={**facts, "instead_of": ""})
     plan = build_plan(candidate, whose, writer.row)
     return plan, writer.apply_plan(whose, plan), candidate.source_refs
 
 
-def _find_replaced_event(
-    view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext
-) -> Row | None:
-    """Return the live plan that a changed plan is about: the future plan with most words in common."""
-    said_at, words = str(candidate.facts.get("said_at") or ""), content_words(candidate.content)
+def _find_replaced(view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext) -> Row | None:
+    """Return the live memory with most words in common: the plan that is changed, the instruction that is withdrawn."""
     best, most = None, 0
     heads: Sequence[ContextSummary] = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
     for head in heads[-_MAX_PLANS:]:
         row = writer.row(head.uri)
-        if row is None or not is_live(row):
-            continue
-        shared = len(words & content_words(str(row["content"])))
-        # A plan of the past is about something else unless it shares more than a word.
-        is_past = str(row["metadata"].get("said_at") or "") < said_at
-        if shared > max(most, int(is_past)):
+        shared = _count_shared(candidate, row) if row is not None and is_live(row) else 0
+        if shared == most:
+            # Of two that are equally near, none is ended.
+            best = None if candidate.facts.get("is_over") else best
+        elif shared > most:
             best, most = row, shared
     return best
+
+
+def _count_shared(candidate: CandidateMemory, row: Row) -> int:
+    """Return how many words a memory shares with what changes it; 0 if it is about something else."""
+    facts, stored = candidate.facts, str(row["content"])
+    if candidate.category is not MemoryCategory.EVENTS:
+        known = content_words(statement_forms.STANDING.sub(" ", stored.lower()))
+        is_repeated = known <= content_words(candidate.content)
+        is_instruction = statement_forms.INSTRUCTION.search(stored.lower()) is not None
+        page = read_page(row)
+        return len(known) if is_repeated and is_instruction and not is_edited(page, range(len(page.current))) else 0
+    day = str(row["metadata"].get("said_at") or "")
+    if facts.get("is_over"):
+        named, known = (_list_topics(text, facts["date"]) for text in (candidate.content, stored))
+        is_same = day.startswith(facts["date"]) and (not named or named & known)
+        return 1 + len(named & known) if is_same else 0
+    shared = len(content_words(candidate.content) & content_words(stored))
+    # A plan of the past is about something else unless it shares more than a word.
+    return shared if shared > int(day < str(facts.get("said_at") or "")) else 0
+
+
+def _list_topics(text: str, day: str) -> frozenset[str]:
+    """Return the words of a plan without its day, and without those that cancel it."""
+    for mention in dates.iter_times(text, date.fromisoformat(day)):
+        text = text.replace(mention.words, " ")
+    return content_words(statement_forms.CANCELLED.sub(" ", text.lower()))
 
 
 def _list_new(

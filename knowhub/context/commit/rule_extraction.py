@@ -121,7 +121,7 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
     prefix = f"{statement.speaker}: " if statement.speaker else ""
     text = prefix + one_line(statement.text)
     said_at = dates.moment_of(messages[statement.numbers[-1]].timestamp)
-    facts: dict[str, Any] = {"said_at": said_at}
+    facts: dict[str, Any] = {"said_at": said_at, "is_change": statement.is_change, "is_over": statement.is_over}
     content = text
     if category is MemoryCategory.PROFILE:
         owner = f"{statement.speaker} " if statement.speaker else ""
@@ -135,7 +135,7 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
     elif category is MemoryCategory.EVENTS and statement.day is not None:
         day = statement.day.isoformat()
         key, content = text, text if day in text else f"{text} ({day})"
-        facts |= {"date": day, "is_change": statement.is_change}
+        facts |= {"date": day}
     elif category is MemoryCategory.CASES:
         key, content = uri.stable_hash(one_line(statement.task)), statement.text
     else:

@@ -49,7 +49,8 @@ _TITLES: Final = {
 
 def find_candidates(messages: Sequence[Message], fold: Fold = str) -> list[KnowledgeCandidate]:
     """Return what the messages state by rules, in the order of the conversation, without repetitions."""
-    return [_make_candidate(statement) for statement in read_statements(messages, fold) if COVER not in statement.text]
+    statements = read_statements(messages, fold)
+    return [_make_candidate(item) for item in statements if COVER not in item.text and not item.is_over]
 
 
 def make_candidate(

@@ -1,5 +1,7 @@
 """A person has one name, one home and one job: in the profile the newer statement replaces the older."""
 
+import re
+
 import pytest
 
 from knowhub.context.model import MemoryCategory
@@ -40,6 +42,66 @@ async def test_a_newer_home_or_job_replaces_only_its_part_of_the_sentence(
     (profile,) = desk.of(MemoryCategory.PROFILE)
     assert all(stay in profile["content"] for stay in stays)
     assert goes not in profile["content"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "stays", "category"),
+    [
+        ("I live in Bonn and I'm allergic to figs.", "I live in Rome now.", "I'm allergic to figs.", "preferences"),
+        ("My name is Bo Hall and my son is Al.", "My name is Bo Berg now.", "my son is Al.", "profile"),
+        ("我住在长沙，对芒果过敏。", "我现在住在苏州。", "对芒果过敏。", "profile"),
+    ],
+)
+async def test_what_was_said_beside_a_replaced_value_stays(first: str, then: str, stays: str, category: str) -> None:
+    desk = CommitBench()
+    await desk.commit(user_message(first, "m1"))
+
+    await desk.commit(user_message(then, "m2"), session_id="s2")
+
+    assert any(stays in row["content"].splitlines() for row in desk.of(MemoryCategory(category)))
+    (profile,) = desk.of(MemoryCategory.PROFILE)
+    assert then in profile["content"]
+    assert re.split(r" and |，", first)[0] not in profile["content"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "left"),
+    [
+        ("My dentist visit is on 5 December.", "The dentist visit on 5 December is cancelled.", []),
+        ("我12月5号看牙医。", "12月5号不去了。", []),
+        ("We leave for Lyon on 5 December.", "The dentist visit on 5 December is cancelled.", ["leave for Lyon"]),
+    ],
+)
+async def test_a_cancelled_plan_is_ended_and_no_other(first: str, then: str, left: list[str]) -> None:
+    desk = CommitBench()
+    await desk.commit(user_message(first, "m1", "2026-11-02T10:00:00Z"))
+
+    await desk.commit(user_message(then, "m2", "2026-11-03T10:00:00Z"), session_id="s2")
+
+    rows = desk.of(MemoryCategory.EVENTS)
+    assert len(rows) == len(left)
+    assert all(text in row["content"] for text, row in zip(left, rows, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "left"),
+    [
+        ("From now on never use emojis.", "You can use emojis again.", []),
+        ("Always use metric units.", "Stop using metric units, use yards from now on.", ["Stop using metric units"]),
+        ("以后别用表情。", "可以用表情了。", []),
+        ("以后都用表格给我。", "可以用表情了。", ["以后都用表格给我"]),
+        ("I prefer emojis to text.", "You can use emojis again.", ["I prefer emojis"]),
+    ],
+)
+async def test_a_withdrawn_instruction_is_ended_and_no_other(first: str, then: str, left: list[str]) -> None:
+    desk = CommitBench()
+    await desk.commit(user_message(first, "m1"))
+
+    await desk.commit(user_message(then, "m2"), session_id="s2")
+
+    rows = desk.of(MemoryCategory.PREFERENCES)
+    assert len(rows) == len(left)
+    assert all(text in row["content"] for text, row in zip(left, rows, strict=True))
 
 
 @pytest.mark.parametrize(
