@@ -90,8 +90,14 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
 
 def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
     """Return the single-valued facts of a text, by or about «the user», and those that it says are not so any more."""
-    spoken = split_sentences(speak_as_user(text), fold)
-    found = [fact for said in spoken for fact in _find_facts(said.text, said.bare) if _is_own(said.bare, fact.start)]
+    spoken = speak_as_user(text)
+    found = [
+        # A model writes values plainly: what follows is one.
+        fact if spoken == text else replace(fact, is_sure=True)
+        for said in split_sentences(spoken, fold)
+        for fact in _find_facts(said.text, said.bare)
+        if _is_own(said.bare, fact.start)
+    ]
     return _split_values(found)
 
 
