@@ -76,7 +76,7 @@ class Indexes:
     def __init__(self, adapters: Adapters, stack: AsyncExitStack) -> None:
         store, folder = adapters.store, adapters.directory.indexes
         queries = _query_vectors(adapters.embedding.embedder, adapters.settings, stack)
-        self._files, self._embedder_file = adapters.files, folder / "embedder.json"
+        self._files, self._embedder_file = adapters.files, folder / "leader" / "embedder"
         self._embedder = None if queries is None else queries.embedder
         self.embedding = EmbeddingReport(
             adapters.embedding, None if queries is None else queries.literacy, adapters.settings, self._embedder
@@ -109,6 +109,7 @@ class Indexes:
         if self._embedder is not None:
             self._embedder.note_model_in_use(self._embedder.model)
         if not self._embedder_file.is_file() or self._embedder_file.read_bytes() != said:
+            self._files.make_folder(self._embedder_file.parent)
             await asyncio.to_thread(replace_file, self._files, self._embedder_file, said)
 
     async def compare_embedder(self) -> None:

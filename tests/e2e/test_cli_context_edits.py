@@ -10,7 +10,7 @@ LANGUAGE, FINANCE = f"{SPACE}/preferences/language", f"{SPACE}/entities/finance"
 
 def test_memories_are_added_changed_linked_and_forgotten(cli: Cli) -> None:
     added = cli("context", "add", "preferences", "报告一律用中文。", "--name", "lang", "--tag", "topic=reports")
-    cli.json("context", "add", "entities", "Finance")
+    cli.json("context", "add", "entities", "Finance", "--name", "finance")
     linked = cli.json("context", "link", FINANCE, f"{SPACE}/preferences/lang", "--type", "because_of")
     moved = cli.json("context", "move", f"{SPACE}/preferences/lang", LANGUAGE)
     edited = cli.json("context", "edit", LANGUAGE, "--content", "报告用英文", "--tag", "topic=mail")
