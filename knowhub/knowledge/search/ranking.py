@@ -179,14 +179,17 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
         row = read(knowledge_id)
         return frozenset(inputs.matched(f"{row['task']}\n{row['content']}"))
 
+    @cache
+    def pairs_of(knowledge_id: str) -> frozenset[int]:
+        return shingles(task_of(knowledge_id))
+
     def says_the_same(new: str, old: str) -> bool:
-        if len(matched(old) & matched(new)) < _SAME_MATCH * len(matched(old)):
-            return False
-        pairs = [shingles(task_of(item)) for item in (new, old)]
-        fewest = min(map(len, pairs))
+        fewest = min(len(pairs_of(new)), len(pairs_of(old)))
         if fewest < _LEAST_PAIRS:
             return normalize_text(task_of(new)) == normalize_text(task_of(old)) and matched(old) <= matched(new)
-        if len(pairs[0] & pairs[1]) < _SAME_TASK * fewest:
+        if len(pairs_of(new) & pairs_of(old)) < _SAME_TASK * fewest:
+            return False
+        if len(matched(old) & matched(new)) < _SAME_MATCH * len(matched(old)):
             return False
         # «to staging» in the place of «to production» is about something else, if the query asks for production.
         return not any(
