@@ -197,18 +197,21 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
             for before, after in list_substitutions(task_of(old), task_of(new))
         )
 
-    def must_follow(old: RankedHit, new: RankedHit) -> bool:
-        return (
-            new.worth < _LEAD * old.worth
-            and new.relevance >= _SAME_MATCH * old.relevance
-            and new.summary.created_at - old.summary.created_at >= _APART_S
-            and says_the_same(new.summary.id, old.summary.id)
-        )
+    # What is not shown needs no record before it.
+    best_first = sorted(pool, key=lambda ranked: -ranked.worth)[: inputs.top_k]
 
     def lead(new: RankedHit) -> float:
-        # Votes against the newer one say that it is not better.
-        olds = [old.worth for old in pool if new.evidence >= 1 and must_follow(old, new)]
-        return _LEAD * max(olds) / new.worth if olds else 1.0
+        for old in best_first:
+            # Votes against the newer one say that it is not better.
+            if new.evidence < 1 or new.worth >= _LEAD * old.worth:
+                break
+            if (
+                new.relevance >= _SAME_MATCH * old.relevance
+                and new.summary.created_at - old.summary.created_at >= _APART_S
+                and says_the_same(new.summary.id, old.summary.id)
+            ):
+                return _LEAD * old.worth / new.worth
+        return 1.0
 
     return [replace(ranked, newer=lead(ranked)) for ranked in pool]
 
