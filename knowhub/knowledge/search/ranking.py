@@ -200,18 +200,19 @@ def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Rank
     # What is not shown needs no record before it.
     best_first = sorted(pool, key=lambda ranked: -ranked.worth)[: inputs.top_k]
 
-    def lead(new: RankedHit) -> float:
-        for old in best_first:
+    def must_follow(old: RankedHit, new: RankedHit) -> bool:
+        return (
             # Votes against the newer one say that it is not better.
-            if new.evidence < 1 or new.worth >= _LEAD * old.worth:
-                break
-            if (
-                new.relevance >= _SAME_MATCH * old.relevance
-                and new.summary.created_at - old.summary.created_at >= _APART_S
-                and says_the_same(new.summary.id, old.summary.id)
-            ):
-                return _LEAD * old.worth / new.worth
-        return 1.0
+            new.evidence >= 1
+            and new.worth < _LEAD * old.worth
+            and new.relevance >= _SAME_MATCH * old.relevance
+            and new.summary.created_at - old.summary.created_at >= _APART_S
+            and says_the_same(new.summary.id, old.summary.id)
+        )
+
+    def lead(new: RankedHit) -> float:
+        best = next((old.worth for old in best_first if must_follow(old, new)), 0.0)
+        return _LEAD * best / new.worth if best else 1.0
 
     return [replace(ranked, newer=lead(ranked)) for ranked in pool]
 
