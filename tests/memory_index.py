@@ -75,7 +75,9 @@ def read_vectors(folder: Path) -> Mapping[int, bytes]:
     for account in sorted((folder / "indexes" / "context" / "vectors").glob("*")):
         files = VectorFiles(account)
         note = files.read_note()
-        assert note is not None
+        if note is None:
+            # A process that was killed before its first note has written no vector.
+            continue
         by_number |= {int(row["number"]): row["vector"].tobytes() for row in files.read(note)}
     return by_number
 

@@ -106,7 +106,7 @@ async def test_an_index_that_does_not_match_the_log_is_rebuilt(tmp_path: Path, c
     if change == FOREIGN:
         shutil.rmtree(own / "indexes")
         shutil.copytree(foreign, own / "indexes")
-    note = next((own / "indexes").glob("*/*/built.json"))
+    note = next((own / "indexes").glob("lexical/*/built.json"))
     built = orjson.loads(note.read_bytes())
     note.write_bytes(orjson.dumps(built | CHANGED_NOTES[change](built)))
 
@@ -127,11 +127,11 @@ def whole_folder(folder: Path) -> None:
 
 
 def the_build(folder: Path) -> None:
-    shutil.rmtree(next(folder.glob("*/*/build-*")))
+    shutil.rmtree(next(folder.glob("lexical/*/build-*")))
 
 
 def files_of_the_build(folder: Path) -> None:
-    for path in folder.glob("*/*/build-*/*"):
+    for path in folder.glob("lexical/*/build-*/*"):
         path.unlink()
 
 
@@ -160,7 +160,7 @@ async def test_an_index_deleted_under_a_running_hub_is_rebuilt(
             == sorted(ids)
         )
         assert (hub.indexes.records.lexical.lag, other.indexes.records.lexical.lag) == (0, 0)
-        assert FullText(next((tmp_path / "indexes").glob("*/*"))).load(lambda _built: True)
+        assert FullText(next((tmp_path / "indexes").glob("lexical/*"))).load(lambda _built: True)
 
 
 def builds_of(folder: Path, number: int) -> list[Path]:
@@ -218,7 +218,7 @@ async def test_a_deleted_record_leaves_the_index_on_disk_too(tmp_path: Path) -> 
         await hub.knowledge.records.delete(local(), deleted)
         await hub.maintenance.tick()
 
-        disk = FullText(next((tmp_path / "indexes").glob("*/*")))
+        disk = FullText(next((tmp_path / "indexes").glob("lexical/*")))
         assert disk.load(lambda _built: True)
         assert len(list(disk.search([(index_terms("zebra")[0], 1.0)], [], 10))) == 1
         assert await search_ids(hub, "zebra") == [kept]

@@ -104,7 +104,8 @@ async def test_each_route_answers_exactly_the_allowed_callers(
 
     for who in EVERYBODY:
         # Rows that are only read are shared; each request that writes gets new rows.
-        ids = ids if ids and method == "GET" else await row_maker.rows(path, row)
+        only_reads = method == "GET" or path == "/mcp"
+        ids = ids if ids and only_reads else await row_maker.rows(path, row)
         answer = await row_maker.ask(method, path, row, ids, keys[who])
         refused = REFUSED[row.need].get(who)
 
