@@ -165,56 +165,63 @@ def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Ra
 
 
 def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
-    """Raise each record that says the same as an older one of the pool and would come behind it."""
-    # Each record is read once, however many it is compared with.
-    read = cache(inputs.row)
-
-    @cache
-    def task_of(knowledge_id: str) -> str:
-        row = read(knowledge_id)
-        return str(row["task"] or row["content"])
-
-    @cache
-    def matched(knowledge_id: str) -> frozenset[str]:
-        row = read(knowledge_id)
-        return frozenset(inputs.matched(f"{row['task']}\n{row['content']}"))
-
-    @cache
-    def pairs_of(knowledge_id: str) -> frozenset[int]:
-        return shingles(task_of(knowledge_id))
-
-    def says_the_same(new: str, old: str) -> bool:
-        fewest = min(len(pairs_of(new)), len(pairs_of(old)))
-        if fewest < _LEAST_PAIRS:
-            return normalize_text(task_of(new)) == normalize_text(task_of(old)) and matched(old) <= matched(new)
-        if len(pairs_of(new) & pairs_of(old)) < _SAME_TASK * fewest:
-            return False
-        if len(matched(old) & matched(new)) < _SAME_MATCH * len(matched(old)):
-            return False
-        # «to staging» in the place of «to production» is about something else, if the query asks for production.
-        return not any(
-            frozenset(inputs.matched(before)) - frozenset(inputs.matched(after))
-            for before, after in list_substitutions(task_of(old), task_of(new))
-        )
-
+    """Raise each record that says the same as an older one that is shown, and would come behind it."""
+    tasks = _TaskComparison(inputs)
     # What is not shown needs no record before it.
     best_first = sorted(pool, key=lambda ranked: -ranked.worth)[: inputs.top_k]
+
+    def comes_first(new: RankedHit, old: RankedHit) -> bool:
+        # A profile or a nearer scope of the older one would put that first.
+        alike = (new.summary.scopes, new.summary.types) == (old.summary.scopes, old.summary.types)
+        return new.worth >= (1 if alike else _LEAD) * old.worth
 
     def must_follow(old: RankedHit, new: RankedHit) -> bool:
         return (
             # Votes against the newer one say that it is not better.
             new.evidence >= 1
-            and new.worth < _LEAD * old.worth
             and new.relevance >= _SAME_MATCH * old.relevance
             and new.summary.created_at - old.summary.created_at >= _APART_S
-            and says_the_same(new.summary.id, old.summary.id)
+            and not comes_first(new, old)
+            and tasks.is_same(new.summary.id, old.summary.id)
         )
 
-    def lead(new: RankedHit) -> float:
-        best = next((old.worth for old in best_first if must_follow(old, new)), 0.0)
-        return _LEAD * best / new.worth if best else 1.0
+    def raise_newer(new: RankedHit) -> RankedHit:
+        overtaken = next((old for old in best_first if must_follow(old, new)), None)
+        return replace(new, newer=_LEAD * overtaken.worth / new.worth) if overtaken else new
 
-    return [replace(ranked, newer=lead(ranked)) for ranked in pool]
+    return [raise_newer(ranked) for ranked in pool]
+
+
+class _TaskComparison:
+    """Compares the tasks of records by what a query asks. Each record is read once, each text matched once."""
+
+    def __init__(self, inputs: RankingInputs) -> None:
+        self._row = cache(inputs.row)
+        self._match = cache(lambda text: frozenset(inputs.matched(text)))
+        self._split = cache(shingles)
+
+    def is_same(self, new: str, old: str) -> bool:
+        """Return whether a newer record is about the same task as an older one. Both are given by their ids."""
+        newer, older = self._row(new), self._row(old)
+        new_task, old_task = (str(row["task"] or row["content"]) for row in (newer, older))
+        fewest = min(len(self._split(new_task)), len(self._split(old_task)))
+        if fewest < _LEAST_PAIRS:
+            return normalize_text(new_task) == normalize_text(old_task) and not self._list_missing(
+                newer["content"], older["content"]
+            )
+        if len(self._split(new_task) & self._split(old_task)) < _SAME_TASK * fewest:
+            return False
+        missing = self._list_missing(new_task, old_task)
+        if len(missing) > _SAME_MATCH * len(self._match(old_task)):
+            return False
+        # «to staging» in the place of «to production» is about something else, if the query asks for production.
+        return not missing or not any(
+            self._list_missing(after, before) for before, after in list_substitutions(old_task, new_task)
+        )
+
+    def _list_missing(self, new: str, old: str) -> frozenset[str]:
+        """Return the terms of the query that only the older text has."""
+        return self._match(old) - self._match(new)
 
 
 def _sort_key(ranked: RankedHit) -> tuple[float, float, str]:
