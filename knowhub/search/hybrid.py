@@ -1,7 +1,7 @@
 """Hybrid search: a weighted sum of lexical and vector scores, each scaled from 0 to 1."""
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic
@@ -26,6 +26,8 @@ _LEAST_SCALE: Final = 1e-6
 _NEAR: Final = 0.5
 # The share of the score of words that a vector must reach. Texts of equal meaning are seldom very near.
 _ENOUGH_SHARE: Final = 0.8
+# Two products of the same vectors differ beyond so many digits.
+_SCORE_DIGITS: Final = 6
 _CACHED: Final = 1_000
 # A call may take so many times as long as a search waits: its vector is cached for the next search.
 _PATIENCE: Final = 2.0
@@ -148,18 +150,19 @@ class HybridIndex(Generic[HeadT]):
         if not self._vectors.can_compare(account, query.vector):
             self._queries.remove(text)
             return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
-        near = await vectors.search(query.vector, groups, accept, many)
+        # A vector of zeros says nothing.
+        near = [(value, head) for value, head in await vectors.search(query.vector, groups, accept, many) if value]
+        likeness = {head.text_num: value for value, head in near}
         # Lexical results are compared with the query too.
-        heads = [*(hit.head for hit in words.hits), *(head for _, head in near)]
-        likeness = vectors.compare(query.vector, heads)
-        near = [(value, head) for value, head in near if head.text_num in likeness]
-        hits = combine_results(words.hits, near, likeness, query.reading, self._weigh)
+        others = [hit.head for hit in words.hits if hit.head.text_num not in likeness]
+        likeness |= vectors.compare(query.vector, others)
+        hits = combine_results(words.hits, near, likeness, query.reading, self._weigh, limit)
         nearest = _get_nearest(likeness, query.reading)
         by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
         # The score of a perfect result, where the best one has 1: the better of words and vectors says how far.
         reach = 1 / max(by_words, nearest, _LEAST_SCALE)
         enough = _ENOUGH_SHARE * reach * words.enough / words.reach
-        return SearchHits(hits[:limit], lag, words.degraded, reach, enough, nearest)
+        return SearchHits(hits, lag, words.degraded, reach, enough, nearest)
 
     async def find_like(
         self,
@@ -197,8 +200,9 @@ def combine_results(
     likeness: Mapping[int, float],
     reading: ScriptSkill,
     weigh: Callable[[HeadT], float],
+    limit: int,
 ) -> list[SearchHit[HeadT]]:
-    """Order lexical and vector results by their combined score; `likeness` has the similarity by number of the text.
+    """Return the `limit` best results by their combined score; `likeness` has the similarity by number of the text.
 
     Lexical scores are scaled by the best one, similarities from that of unrelated texts to the nearest. A record
     without a vector is scored by words only. A record found only by its vector is left out if it is not much nearer
@@ -209,34 +213,26 @@ def combine_results(
     scale = max(nearest - reading.strangers, _LEAST_SCALE)
     floor = reading.strangers + max(reading.spread, _NEAR * scale)
     heads = {head.id: head for head in (*(hit.head for hit in words), *(head for _, head in near))}
-    by_words = {hit.head.id: hit.relevance / best_score for hit in words}
-    parts = _list_scores(words, near)
-    hits = []
+    by_words = {hit.head.id: (rank, hit.relevance) for rank, hit in enumerate(words, start=1)}
+    by_vector = {head.id: (rank, value) for rank, (value, head) in enumerate(near, start=1)}
+    scored = []
     for head in heads.values():
-        lexical = by_words.get(head.id)
         like = likeness.get(head.text_num)
-        if lexical is None and (like is None or like < floor):
+        if head.id not in by_words and (like is None or like < floor):
             continue
-        lexical = lexical or 0.0
+        lexical = by_words[head.id][1] / best_score if head.id in by_words else 0.0
         semantic = lexical if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
         share = weigh(head) * reading.skill
-        hits.append(SearchHit(head, (1 - share) * lexical + share * semantic, tuple(parts[head.id])))
-    hits.sort(key=lambda hit: (-hit.relevance, -hit.head.text_num))
-    return hits
+        scored.append(((1 - share) * lexical + share * semantic, head))
+    scored.sort(key=lambda item: (-round(item[0], _SCORE_DIGITS), -item[1].text_num))
+    stages = ((LEXICAL, by_words), (VECTOR, by_vector))
+    return [
+        SearchHit(head, score, tuple(StageScore(stage, *found[head.id]) for stage, found in stages if head.id in found))
+        for score, head in scored[:limit]
+    ]
 
 
 def _get_nearest(likeness: Mapping[int, float], reading: ScriptSkill) -> float:
     """Return the best similarity on a scale from that of unrelated texts, 0, to that of the same text, 1."""
     best = max(likeness.values(), default=reading.strangers)
     return (best - reading.strangers) / (1 - reading.strangers)
-
-
-def _list_scores(
-    words: Sequence[SearchHit[HeadT]], near: Sequence[tuple[float, HeadT]]
-) -> Mapping[str, Sequence[StageScore]]:
-    parts: defaultdict[str, list[StageScore]] = defaultdict(list)
-    for rank, hit in enumerate(words, start=1):
-        parts[hit.head.id].append(StageScore(LEXICAL, rank, hit.relevance))
-    for rank, (value, head) in enumerate(near, start=1):
-        parts[head.id].append(StageScore(VECTOR, rank, value))
-    return parts

@@ -50,7 +50,7 @@ def fuse(
     ranked = sorted(near.items(), key=lambda item: -item[1])
     hits = [SearchHit(every[number], score) for number, score in sorted(words.items(), key=lambda item: -item[1])]
     found = combine_results(
-        hits, [(value, every[number]) for number, value in ranked], near, reading, lambda _head: weight
+        hits, [(value, every[number]) for number, value in ranked], near, reading, lambda _head: weight, len(every)
     )
     return [(hit.head.text_num, round(hit.relevance, 4)) for hit in found]
 
