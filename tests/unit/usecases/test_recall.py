@@ -119,10 +119,13 @@ def make_recall(
     noted: list[tuple[str, str]] | None = None,
     budget_s: float = 20.0,
 ) -> RecallService:
-    memories = FakeMemories(["ctx://m1"])
-    fakes: list[Any] = [knowledge or FakeKnowledge(["k1"]), tree or FakeTree(keyword_found("a")), memories]
+    records: Any = knowledge or FakeKnowledge(["k1"])
+    keywords: Any = tree or FakeTree(keyword_found("a"))
+    memories: Any = FakeMemories(["ctx://m1"])
     failures = [] if noted is None else noted
-    return RecallService(*fakes, lambda source, error: failures.append((source, str(error))), budget_s)
+    return RecallService(
+        records, keywords, memories, lambda source, error: failures.append((source, str(error))), budget_s
+    )
 
 
 async def test_near_keywords_are_returned_if_none_is_named() -> None:
