@@ -94,13 +94,13 @@ def _format_search(reply: Mapping[str, Any]) -> ToolResult:
             items = node
             parts = [
                 f"Found, with {len(infos)} infos.",
-                records.FENCE_NOTE,
+                fences.FENCE_NOTE,
                 _format_keyword(node, path),
                 *_format_infos(infos),
             ]
         case "ambiguous":
             items = candidates
-            parts = [_SAME_NAME, records.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)]
+            parts = [_SAME_NAME, fences.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)]
         case _:
             items = []
             parts = list(_format_empty(reply, candidates))
@@ -125,10 +125,10 @@ def _format_empty(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, An
     yield "No keyword was found. Use another name, or add a keyword with keyword_create."
     if parent_id is not None or name is not None:
         # Both may come from the texts of others, or from a model.
-        yield f"{records.FENCE_NOTE}\n\n{_format_fields({'suggested parent_id': parent_id, 'suggested name': name})}"
+        yield f"{fences.FENCE_NOTE}\n\n{_format_fields({'suggested parent_id': parent_id, 'suggested name': name})}"
     if candidates:
         nearest = "The most similar keywords. Use one only if it is what you mean:"
-        yield "\n\n".join([nearest, records.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)])
+        yield "\n\n".join([nearest, fences.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)])
 
 
 def _format_keyword(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from agent_tools import arguments, client, failures, records
+from agent_tools import arguments, client, failures, fences, records
 from agent_tools.messages import Message, prepare_messages
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
@@ -143,7 +143,7 @@ def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
         "dry_run": f"The session would be stored at {address}. Nothing was written.",
     }.get(status, status)
     lines = [f"| {failures.shorten(write.get('action'))}: {failures.shorten(write.get('uri'))}" for write in writes]
-    parts = [summary, *([records.FENCE_NOTE, "\n".join(lines)] if lines else []), *([notice] if notice else [])]
+    parts = [summary, *([fences.FENCE_NOTE, "\n".join(lines)] if lines else []), *([notice] if notice else [])]
     metadata = {
         "items": writes,
         "status": status,
