@@ -70,11 +70,9 @@ class RerankClient(GuardedClient):
         """
         if not texts:
             return []
-        cut = (text[: self._options.text_characters] for text in (query, *texts))
-        # Half of a surrogate pair: no JSON text can hold it, and it means nothing to a model.
-        encoded = [text.encode("utf-8", "replace").decode() for text in cut]
+        cut = [text[: self._options.text_characters] for text in (query, *texts)]
         async with self._call(timeout_s) as deadline:
-            asked, *sent = await self._redact(encoded)
+            asked, *sent = await self._redact(cut)
             return await self._request_scores(asked, sent, deadline)
 
     async def _request_scores(self, query: str, texts: Sequence[str], deadline: float) -> list[float]:
