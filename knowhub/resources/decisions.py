@@ -38,11 +38,11 @@ def resource_id_problem(resource_id: str) -> str | None:
     return None
 
 
-def check_resource_id(resource_id: str, field: str = "id") -> str:
+def check_resource_id(resource_id: str) -> str:
     """Return the id. Raises InvalidInput where it is none."""
     problem = resource_id_problem(resource_id)
     if problem:
-        raise InvalidInput.of(field, problem)
+        raise InvalidInput.of("id", problem)
     return resource_id
 
 

@@ -3,7 +3,7 @@
 import math
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import Any, Final, Protocol, TypeVar
 
 from knowhub.core.errors import InvalidInput
@@ -22,16 +22,8 @@ _ONE_LAYOUT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CallDefaults:
-    """What `search` and `create_keyword` do when a call does not say it."""
-
-    disambiguate: bool
-    dedup_check: bool
-
-
-def parse_options(parameters: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Settings, CallDefaults]:
-    """Return the settings of a tree and the defaults of its calls. `options` replace `parameters`.
+def parse_options(parameters: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Settings, Mapping[str, bool]]:
+    """Return the settings of a tree, and what its calls do when they do not say it. `options` replace `parameters`.
 
     Raises TypeError for an option that does not exist or is given twice, and ValueError for an invalid value.
     """
@@ -45,7 +37,7 @@ def parse_options(parameters: Mapping[str, Any], options: Mapping[str, Any]) -> 
         if name in chosen:
             raise TypeError(f"KeywordTree was given {name!r} under both of its names")
         chosen[name] = value
-    defaults = CallDefaults(*(check_flag(name, chosen.pop(name, False)) for name in _CALL_DEFAULTS))
+    defaults = {name: check_flag(name, chosen.pop(name, False)) for name in _CALL_DEFAULTS}
     return Settings(**{**parameters, **chosen}), defaults
 
 
