@@ -2,9 +2,9 @@
 
 import math
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from knowhub.core.errors import InvalidInput
 from knowhub.keywords.fields import parse_integer, parse_texts
@@ -87,23 +87,19 @@ def _spec_fields(kind: type[NewT], spec: object, path: str) -> Iterator[tuple[st
             yield name, spec[name]
 
 
-class Normalizer(Protocol):
-    def _Normalize(self, text: str) -> list[str]: ...
-
-
 class TreeText(KeywordTextRules):
-    """The KeywordText of a tree. It holds the tree weakly, so that a tree that nobody uses is freed and closed."""
+    """The KeywordText of a tree. It holds its method weakly, so that a tree that nobody uses is freed and closed."""
 
-    def __init__(self, tree: Normalizer) -> None:
-        self._tree = weakref.ref(tree)
+    def __init__(self, normalize: Callable[[str], list[str]]) -> None:
+        self._normalize = weakref.WeakMethod(normalize)
 
     def tokens(self, text: str) -> list[str]:
         """Return the normal forms. Raises InvalidInput if they are no list of texts, and what `_Normalize` raises."""
-        tree = self._tree()
-        if tree is None:
+        normalize = self._normalize()
+        if normalize is None:
             raise RuntimeError("this keyword tree does not exist any more")
         try:
-            return check_normal_forms(tree._Normalize(text))  # noqa: SLF001 -- subclasses override it by this name
+            return check_normal_forms(normalize(text))
         except Exception:
             raise
         except BaseException as error:

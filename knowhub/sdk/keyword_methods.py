@@ -86,7 +86,7 @@ class KeywordMethods:
         self._rules = KeywordTextRules()
         self._normalize = normalize
         model = InjectedModel(StubLLMClient() if llm_client is None else llm_client)
-        self._thread = HubThread(settings, Overrides(llm=model, text=TreeText(self)))
+        self._thread = HubThread(settings, Overrides(llm=model, text=TreeText(self._Normalize)))
         # The thread holds no reference to this object, so a tree that nobody uses any more is freed and closed.
         weakref.finalize(self, self._thread.drop).atexit = False
         self.last_operation_id: str | None = None
