@@ -57,7 +57,10 @@ async def keyword_create(
     body |= arguments.drop_none(parent_id=parent_id, aliases=aliases, allow_duplicate=allow_duplicate or None)
     body |= arguments.check_caller(ids)
     reply = await client.request("POST", "/api/keywords", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _format_created(client.check_row(reply))
+    row = client.check_row(reply)
+    below = f" below {failures.shorten(row.get('parent_id'))}" if row.get("parent_id") else ""
+    output = f"Created as {failures.shorten(row['id'])}{below}. Save infos under it with info_save."
+    return ToolResult("Keyword created", output + records.describe_degraded(row), _make_metadata(row, "created"))
 
 
 @tool()
@@ -157,12 +160,6 @@ def _format_infos(infos: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _format_fields(values: Mapping[str, object], limit_chars: int = records.OUTPUT_BUDGET_CHARS) -> str:
     return "\n".join(records.quote(label, str(value), limit_chars) for label, value in values.items() if value)
-
-
-def _format_created(row: Mapping[str, Any]) -> ToolResult:
-    below = f" below {failures.shorten(row.get('parent_id'))}" if row.get("parent_id") else ""
-    output = f"Created as {failures.shorten(row['id'])}{below}. Save infos under it with info_save."
-    return ToolResult("Keyword created", output + records.describe_degraded(row), _make_metadata(row, "created"))
 
 
 def _format_saved(row: Mapping[str, Any], notice: str) -> ToolResult:

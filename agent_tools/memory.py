@@ -103,7 +103,10 @@ async def search_memory(
         **arguments.check_caller(ids),
     }
     reply = await client.request("GET", "/api/context/search", params=params, not_found=_USE_A_FOUND_URI)
-    return _format_search(reply)
+    blocks = client.list_results(reply, "blocks")
+    output = records.fence_rows(blocks, _format_block) if blocks else "No memory was found."
+    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": records.list_degraded(reply)}
+    return ToolResult(f"Memories: {len(blocks)} found", output + records.describe_degraded(reply), metadata)
 
 
 @tool()
@@ -130,7 +133,8 @@ async def read_memory(
         **arguments.check_caller(ids),
     }
     reply = await client.request("GET", "/api/context/read", params=params, not_found=_USE_A_FOUND_URI)
-    return _format_read(reply)
+    metadata = {"items": [reply], "uri": client.get_field(reply, "uri", str)}
+    return ToolResult("Memory", records.fence_rows([reply], _format_block), metadata)
 
 
 def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
@@ -154,18 +158,6 @@ def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
         "notice": notice,
     }
     return ToolResult(f"Session {status}", "\n\n".join(parts) + records.describe_degraded(reply), metadata)
-
-
-def _format_search(reply: Mapping[str, Any]) -> ToolResult:
-    blocks = client.list_results(reply, "blocks")
-    output = records.fence_rows(blocks, _format_block) if blocks else "No memory was found."
-    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": records.list_degraded(reply)}
-    return ToolResult(f"Memories: {len(blocks)} found", output + records.describe_degraded(reply), metadata)
-
-
-def _format_read(reply: Mapping[str, Any]) -> ToolResult:
-    uri = client.get_field(reply, "uri", str)
-    return ToolResult("Memory", records.fence_rows([reply], _format_block), {"items": [dict(reply)], "uri": uri})
 
 
 def _format_block(block: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
