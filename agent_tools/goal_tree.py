@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from types import NoneType
 from typing import Any
+
+import msgspec
 
 from agent_tools import arguments, records
 from agent_tools.results import ToolFailure
@@ -23,20 +24,6 @@ class GoalStatus(StrEnum):
     FAILED = "failed"
 
 
-# The fields of a saved goal.
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "id": str,
-    "description": str,
-    "parent_id": (str, NoneType),
-    "status": str,
-    "knowledge": list,
-    "outcome": str,
-    "evidence_due": bool,
-    "was_shown": bool,
-    "was_helpful": bool,
-    "was_external": bool,
-    "tags": (list, NoneType),
-}
 _MARKS = {GoalStatus.PENDING: " ", GoalStatus.FOCUSED: ">", GoalStatus.COMPLETED: "x", GoalStatus.FAILED: "!"}
 
 
@@ -142,15 +129,11 @@ class GoalTree:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "GoalTree":
         """Make a tree from the values of `to_dict`. Raises KeyError, TypeError or ValueError for anything else."""
-        if not isinstance(saved["goals"], list):
-            raise TypeError("the goals are not a list")
         tree = cls()
-        for value in saved["goals"]:
-            goal = _parse_goal(value)
-            if goal.id in tree._goals:
-                raise ValueError(f"there are two goals {goal.id!r}")
-            tree._goals[goal.id] = goal
-        _check_parents(tree._goals)
+        try:
+            tree._goals = {goal.id: goal for goal in msgspec.convert(saved["goals"], list[Goal])}
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from error
         return tree
 
     def _lines(self) -> Iterator[str]:
@@ -180,35 +163,3 @@ def format_knowledge(items: Sequence[Mapping[str, Any]], notice: str = "") -> st
     """Format records under their heading. `notice` is shown when there are none."""
     shown = records.format_records(items) if items else notice or "暂无相关知识 (nothing is known yet)"
     return f"{KNOWLEDGE_HEADING} ({len(items)} 条):\n{shown}"
-
-
-def _parse_goal(value: object) -> Goal:
-    if not isinstance(value, dict):
-        raise TypeError("a goal is not an object")
-    wrong = [name for name, field_value in value.items() if not isinstance(field_value, _TYPES[name])]
-    if wrong:
-        raise TypeError(f"a goal has the wrong type in {', '.join(wrong)}")
-    if not all(isinstance(item, dict) for item in value["knowledge"]):
-        raise TypeError("the knowledge of a goal has an item that is not a record")
-    status = GoalStatus(value["status"])
-    if not all(isinstance(tag, str) and tag for tag in value.get("tags") or ()):
-        raise TypeError("the tags of a goal are not texts")
-    # Older trees lack some of the fields.
-    defaults = {"was_shown": bool(value["knowledge"]), "was_helpful": status is GoalStatus.COMPLETED}
-    return Goal(**{**defaults, **value, "status": status})
-
-
-def _check_parents(goals: Mapping[str, Goal]) -> None:
-    """Raise ValueError unless every goal can be reached from the top."""
-    reached: set[str] = set()
-    for goal in goals.values():
-        chain = {goal.id}
-        current = goal
-        while current.parent_id is not None and current.id not in reached:
-            if current.parent_id not in goals:
-                raise ValueError(f"goal {current.id!r} is below a goal that does not exist")
-            current = goals[current.parent_id]
-            if current.id in chain:
-                raise ValueError(f"goal {current.id!r} is below itself")
-            chain.add(current.id)
-        reached |= chain

@@ -57,7 +57,10 @@ async def keyword_create(
     body |= arguments.drop_none(parent_id=parent_id, aliases=aliases, allow_duplicate=allow_duplicate or None)
     body |= arguments.check_caller(ids)
     reply = await client.request("POST", "/api/keywords", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _format_created(client.check_row(reply))
+    row = client.check_row(reply)
+    below = f" below {failures.shorten(row.get('parent_id'))}" if row.get("parent_id") else ""
+    output = f"Created as {failures.shorten(row['id'])}{below}. Save infos under it with info_save."
+    return ToolResult("Keyword created", output + records.describe_degraded(row), _make_metadata(row, "created"))
 
 
 @tool()
@@ -94,13 +97,13 @@ def _format_search(reply: Mapping[str, Any]) -> ToolResult:
             items = node
             parts = [
                 f"Found, with {len(infos)} infos.",
-                records.FENCE_NOTE,
+                fences.FENCE_NOTE,
                 _format_keyword(node, path),
                 *_format_infos(infos),
             ]
         case "ambiguous":
             items = candidates
-            parts = [_SAME_NAME, records.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)]
+            parts = [_SAME_NAME, fences.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)]
         case _:
             items = []
             parts = list(_format_empty(reply, candidates))
@@ -125,10 +128,10 @@ def _format_empty(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, An
     yield "No keyword was found. Use another name, or add a keyword with keyword_create."
     if parent_id is not None or name is not None:
         # Both may come from the texts of others, or from a model.
-        yield f"{records.FENCE_NOTE}\n\n{_format_fields({'suggested parent_id': parent_id, 'suggested name': name})}"
+        yield f"{fences.FENCE_NOTE}\n\n{_format_fields({'suggested parent_id': parent_id, 'suggested name': name})}"
     if candidates:
         nearest = "The most similar keywords. Use one only if it is what you mean:"
-        yield "\n\n".join([nearest, records.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)])
+        yield "\n\n".join([nearest, fences.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)])
 
 
 def _format_keyword(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> str:
@@ -157,12 +160,6 @@ def _format_infos(infos: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _format_fields(values: Mapping[str, object], limit_chars: int = records.OUTPUT_BUDGET_CHARS) -> str:
     return "\n".join(records.quote(label, str(value), limit_chars) for label, value in values.items() if value)
-
-
-def _format_created(row: Mapping[str, Any]) -> ToolResult:
-    below = f" below {failures.shorten(row.get('parent_id'))}" if row.get("parent_id") else ""
-    output = f"Created as {failures.shorten(row['id'])}{below}. Save infos under it with info_save."
-    return ToolResult("Keyword created", output + records.describe_degraded(row), _make_metadata(row, "created"))
 
 
 def _format_saved(row: Mapping[str, Any], notice: str) -> ToolResult:

@@ -281,7 +281,7 @@ async def knowledge_slim(model: str = "google/gemini-2.0-flash-001") -> ToolResu
     )
     report = records.quote("report", json.dumps(reply, ensure_ascii=False))
     output = "\n\n".join(
-        [f"The knowledge base was slimmed.{records.describe_degraded(reply)}", records.FENCE_NOTE, report]
+        [f"The knowledge base was slimmed.{records.describe_degraded(reply)}", fences.FENCE_NOTE, report]
     )
     return ToolResult("Knowledge slimmed", output, {"items": reply.get("results") or [], "report": reply})
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from agent_tools import arguments, client, failures, records
+from agent_tools import arguments, client, failures, fences, records
 from agent_tools.messages import Message, prepare_messages
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
@@ -103,7 +103,10 @@ async def search_memory(
         **arguments.check_caller(ids),
     }
     reply = await client.request("GET", "/api/context/search", params=params, not_found=_USE_A_FOUND_URI)
-    return _format_search(reply)
+    blocks = client.list_results(reply, "blocks")
+    output = records.fence_rows(blocks, _format_block) if blocks else "No memory was found."
+    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": records.list_degraded(reply)}
+    return ToolResult(f"Memories: {len(blocks)} found", output + records.describe_degraded(reply), metadata)
 
 
 @tool()
@@ -130,7 +133,8 @@ async def read_memory(
         **arguments.check_caller(ids),
     }
     reply = await client.request("GET", "/api/context/read", params=params, not_found=_USE_A_FOUND_URI)
-    return _format_read(reply)
+    metadata = {"items": [reply], "uri": client.get_field(reply, "uri", str)}
+    return ToolResult("Memory", records.fence_rows([reply], _format_block), metadata)
 
 
 def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
@@ -143,7 +147,7 @@ def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
         "dry_run": f"The session would be stored at {address}. Nothing was written.",
     }.get(status, status)
     lines = [f"| {failures.shorten(write.get('action'))}: {failures.shorten(write.get('uri'))}" for write in writes]
-    parts = [summary, *([records.FENCE_NOTE, "\n".join(lines)] if lines else []), *([notice] if notice else [])]
+    parts = [summary, *([fences.FENCE_NOTE, "\n".join(lines)] if lines else []), *([notice] if notice else [])]
     metadata = {
         "items": writes,
         "status": status,
@@ -154,18 +158,6 @@ def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
         "notice": notice,
     }
     return ToolResult(f"Session {status}", "\n\n".join(parts) + records.describe_degraded(reply), metadata)
-
-
-def _format_search(reply: Mapping[str, Any]) -> ToolResult:
-    blocks = client.list_results(reply, "blocks")
-    output = records.fence_rows(blocks, _format_block) if blocks else "No memory was found."
-    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": records.list_degraded(reply)}
-    return ToolResult(f"Memories: {len(blocks)} found", output + records.describe_degraded(reply), metadata)
-
-
-def _format_read(reply: Mapping[str, Any]) -> ToolResult:
-    uri = client.get_field(reply, "uri", str)
-    return ToolResult("Memory", records.fence_rows([reply], _format_block), {"items": [dict(reply)], "uri": uri})
 
 
 def _format_block(block: Mapping[str, Any], limit_chars: int) -> Iterator[str]:

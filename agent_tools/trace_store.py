@@ -6,7 +6,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from tempfile import NamedTemporaryFile
+from typing import Protocol
 from urllib.parse import quote
 
 from agent_tools.goal_tree import GoalTree
@@ -67,34 +68,23 @@ class FileTraceStore:
 
 def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = _new_file(path)
-    unfinished = Path(file.name)
-    try:
-        with file:
+    # A new name: another store, or a process of another container, may write beside it.
+    with NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+        unfinished = Path(file.name)
+        try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError:
-        # The name is never used again: on a full disk such files would add up.
-        unfinished.unlink(missing_ok=True)
-        raise
+            unfinished.replace(path)
+        except OSError:
+            unfinished.unlink()
+            raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         # The new name must also survive a power cut.
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _new_file(path: Path) -> BinaryIO:
-    """Open a new file. Another store, or a process of another container, may use the same names."""
-    number = 0
-    while True:
-        try:
-            return path.with_name(f"{path.name}.{os.getpid()}-{number}.tmp").open("xb")
-        except FileExistsError:
-            number += 1
 
 
 def _read(path: Path) -> bytes | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from knowhub.core import scopes
@@ -24,6 +24,44 @@ _TRANSCRIPTS = (Path("~/.claude/projects"), Path("~/.codex/sessions"), Path("~/.
 _EMPTY = {"embedding": "auto", "uncategorized_name": None}
 
 
+def as_owner(value: str) -> str:
+    """Make a bare name or e-mail address a user. Raises ValueError when it is no owner then."""
+    owner = value if value.partition(":")[0] in ("user", "agent") else f"user:{value}"
+    problem = scopes.owner_problem(owner)
+    if problem:
+        raise ValueError(problem)
+    return owner
+
+
+def _check_key(key: str) -> str:
+    if not all("!" <= char <= "~" for char in key):
+        raise ValueError("must be printable ASCII without spaces: it is sent as a header")
+    return key
+
+
+def _check_address(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must be an address that begins with http:// or https://")
+    return value
+
+
+def _check_origin(origin: str) -> str:
+    parts = urlsplit(origin)
+    # As browsers send it: an asterisk, a path or a slash at the end would never be met.
+    if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
+        raise ValueError(f"{origin!r} is no origin; write it as http://host:port")
+    return origin
+
+
+def _split(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+_Address = Annotated[str, AfterValidator(_check_address)]
+_Name = Annotated[str, AfterValidator(str.lower)]
+_CommaSeparated = (NoDecode, BeforeValidator(_split))
+
+
 class Settings(BaseSettings):
     """One frozen object. Each field is the variable KNOWHUB_<NAME>; sizes are bytes, times seconds."""
 
@@ -33,14 +71,16 @@ class Settings(BaseSettings):
     port: int = Field(default=8000, ge=0, le=65535)
     data_dir: Path = Path("./data")
     auth: Literal["none", "api-key"] = "none"
-    root_key: str | None = Field(default=None, min_length=32, max_length=512, repr=False)
+    root_key: Annotated[str, Field(min_length=32, max_length=512), AfterValidator(_check_key)] | None = Field(
+        default=None, repr=False
+    )
     secret_key: str | None = Field(default=None, min_length=32, max_length=512, repr=False)
     secret_key_old: str | None = Field(default=None, min_length=32, max_length=512, repr=False)
     secret_key_file: Path | None = None
     reveals_per_hour: int = Field(default=120, ge=0)
     allow_open_bind: bool = False
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    owner: str | None = None
+    allowed_hosts: Annotated[tuple[_Name, ...], *_CommaSeparated] = ()
+    owner: Annotated[str, AfterValidator(as_owner)] | None = None
     max_header_bytes: int = Field(default=64 * 1024, ge=8192)
     max_header_fields: int = Field(default=100, ge=20)
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024)
@@ -58,8 +98,8 @@ class Settings(BaseSettings):
     hook_tokens: int = Field(default=1000, ge=100, le=10_000)
     hook_relevance_floor: float = Field(default=0.15, ge=0, le=1)
     hook_budget_s: float = Field(default=0.7, gt=0)
-    hook_transcripts: Annotated[tuple[Path, ...], NoDecode] = _TRANSCRIPTS
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    hook_transcripts: Annotated[tuple[Path, ...], *_CommaSeparated] = _TRANSCRIPTS
+    cors_origins: Annotated[tuple[Annotated[_Name, AfterValidator(_check_origin)], ...], *_CommaSeparated] = ()
     index_interval_s: float = Field(default=1.0, gt=0)
     index_batch: int = Field(default=4000, ge=1)
     maps_interval_s: float = Field(default=30.0, ge=0)
@@ -75,7 +115,7 @@ class Settings(BaseSettings):
     snapshot_max_bytes: int = Field(default=64 * 1024**3, ge=1024)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    llm_base_url: str | None = None
+    llm_base_url: _Address | None = None
     llm_api_key: str | None = Field(default=None, repr=False)
     llm_model: str = Field(default=DEFAULT_MODEL, min_length=1)
     llm_timeout_s: float = Field(default=20.0, gt=0)
@@ -84,7 +124,7 @@ class Settings(BaseSettings):
     llm_breaker_failures: int = Field(default=5, ge=0)
     llm_breaker_cool_down_s: float = Field(default=30.0, gt=0)
     llm_max_answer_bytes: int = Field(default=1024 * 1024, ge=1024)
-    llm_proxy: str | None = Field(default=None, repr=False)
+    llm_proxy: _Address | None = Field(default=None, repr=False)
     llm_ca_file: Path | None = None
     llm_write_budget_s: float = Field(default=30.0, gt=0)
     extraction_budget_s: float = Field(default=300.0, gt=0)
@@ -96,8 +136,8 @@ class Settings(BaseSettings):
     evidence_half_life_days: float = Field(default=365.0, gt=0)
 
     embedding: Literal["auto", "off", "server", "directory"] = "auto"
-    embedding_scripts: Annotated[tuple[str, ...] | None, NoDecode] = None
-    embedding_base_url: str | None = None
+    embedding_scripts: Annotated[tuple[_Name, ...] | None, *_CommaSeparated] = None
+    embedding_base_url: _Address | None = None
     embedding_api_key: str | None = Field(default=None, repr=False)
     embedding_model: str = Field(default="text-embedding-3-small", min_length=1)
     embedding_dir: Path | None = None
@@ -110,15 +150,15 @@ class Settings(BaseSettings):
     embedding_attempts: int = Field(default=3, ge=1, le=10)
     embedding_search_budget_s: float = Field(default=2.0, gt=0)
     vector_weight: float = Field(default=0.45, ge=0, le=1)
-    embedding_proxy: str | None = Field(default=None, repr=False)
+    embedding_proxy: _Address | None = Field(default=None, repr=False)
     embedding_ca_file: Path | None = None
 
-    rerank_base_url: str | None = None
+    rerank_base_url: _Address | None = None
     rerank_api_key: str | None = Field(default=None, repr=False)
     rerank_model: str = Field(default="rerank-v3.5", min_length=1)
     rerank_style: Literal["auto", "cohere", "tei"] = "auto"
     rerank_budget_s: float = Field(default=2.0, gt=0)
-    rerank_proxy: str | None = Field(default=None, repr=False)
+    rerank_proxy: _Address | None = Field(default=None, repr=False)
     rerank_ca_file: Path | None = None
 
     max_candidates: int = Field(default=50, ge=2, le=1000)
@@ -140,42 +180,6 @@ class Settings(BaseSettings):
             return value
         return _EMPTY.get(info.field_name, None if cls.model_fields[info.field_name].default is None else value)
 
-    @field_validator(
-        *("llm_base_url", "llm_proxy", "embedding_base_url", "embedding_proxy", "rerank_base_url", "rerank_proxy")
-    )
-    @classmethod
-    def _is_address(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://")):
-            raise ValueError("must be an address that begins with http:// or https://")
-        return value
-
-    @field_validator("root_key")
-    @classmethod
-    def _fits_a_header(cls, value: str | None) -> str | None:
-        return value and _check_key(value)
-
-    @field_validator("allowed_hosts", "cors_origins", "embedding_scripts", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(part.strip().lower() for part in value.split(",") if part.strip())
-        return value
-
-    @field_validator("hook_transcripts", mode="before")
-    @classmethod
-    def _split_paths(cls, value: object) -> object:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-    @field_validator("cors_origins")
-    @classmethod
-    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in value:
-            parts = urlsplit(origin)
-            # As browsers send it: an asterisk, a path or a slash at the end would never be met.
-            if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
-                raise ValueError(f"{origin!r} is no origin; write it as http://host:port")
-        return value
-
     @field_validator("max_held_body_bytes", "max_held_body_bytes_per_caller")
     @classmethod
     def _holds_a_body(cls, value: int, info: ValidationInfo) -> int:
@@ -183,11 +187,6 @@ class Settings(BaseSettings):
         if 0 < value < largest:
             raise ValueError(f"must be at least {largest}, the size of the largest body, or 0 for no limit")
         return value
-
-    @field_validator("owner")
-    @classmethod
-    def _as_owner(cls, value: str | None) -> str | None:
-        return None if value is None else as_owner(value)
 
 
 def find_folder(variable: str) -> Path | None:
@@ -199,12 +198,6 @@ def find_folder(variable: str) -> Path | None:
 def get_api_key() -> str | None:
     """Return the key that clients send, of this machine's user. Raises ValueError if it fits no header."""
     return _check_key(os.environ.get("KNOWHUB_API_KEY", "").strip()) or None
-
-
-def _check_key(key: str) -> str:
-    if not all("!" <= char <= "~" for char in key):
-        raise ValueError("must be printable ASCII without spaces: it is sent as a header")
-    return key
 
 
 def find_unknown_variables() -> dict[str, str | None]:
@@ -219,15 +212,6 @@ def find_unknown_variables() -> dict[str, str | None]:
         return f"{_PREFIX}{found[0]}" if found else None
 
     return {name: find_similar(name) for name in sorted(given - known - _OF_AGENT_TOOLS)}
-
-
-def as_owner(value: str) -> str:
-    """Make a bare name or e-mail address a user. Raises ValueError when it is no owner then."""
-    owner = value if value.partition(":")[0] in ("user", "agent") else f"user:{value}"
-    problem = scopes.owner_problem(owner)
-    if problem:
-        raise ValueError(problem)
-    return owner
 
 
 def default_owner(settings: Settings) -> str:

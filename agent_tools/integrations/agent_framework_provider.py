@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext
 
-from agent_tools import records
+from agent_tools import fences
 from agent_tools.integrations.session_memory import commit_messages, find_memories
 from agent_tools.results import ToolFailure
 
@@ -43,7 +43,7 @@ class KnowHubContextProvider(ContextProvider):
             _log.warning("No memories are shown: %s", failure.advice)
             return
         if found:
-            text = "\n\n".join([records.FENCE_NOTE, *(memory.quoted for memory in found)])
+            text = "\n\n".join([fences.FENCE_NOTE, *(memory.quoted for memory in found)])
             context.extend_messages(self, [Message("user", [text])])
 
     async def after_run(

@@ -90,7 +90,9 @@ class KnowHubSessionStore:
         for _ in range(TRIES):
             before = await self._folder.read(path)
             summary = fold_session_summary(before and _parse_summary(before), key, entries)
-            text = to_json({"data": summary["data"], "writes": 1 + _count_writes(before)})
+            # Counted, so that each append changes the summary and with it the time of its change.
+            writes = 1 if before is None else 1 + int(before.parse().get("writes", 0))
+            text = to_json({"data": summary["data"], "writes": writes})
             if await (self._folder.change(before, body=text) if before else self._folder.create(path, text)):
                 return
         raise ToolFailure("Others write to this session without a pause. Its summary lacks what was added.")
@@ -110,8 +112,3 @@ def _parse_summary(document: Document) -> SessionSummaryEntry:
 
 def _mtime(document: Document) -> int:
     return int(datetime.fromisoformat(document.updated_at).timestamp() * 1000)
-
-
-def _count_writes(document: Document | None) -> int:
-    # Counted, so that each append changes the summary and with it the time of its change.
-    return 0 if document is None else int(document.parse().get("writes", 0))

@@ -224,7 +224,12 @@ def _is(failure: ToolFailure, *statuses: int) -> bool:
 def _encode(name: str) -> str:
     """Escape a name for an id: letters and digits of any script stay, and no two names become the same."""
     plain = _PLAIN if name.strip(".") else frozenset[str]()
-    kept = (char if char.isalnum() or char in plain else _escape(char) for char in name)
+    kept = (
+        char
+        if char.isalnum() or char in plain
+        else "".join(f"={byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+        for char in name
+    )
     return "".join(kept) or "="
 
 
@@ -233,10 +238,6 @@ def _decode(name: str) -> str:
         lambda found: bytes.fromhex(found[0].replace("=", "")).decode("utf-8", "surrogatepass"), name
     )
     return "" if name == "=" else unescaped
-
-
-def _escape(char: str) -> str:
-    return "".join(f"={byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
 def _group(documents: Sequence[Document]) -> Iterator[list[Document]]:

@@ -223,10 +223,11 @@ class DocumentIndex:
         if not words:
             await self._delete(ids)
             return
+        levels = range(min(len(path), _MAX_LEVELS))
         fields: dict[str, Any] = {
             "content": words,
             "valid_to": valid_to,
-            "tags": {"document": self._digest(path), "folder": [self._digest(above) for above in _list_above(path)]},
+            "tags": {"document": self._digest(path), "folder": [self._digest(path[:level]) for level in levels]},
             "resource_ids": [self._folder.make_id(path)],
         }
         if ids:
@@ -274,7 +275,3 @@ class DocumentIndex:
     def _digest(self, path: Sequence[str]) -> str:
         # Values of tags are short, and exact matches only.
         return sha256(self._folder.make_id(path).encode()).hexdigest()[:32]
-
-
-def _list_above(path: Sequence[str]) -> list[Sequence[str]]:
-    return [path[:length] for length in range(min(len(path), _MAX_LEVELS))]

@@ -26,7 +26,7 @@ class FoundMemory:
     @property
     def text(self) -> str:
         """Return the text as a model may read it by itself."""
-        return f"{records.FENCE_NOTE}\n\n{self.quoted}"
+        return f"{fences.FENCE_NOTE}\n\n{self.quoted}"
 
 
 async def commit_messages(user_id: str, session_id: str, messages: Sequence[Mapping[str, Any]]) -> None:

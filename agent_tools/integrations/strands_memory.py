@@ -57,9 +57,11 @@ class KnowHubMemoryStore:
 
     async def add_messages(self, messages: Sequence[Mapping[str, Any]], context: object = None) -> None:  # noqa: ARG002 -- as the protocol: numbers begin anew with each run
         """Store the texts of messages, and the memories in them."""
-        sent = [{"role": message["role"], "content": _join_texts(message)} for message in messages]
+        sent = [
+            {
+                "role": message["role"],
+                "content": "\n".join(str(block["text"]) for block in message["content"] if "text" in block),
+            }
+            for message in messages
+        ]
         await commit_messages(self._user_id, self._session_id, [message for message in sent if message["content"]])
-
-
-def _join_texts(message: Mapping[str, Any]) -> str:
-    return "\n".join(str(block["text"]) for block in message["content"] if "text" in block)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowhub.conversations.recalled import find_fence
+from agent_tools.fences import find_fence
 from knowhub.core.near_duplicates import has_weight, normalize_text
 
 QUOTED_CHARS = 16_384

@@ -1,11 +1,11 @@
 """Audits an account: duplicates, feedback loops, stale records and credentials."""
 
 import asyncio
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from sys import intern
+from typing import Any, NamedTuple
 
 from knowhub.audit import model
 from knowhub.audit.documents import document, find_stale, live_documents
@@ -44,11 +44,19 @@ _MEMBERS_A_STEP = 512
 # Characters; a few milliseconds of work.
 _TAKEN_AT_ONCE = 2_000
 _GRAVE_STALE = ("expired", "bad_evidence")
-_COLLECTIONS = (KNOWLEDGE, INFOS)
+
+
+class _SeenRow(NamedTuple):
+    """What is kept of a row that was looked at. `created_at` in seconds since the epoch."""
+
+    collection: str
+    id: str
+    author: str
+    created_at: float
 
 
 class AuditRun:
-    """Looks at the rows of one caller once. Of each it keeps its id, author and time, and what copies are known by."""
+    """Looks at the rows of one caller once. Of each it keeps a `_SeenRow`, and what copies are known by."""
 
     def __init__(self, view: View, ctx: RequestContext, question: AuditQuery) -> None:
         self._view = view
@@ -56,14 +64,11 @@ class AuditRun:
         self._question = question
         self._pace = CooperativePause()
         self._found = FindingCollector(question)
-        self._clusters = ClusterBuilder(self._text_of)
+        self._clusters = ClusterBuilder(self._get_text)
         self._anchors = QuoteIndex()
-        self._ids: list[str] = []
-        self._kinds = bytearray()
-        self._authors: list[str] = []
-        self._names: dict[str, str] = {}
-        self._times = array("d")
-        self._junk = bytearray()
+        self._rows: list[_SeenRow] = []
+        # The numbers of rows, which are their places in this list.
+        self._junk: set[int] = set()
 
     async def report(self, now: float) -> Report:
         """Do all of it and return what was found; `now` in seconds since the epoch."""
@@ -74,36 +79,26 @@ class AuditRun:
             await self._note_cluster(cluster)
             await self._pace.pause()
         doubles = await self._count_duplicates()
-        infos = self._kinds.count(1)
+        infos = sum(row.collection == INFOS for row in self._rows)
         return Report(
             account=self._ctx.account,
-            records=len(self._kinds) - infos,
+            records=len(self._rows) - infos,
             infos=infos,
-            junk=self._junk.count(1),
+            junk=len(self._junk),
             summary=self._found.summary({FindingKind.DUPLICATE: doubles}),
             findings=self._found.findings(),
         )
 
     async def _check_row(self, item: AuditDocument, now: float) -> None:
-        number = self._add_row(item)
+        number = len(self._rows)
+        self._rows.append(_SeenRow(item.collection, item.id, intern(item.author), item.created_at))
         await self._find_secrets(item)
         if item.collection == KNOWLEDGE:
             self._check_staleness(number, item, now)
-        is_copy = await self._is_copy(number, item)
-        await self._find_loop(number, item, is_copy=is_copy)
-
-    async def _is_copy(self, number: int, item: AuditDocument) -> bool:
-        """Take a row in among those that copies are looked for in; return whether it is one."""
+        # Copies are looked for among all rows. It returns what this one is a copy of.
         put = partial(self._clusters.put, number, item.full_text, item.collection)
-        return (await asyncio.to_thread(put) if len(item.full_text) > _TAKEN_AT_ONCE else put()) is not None
-
-    def _add_row(self, item: AuditDocument) -> int:
-        self._ids.append(item.id)
-        self._kinds.append(_COLLECTIONS.index(item.collection))
-        self._authors.append(self._names.setdefault(item.author, item.author))
-        self._times.append(item.created_at)
-        self._junk.append(0)
-        return len(self._ids) - 1
+        copied = await asyncio.to_thread(put) if len(item.full_text) > _TAKEN_AT_ONCE else put()
+        await self._find_loop(number, item, is_copy=copied is not None)
 
     async def _find_secrets(self, item: AuditDocument) -> None:
         found: dict[tuple[str, int], DetectedSecret] = {}
@@ -124,7 +119,7 @@ class AuditRun:
         superseder = self._find_newer(item, now)
         reasons = find_stale(item.row, superseder, now, self._question.stale_days)
         if reasons:
-            self._junk[number] |= "expired" in reasons
+            self._junk |= {number} if "expired" in reasons else set()
             severity = AuditSeverity.WARNING if any(name in reasons for name in _GRAVE_STALE) else AuditSeverity.NOTE
             related = [superseder] if superseder else []
             first = next(iter(reasons))
@@ -157,7 +152,7 @@ class AuditRun:
             evidence |= {"quotes": quotes[:_QUOTES_SHOWN], "quote_count": len(quotes)}
             related += (quotation["id"] for quotation in quotes[:_QUOTES_SHOWN])
         if how:
-            self._junk[number] = 1
+            self._junk.add(number)
             evidence, related = {"how": how, **evidence}, list(dict.fromkeys(related))
             suggested = model.FEEDBACK_LOOP
             self._found.add(
@@ -237,13 +232,13 @@ class AuditRun:
 
     async def _describe_cluster(self, kept: AuditDocument, cluster: Cluster) -> tuple[dict[str, Any], int]:
         """Mark the copies of a cluster as junk; return who said it, when, and how it begins, and how many they are."""
-        authors = {self._authors[cluster.kept]: None}
+        authors = {self._rows[cluster.kept].author: None}
         last = kept.created_at
         count = 0
         for number in _members(cluster):
-            self._junk[number] = 1
-            authors[self._authors[number]] = None
-            last = max(last, self._times[number])
+            self._junk.add(number)
+            authors[self._rows[number].author] = None
+            last = max(last, self._rows[number].created_at)
             count += 1
             if count % _MEMBERS_A_STEP == 0:
                 await self._pace.pause()
@@ -263,13 +258,13 @@ class AuditRun:
             if count % _MEMBERS_A_STEP == 0:
                 await self._pace.pause()
         shown = [
-            {"id": self._ids[near.number], "to": self._ids[near.to], "similarity": near.similarity}
+            {"id": self._rows[near.number].id, "to": self._rows[near.to].id, "similarity": near.similarity}
             for near in cluster.near[:RELATED_SHOWN]
         ]
         return {"copies": len(cluster.near), "similarity": {"least": least, "most": most}, "similar": shown}
 
     def _first_ids(self, numbers: Iterable[int]) -> list[str]:
-        return [self._ids[number] for number in islice(numbers, RELATED_SHOWN)]
+        return [self._rows[number].id for number in islice(numbers, RELATED_SHOWN)]
 
     async def _count_duplicates(self) -> int:
         """Note the keywords that bear one name, the worst of them; return how many more there are."""
@@ -288,9 +283,9 @@ class AuditRun:
         return int(figures["duplicate_count"]) - len(figures["duplicates"])
 
     def _document(self, number: int) -> AuditDocument | None:
-        return document(self._view, _COLLECTIONS[self._kinds[number]], self._ids[number])
+        return document(self._view, self._rows[number].collection, self._rows[number].id)
 
-    def _text_of(self, number: int) -> str | None:
+    def _get_text(self, number: int) -> str | None:
         found = self._document(number)
         return None if found is None else found.full_text
 

@@ -37,7 +37,9 @@ def load_settings(options: CommonOptions, **overrides: object) -> Settings:
     try:
         return Settings(**{name: value for name, value in typed.items() if value is not None})
     except ValidationError as error:
-        problems = "; ".join(f"{_setting_name(item['loc'])}: {_message(item)}" for item in error.errors())
+        # An error of the settings as a whole has no location.
+        named = ((item["loc"] or ("*",), _message(item)) for item in error.errors())
+        problems = "; ".join(f"KNOWHUB_{str(location[0]).upper()}: {message}" for location, message in named)
         raise typer.BadParameter(f"wrong settings: {problems}") from error
 
 
@@ -190,10 +192,6 @@ def _option_name(location: tuple[int | str, ...], names: Mapping[str, str]) -> s
     # Inside a nested value the path helps more than the name of the option.
     inner = f"{'.'.join(map(str, location))}: " if len(location) > 2 else ""  # noqa: PLR2004 -- deeper than a list item
     return f"{names.get(name, '--' + name.replace('_', '-'))}: {inner}"
-
-
-def _setting_name(location: tuple[int | str, ...]) -> str:
-    return f"KNOWHUB_{str(location[0]).upper()}" if location else "KNOWHUB_*"
 
 
 def _message(error: Any) -> str:  # noqa: ANN401 -- pydantic's own dictionary

@@ -78,6 +78,7 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
     import asyncio
     from functools import partial
 
+    from knowhub.settings import default_owner
     from knowhub.web.json_text import json_limits
     from knowhub.web.mcp.stdio import StdioWire
 
@@ -87,7 +88,7 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
     if wire.is_over:
         return
     is_named = url is not None or ids["user_id"] is not None or ids["agent_id"] is not None
-    owner = None if is_named else await asyncio.to_thread(_find_owner, settings)
+    owner = None if is_named else await asyncio.to_thread(default_owner, settings)
     find = partial(find_server, settings.data_dir, settings.mcp_tools, owner)
     if url is not None or await asyncio.to_thread(find) is not None:
         from knowhub.web.mcp.bridge import Bridge
@@ -115,12 +116,6 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
     finally:
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
-
-
-def _find_owner(settings: Settings) -> str:
-    from knowhub.settings import default_owner
-
-    return default_owner(settings)
 
 
 def _find_url(find: Callable[[], str | None], settings: Settings) -> str:

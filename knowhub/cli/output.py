@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unicodedata import category
 
 from knowhub.core.errors import InvalidInput, KnowHubError
 
@@ -107,8 +107,11 @@ def make_printable(text: str) -> str:
     """Replace what a terminal would obey. Spaces of every width and tabs stay."""
     if text.isprintable():
         return text
-    lines = text.replace("\r\n", "\n")
-    return "".join(char if char.isprintable() or _is_harmless(char) else "\N{REPLACEMENT CHARACTER}" for char in lines)
+    # Python counts no space but the plain one as printable, nor the characters that join the parts of an emoji.
+    return "".join(
+        char if char.isprintable() or char in _HARMLESS or category(char) == "Zs" else "\N{REPLACEMENT CHARACTER}"
+        for char in text.replace("\r\n", "\n")
+    )
 
 
 def shorten(text: str, max_chars: int = _LINE_CHARS) -> str:
@@ -158,14 +161,6 @@ def _warn_of_more(count: int) -> None:
 
 def _format_detail(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_join(part)}" for name, part in value.items())
+        parts = {name: " ".join(map(str, part)) if isinstance(part, list) else part for name, part in value.items()}
+        return ", ".join(f"{name} {part}" for name, part in parts.items())
     return str(value)
-
-
-def _join(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _is_harmless(char: str) -> bool:
-    # Python counts no space but the plain one as printable, nor the characters that join the parts of an emoji.
-    return char in _HARMLESS or unicodedata.category(char) == "Zs"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
@@ -163,28 +163,23 @@ def delete(
     yield from output.list_undo(deleted["operation_id"])
 
 
-@dataclass(frozen=True, slots=True)
-class InfoOptions:
-    """The fields of a new info."""
-
-    content: Annotated[str, typer.Argument(help="The information; - reads it from stdin.", show_default=False)]
+@route_command(infos, "add", "infos.create_info", creates=lambda sent: not sent["keyword_ids"])
+def add_info(
+    saved: Answer,
+    content: Annotated[
+        str,
+        typer.Argument(callback=read_argument, help="The information; - reads it from stdin.", show_default=False),
+    ],
     keyword_ids: Annotated[
         list[str] | None,
         typer.Option("--keyword", help="The id or name of a keyword to link it to; can be repeated."),
-    ] = None
-    source: Annotated[str, typer.Option(help="The source: an address or a title.")] = ""
+    ] = None,
+    source: Annotated[str, typer.Option(help="The source: an address or a title.")] = "",
     auto_link: Annotated[
         bool, typer.Option("--auto-link", help="Also link it to the keywords that its text names.")
-    ] = False
-    scopes: Annotated[list[str] | None, typer.Option("--scope", help=_SCOPES_HELP)] = None
-
-    def values(self) -> dict[str, Any]:
-        """Return the fields of the body of the HTTP API."""
-        return asdict(self) | {"content": read_argument(self.content)}
-
-
-@route_command(infos, "add", "infos.create_info", creates=lambda sent: not sent["keyword_ids"])
-def add_info(saved: Answer, draft: InfoOptions) -> Lines:
+    ] = False,
+    scopes: Annotated[list[str] | None, typer.Option("--scope", help=_SCOPES_HELP)] = None,
+) -> Lines:
     """Save an info and link it to keywords."""
     status = "there already" if "duplicate_of" in saved else "saved"
     yield f"{status}  {saved['id']}  (version {saved['version']})"

@@ -40,6 +40,8 @@ def reorganize(
     apply: Annotated[bool, typer.Option("--apply", help="Apply the plan that is shown.")] = False,
 ) -> None:
     """Show a plan of moves, merges, descriptions and splits. --apply applies it as one operation."""
+    import orjson
+
     if keyword is not None and plan_file is not None:
         raise typer.BadParameter("--plan: cannot be used with KEYWORD; the plan names its part of the tree")
     plan = (
@@ -48,7 +50,7 @@ def reorganize(
         else _read_plan(plan_file)
     )
     if out is not None:
-        _write_plan(plan, out)
+        out.write_bytes(orjson.dumps(plan, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     if not options.as_json:
         # Print first: if the plan is refused, the reader sees which plan it was.
         output.print_answer(plan, _list_plan(plan), as_json=False)
@@ -71,12 +73,6 @@ def _read_plan(file: Path) -> dict[str, Any]:
     if not isinstance(plan, dict) or not isinstance(plan.get("steps"), list):
         raise InvalidInput(f"{file} is not a plan: it must be an object with a list `steps`")
     return plan
-
-
-def _write_plan(plan: Mapping[str, Any], file: Path) -> None:
-    import orjson
-
-    file.write_bytes(orjson.dumps(plan, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def _list_plan(plan: Mapping[str, Any]) -> Lines:

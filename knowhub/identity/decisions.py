@@ -119,11 +119,6 @@ def context_for(caller: AuthenticatedCaller, ids: Mapping[str, str], account: st
     return _context(str(caller.account), caller.role, _narrow_holder(caller.holder, ids), caller.key_id)
 
 
-def root_caller() -> AuthenticatedCaller:
-    """Return the holder of the root key."""
-    return AuthenticatedCaller(Role.ROOT, KeyHolder(), root_context(DEFAULT_ACCOUNT))
-
-
 @lru_cache(maxsize=256)
 def root_context(account: str, **ids: str) -> RequestContext:
     """Return the context of a request with the root key, which sees and may do everything in every account.

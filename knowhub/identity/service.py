@@ -7,10 +7,10 @@ from knowhub.core.clock import Clock
 from knowhub.core.errors import Conflict, Forbidden, NotFound
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Store, Unchanged, View, Write
-from knowhub.core.request_context import RequestContext
+from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext, Role
 from knowhub.identity import decisions
 from knowhub.identity.key_table import KeyTable, KeyUses
-from knowhub.identity.model import API_KEYS, ApiKey, AuthenticatedCaller, IssuedKey, NewKey
+from knowhub.identity.model import API_KEYS, ApiKey, AuthenticatedCaller, IssuedKey, KeyHolder, NewKey
 
 ADMINS_ONLY = "keys are for the root key and the account's admins"
 
@@ -24,7 +24,7 @@ class IdentityService:
         self._clock = clock
         self._ids = ids
         self._root = None if root_key is None else decisions.digest_of(root_key)
-        self._root_caller = decisions.root_caller()
+        self._root_caller = AuthenticatedCaller(Role.ROOT, KeyHolder(), decisions.root_context(DEFAULT_ACCOUNT))
         self.uses = KeyUses(store, table)
 
     async def caller(self, text: str) -> AuthenticatedCaller | None:

@@ -10,7 +10,7 @@ import httpx
 
 from knowhub.conversations.secrets import redact_secrets
 from knowhub.core.language_models import FailureReason, ModelFailed, Usage
-from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, RequestRejected, RequestTiming
+from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, RequestTiming
 
 # Who waits for just as long as the call may take has begun a moment before it, and ends it a moment before its end.
 _SLACK_S = 0.1
@@ -73,12 +73,6 @@ class CircuitBreaker:
         self._is_probing = False
 
 
-def _get_cancelled_result(timeout_s: float, took_s: float) -> CallResult:
-    """Say what a call tells that had `timeout_s` and was cancelled after `took_s`: with its time over, it was late."""
-    is_over = timeout_s - took_s <= min(_SLACK_S, timeout_s * _SLACK_SHARE)
-    return CallResult.ILL if is_over else CallResult.NOTHING
-
-
 class GuardedClient:
     """A client of one server over `http`, which its maker closes; every call goes through its breaker.
 
@@ -107,8 +101,11 @@ class GuardedClient:
         return Usage(self._calls, self._failures, self._prompt_tokens, self._completion_tokens)
 
     async def _redact(self, texts: Sequence[str]) -> list[str]:
-        """Return texts as they may leave: without credentials. In a thread, because long texts take a while."""
-        return await asyncio.to_thread(lambda: [redact_secrets(text) for text in texts])
+        """Return texts as they may leave, without credentials. In a thread, because long texts take a while."""
+        # Half of a surrogate pair means nothing to a model, and no JSON text can hold it.
+        return await asyncio.to_thread(
+            lambda: [redact_secrets(text.encode("utf-8", "replace").decode()) for text in texts]
+        )
 
     @asynccontextmanager
     async def _call(self, timeout_s: float) -> AsyncIterator[float]:
@@ -144,21 +141,18 @@ class GuardedClient:
                 yield loop.time() + timeout_s
             verdict = CallResult.WELL
         except asyncio.CancelledError:
-            verdict = _get_cancelled_result(timeout_s, loop.time() - began)
-            self._failures += verdict is CallResult.ILL
+            # With its time over, it was late.
+            if began + timeout_s - loop.time() <= min(_SLACK_S, timeout_s * _SLACK_SHARE):
+                verdict = CallResult.ILL
+                self._failures += 1
             raise
         except TimeoutError as error:
             verdict = CallResult.ILL
             detail = f"the {self.who} did not answer within {timeout_s:g} s"
             raise self.failed(FailureReason.TIMEOUT, detail) from error
         except CallFailed as failure:
-            verdict = CallResult.NOTHING if is_request_error(failure) else CallResult.ILL
+            verdict = CallResult.NOTHING if failure.is_request_error else CallResult.ILL
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
             raise self.failed(reason, failure.detail) from failure
         finally:
             self._breaker.note(verdict)
-
-
-def is_request_error(failure: BaseException | None) -> bool:
-    """Return whether the server is well and does not want what it was sent."""
-    return isinstance(failure, RequestRejected) and failure.is_request_error

@@ -22,7 +22,7 @@ from knowhub.core.language_models import (
     Message,
     ModelUnavailable,
 )
-from knowhub.providers.breaker import GuardedClient, is_request_error
+from knowhub.providers.breaker import GuardedClient
 from knowhub.providers.http import (
     CallFailed,
     EndpointOptions,
@@ -30,13 +30,13 @@ from knowhub.providers.http import (
     RequestRejected,
     RequestTiming,
     estimate_request_tokens,
+    get_count,
 )
 from knowhub.providers.json_answers import InvalidAnswer, parse_answer, without_items
 from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
 _PATH = "/chat/completions"
-_MOST_TOKENS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,8 @@ class ChatClient(GuardedClient):
             async with self._call(timeout_s) as deadline:
                 return await self._send(_Call(question, deadline))
         except ChatFailed as failure:
-            if isinstance(failure.__cause__, _UnfitAnswer) or is_request_error(failure.__cause__):
+            cause = failure.__cause__
+            if isinstance(cause, _UnfitAnswer) or (isinstance(cause, CallFailed) and cause.is_request_error):
                 raise AnswerRejected(failure.reason, failure.detail) from failure
             raise
 
@@ -166,9 +167,7 @@ class ChatClient(GuardedClient):
             raise
 
     async def _count(self, call: _Call, answer: Mapping[str, Any], reserved: int) -> None:
-        counts = answer.get("usage")
-        counted = counts if isinstance(counts, Mapping) else {}
-        prompt, completion = _tokens(counted.get("prompt_tokens")), _tokens(counted.get("completion_tokens"))
+        prompt, completion = get_count(answer, "prompt_tokens"), get_count(answer, "completion_tokens")
         if prompt is not None:
             call.prompt_tokens = (call.prompt_tokens or 0) + prompt
         if completion is not None:
@@ -180,9 +179,3 @@ class ChatClient(GuardedClient):
         self._prompt_tokens += spent_prompt
         self._completion_tokens += spent_completion
         await self._budget.add(spent_prompt + spent_completion - reserved)
-
-
-def _tokens(count: object) -> int | None:
-    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS:
-        return count
-    return None

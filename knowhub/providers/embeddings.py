@@ -13,11 +13,13 @@ import orjson
 from knowhub.core.language_models import EmbeddingFailed, TextRefused, Vector
 from knowhub.providers.breaker import GuardedClient
 from knowhub.providers.http import (
+    CallFailed,
     EndpointOptions,
     InvalidResponse,
     RequestRejected,
     RequestTiming,
     estimate_request_tokens,
+    get_count,
 )
 
 
@@ -74,7 +76,6 @@ def _numbers(embedding: object) -> Sequence[float]:
 
 DEFAULT_MODEL = "text-embedding-3-small"
 _PATH = "/embeddings"
-_MOST_TOKENS = 1_000_000_000
 # A text this short fits every model: what refuses it does not mind its length.
 _SHORTEST_CUT = 250
 
@@ -133,19 +134,13 @@ class EmbeddingClient(GuardedClient):
         try:
             async with self._call(timeout_s) as deadline:
                 sent = await self._redact(cut)
-                return await self._in_batches(sent, deadline)
+                return [vector for batch in self._batches(sent) for vector in await self._embed_batch(batch, deadline)]
         except EmbeddingFailed as failure:
             # A server that has refused everything up to now is not well: its model is named wrongly, say.
             cause = failure.__cause__
-            if isinstance(cause, RequestRejected) and cause.is_request_error and self._has_answered:
+            if isinstance(cause, CallFailed) and cause.is_request_error and self._has_answered:
                 raise TextRefused(failure.reason, failure.detail) from failure
             raise
-
-    async def _in_batches(self, texts: Sequence[str], deadline: float) -> list[Vector]:
-        found: list[Vector] = []
-        for batch in self._batches(texts):
-            found += await self._embed_batch(batch, deadline)
-        return found
 
     def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
         start = characters = 0
@@ -173,24 +168,16 @@ class EmbeddingClient(GuardedClient):
         return found
 
     async def _request_vectors(self, texts: Sequence[str], deadline: float) -> list[Vector]:
-        answer = await self._endpoint.post(_PATH, self._request_body(texts), deadline)
-        vectors = vectors_in(answer, len(texts))
-        self._check_dimension(len(vectors[0]))
-        self._has_answered = True
-        self._prompt_tokens += _tokens_in(answer) or sum(
-            estimate_request_tokens(text.encode("utf-8", "replace")) for text in texts
-        )
-        return vectors
-
-    def _request_body(self, texts: Sequence[str]) -> bytes:
         body: dict[str, Any] = {"model": self._options.model, "input": texts}
         if self._options.dimensions is not None:
             body["dimensions"] = self._options.dimensions
-        try:
-            return orjson.dumps(body)
-        except TypeError:
-            # Half of a surrogate pair: no JSON text can hold it, and it means nothing to a model.
-            return orjson.dumps({**body, "input": [text.encode("utf-8", "replace").decode() for text in texts]})
+        answer = await self._endpoint.post(_PATH, orjson.dumps(body), deadline)
+        vectors = vectors_in(answer, len(texts))
+        self._check_dimension(len(vectors[0]))
+        self._has_answered = True
+        counted = get_count(answer, "prompt_tokens")
+        self._prompt_tokens += counted or sum(estimate_request_tokens(text.encode()) for text in texts)
+        return vectors
 
     def _check_dimension(self, dimension: int) -> None:
         if self._dimensions is None:
@@ -201,9 +188,3 @@ class EmbeddingClient(GuardedClient):
                 f"the server's embeddings have {dimension} dimensions in place of {self._dimensions}; restart KnowHub "
                 "if its model was changed, and correct KNOWHUB_EMBEDDING_DIMENSIONS if that is set"
             )
-
-
-def _tokens_in(answer: dict[str, Any]) -> int:
-    counts = answer.get("usage")
-    count = counts.get("prompt_tokens") if isinstance(counts, dict) else None
-    return count if type(count) is int and 0 <= count <= _MOST_TOKENS else 0

@@ -26,6 +26,7 @@ _IDLE_CONNECTION_S = 30.0
 _HIGHEST_PORT = 65535
 _ERROR_BYTES = 16 * 1024
 _DETAIL_CHARACTERS = 200
+_MOST_TOKENS = 1_000_000_000
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 8.0
 _MOST_DOUBLINGS = 10
@@ -72,7 +73,10 @@ class CallFailed(Exception):
     """A request came to nothing; `detail` holds no key and is short. `late` when it was time that ran out.
 
     `is_free` when the server surely did not work for it, and so bills nothing: it was not reached, or refused.
+    `is_request_error` when the server says that what it was sent is wrong: another request may go well.
     """
+
+    is_request_error = False
 
     def __init__(self, detail: str, *, late: bool = False, is_free: bool = False) -> None:
         super().__init__(detail)
@@ -98,11 +102,7 @@ class RequestRejected(CallFailed):
         super().__init__(detail, is_free=is_free)
         self.status = status
         self.said = said
-
-    @property
-    def is_request_error(self) -> bool:
-        """Whether the server says that what it was sent is wrong: another request may go well."""
-        return self.status in _OF_THE_REQUEST
+        self.is_request_error = status in _OF_THE_REQUEST
 
 
 class InvalidResponse(CallFailed):
@@ -304,6 +304,13 @@ def _retry_after_s(headers: httpx.Headers, clock: Clock) -> float | None:
         return max(0.0, zoned.timestamp() - clock.now())
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def get_count(answer: Mapping[str, Any], name: str) -> int | None:
+    """Return how many tokens the server counted, such as `prompt_tokens`; None where it says nothing of use."""
+    counts = answer.get("usage")
+    count = counts.get(name) if isinstance(counts, Mapping) else None
+    return count if type(count) is int and 0 <= count <= _MOST_TOKENS else None
 
 
 def estimate_request_tokens(text: bytes) -> int:

@@ -14,17 +14,11 @@ from knowhub.providers.redaction import NO_KEY, Redaction
 _DEEPEST = 64
 
 
-def load_object(text: str | bytes) -> dict[str, Any] | None:
-    """Return the object that `text` is; None when it is none, over 64 levels deep, or could not be written again.
-
-    NaN, infinities and halves of surrogate pairs are none.
-    """
-    found = load_json(text)
-    return found if isinstance(found, dict) else None
-
-
 def load_json(text: str | bytes) -> dict[str, Any] | list[Any] | None:
-    """Return the object or list that `text` is, held to the same; None when it is neither."""
+    """Return the object or list that `text` is; None when it is neither, or over 64 levels deep.
+
+    NaN, infinities and halves of surrogate pairs, which could not be written again, are none.
+    """
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -82,8 +76,8 @@ def parse_answer(text: str, schema: Mapping[str, Any], redaction: Redaction = NO
 
 
 def _iter_objects(text: str) -> Iterator[dict[str, Any]]:
-    whole = load_object(text)
-    if whole is not None:
+    whole = load_json(text)
+    if isinstance(whole, dict):
         yield whole
         return
     at = wasted = 0
@@ -93,8 +87,8 @@ def _iter_objects(text: str) -> Iterator[dict[str, Any]]:
         if at < 0 or wasted > _MOST_READINGS * len(text):
             return
         end, is_whole = _find_end(text, at)
-        found = load_object(text[at:end]) if is_whole else None
-        if found is not None:
+        found = load_json(text[at:end]) if is_whole else None
+        if isinstance(found, dict):
             yield found
         wasted += 0 if is_whole else end - at
         at = end if is_whole else at + 1

@@ -60,14 +60,7 @@ def make_request_body(mode: OutputMode, model: str, question: ChatRequest, messa
         case OutputMode.PROMPT:
             # Nothing is asked beside the words: every server takes this one.
             pass
-    try:
-        return orjson.dumps(body, default=dict)
-    except TypeError:
-        # Half of a surrogate pair: no JSON text can hold it, and it means nothing to a model.
-        body["messages"] = [
-            {name: text.encode("utf-8", "replace").decode() for name, text in message.items()} for message in messages
-        ]
-        return orjson.dumps(body, default=dict)
+    return orjson.dumps(body, default=dict)
 
 
 def is_rejected(mode: OutputMode, refusal: RequestRejected) -> bool:

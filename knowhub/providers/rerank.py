@@ -70,24 +70,21 @@ class RerankClient(GuardedClient):
         """
         if not texts:
             return []
-        cut = (text[: self._options.text_characters] for text in (query, *texts))
-        # Half of a surrogate pair: no JSON text can hold it, and it means nothing to a model.
-        encoded = [text.encode("utf-8", "replace").decode() for text in cut]
+        cut = [text[: self._options.text_characters] for text in (query, *texts)]
         async with self._call(timeout_s) as deadline:
-            asked, *sent = await self._redact(encoded)
+            asked, *sent = await self._redact(cut)
             return await self._request_scores(asked, sent, deadline)
 
     async def _request_scores(self, query: str, texts: Sequence[str], deadline: float) -> list[float]:
-        if self._style is not RerankStyle.AUTO:
-            return await self._try_style(self._style, query, texts, deadline)
+        style = RerankStyle.COHERE if self._style is RerankStyle.AUTO else self._style
         try:
-            scores = await self._try_style(RerankStyle.COHERE, query, texts, deadline)
-            self._style = RerankStyle.COHERE
+            scores = await self._try_style(style, query, texts, deadline)
         except RequestRejected as refusal:
-            if refusal.status not in _OF_ANOTHER_SHAPE:
+            if self._style is not RerankStyle.AUTO or refusal.status not in _OF_ANOTHER_SHAPE:
                 raise
-            scores = await self._try_style(RerankStyle.TEI, query, texts, deadline)
-            self._style = RerankStyle.TEI
+            style = RerankStyle.TEI
+            scores = await self._try_style(style, query, texts, deadline)
+        self._style = style
         return scores
 
     async def _try_style(self, style: RerankStyle, query: str, texts: Sequence[str], deadline: float) -> list[float]:

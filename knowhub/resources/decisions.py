@@ -33,21 +33,19 @@ def resource_id_problem(resource_id: str) -> str | None:
     if not resource_id.isprintable() and any(unicodedata.category(char) in _REFUSED_KINDS for char in resource_id):
         return "must not hold control characters"
     forms = {resource_id} if resource_id.isascii() else {resource_id, normalize("NFKC", resource_id)}
-    if any(_is_unsafe(form) for form in forms):
+    if any(char in form for form in forms for char in _ALWAYS_REFUSED) or any(
+        part.strip() in _NO_PART for form in forms for part in form.split("/")
+    ):
         return "must be a path such as code/selenium/login, without %, \\, or an empty, . or .. part"
     return None
 
 
-def check_resource_id(resource_id: str, field: str = "id") -> str:
+def check_resource_id(resource_id: str) -> str:
     """Return the id. Raises InvalidInput where it is none."""
     problem = resource_id_problem(resource_id)
     if problem:
-        raise InvalidInput.of(field, problem)
+        raise InvalidInput.of("id", problem)
     return resource_id
-
-
-def _is_unsafe(path: str) -> bool:
-    return any(char in path for char in _ALWAYS_REFUSED) or any(part.strip() in _NO_PART for part in path.split("/"))
 
 
 SEALED: Final = "sealed"

@@ -4,18 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from knowhub.core.data_keys import MasterKey, WrappedKey
-from knowhub.core.operation import View
-
-
-class ErasingStore(Protocol):
-    """A store from which rows are erased."""
-
-    @property
-    def erases(self) -> int:
-        """The number of the newest operation that erased something; 0 where there is none."""
-
-    def view(self, account: str) -> View:
-        """Return the acknowledged state of one account."""
 
 
 class UnsealError(Exception):

@@ -149,7 +149,8 @@ class ResourceService(OwnedRows):
             return list_resources(view, query.prefix, query.after if last is None else last.id)
 
         def accept(view: View, head: ResourceHead) -> bool:
-            return _passes(head, query, view.now)
+            has_expired = head.expires_at is not None and head.expires_at <= view.now
+            return query.content_type in (None, head.content_type) and query.expired in (None, has_expired)
 
         found = await list_visible(self._store, ctx, Scan(RESOURCE_TABLE, scan), query.limit + 1, accept)
         view = self._store.view(ctx.account)
@@ -217,9 +218,3 @@ class ResourceService(OwnedRows):
         if sealed is None or await self._vault.open(done.operation.account, row["id"], sealed) != text:
             raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
         return done
-
-
-def _passes(head: ResourceHead, query: ResourceQuery, now: float) -> bool:
-    if query.content_type is not None and head.content_type != query.content_type:
-        return False
-    return query.expired is None or query.expired == (head.expires_at is not None and head.expires_at <= now)

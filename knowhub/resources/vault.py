@@ -9,14 +9,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from knowhub.core import clock
-from knowhub.core.clock import Clock
 from knowhub.core.data_keys import MasterKey, WrappedKey
-from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Unavailable
 from knowhub.core.ids import Ids
-from knowhub.resources.model import RESOURCES, DataKey, RotationResult
-from knowhub.resources.ports import Cipher, ErasingStore, Keyring, MasterKeys, UnsealError
+from knowhub.resources.model import DataKey, RotationResult
+from knowhub.resources.ports import Cipher, Keyring, MasterKeys, UnsealError
 
 _KEY_ID_DIGITS = 32
 _LENGTH_BYTES = 8
@@ -182,29 +179,3 @@ def _join_parts(*parts: str) -> bytes:
 
 def _text(data: bytes) -> str:
     return b64encode(data).decode()
-
-
-class KeyShredder:
-    """Follows a store's erasings. A process that died in one leaves its keys to whoever opens the directory next."""
-
-    def __init__(self, store: ErasingStore, vault: Vault, clock_: Clock) -> None:
-        self._store = store
-        self._vault = vault
-        self._clock = clock_
-        self._erases = -1
-
-    @property
-    def erase_seq(self) -> int:
-        """The number of the newest erasing behind which all keys were destroyed."""
-        return self._erases
-
-    async def tick(self) -> None:
-        """Destroy the keys of every resource that was erased; does nothing where nothing was since the last time."""
-        erases = self._store.erases
-        if erases == self._erases:
-            return
-        await self._vault.destroy(self._is_erased, clock.iso(self._clock.now()))
-        self._erases = erases
-
-    def _is_erased(self, account: str, resource_id: str) -> bool:
-        return is_erased(self._store.view(account).get(RESOURCES, resource_id))

@@ -2,9 +2,9 @@
 
 import math
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, Final, TypeVar
 
 from knowhub.core.errors import InvalidInput
 from knowhub.keywords.fields import parse_integer, parse_texts
@@ -22,16 +22,8 @@ _ONE_LAYOUT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CallDefaults:
-    """What `search` and `create_keyword` do when a call does not say it."""
-
-    disambiguate: bool
-    dedup_check: bool
-
-
-def parse_options(parameters: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Settings, CallDefaults]:
-    """Return the settings of a tree and the defaults of its calls. `options` replace `parameters`.
+def parse_options(parameters: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Settings, Mapping[str, bool]]:
+    """Return the settings of a tree, and what its calls do when they do not say it. `options` replace `parameters`.
 
     Raises TypeError for an option that does not exist or is given twice, and ValueError for an invalid value.
     """
@@ -45,7 +37,7 @@ def parse_options(parameters: Mapping[str, Any], options: Mapping[str, Any]) -> 
         if name in chosen:
             raise TypeError(f"KeywordTree was given {name!r} under both of its names")
         chosen[name] = value
-    defaults = CallDefaults(*(check_flag(name, chosen.pop(name, False)) for name in _CALL_DEFAULTS))
+    defaults = {name: check_flag(name, chosen.pop(name, False)) for name in _CALL_DEFAULTS}
     return Settings(**{**parameters, **chosen}), defaults
 
 
@@ -95,23 +87,19 @@ def _spec_fields(kind: type[NewT], spec: object, path: str) -> Iterator[tuple[st
             yield name, spec[name]
 
 
-class Normalizer(Protocol):
-    def _Normalize(self, text: str) -> list[str]: ...
-
-
 class TreeText(KeywordTextRules):
-    """The KeywordText of a tree. It holds the tree weakly, so that a tree that nobody uses is freed and closed."""
+    """The KeywordText of a tree. It holds its method weakly, so that a tree that nobody uses is freed and closed."""
 
-    def __init__(self, tree: Normalizer) -> None:
-        self._tree = weakref.ref(tree)
+    def __init__(self, normalize: Callable[[str], list[str]]) -> None:
+        self._normalize = weakref.WeakMethod(normalize)
 
     def tokens(self, text: str) -> list[str]:
         """Return the normal forms. Raises InvalidInput if they are no list of texts, and what `_Normalize` raises."""
-        tree = self._tree()
-        if tree is None:
+        normalize = self._normalize()
+        if normalize is None:
             raise RuntimeError("this keyword tree does not exist any more")
         try:
-            return check_normal_forms(tree._Normalize(text))  # noqa: SLF001 -- subclasses override it by this name
+            return check_normal_forms(normalize(text))
         except Exception:
             raise
         except BaseException as error:

@@ -139,7 +139,8 @@ class HubThread:
             hub.maintenance.start()
             opened.set_result(hub)
             await self._closing.wait()
-            await self._cancel_tasks()
+            # End every call before the hub is closed. A write that the store has accepted is still written.
+            await finish_tasks(set(self._tasks), _GRACE_S)
             if not (self._is_dropped or hub.maintenance.is_leader):
                 await _wait_for_leader(hub)
 
@@ -149,10 +150,6 @@ class HubThread:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await work(self.hub, self.ctx)
-
-    async def _cancel_tasks(self) -> None:
-        """End every call before the hub is closed. A write that the store has accepted is still written."""
-        await finish_tasks(set(self._tasks), _GRACE_S)
 
 
 async def _wait_for_leader(hub: Hub) -> None:

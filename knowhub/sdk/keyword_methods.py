@@ -86,7 +86,7 @@ class KeywordMethods:
         self._rules = KeywordTextRules()
         self._normalize = normalize
         model = InjectedModel(StubLLMClient() if llm_client is None else llm_client)
-        self._thread = HubThread(settings, Overrides(llm=model, text=TreeText(self)))
+        self._thread = HubThread(settings, Overrides(llm=model, text=TreeText(self._Normalize)))
         # The thread holds no reference to this object, so a tree that nobody uses any more is freed and closed.
         weakref.finalize(self, self._thread.drop).atexit = False
         self.last_operation_id: str | None = None
@@ -110,8 +110,7 @@ class KeywordMethods:
     def search(self, query: str, *, use_agent: bool = True, disambiguate: bool | None = None) -> SearchResult:
         """Find a keyword by name; if there is none and `use_agent` is set, let the model search the tree."""
         query, expand = parse_text("query", query), check_flag("llm_expand_query", use_agent)
-        chosen = self._defaults.disambiguate if disambiguate is None else disambiguate
-        is_disambiguated = check_flag("llm_disambiguate", chosen)
+        is_disambiguated = self._choose("llm_disambiguate", disambiguate)
 
         async def search(hub: Hub, ctx: RequestContext) -> SearchResult:
             found = await hub.keywords.search.search(ctx, query, expand=expand, disambiguate=is_disambiguated)
@@ -171,8 +170,7 @@ class KeywordMethods:
         """Create a keyword. Without a parent the model chooses one; otherwise the root is the parent."""
         new = NewKeyword(name, parent_id, () if aliases is None else aliases, description, allow_duplicate=True)
         auto_place = check_flag("llm_auto_place", use_agent_for_parent)
-        chosen = self._defaults.dedup_check if dedup_check is None else dedup_check
-        is_checked = check_flag("llm_dedup_check", chosen)
+        is_checked = self._choose("llm_dedup_check", dedup_check)
         return self._write_node(
             lambda hub, ctx: hub.keywords.tree.create(ctx, new, auto_place=auto_place, dedup_check=is_checked)
         )
@@ -305,6 +303,9 @@ class KeywordMethods:
         result = self._thread.run(lambda hub, ctx: hub.operations.snapshots.restore(ctx, parse_text("ts", ts)))
         self.last_operation_id = result.operation_ids[-1] if result.operation_ids else None
         return result.restore_id
+
+    def _choose(self, option: str, given: bool | None) -> bool:
+        return self._defaults[option] if given is None else check_flag(option, given)
 
     def _write(self, work: Callable[[Hub, RequestContext], Coroutine[Any, Any, WrittenT]]) -> WrittenT:
         written = self._thread.run(work)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import chain, zip_longest
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from knowhub.context.search_model import MemoryLimits, MemorySearchResult, RetrievedBlock
+from knowhub.context.search_model import MemoryLimits, RetrievedBlock
+from knowhub.context.service import ContextService
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
@@ -18,11 +19,11 @@ from knowhub.core.near_duplicates import share_contained, words
 from knowhub.core.recall import ALL_TIME, TimeRange
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import shorten
-from knowhub.keywords.model import INFOS, ROOT_ID, SearchStatus, TextRows
-from knowhub.keywords.model import KeywordSearchResult as KeywordFound
+from knowhub.keywords.model import INFOS, ROOT_ID, SearchStatus
 from knowhub.keywords.paths import join_names
-from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
+from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.knowledge.model import SearchQuery
+from knowhub.knowledge.search.retrieval import KnowledgeRetrieval
 from knowhub.knowledge.table import make_filters
 
 TEXT_CHARS = 600
@@ -45,42 +46,6 @@ class RecallSource(StrEnum):
 
 
 _Ask: TypeAlias = Callable[[RequestContext, "RecallQuery"], Awaitable["RecallResult"]]
-
-
-class KnowledgeSource(Protocol):
-    """Finds records."""
-
-    async def search(self, ctx: RequestContext, query: SearchQuery) -> KnowledgeFound:
-        """Return the best records that the caller sees."""
-
-
-class KeywordSource(Protocol):
-    """Finds the keyword that a text names, and the keywords and infos whose texts fit it."""
-
-    async def search(
-        self, ctx: RequestContext, query: str, *, expand: bool = True, disambiguate: bool = False
-    ) -> KeywordFound:
-        """Return it with its infos, or what comes near."""
-
-    async def search_texts(
-        self, ctx: RequestContext, text: str, limit: int, min_relevance: float | None = None
-    ) -> TextRows:
-        """Return the rows whose texts fit best."""
-
-
-class MemorySource(Protocol):
-    """Finds memories."""
-
-    async def search_memory(
-        self,
-        ctx: RequestContext,
-        query: str,
-        target_uri: str | None = None,
-        categories: Sequence[str] | None = None,
-        top_k: int = 10,
-        limits: MemoryLimits | None = None,
-    ) -> MemorySearchResult:
-        """Return the best memories that the caller sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +100,7 @@ class RecallResult:
 
 
 class RecallService:
-    """Asks all sources in parallel; one that is None is not configured, which is no error.
+    """Asks all sources in parallel.
 
     A source that fails or is late, after `budget_s`, loses only its own items. `note_failure(source, error)` receives
     its error and must not raise.
@@ -143,19 +108,17 @@ class RecallService:
 
     def __init__(
         self,
-        knowledge: KnowledgeSource | None,
-        keywords: KeywordSource | None,
-        memory: MemorySource | None,
-        note_failure: Callable[[str, Exception], None] = lambda _source, _error: None,
+        knowledge: KnowledgeRetrieval,
+        keywords: KeywordSearch,
+        memory: ContextService,
+        note_failure: Callable[[str, Exception], None],
         budget_s: float = 20.0,
     ) -> None:
-        self._asks: dict[RecallSource, _Ask] = {}
-        if knowledge is not None:
-            self._asks[RecallSource.KNOWLEDGE] = partial(_from_knowledge, knowledge)
-        if keywords is not None:
-            self._asks[RecallSource.KEYWORDS] = partial(_from_keywords, keywords)
-        if memory is not None:
-            self._asks[RecallSource.MEMORY] = partial(_from_memory, memory)
+        self._asks: dict[RecallSource, _Ask] = {
+            RecallSource.KNOWLEDGE: partial(_from_knowledge, knowledge),
+            RecallSource.KEYWORDS: partial(_from_keywords, keywords),
+            RecallSource.MEMORY: partial(_from_memory, memory),
+        }
         self._note_failure = note_failure
         self._budget_s = budget_s
 
@@ -197,7 +160,7 @@ class RecallService:
             return None
 
 
-async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
+async def _from_knowledge(knowledge: KnowledgeRetrieval, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     found = await knowledge.search(
         ctx,
         SearchQuery(
@@ -226,7 +189,7 @@ async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, quest
     return RecallResult(items, found.index_lag, found.degraded)
 
 
-async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
+async def _from_keywords(keywords: KeywordSearch, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     if question.tags:
         return RecallResult([])
     found = await keywords.search(ctx, question.text, expand=question.expand)
@@ -257,7 +220,7 @@ async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question:
     return RecallResult(best[: question.top_k], texts.index_lag, without)
 
 
-async def _from_memory(memory: MemorySource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
+async def _from_memory(memory: ContextService, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     categories = list(question.categories) or None
     limits = MemoryLimits(question.time, question.tags, question.min_relevance or 0.0)
     found = await memory.search_memory(ctx, question.text, categories=categories, top_k=question.top_k, limits=limits)

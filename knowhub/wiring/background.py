@@ -3,14 +3,18 @@
 from contextlib import AsyncExitStack, suppress
 
 from knowhub.context.commit.background_extraction import SessionExtraction
+from knowhub.core.clock import Clock, iso
+from knowhub.core.erasing import is_erased
 from knowhub.core.projection import Projection
 from knowhub.operations.jobs import Background
 from knowhub.operations.snapshot_schedule import PeriodicSnapshots
-from knowhub.resources.vault import KeyShredder
+from knowhub.resources.model import RESOURCES
+from knowhub.resources.vault import Vault
 from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.maintenance import Maintenance, MaintenanceTask
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
+from knowhub.stores.files.store import FileStore
 from knowhub.wiring.adapters import Adapters
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
 from knowhub.wiring.exports import Exports, build_exports
@@ -48,7 +52,7 @@ class BackgroundWork:
                 indexes.memories.index,
                 self.exports.directories,
                 settings.extraction_budget_s,
-                self._wake,
+                lambda: self.maintenance.wake(),  # noqa: PLW0108 -- it is built below
             )
             leader_jobs["extraction"] = self.extraction.tick
         self.maintenance = _maintenance(adapters, indexes, shredder, leader_jobs)
@@ -68,8 +72,32 @@ class BackgroundWork:
             stack.push_async_callback(self.extraction.close)
         stack.callback(self.exports.maps.finish)
 
-    def _wake(self) -> None:
-        self.maintenance.wake()
+
+class KeyShredder:
+    """Follows a store's erasings. A process that died in one leaves its keys to whoever opens the directory next."""
+
+    def __init__(self, store: FileStore, vault: Vault, clock: Clock) -> None:
+        self._store = store
+        self._vault = vault
+        self._clock = clock
+        self._erases = -1
+
+    @property
+    def erase_seq(self) -> int:
+        """The number of the newest erasing behind which all keys were destroyed."""
+        return self._erases
+
+    async def tick(self) -> None:
+        """Destroy the keys of every resource that was erased; does nothing where nothing was since the last time."""
+        erases = self._store.erases
+        if erases == self._erases:
+            return
+
+        def is_gone(account: str, resource_id: str) -> bool:
+            return is_erased(self._store.view(account).get(RESOURCES, resource_id))
+
+        await self._vault.destroy(is_gone, iso(self._clock.now()))
+        self._erases = erases
 
 
 def _close_folders_to_others(adapters: Adapters) -> None:

@@ -6,9 +6,9 @@ import pytest
 import respx
 
 from agent_tools.compaction import extract_on_compaction, knowledge_extract
+from agent_tools.fences import FENCE_NOTE
 from agent_tools.messages import MAX_BODY_CHARS, MAX_MESSAGES
 from agent_tools.prompts.knowledge import KNOWLEDGE_EXTRACTION_PROMPT
-from agent_tools.records import FENCE_NOTE
 from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio

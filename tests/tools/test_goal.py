@@ -10,8 +10,8 @@ import pytest
 import respx
 
 from agent_tools import goal as goals
+from agent_tools.fences import FENCE_NOTE
 from agent_tools.goal import AgentRun, GoalTree, agent_start, before_risky_step, focus_goal, running
-from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
 from agent_tools.trace_store import FileTraceStore
 from tests.tools.routes import query_of, read_body

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import respx
 
+from agent_tools.fences import FENCE_NOTE
 from agent_tools.keywords import info_save, keyword_create, keyword_search
-from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
 from agent_tools.results import ToolResult
 from tests.tools.routes import read_body

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import respx
 
+from agent_tools.fences import FENCE_NOTE
 from agent_tools.knowledge import (
     Rating,
     knowledge_batch_update,
@@ -15,7 +16,7 @@ from agent_tools.knowledge import (
     knowledge_slim,
     knowledge_update,
 )
-from agent_tools.records import FENCE_NOTE, format_records
+from agent_tools.records import format_records
 from agent_tools.registry import call_tool
 from tests.tools.routes import query_of, read_body
 

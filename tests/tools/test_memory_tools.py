@@ -8,8 +8,8 @@ import pytest
 import respx
 
 from agent_tools import memory_edits
+from agent_tools.fences import FENCE_NOTE
 from agent_tools.memory import commit_session, read_memory, search_memory
-from agent_tools.records import FENCE_NOTE
 from tests.tools.routes import read_body
 
 pytestmark = pytest.mark.anyio

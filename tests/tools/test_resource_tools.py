@@ -7,7 +7,7 @@ import httpx
 import pytest
 import respx
 
-from agent_tools.records import FENCE_NOTE
+from agent_tools.fences import FENCE_NOTE
 from agent_tools.resources import resource_get, resource_list, resource_save
 
 pytestmark = pytest.mark.anyio

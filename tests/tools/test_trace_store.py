@@ -83,16 +83,11 @@ def make_goal(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON valu
 @pytest.mark.parametrize(
     "goals",
     [
-        pytest.param([make_goal(parent_id="b"), make_goal(id="b", parent_id="a")], id="below each other"),
-        pytest.param([make_goal(parent_id="a")], id="below itself"),
-        pytest.param([make_goal(), make_goal(id="b", parent_id="c")], id="below nothing"),
-        pytest.param([make_goal(), make_goal()], id="twice"),
         pytest.param([make_goal(knowledge=[1])], id="knowledge of numbers"),
         pytest.param([make_goal(knowledge="abc")], id="knowledge of letters"),
         pytest.param([make_goal(description=5)], id="no description"),
         pytest.param([make_goal(evidence_due="yes")], id="no truth"),
         pytest.param([make_goal(status="lost")], id="no status"),
-        pytest.param([make_goal(colour="red")], id="no such field"),
         pytest.param([1], id="no goal"),
         pytest.param({}, id="no list"),
     ],
@@ -112,16 +107,6 @@ async def test_a_child_may_come_before_its_parent(tmp_path: Path) -> None:
 
     assert kept is not None
     assert [line.strip()[4:5] for line in kept.render().splitlines()] == ["c", "a", "b"]
-
-
-async def test_an_older_tree_with_knowledge_counts_as_shown(tmp_path: Path) -> None:
-    goals = [make_goal(knowledge=[{"id": "k"}], status="completed"), make_goal(id="b")]
-    (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
-
-    kept = await FileTraceStore(tmp_path).load_goal_tree("t")
-
-    assert kept is not None
-    assert [(goal.was_shown, goal.was_helpful) for goal in kept] == [(True, True), (False, False)]
 
 
 async def test_two_stores_can_write_the_same_trace(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
+from agent_tools.fences import FENCE_NOTE
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.conversations.recalled import FENCE_NOTE
 from knowhub.core.errors import InvalidInput
 from knowhub.core.request_context import Role
 from knowhub.settings import Settings

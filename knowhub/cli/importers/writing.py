@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from agent_tools.fences import without_fenced
 from knowhub.bootstrap import Hub
 from knowhub.cli.importers.model import Conversation, Item, Note
 from knowhub.context import uri
 from knowhub.context.commit.commit_checks import MAX_MESSAGES, MAX_NAME_CHARS
 from knowhub.context.commit_model import SessionCommit
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import without_fenced
 from knowhub.core.errors import Conflict
 from knowhub.core.operation import Group
 from knowhub.core.request_context import RequestContext

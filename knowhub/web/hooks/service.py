@@ -14,10 +14,10 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from agent_tools.fences import FENCE_NOTE, HEADING
 from knowhub.bootstrap import Hub
 from knowhub.context import uri
 from knowhub.context.search_model import MemorySearchResult
-from knowhub.conversations.recalled import FENCE_NOTE, HEADING
 from knowhub.core.errors import InvalidInput, KnowHubError, Unavailable
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext

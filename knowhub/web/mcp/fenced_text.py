@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from knowhub.conversations.recalled import FENCE_NOTE
+from agent_tools.fences import FENCE_NOTE
 
 _MAX_CHARS: Final = 24_000
 _MIN_CHARS: Final = 200

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from agent_tools.fences import without_fenced
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.context.model import Level
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import keep_own_words, without_fenced
+from knowhub.conversations.recalled import keep_own_words
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext

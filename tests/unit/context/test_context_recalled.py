@@ -4,18 +4,10 @@ import json
 
 import pytest
 
-from agent_tools import fences, records
+from agent_tools.fences import FENCE_NOTE, HEADING, find_fence, without_fenced
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import (
-    FENCE_NOTE,
-    HEADING,
-    RecalledTexts,
-    find_fence,
-    index_recalled,
-    remove_recalled,
-    without_fenced,
-)
+from knowhub.conversations.recalled import RecalledTexts, index_recalled, remove_recalled
 from tests.builders import caller
 from tests.context_commits import CommitBench, agent_message, user_message
 
@@ -194,12 +186,6 @@ def test_what_only_looks_fenced_stays(own: str) -> None:
 def test_own_words_around_shown_text_stay_as_they_are(shown: str, own: str) -> None:
     # Without a word between them, what begins with «id: » looks like another row.
     assert without_fenced(f"{own}\n\n{shown}\n\nMine:\n{own}")[0] == f"{own}\n\nMine:\n{own}"
-
-
-def test_the_agent_tools_recognise_the_same_text() -> None:
-    assert (records.FENCE_NOTE, fences.HEADING) == (FENCE_NOTE, HEADING)
-    for text in (*SHOWN, *OWN, *(f"{own}\n\n{FENCED}\n\n{own}" for own in OWN)):
-        assert fences.without_fenced(text) == without_fenced(text)
 
 
 RESULT = {"results": [{"id": "ctx://default/users/li/memories/events/1", "source": "memory", "text": "Lives in Rome."}]}

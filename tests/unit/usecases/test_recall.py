@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.keywords.model import SearchStatus, TextRows
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
-from knowhub.usecases.recall import RecallQuery, RecallService
+from knowhub.usecases.recall import RecallQuery, RecallService, RecallSource
 from tests.builders import local
 
 pytestmark = pytest.mark.anyio
@@ -111,24 +112,35 @@ def keyword_found(name: str, *infos: str) -> KeywordFound:
     )
 
 
+def make_recall(
+    *,
+    knowledge: FakeKnowledge | None = None,
+    tree: FakeTree | None = None,
+    noted: list[tuple[str, str]] | None = None,
+    budget_s: float = 20.0,
+) -> RecallService:
+    records: Any = knowledge or FakeKnowledge(["k1"])
+    keywords: Any = tree or FakeTree(keyword_found("a"))
+    memories: Any = FakeMemories(["ctx://m1"])
+    failures = [] if noted is None else noted
+    return RecallService(
+        records, keywords, memories, lambda source, error: failures.append((source, str(error))), budget_s
+    )
+
+
 async def test_near_keywords_are_returned_if_none_is_named() -> None:
     row = {"id": "n", "name": "near", "path": "near", "aliases": [], "description": "", "created_at": TODAY, **SHARED}
     near = json.dumps(row).encode()
-    recall = RecallService(None, FakeTree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None)
+    recall = make_recall(tree=FakeTree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])))
 
-    (item,) = (await recall.recall(local(), RecallQuery("x"))).items
+    (item,) = (await recall.recall(local(), RecallQuery("x", sources=frozenset({RecallSource.KEYWORDS})))).items
 
     assert (item.id, item.why) == ("n", "comes near: ambiguous")
 
 
 async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
     noted: list[tuple[str, str]] = []
-    recall = RecallService(
-        FakeKnowledge(error=ValueError("broken")),
-        FakeTree(keyword_found("a")),
-        FakeMemories(["ctx://m1"]),
-        lambda source, error: noted.append((source, str(error))),
-    )
+    recall = make_recall(knowledge=FakeKnowledge(error=ValueError("broken")), noted=noted)
 
     answer = await recall.recall(local(), RecallQuery("a"))
 
@@ -139,10 +151,8 @@ async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
 
 @pytest.mark.parametrize("error", [InvalidInput.of("q", "is wrong"), Forbidden("not yours"), TooLarge("too much")])
 async def test_caller_errors_are_raised_and_not_counted_as_failures(error: Exception) -> None:
-    noted: list[str] = []
-    recall = RecallService(
-        FakeKnowledge(error=error), FakeTree(keyword_found("a")), None, lambda source, _: noted.append(source)
-    )
+    noted: list[tuple[str, str]] = []
+    recall = make_recall(knowledge=FakeKnowledge(error=error), noted=noted)
 
     with pytest.raises(type(error)):
         await recall.recall(local(), RecallQuery("a"))
@@ -151,16 +161,16 @@ async def test_caller_errors_are_raised_and_not_counted_as_failures(error: Excep
 
 
 async def test_a_hanging_source_costs_only_its_budget() -> None:
-    recall = RecallService(FakeKnowledge(["k1"]), FakeTree(hangs=True), None, budget_s=0.01)
+    recall = make_recall(tree=FakeTree(hangs=True), budget_s=0.01)
 
     answer = await recall.recall(local(), RecallQuery("a"))
 
-    assert [item.id for item in answer.items] == ["k1"]
-    assert answer.degraded == ["keywords"]
+    assert [item.id for item in answer.items] == ["k1", "ctx://m1"]
+    assert answer.degraded == ["keywords", "embedder"]
 
 
 async def test_recall_fails_if_every_source_fails() -> None:
-    recall = RecallService(FakeKnowledge(error=ValueError()), None, None)
+    recall = make_recall(knowledge=FakeKnowledge(error=ValueError()))
 
     with pytest.raises(Unavailable, match="knowledge failed"):
-        await recall.recall(local(), RecallQuery("a"))
+        await recall.recall(local(), RecallQuery("a", sources=frozenset({RecallSource.KNOWLEDGE})))

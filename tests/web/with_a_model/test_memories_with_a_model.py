@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.conversations.recalled import FENCE_NOTE
+from agent_tools.fences import FENCE_NOTE
 from knowhub.core.language_models import AnswerRejected, ChatFailed, ChatRequest, FailureReason, ModelUnavailable
 from tests.fakes.queued_chat import NEVER, Answer, QueuedChat
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from agent_tools.fences import FENCE_NOTE, HEADING
 from knowhub.bootstrap import Hub
 from knowhub.cli.importers.model import Conversation, Note
 from knowhub.cli.importers.writing import ImportWriter
 from knowhub.context.commit.commit_checks import MAX_MESSAGES
 from knowhub.context.queries import list_memories
 from knowhub.conversations.messages import Message
-from knowhub.conversations.recalled import FENCE_NOTE, HEADING
 from knowhub.core.request_context import caller_context
 from knowhub.knowledge.model import OnConflict
 from knowhub.knowledge.table import list_live_records
