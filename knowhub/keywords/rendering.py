@@ -40,28 +40,27 @@ _UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode
 
 
 def render_keyword(
-    view: View, ctx: RequestContext, node: Node, *, with_children: bool, level: int | None = None
+    view: View, ctx: RequestContext, node: Node, *, with_children: bool = False, level: int | None = None
 ) -> bytes:
-    """Return a keyword as JSON text: its stored row with `level`, `children` and `child_count` appended.
+    """Return a keyword as JSON text: its stored row with `level`, `children` if wanted, and `child_count` appended.
 
     The row is not parsed, as every exact search comes here. Pass `level` if it is known, to save a walk to the root.
     """
-    raw = _render_row(view, ctx, node)
+    raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
+    if not _is_parent_visible(view, ctx, node.parent_id):
+        raw = json.dumps({**json.loads(raw), "parent_id": None}, ensure_ascii=False, separators=(",", ":")).encode()
     level = get_level(view, ctx, node.parent_id) if level is None else level
-    if not with_children:
-        return _render_alone(raw[:-1], level, count_visible_children(view, ctx, node.id))
-    return _render_with_children(raw[:-1], level, list_visible_child_ids(view, ctx, node.id))
-
-
-def render_keyword_pair(view: View, ctx: RequestContext, node: Node, level: int) -> tuple[bytes, bytes]:
-    """Return a keyword with and without `children`, for a match and for the end of its path."""
-    row, ids = _render_row(view, ctx, node)[:-1], list_visible_child_ids(view, ctx, node.id)
-    return _render_with_children(row, level, ids), _render_alone(row, level, len(ids))
+    children, count = b"", count_visible_children(view, ctx, node.id)
+    if with_children:
+        # Ids are UUIDs or "root": nothing in them needs escaping.
+        ids = [f'"{child_id}"' for child_id in list_visible_child_ids(view, ctx, node.id)]
+        children = b'"children":[%s],' % ",".join(ids).encode()
+    return b'%s,"level":%d,%s"child_count":%d}' % (raw[:-1], level, children, count)
 
 
 def render_candidate(view: View, ctx: RequestContext, node: Node, infos: Sequence[bytes] | None = None) -> bytes:
     """Return a keyword of several to choose from, with `path`, the counts of children and infos, and its `infos`."""
-    row = render_keyword(view, ctx, node, with_children=False)
+    row = render_keyword(view, ctx, node)
     path = json.dumps(format_path(view, ctx, node), ensure_ascii=False).encode()
     counts = count_visible_children(view, ctx, node.id), count_visible_infos(view, ctx, node.id)
     more = b"" if infos is None else b',"infos":[%s]' % b",".join(infos)
@@ -119,12 +118,10 @@ def list_visible_path(view: View, ctx: RequestContext, keyword_id: str) -> list[
     return [above for above in tree.get_path(view, keyword_id) if ctx.sees(above.audience)]
 
 
-def render_path(view: View, ctx: RequestContext, node: Node, *, with_children: bool) -> list[bytes]:
-    """Return `list_visible_path` as JSON text; hidden keywords do not count in the levels."""
-    return [
-        render_keyword(view, ctx, above, with_children=with_children, level=level)
-        for level, above in enumerate(list_visible_path(view, ctx, node.id))
-    ]
+def render_path(view: View, ctx: RequestContext, node: Node) -> list[bytes]:
+    """Return `list_visible_path` as JSON text, without children; hidden keywords do not count in the levels."""
+    above = list_visible_path(view, ctx, node.id)
+    return [render_keyword(view, ctx, item, level=level) for level, item in enumerate(above)]
 
 
 def get_level(view: View, ctx: RequestContext, parent_id: str | None) -> int:
@@ -141,24 +138,6 @@ def list_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> l
 def list_visible_child_ids(view: View, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
     """Return the ids of `list_visible_children`."""
     return [child.id for child in list_visible_children(view, ctx, keyword_id)]
-
-
-def _render_with_children(row: bytes, level: int, ids: Sequence[str]) -> bytes:
-    # Ids are UUIDs or "root": nothing in them needs escaping.
-    children = b'"%s"' % '","'.join(ids).encode() if ids else b""
-    return b'%s,"level":%d,"children":[%s],"child_count":%d}' % (row, level, children, len(ids))
-
-
-def _render_alone(row: bytes, level: int, child_count: int) -> bytes:
-    return b'%s,"level":%d,"child_count":%d}' % (row, level, child_count)
-
-
-def _render_row(view: View, ctx: RequestContext, node: Node) -> bytes:
-    """Return the row of a keyword as JSON text, without the id of a hidden parent."""
-    raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
-    if _is_parent_visible(view, ctx, node.parent_id):
-        return raw
-    return json.dumps({**json.loads(raw), "parent_id": None}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _is_parent_visible(view: View, ctx: RequestContext, parent_id: str | None) -> bool:

@@ -110,7 +110,7 @@ class KeywordService(KeywordCreation):
         """Return the keywords from the root to this one. Raises NotFound."""
         view = await self._view(ctx)
         node = rendering.require_node(view, ctx, keyword_id)
-        return rendering.render_path(view, ctx, node, with_children=False)
+        return rendering.render_path(view, ctx, node)
 
     async def get_subtree(self, ctx: RequestContext, keyword_id: str, depth: int | None = None) -> dict[str, Any]:
         """Return a keyword with its descendants in `children_nodes`, at most 50 levels deep.

@@ -12,7 +12,7 @@ from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
 from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers, short_text
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatchesByReader, ResultCache
+from knowhub.keywords.cache import NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import VisibleTree
@@ -123,7 +123,7 @@ class KeywordAgent:
             HomonymChoice(),
         )
         if chosen.failure is None and chosen.node_id is not None:
-            self._cache.put(key, replace(chosen, calls=()), EXACT_TTL_S, ())
+            self._cache.put(key, replace(chosen, calls=()))
         return chosen
 
     async def dedup_check(
