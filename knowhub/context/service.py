@@ -23,7 +23,7 @@ from knowhub.context.uri import list_visible_spaces
 from knowhub.conversations.sentences import Fold
 from knowhub.core import clock, permissions
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.core.operation import Draft, IdempotencyKey, Row, Store, Unchanged, View, Write
+from knowhub.core.operation import Draft, IdempotencyKey, LongDecision, Row, Store, Unchanged, View, Write
 from knowhub.core.request_context import RequestContext
 
 MAX_LISTED = 5_000
@@ -250,20 +250,13 @@ class ContextService:
         is said anew without that. Raises as `edit_node`.
         """
         permissions.check_can_write(ctx)
-        await self._store.refresh(ctx.account)
-        before = self._store.view(ctx.account)
-        done = await self._store.find_replay(ctx.account, key)
-        summary = None
-        if done is None:
-            head = edits.get_editable_summary(before, ctx, address, expected)
-            summary = await session_node.summarize_without(before, head, self._fold)
 
         def decide(view: View) -> Draft:
             head = edits.get_editable_summary(view, ctx, address, expected)
-            session = [] if summary is None else session_node.remove_message(view, head, summary)
+            session = session_node.remove_message(view, head, self._fold) if head.is_part else []
             return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
 
-        operation_id = await commit_nodes(self._store, self._directories, ctx, decide, key)
+        operation_id = await commit_nodes(self._store, self._directories, ctx, LongDecision(decide), key)
         if operation_id is None:
             raise NotFound.of("memory", address)
         return operation_id
