@@ -16,7 +16,7 @@ from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.curate import plan, rules
 from knowhub.keywords.curate.apply import apply_steps
-from knowhub.keywords.curate.metrics import TreeMetrics
+from knowhub.keywords.curate.metrics import measure_tree
 from knowhub.keywords.curate.plan import (
     CurationPlan,
     NodeRef,
@@ -65,9 +65,8 @@ class Curator:
     async def metrics(self, ctx: RequestContext) -> dict[str, Any]:
         """Return figures of the tree as the caller sees it."""
         await self._store.refresh(ctx.account)
-        metrics = TreeMetrics(self._store.view(ctx.account), ctx)
-        await _gather(metrics.count())
-        return metrics.get_result()
+        (figures,) = await _gather(measure_tree(self._store.view(ctx.account), ctx))
+        return figures
 
     async def reorganize(
         self, ctx: RequestContext, scope_id: str | None = None, budget_s: float | None = None
