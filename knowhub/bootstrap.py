@@ -127,7 +127,6 @@ class Keywords:
         options = TreeOptions(
             max_candidates=settings.max_candidates,
             max_rounds=settings.descend_max_rounds,
-            recent_capacity=settings.recent_keywords,
             descent_budget_s=settings.descent_budget_s,
             write_budget_s=settings.llm_write_budget_s,
             describe_candidates=settings.describe_candidates,

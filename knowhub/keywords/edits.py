@@ -17,7 +17,7 @@ from knowhub.keywords.model import (
     make_link_id,
 )
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.tree import find_by_token, find_info, list_children, list_links_of_keyword
+from knowhub.keywords.tree import find_info, list_children, list_links_of_keyword
 
 MAX_NAMED = 20
 
@@ -155,8 +155,8 @@ def check_aliases_free(
 ) -> None:
     """Raise Conflict if an alias is the name of another visible keyword; `aliases` maps each to its normal forms."""
     for alias, tokens in aliases.items():
-        for node in (node for token in tokens for node in find_by_token(view, token)):
-            if node.id != own_id and ctx.sees(node.audience) and not set(tokens).isdisjoint(text.tokens(node.name)):
+        for node in rendering.find_by_names(view, ctx, tokens):
+            if node.id != own_id and not set(tokens).isdisjoint(text.tokens(node.name)):
                 detail = f"{alias!r} is the name of keyword {node.id!r}; merge the two, or choose another alias"
                 raise Conflict(detail, {"alias": alias, "ids": [node.id]})
 
@@ -165,9 +165,8 @@ def iter_twins(
     view: View, ctx: RequestContext, text: KeywordText, tokens: Sequence[str], parent_id: str
 ) -> Iterator[Node]:
     """Yield the visible keywords under this parent whose name has one of these normal forms, oldest first."""
-    for node in (node for token in tokens for node in find_by_token(view, token)):
-        is_twin = node.parent_id == parent_id and not set(tokens).isdisjoint(text.tokens(node.name))
-        if is_twin and ctx.sees(node.audience):
+    for node in rendering.find_by_names(view, ctx, tokens):
+        if node.parent_id == parent_id and not set(tokens).isdisjoint(text.tokens(node.name)):
             yield node
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import tree
+from knowhub.keywords import rendering
 from knowhub.keywords.model import ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.tree import find_by_token
 
 SEPARATOR = "/"
 _MAX_PARTS = 60
@@ -34,9 +33,7 @@ def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) 
     whole: dict[str, Node] = {}
     ends: dict[str, Node] = {}
     for tokens, above in _split_last(text, parts):
-        for node in (node for token in tokens for node in find_by_token(view, token)):
-            if not ctx.sees(node.audience):
-                continue
+        for node in rendering.find_by_names(view, ctx, tokens):
             is_top = _reach_top(view, ctx, text, node, above)
             if is_top is not None:
                 (whole if is_top else ends)[node.id] = node
@@ -53,7 +50,7 @@ def _split_last(text: KeywordText, parts: Sequence[str]) -> Iterator[tuple[list[
 
 def _reach_top(view: View, ctx: RequestContext, text: KeywordText, node: Node, above: Sequence[str]) -> bool | None:
     """Return whether a path that leads to `node` begins at the top of the tree; None if it does not lead there."""
-    parents = [item for item in tree.get_path(view, node.id)[:-1] if item.id != ROOT_ID and ctx.sees(item.audience)]
+    parents = [item for item in rendering.list_visible_path(view, ctx, node.id)[:-1] if item.id != ROOT_ID]
     if not above:
         return not parents
     if not parents:

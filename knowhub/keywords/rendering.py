@@ -105,6 +105,11 @@ def get_visible_node(view: View, ctx: RequestContext, keyword_id: str) -> Node |
     return node if node is not None and ctx.sees(node.audience) else None
 
 
+def find_by_names(view: View, ctx: RequestContext, tokens: Iterable[str]) -> Iterator[Node]:
+    """Yield the live keywords that the caller sees and whose name or alias has one of these normal forms."""
+    return (node for token in tokens for node in tree.find_by_token(view, token) if ctx.sees(node.audience))
+
+
 def require_info(view: View, ctx: RequestContext, info_id: str) -> Info:
     """Return the summary of a live info that the caller sees. Raises NotFound, also for a hidden one."""
     info = find_info(view, info_id)

@@ -14,6 +14,7 @@ from knowhub.core.ids import Ids
 from knowhub.core.operation import Draft, IdempotencyKey, Row, Store, Unchanged, View
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
+from knowhub.keywords import rendering
 from knowhub.keywords.curate import plan, rules
 from knowhub.keywords.curate.apply import apply_steps
 from knowhub.keywords.curate.metrics import measure_tree
@@ -32,7 +33,7 @@ from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.tree import find_by_token, find_keyword
+from knowhub.keywords.tree import find_keyword
 
 OP = "reorganize_keywords"
 SHOWN_A_CALL = 200
@@ -68,14 +69,12 @@ class Curator:
         (figures,) = await _gather(measure_tree(self._store.view(ctx.account), ctx))
         return figures
 
-    async def reorganize(
-        self, ctx: RequestContext, scope_id: str | None = None, budget_s: float | None = None
-    ) -> dict[str, Any]:
+    async def reorganize(self, ctx: RequestContext, scope_id: str | None = None) -> dict[str, Any]:
         """Return a plan for the descendants of `scope_id`, the root by default; nothing is changed.
 
-        `budget_s` is for all calls of the model together, `write_budget_s` by default. If the model fails, the plan
-        has the steps of the rules, and `degraded` is `["llm"]`. Raises InvalidInput for an unknown scope, and
-        Forbidden for a reader, as a plan costs calls of the model.
+        All calls of the model together have `write_budget_s`. If the model fails, the plan has the steps of the rules,
+        and `degraded` is `["llm"]`. Raises InvalidInput for an unknown scope, and Forbidden for a reader, as a plan
+        costs calls of the model.
         """
         permissions.check_can_write(ctx)
         await self._store.refresh(ctx.account)
@@ -83,7 +82,7 @@ class Curator:
         visible_tree = VisibleTree(self._store.view(ctx.account), ctx)
         survey = self._make_survey(ctx, top_id, await _gather(rules.iter_descendants(visible_tree, top_id)))
         by_rule = await self._list_rule_steps(survey)
-        budget_s = self._options.write_budget_s if budget_s is None else budget_s
+        budget_s = self._options.write_budget_s
         calls: list[Row] = []
         try:
             asked = _ModelProposals()
@@ -136,10 +135,8 @@ class Curator:
 
     def _list_default_parents(self, survey: TreeSurvey) -> list[str]:
         """Return the keywords whose children have not been placed yet."""
-        name = self._options.uncategorized_name
-        named = [
-            node for token in self._text.tokens(name or "") for node in find_by_token(survey.visible_tree.view, token)
-        ]
+        tokens = self._text.tokens(self._options.uncategorized_name or "")
+        named = rendering.find_by_names(survey.visible_tree.view, survey.visible_tree.ctx, tokens)
         return [ROOT_ID, *(node.id for node in named if node.parent_id == ROOT_ID)]
 
     async def _review(
@@ -231,24 +228,22 @@ def _make_summary(keywords: int, steps: Sequence[Step], shown: int) -> str:
     return f"{len(steps)} steps{f': {parts}' if parts else ''}; {keywords} keywords were gone through{seen}"
 
 
-def select_compatible(
-    survey: TreeSurvey, steps: Sequence[Step], most: int = plan.MAX_STEPS, most_children: int = plan.MAX_CHILDREN
-) -> list[Step]:
+def select_compatible(survey: TreeSurvey, steps: Sequence[Step]) -> list[Step]:
     """Return the steps that can be applied one after another on the current tree, with current versions.
 
     The first of two conflicting steps wins: a keyword is moved, merged or grouped once, and never into a keyword that
-    is merged. `most` limits the steps, `most_children` the children in their splits.
+    is merged.
     """
-    selection = _StepSelection(survey, most_children)
-    return list(islice(filter(None, map(selection.add, steps)), most))
+    selection = _StepSelection(survey)
+    return list(islice(filter(None, map(selection.add, steps)), plan.MAX_STEPS))
 
 
 class _StepSelection:
     """The tree after the steps that are selected so far."""
 
-    def __init__(self, survey: TreeSurvey, children_left: int) -> None:
+    def __init__(self, survey: TreeSurvey) -> None:
         self._survey = survey
-        self._children_left = children_left
+        self._children_left = plan.MAX_CHILDREN
         self._parents: dict[str, str] = {}
         self._heirs: dict[str, str] = {}
         self._settled: set[str] = set()

@@ -14,7 +14,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import ModelAnswer
 
-MAX_NODES = 400
+MAX_STEPS = 400
 # The kind of step in each field of an answer, and the names of its nodes.
 _FIELDS: Mapping[str, tuple[StepKind, *tuple[str, ...]]] = {
     "merges": (StepKind.MERGE, "node_id", "into_id"),
@@ -39,23 +39,12 @@ class Proposals(ModelAnswer):
 async def propose(
     agent: KeywordAgent, ctx: RequestContext, view: View, nodes: Sequence[Node], budget_s: float
 ) -> Proposals:
-    """Ask the model how to put these keywords in better order; nothing is changed.
-
-    At most MAX_NODES are shown. A caller with more keywords asks in parts.
-    """
+    """Ask the model how to put these keywords in better order; nothing is changed."""
     visible_tree = VisibleTree(view, ctx)
-    there = [node for node in nodes[:MAX_NODES] if visible_tree.is_visible(node)]
+    there = [node for node in nodes if visible_tree.is_visible(node)]
     choices = NumberedChoices([node.id for node in there])
-    question = prompts.reorganize(list_for_prompt(visible_tree, there))
+    question = prompts.reorganize([visible_tree.make_candidate(node, described=True) for node in there])
     return await agent.ask(question, choices, budget_s, lambda answer: parse_proposals(answer, choices), Proposals())
-
-
-def list_for_prompt(visible_tree: VisibleTree, nodes: Sequence[Node]) -> list[dict[str, Any]]:
-    """Return keywords as the prompt lists them, with idx from 1."""
-    return [
-        {"idx": idx, **prompts.format_candidate(visible_tree.make_candidate(node, described=True))}
-        for idx, node in enumerate(nodes, 1)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +85,7 @@ def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Prop
     if answer and not answer.keys() & {*_FIELDS, "reason"}:
         return None
     reason = short_text(answer.get("reason"), _MAX_REASON)
-    made = [(name, item) for name in _FIELDS for item in list_pointers(answer.get(name))[:MAX_NODES]]
+    made = [(name, item) for name in _FIELDS for item in list_pointers(answer.get(name))[:MAX_STEPS]]
     parsed = (_parse_step(name, item, choices, reason or _BY_MODEL) for name, item in made)
     steps = [step for step in parsed if step is not None]
     return Proposals(reason=reason, steps=steps, unclear=len(made) - len(steps))

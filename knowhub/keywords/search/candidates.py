@@ -182,10 +182,8 @@ _WHOLE_NAME = math.log(1 + _NODES_PER_TERM)
 _SPELT = 100.0
 
 
-def find_word_candidates(
-    view: View, ctx: RequestContext, text: KeywordText, query: str, limit: int = OFFERED
-) -> list[Node]:
-    """Return up to `limit` visible keywords that share words with the query, the best first.
+def find_word_candidates(view: View, ctx: RequestContext, text: KeywordText, query: str) -> list[Node]:
+    """Return up to ten visible keywords that share words with the query, the best first.
 
     Names whose pinyin initials are the query come first. A shared word counts more the rarer it is. A name that
     contains the query, or is contained in it, counts more the less is left over. Ties go to fewer words, then to the
@@ -208,7 +206,7 @@ def find_word_candidates(
     for node in pool.list_nodes():
         closest = max((_get_overlap(token, own) for token in tokens for own in node.tokens[:_MAX_NAMES]), default=0.0)
         pool.add(node, _WHOLE_NAME * closest)
-    return pool.list_best(limit)
+    return pool.list_best(OFFERED)
 
 
 class _WordCandidates:
