@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory
+from knowhub.context.model import NODES, PARTS, ContextSummary, Level, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import SEARCHED_TEXTS
 from knowhub.context.retrieval.blocks import read_layer
@@ -66,7 +66,7 @@ class Memories:
         ]
         await self.put(node_row(session_uri, abstract="", **fields), *parts)
 
-    def read(self, address: str, level: str | int = "L1", ctx: RequestContext = LI, **named: Any) -> RetrievedBlock:  # noqa: ANN401 -- what a reading takes
+    def read(self, address: str, level: Level = Level.L1, ctx: RequestContext = LI, **named: Any) -> RetrievedBlock:  # noqa: ANN401 -- what a reading takes
         """Read a layer."""
         return read_layer(self.store.view(ACCOUNT), ctx, address, level, **named)
 

@@ -46,8 +46,6 @@ def children_of(view: View, ctx: RequestContext, address: str | None, depth: int
 
     Raises InvalidInput, and NotFound where the caller sees nothing there.
     """
-    if not 1 <= depth <= MAX_DEPTH:
-        raise InvalidInput.of("depth", f"must be from 1 to {MAX_DEPTH}")
     root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
     found = list(islice(_walk(view, ctx, (root, _open_spaces(view, ctx)), depth), MAX_LISTED + 1))
     # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
@@ -166,7 +164,7 @@ class ContextService:
         self,
         ctx: RequestContext,
         address: str,
-        level: str | int = Level.L1,
+        level: Level = Level.L1,
         *,
         expand_relations: bool = False,
         max_relations: int = 0,
