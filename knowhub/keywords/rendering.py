@@ -205,12 +205,10 @@ def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQ
 
 def list_visible_subtree(view: View, ctx: RequestContext, keyword_id: str) -> list[str]:
     """Return the ids of a keyword and of its visible descendants. Raises InvalidInput for more than 10,000."""
-    walked = [keyword_id]
-    for above in walked:
-        walked += [child.id for child in list_children(view, above)]
-        if len(walked) > MAX_NODES:
-            raise InvalidInput.of("descendants", f"takes in more than {MAX_NODES} keywords; begin lower")
-    return [item for item in walked if get_visible_node(view, ctx, item) is not None]
+    below = [node for _, node in islice(tree.walk(view, [keyword_id]), MAX_NODES)]
+    if len(below) == MAX_NODES:
+        raise InvalidInput.of("descendants", f"takes in more than {MAX_NODES} keywords; begin lower")
+    return [keyword_id, *(node.id for node in below if ctx.sees(node.audience))]
 
 
 def _list_infos(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> Iterator[Info]:

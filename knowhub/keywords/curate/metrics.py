@@ -3,18 +3,19 @@
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.model import ROOT_ID, Node
-from knowhub.keywords.tree import find_info, list_children, list_links_of_info, list_links_of_keyword
+from knowhub.keywords.tree import find_info, list_links_of_info, list_links_of_keyword
 
 DEEP_LEVEL = 6
 MAX_LISTED = 100
 MAX_WIDEST = 10
 MAX_DUPLICATES = 50
+_Levels: TypeAlias = Mapping[str | None, int]
 
 
 def measure_tree(view: View, ctx: RequestContext) -> Iterator[dict[str, Any] | None]:
@@ -35,7 +36,7 @@ def measure_tree(view: View, ctx: RequestContext) -> Iterator[dict[str, Any] | N
         links[node.id] = _count_links(view, ctx, node)
         for token in node.tokens:
             bearers[token].append(node)
-    used = {keyword_id for keyword_id, count in links.items() if count}
+    used: set[str | None] = {keyword_id for keyword_id, count in links.items() if count}
     levels = yield from _measure_levels(view, ctx, used)
     orphans = [node.id for node in nodes if node.id not in levels or node.id not in used]
     orphan_infos = []
@@ -66,19 +67,19 @@ def measure_tree(view: View, ctx: RequestContext) -> Iterator[dict[str, Any] | N
     }
 
 
-def _measure_levels(view: View, ctx: RequestContext, used: set[str]) -> Generator[None, None, dict[str, int]]:
+def _measure_levels(
+    view: View, ctx: RequestContext, used: set[str | None]
+) -> Generator[None, None, Mapping[str | None, int]]:
     """Return the level of each keyword below the root, and add those with visible ones below them to `used`."""
-    levels = {ROOT_ID: 0}
-    walked = [tree.ROOT_NODE]
-    for above in walked:
+    levels: dict[str | None, int] = {ROOT_ID: 0}
+    walked = []
+    for _, node in tree.walk(view, [ROOT_ID]):
         yield None
-        for node in list_children(view, above.id):
-            if node.id not in levels:
-                # A path may lead through hidden keywords, which do not count.
-                levels[node.id] = levels[above.id] + ctx.sees(node.audience)
-                walked.append(node)
+        # A path may lead through hidden keywords, which do not count.
+        levels[node.id] = levels[node.parent_id] + ctx.sees(node.audience)
+        walked.append(node)
     for node in reversed(walked):
-        if node.parent_id is not None and (ctx.sees(node.audience) or node.id in used):
+        if ctx.sees(node.audience) or node.id in used:
             used.add(node.parent_id)
     return levels
 
@@ -106,7 +107,7 @@ def _summarize_widths(nodes: Sequence[Node], children: Mapping[str | None, int])
     }
 
 
-def _list_deep(nodes: Sequence[Node], levels: Mapping[str, int]) -> dict[str, Any]:
+def _list_deep(nodes: Sequence[Node], levels: _Levels) -> dict[str, Any]:
     deep = [(levels[node.id], -node.ordinal, node) for node in nodes if levels.get(node.id, 0) > DEEP_LEVEL]
     worst = heapq.nlargest(MAX_LISTED, deep)
     return {

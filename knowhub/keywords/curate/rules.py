@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 
 from knowhub.core import scopes
-from knowhub.keywords import rendering
+from knowhub.keywords import rendering, tree
 from knowhub.keywords.curate.plan import NodeRef, SplitGroup, Step, StepKind
 from knowhub.keywords.mentions import find_names
 from knowhub.keywords.model import INFOS, ROOT_ID, InfoQuery, Node
@@ -20,7 +20,6 @@ from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.tree import (
     count_children,
     count_links,
-    list_children,
     list_infos_of_keyword,
     list_links_of_keyword,
 )
@@ -72,17 +71,8 @@ class TreeSurvey:
 
 def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Node | None]:
     """Yield the descendants of a keyword, level by level; None for hidden ones."""
-    walked = {keyword_id}
-    level = [keyword_id]
-    while level:
-        passed: list[str] = []
-        for above in level:
-            for node in list_children(visible_tree.view, above):
-                if node.id not in walked:
-                    walked.add(node.id)
-                    passed.append(node.id)
-                    yield node if visible_tree.is_visible(node) else None
-        level = passed
+    walked = tree.walk(visible_tree.view, [keyword_id])
+    return (node if visible_tree.is_visible(node) else None for _, node in walked)
 
 
 def find_merges(

@@ -295,10 +295,7 @@ def _list_visible_nodes(view: View, ctx: RequestContext, keyword_ids: Iterable[s
 
 def _join_nodes(found: Iterable[Sequence[Node]]) -> list[Node]:
     """Join the matches of several tokens, each keyword once, oldest first."""
-    some = list(found)
-    if len(some) == 1 and len(some[0]) == 1:
-        return list(some[0])
-    nodes = {node.id: node for item in some for node in item}
+    nodes = {node.id: node for item in found for node in item}
     return sorted(nodes.values(), key=lambda node: node.ordinal)
 
 
