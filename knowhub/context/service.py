@@ -173,8 +173,7 @@ class ContextService:
 
         With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
         """
-        await self._store.refresh(ctx.account)
-        view = self._store.view(ctx.account)
+        view = await self._view(ctx)
         return read_layer(view, ctx, address, level, expand_relations=expand_relations, max_relations=max_relations)
 
     async def get_node(self, ctx: RequestContext, address: str) -> ContextNode:
@@ -189,25 +188,21 @@ class ContextService:
 
         Raises InvalidInput and NotFound.
         """
-        await self._store.refresh(ctx.account)
-        return children_of(self._store.view(ctx.account), ctx, address, MAX_DEPTH if recursive else depth)
+        return children_of(await self._view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
 
     async def read_profile(self, ctx: RequestContext, max_tokens: int = DEFAULT_TOKENS) -> CurrentMemories:
         """Return all that is current of the caller, in one bounded text. Raises InvalidInput for who is nobody."""
-        await self._store.refresh(ctx.account)
-        return gather_current(self._store.view(ctx.account), ctx, max_tokens)
+        return gather_current(await self._view(ctx), ctx, max_tokens)
 
     async def list_sessions(
         self, ctx: RequestContext, limit: int, after: str | None = None
     ) -> tuple[list[SessionReading], str | None]:
         """Return the caller's sessions, newest first, with what was read of each, and the cursor of the next page."""
-        await self._store.refresh(ctx.account)
-        return sessions.list_sessions(self._store.view(ctx.account), ctx, limit, after)
+        return sessions.list_sessions(await self._view(ctx), ctx, limit, after)
 
     async def get_session(self, ctx: RequestContext, session_id: str) -> SessionReading:
         """Return what was read of one of the caller's own sessions. Raises NotFound and InvalidInput."""
-        await self._store.refresh(ctx.account)
-        view = self._store.view(ctx.account)
+        view = await self._view(ctx)
         return sessions.read_session(view, sessions.find_session(view, ctx, session_id))
 
     async def edit_node(
@@ -290,6 +285,10 @@ class ContextService:
             added = [replace(block, why=explain_block(block)) for block in added]
         blocks = [*found.blocks[: top_k - len(added)], *added]
         return replace(found, blocks=blocks, total=len(blocks))
+
+    async def _view(self, ctx: RequestContext) -> View:
+        await self._store.refresh(ctx.account)
+        return self._store.view(ctx.account)
 
     def _node(self, ctx: RequestContext, address: str) -> ContextNode:
         view = self._store.view(ctx.account)

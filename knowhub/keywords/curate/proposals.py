@@ -42,9 +42,8 @@ async def propose(
     """Ask the model how to put these keywords in better order; nothing is changed."""
     visible_tree = VisibleTree(view, ctx)
     there = [node for node in nodes if visible_tree.is_visible(node)]
-    choices = NumberedChoices([node.id for node in there])
     question = prompts.reorganize([visible_tree.make_candidate(node, described=True) for node in there])
-    return await agent.ask(question, choices, budget_s, lambda answer: parse_proposals(answer, choices), Proposals())
+    return await agent.ask(question, [node.id for node in there], budget_s, parse_proposals, Proposals())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,6 @@ async def review(
 ) -> Review:
     """Let the model refuse merges and moves of the rules; if it fails, none is refused."""
     visible_tree = VisibleTree(view, ctx)
-    places = {str(place): place for place in range(len(steps))}
-    choices = NumberedChoices(list(places))
     shown = []
     for idx, step in enumerate(steps, 1):
         nodes = [visible_tree.get_node(ref.id) for ref in step.nodes]
@@ -70,14 +67,14 @@ async def review(
         )
         shown.append({"idx": idx, "kind": step.kind.value, "keyword": first, "target": second})
 
-    def parse(answer: Mapping[str, Any]) -> Review | None:
-        named = list_pointers(answer.get("refused"))
-        refused = choices.pick_all(named)
-        if named and not refused:
-            return None
-        return Review(refused=frozenset(places[item] for item in refused))
+    places = [str(place) for place in range(len(steps))]
+    return await agent.ask(prompts.review_plan(shown), places, budget_s, _parse_review, Review())
 
-    return await agent.ask(prompts.review_plan(shown), choices, budget_s, parse, Review())
+
+def _parse_review(answer: Mapping[str, Any], choices: NumberedChoices) -> Review | None:
+    named = list_pointers(answer.get("refused"))
+    refused = choices.pick_all(named)
+    return None if named and not refused else Review(refused=frozenset(map(int, refused)))
 
 
 def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Proposals | None:
