@@ -19,13 +19,11 @@ from knowhub.keywords.curate import plan, rules
 from knowhub.keywords.curate.apply import apply_steps
 from knowhub.keywords.curate.metrics import measure_tree
 from knowhub.keywords.curate.plan import (
-    CurationPlan,
-    NodeRef,
     SplitGroup,
     Step,
     StepKind,
     parse_steps,
-    render_plan,
+    render_step,
 )
 from knowhub.keywords.curate.proposals import propose, review
 from knowhub.keywords.curate.rules import TreeSurvey, can_merge, make_ref
@@ -97,7 +95,7 @@ class Curator:
         # The tree may have changed meanwhile: select the steps on the current tree.
         now = self._make_survey(ctx, top_id, survey.nodes)
         wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
-        return render_plan(_make_plan(now, wanted, select_compatible(now, wanted), asked))
+        return _make_plan(now, wanted, select_compatible(now, wanted), asked)
 
     async def apply(
         self, ctx: RequestContext, planned: Mapping[str, Any], key: IdempotencyKey | None = None
@@ -187,32 +185,33 @@ class _ModelProposals:
 
 def _make_plan(
     survey: TreeSurvey, wanted: Sequence[Step], steps: Sequence[Step], asked: _ModelProposals
-) -> CurationPlan:
+) -> dict[str, Any]:
     planned = {step.nodes[0].id for step in steps if step.kind is StepKind.DESCRIBE}
     missing = [node for node in survey.nodes if not node.is_described and node.id not in planned]
     get_node = survey.visible_tree.get_node
     # Two rules may propose the same, with reasons of their own.
     names, used = ({(step.kind, *(ref.id for ref in step.nodes)) for step in some} for some in (wanted, steps))
-    return CurationPlan(
-        scope_id=survey.top.id,
-        scope_name=survey.top.name,
-        created_at=clock.iso(survey.visible_tree.view.now),
-        steps=steps,
-        undescribed=[
-            _make_ref_with_path(survey, node)
+    # Proposals that are not possible together, or too many.
+    dropped = asked.unclear + len(names - used)
+    return {
+        "scope_id": survey.top.id,
+        "scope_name": survey.top.name,
+        "created_at": clock.iso(survey.visible_tree.view.now),
+        "summary": _make_summary(len(survey.nodes), steps, asked.shown),
+        "steps": [render_step(step) for step in steps],
+        "missing_descriptions": [
+            {"id": node.id, "name": node.name, "path": _format_path(survey, node)}
             for node in missing[: plan.MAX_UNDESCRIBED]
             if get_node(node.id) is not None
         ],
-        undescribed_count=len(missing),
-        degraded=["llm"] if asked.degraded else [],
-        dropped=asked.unclear + len(names - used),
-        summary=_make_summary(len(survey.nodes), steps, asked.shown),
-    )
+        "missing_description_count": len(missing),
+        "degraded": ["llm"] if asked.degraded else [],
+        "dropped": [{"what": "proposals", "why": "not_possible", "count": dropped}] if dropped else [],
+    }
 
 
-def _make_ref_with_path(survey: TreeSurvey, node: Node) -> NodeRef:
-    path = " / ".join(above.name for above in survey.visible_tree.list_path(node.id))
-    return replace(make_ref(node), path=path)
+def _format_path(survey: TreeSurvey, node: Node) -> str:
+    return " / ".join(above.name for above in survey.visible_tree.list_path(node.id))
 
 
 def _make_summary(keywords: int, steps: Sequence[Step], shown: int) -> str:
@@ -265,7 +264,8 @@ class _StepSelection:
         if step.kind in {StepKind.MOVE, StepKind.MERGE}:
             self._settled.add(node.id)
             (self._parents if step.kind is StepKind.MOVE else self._heirs)[node.id] = target.id
-        nodes = [_make_ref_with_path(self._survey, item) for item in (node, target)[: len(step.nodes)]]
+        named = (node, target)[: len(step.nodes)]
+        nodes = [replace(make_ref(item), path=_format_path(self._survey, item)) for item in named]
         return replace(step, nodes=nodes, groups=groups)
 
     def _is_possible(self, kind: StepKind, node: Node, target: Node) -> bool:
