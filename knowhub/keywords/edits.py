@@ -1,33 +1,16 @@
 """Edits of the tree: move, merge and delete. Pure functions: rows in, the writes of one operation out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
-from knowhub.core.operation import Row, View, Write, is_live, make_tombstone, next_of
+from knowhub.core.operation import Draft, Row, View, Write, is_live, make_tombstone, next_of
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering, tree
-from knowhub.keywords.model import (
-    LINKS,
-    RELATION_RANKS,
-    ROOT_ID,
-    InfoPolicy,
-    Link,
-    Node,
-    make_link_id,
-)
+from knowhub.keywords.model import LINKS, RELATION_RANKS, ROOT_ID, InfoPolicy, Link, Node, make_link_id
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.tree import find_info, list_children, list_links_of_keyword
 
 MAX_NAMED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """The writes of one operation, and its answer."""
-
-    writes: Sequence[Write]
-    reply: Row
 
 
 def move_keyword(
@@ -55,7 +38,7 @@ def merge_keywords(
     into_id: str,
     text: KeywordText,
     expected: int | None = None,
-) -> Edit:
+) -> Draft:
     """Give the names, links and children of a source keyword to a target keyword, and delete the source last.
 
     Links that the target has already stay as they are. Children move, hidden ones too. The target is always written,
@@ -86,7 +69,8 @@ def merge_keywords(
         keyword_rules.write_keyword(make_tombstone(source, view.now)),
     ]
     children_seen = list(rendering.list_visible_child_ids(view, ctx, source_id))
-    return Edit(writes, {"source": source_id, "into": into_id, "links": counts, "children": children_seen})
+    reply = {"source": source_id, "into": into_id, "links": counts, "children": children_seen}
+    return Draft("merge_keywords", writes, reply=reply)
 
 
 def delete_subtree(
@@ -97,7 +81,7 @@ def delete_subtree(
     *,
     cascade: bool = False,
     expected: int | None = None,
-) -> Edit:
+) -> Draft:
     """Delete a keyword; with `cascade` also its descendants.
 
     REATTACH links the infos to the parent, DETACH unlinks them, FORBID refuses if there are any. Hidden keywords
@@ -128,7 +112,8 @@ def delete_subtree(
     tombstones = [make_tombstone(rendering.get_keyword_row(view, node.id), view.now) for node in reversed(deleted)]
     heir = above if policy is InfoPolicy.REATTACH else None
     reply = {"keywords": [node.id for node in deleted], "links": counts, "reattached_to": heir}
-    return Edit([*relinked, *map(keyword_rules.write_keyword, [*rehomed, *tombstones])], reply)
+    writes = [*relinked, *map(keyword_rules.write_keyword, [*rehomed, *tombstones])]
+    return Draft("delete_keyword", writes, reply=reply)
 
 
 def get_editable_row(view: View, ctx: RequestContext, keyword_id: str, expected: int | None = None) -> Row:

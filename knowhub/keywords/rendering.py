@@ -27,14 +27,7 @@ from knowhub.keywords.model import (
     make_link_id,
 )
 from knowhub.keywords.paths import join_names
-from knowhub.keywords.tree import (
-    Info,
-    count_children,
-    count_links,
-    find_info,
-    list_children,
-    list_infos_of_keyword,
-)
+from knowhub.keywords.tree import Info, count_children, count_links, find_info, list_children, list_infos_of_keyword
 
 _UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode()
 

@@ -13,11 +13,7 @@ from knowhub.core.owned_rows import RowText, RowTextPage, SavedRow, list_visible
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
-from knowhub.keywords.model import (
-    ROOT_ID,
-    InfoPolicy,
-    Node,
-)
+from knowhub.keywords.model import ROOT_ID, InfoPolicy, Node
 from knowhub.keywords.paths import find_by_path
 from knowhub.keywords.tree import KEYWORD_TABLE
 
@@ -207,8 +203,7 @@ class KeywordService(KeywordCreation):
         permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft:
-            edit = edits.merge_keywords(view, ctx, source_id, into_id, self._text, expected)
-            return Draft("merge_keywords", edit.writes, reply=edit.reply)
+            return edits.merge_keywords(view, ctx, source_id, into_id, self._text, expected)
 
         return await self._change(ctx, into_id, decide, key)
 
@@ -220,8 +215,7 @@ class KeywordService(KeywordCreation):
         how = how or DeleteOptions()
 
         def decide(view: View) -> Draft:
-            edit = edits.delete_subtree(view, ctx, keyword_id, how.policy, cascade=how.cascade, expected=how.expected)
-            return Draft("delete_keyword", edit.writes, reply=edit.reply)
+            return edits.delete_subtree(view, ctx, keyword_id, how.policy, cascade=how.cascade, expected=how.expected)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         return get_operation(outcome).operation_id

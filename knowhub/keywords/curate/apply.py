@@ -75,7 +75,9 @@ class _PlanExecution:
                 merge = edits.merge_keywords(self._view, self._ctx, first, last, self._text)
                 self.pending.put(merge.writes)
                 # Without the count of links, which would count hidden infos.
-                self.result["merges"].append({name: merge.reply[name] for name in ("source", "into", "children")})
+                self.result["merges"].append(
+                    {name: (merge.reply or {})[name] for name in ("source", "into", "children")}
+                )
             case StepKind.DESCRIBE:
                 edits.check_not_root(first, "described by a plan")
                 row = edits.get_editable_row(self._view, self._ctx, first)

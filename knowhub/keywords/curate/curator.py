@@ -18,13 +18,7 @@ from knowhub.keywords import rendering
 from knowhub.keywords.curate import plan, rules
 from knowhub.keywords.curate.apply import apply_steps
 from knowhub.keywords.curate.metrics import measure_tree
-from knowhub.keywords.curate.plan import (
-    SplitGroup,
-    Step,
-    StepKind,
-    parse_steps,
-    render_step,
-)
+from knowhub.keywords.curate.plan import SplitGroup, Step, StepKind, parse_steps, render_step
 from knowhub.keywords.curate.proposals import propose, review
 from knowhub.keywords.curate.rules import TreeSurvey, can_merge, make_ref
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions

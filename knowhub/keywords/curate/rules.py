@@ -17,12 +17,7 @@ from knowhub.keywords.mentions import find_names
 from knowhub.keywords.model import INFOS, ROOT_ID, InfoQuery, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.tree import (
-    count_children,
-    count_links,
-    list_infos_of_keyword,
-    list_links_of_keyword,
-)
+from knowhub.keywords.tree import count_children, count_links, list_infos_of_keyword, list_links_of_keyword
 
 WIDE = 50
 MIN_GROUP = 5
