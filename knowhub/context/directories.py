@@ -9,7 +9,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from knowhub.context.model import NODES, PARTS, MemoryCategory
@@ -58,7 +58,7 @@ def render_files(rows: Sequence[Row]) -> Mapping[str, bytes]:
         ABSTRACT: node["abstract"].encode(),
         OVERVIEW: node["overview"].encode(),
         CONTENT: content.encode(),
-        RELATIONS: _format_json([_edge(edge) for edge in node["relations"]]),
+        RELATIONS: _format_json(node["relations"]),
     }
     sums = {name: (len(text), f"{zlib.crc32(text):08x}") for name, text in texts.items()}
     meta = {"uri": node["id"], **{name: node[name] for name in _META_FIELDS}, "files": sums}
@@ -96,15 +96,6 @@ def _name_segment(segments: Sequence[str], index: int) -> str:
     readable = "".join(char if char.isalnum() else "-" for char in words).strip("-")
     digest = blake2b(segment.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"{readable or _NOTHING_READABLE}.{digest}"
-
-
-def _edge(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "to_uri": row["to_uri"],
-        "relation_type": row["relation_type"],
-        "reason": row.get("reason", ""),
-        "weight": row.get("weight", 1.0),
-    }
 
 
 def _format_json(value: object) -> bytes:

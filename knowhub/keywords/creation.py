@@ -28,6 +28,7 @@ from knowhub.core.operation import (
 from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, fields, keyword_rules, rendering, tree
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword, TreeOptions
 from knowhub.keywords.new_keywords import (
@@ -39,7 +40,6 @@ from knowhub.keywords.new_keywords import (
     merge_into_stored,
     note_dropped,
 )
-from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.search.text_search import NearKeywords

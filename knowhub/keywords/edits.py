@@ -1,9 +1,10 @@
 """Edits of the tree: move, merge and delete. Pure functions: rows in, the writes of one operation out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
-from knowhub.core.operation import Draft, Row, View, Write, is_live, make_tombstone, next_of
+from knowhub.core.operation import Draft, Row, View, Write, is_live, make_tombstone, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering, tree
 from knowhub.keywords.model import LINKS, RELATION_RANKS, ROOT_ID, InfoPolicy, Link, Node, make_link_id
@@ -68,7 +69,7 @@ def merge_keywords(
         *map(keyword_rules.write_keyword, rehomed),
         keyword_rules.write_keyword(make_tombstone(source, view.now)),
     ]
-    children_seen = list(rendering.list_visible_child_ids(view, ctx, source_id))
+    children_seen = [child.id for child in rendering.list_visible_children(view, ctx, source_id)]
     reply = {"source": source_id, "into": into_id, "links": counts, "children": children_seen}
     return Draft("merge_keywords", writes, reply=reply)
 
@@ -219,3 +220,42 @@ def _list_visible_infos(view: View, ctx: RequestContext, links: Iterable[Link]) 
 def _move(view: View, keyword_id: str, parent_id: str) -> Row:
     row = rendering.get_keyword_row(view, keyword_id)
     return next_of({**row, "parent_id": parent_id}, row, view.now)
+
+
+_BOOKKEEPING = ("version", "updated_at")
+
+
+class PendingRows:
+    """Pending changes over a view; `view` shows them. Each row is written once, so its version rises once."""
+
+    def __init__(self, below: View) -> None:
+        self.view = below.plan()
+        self._below = below
+        self._rows: dict[tuple[str, str], Row] = {}
+
+    def put(self, writes: Iterable[Write]) -> None:
+        """Add writes."""
+        for write in writes:
+            version = next_version(self._below.get(write.collection, write.id))
+            row = self._rows[write.collection, write.id] = {**write.after, "version": version}
+            self.view.put(write.collection, write.id, row)
+
+    def list_writes(self) -> list[Write]:
+        """Return the changed rows, new rows first and deleted rows last: undo goes backwards."""
+        found = [
+            (before, Write(collection, row_id, row))
+            for (collection, row_id), row in self._rows.items()
+            if _is_change(before := self._below.get(collection, row_id), row)
+        ]
+        found.sort(key=lambda item: (not is_live(item[1].after), is_live(item[0])))
+        return [write for _, write in found]
+
+
+def _is_change(before: Row | None, after: Row) -> bool:
+    if before is None or not (is_live(before) or is_live(after)):
+        return is_live(after)
+    return _drop_bookkeeping(before) != _drop_bookkeeping(after)
+
+
+def _drop_bookkeeping(row: Row) -> Mapping[str, Any]:
+    return {name: value for name, value in row.items() if name not in _BOOKKEEPING}

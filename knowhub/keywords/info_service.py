@@ -33,6 +33,7 @@ from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher, NewInfoRow, ch
 from knowhub.keywords.cache import NO_CACHE, ResultCache
 from knowhub.keywords.collections import INFO
 from knowhub.keywords.creation import commit_with_root
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import (
     INFOS,
@@ -46,7 +47,6 @@ from knowhub.keywords.model import (
     TreeOptions,
     make_link_id,
 )
-from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.tree import INFO_TABLE, find_equal_info, list_infos_of_keyword, list_links_of_info

@@ -26,9 +26,13 @@ from knowhub.keywords.model import (
     RelationType,
     make_link_id,
 )
-from knowhub.keywords.paths import join_names
+from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.tree import Info, count_children, count_links, find_info, list_children, list_infos_of_keyword
 
+SEPARATOR = "/"
+_MAX_PARTS = 60
+# A name may have separators of its own, such as TCP/IP.
+_MAX_PARTS_A_NAME = 5
 _UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode()
 
 
@@ -46,7 +50,7 @@ def render_keyword(
     children, count = b"", count_visible_children(view, ctx, node.id)
     if with_children:
         # Ids are UUIDs or "root": nothing in them needs escaping.
-        ids = [f'"{child_id}"' for child_id in list_visible_child_ids(view, ctx, node.id)]
+        ids = [f'"{child.id}"' for child in list_visible_children(view, ctx, node.id)]
         children = b'"children":[%s],' % ",".join(ids).encode()
     return b'%s,"level":%d,%s"child_count":%d}' % (raw[:-1], level, children, count)
 
@@ -63,12 +67,12 @@ def render_candidate(view: View, ctx: RequestContext, node: Node, infos: Sequenc
 def format_path(view: View, ctx: RequestContext, node: Node) -> str:
     """Return the path of a keyword as requests name it: `目的地/Java`; the root is `root`."""
     names = [above.name for above in list_visible_path(view, ctx, node.id) if above.id != ROOT_ID]
-    return join_names(names) or ROOT_ID
+    return SEPARATOR.join(names) or ROOT_ID
 
 
 def add_tree_fields(view: View, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
     """Return a row with `level`, `children` and `child_count`, for the answer of a write."""
-    children = list_visible_child_ids(view, ctx, row["id"])
+    children = [child.id for child in list_visible_children(view, ctx, row["id"])]
     level = get_level(view, ctx, row["parent_id"]) if level is None else level
     parent = {} if _is_parent_visible(view, ctx, row["parent_id"]) else {"parent_id": None}
     return {**row, **parent, "level": level, "children": children, "child_count": len(children)}
@@ -103,6 +107,51 @@ def find_by_names(view: View, ctx: RequestContext, tokens: Iterable[str]) -> Ite
     return (node for token in tokens for node in tree.find_by_token(view, token) if ctx.sees(node.audience))
 
 
+def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) -> list[Node]:
+    """Return the visible keywords at a path of names or aliases, oldest first.
+
+    A path from the top of the tree wins over the end of a longer one. A name alone is a path too.
+    """
+    parts = [part.strip() for part in path.split(SEPARATOR)]
+    parts = [part for part in parts if part]
+    if parts[:1] == [ROOT_ID] and len(parts) > 1:
+        parts = parts[1:]
+    if not 0 < len(parts) <= _MAX_PARTS:
+        return []
+    whole: dict[str, Node] = {}
+    ends: dict[str, Node] = {}
+    for tokens, above in _split_last(text, parts):
+        for node in find_by_names(view, ctx, tokens):
+            is_top = _reach_top(view, ctx, text, node, above)
+            if is_top is not None:
+                (whole if is_top else ends)[node.id] = node
+    return sorted((whole or ends).values(), key=lambda node: node.ordinal)
+
+
+def _split_last(text: KeywordText, parts: Sequence[str]) -> Iterator[tuple[list[str], Sequence[str]]]:
+    """Yield each possible last name of a path as normal forms, with the parts above it."""
+    for count in range(1, min(len(parts), _MAX_PARTS_A_NAME) + 1):
+        tokens = text.tokens(SEPARATOR.join(parts[-count:]))
+        if tokens:
+            yield tokens, parts[:-count]
+
+
+def _reach_top(view: View, ctx: RequestContext, text: KeywordText, node: Node, above: Sequence[str]) -> bool | None:
+    """Return whether a path that leads to `node` begins at the top of the tree; None if it does not lead there."""
+    parents = [item for item in list_visible_path(view, ctx, node.id)[:-1] if item.id != ROOT_ID]
+    if not above:
+        return not parents
+    if not parents:
+        return None
+    parent = parents[-1]
+    for tokens, rest in _split_last(text, above):
+        if not set(tokens).isdisjoint(parent.tokens):
+            is_top = _reach_top(view, ctx, text, parent, rest)
+            if is_top is not None:
+                return is_top
+    return None
+
+
 def require_info(view: View, ctx: RequestContext, info_id: str) -> Info:
     """Return the summary of a live info that the caller sees. Raises NotFound, also for a hidden one."""
     info = find_info(view, info_id)
@@ -131,11 +180,6 @@ def list_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> l
     """Return the live children of a keyword that the caller sees, oldest first."""
     children = list_children(view, keyword_id)
     return list(children) if ctx.sees_everything else [child for child in children if ctx.sees(child.audience)]
-
-
-def list_visible_child_ids(view: View, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
-    """Return the ids of `list_visible_children`."""
-    return [child.id for child in list_visible_children(view, ctx, keyword_id)]
 
 
 def _is_parent_visible(view: View, ctx: RequestContext, parent_id: str | None) -> bool:

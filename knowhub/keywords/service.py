@@ -14,7 +14,6 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
 from knowhub.keywords.model import ROOT_ID, InfoPolicy, Node
-from knowhub.keywords.paths import find_by_path
 from knowhub.keywords.tree import KEYWORD_TABLE
 
 MAX_DEPTH = 50
@@ -50,7 +49,7 @@ class KeywordService(KeywordCreation):
         view = self._store.view(ctx.account)
         if rendering.get_visible_node(view, ctx, given) is not None:
             return given
-        found = find_by_path(view, ctx, self._text, given)
+        found = rendering.find_by_path(view, ctx, self._text, given)
         if len(found) > 1:
             named = [
                 {"id": node.id, "path": rendering.format_path(view, ctx, node)} for node in found[: edits.MAX_NAMED]

@@ -10,9 +10,9 @@ from knowhub.core.operation import Row, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.curate.plan import SplitGroup, Step, StepKind
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import NewKeyword, Node
-from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.tree import find_keyword
 

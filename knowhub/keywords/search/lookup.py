@@ -20,7 +20,6 @@ from knowhub.keywords.model import (
     TextRows,
     TreeOptions,
 )
-from knowhub.keywords.paths import SEPARATOR, find_by_path
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.prompts import Goal
 from knowhub.keywords.search.text_search import Nearest, NearKeywords
@@ -130,7 +129,7 @@ class KeywordSearch:
         named = rendering.get_visible_node(view, ctx, query.strip())
         if named is not None:
             return self._render_match(view, ctx, named, BY_ID)[0]
-        seen = find_by_path(view, ctx, self._text, query) if SEPARATOR in query else []
+        seen = rendering.find_by_path(view, ctx, self._text, query) if rendering.SEPARATOR in query else []
         if seen:
             return self._make_answer(view, ctx, seen, BY_PATH)[0]
         spelt = _join_nodes(find_by_pinyin(view, token) for token in request.tokens)

@@ -10,8 +10,8 @@ from knowhub.core.errors import Conflict, Forbidden
 from knowhub.keywords import tree
 from knowhub.keywords.curate.curator import select_compatible
 from knowhub.keywords.curate.plan import MAX_CHILDREN, MAX_STEPS, StepKind
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.model import LINKS, ROOT_ID, Link, RelationType
-from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.tree import (
     list_keywords,
 )
