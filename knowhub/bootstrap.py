@@ -12,7 +12,7 @@ import structlog
 from knowhub.audit.service import AuditService
 from knowhub.context.authoring import MemoryAuthoring
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
-from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
+from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.service import ContextService
 from knowhub.core.allowances import TokenBuckets
 from knowhub.core.background_writes import DecisionLog
@@ -127,7 +127,6 @@ class Keywords:
         options = TreeOptions(
             max_candidates=settings.max_candidates,
             max_rounds=settings.descend_max_rounds,
-            recent_capacity=settings.recent_keywords,
             descent_budget_s=settings.descent_budget_s,
             write_budget_s=settings.llm_write_budget_s,
             describe_candidates=settings.describe_candidates,
@@ -154,9 +153,8 @@ class Memories:
     def __init__(self, adapters: Adapters, indexes: Indexes, work: BackgroundWork, records: KnowledgeService) -> None:
         settings, store, reranker = adapters.settings, adapters.store, adapters.reranker
         directories = work.exports.directories
-        reranking = None if reranker is None else MemoryReranking(reranker, settings.rerank_budget_s)
         commits = CommitCoordinator(store, simplify, directories, work.extraction)
-        search = MemorySearch(store, indexes.memories.index, adapters.clock, reranking)
+        search = MemorySearch(store, indexes.memories.index, adapters.clock, reranker, settings.rerank_budget_s)
         self.nodes = ContextService(store, commits, search, directories, simplify)
         self.authoring = MemoryAuthoring(store, directories)
         self.outbox = indexes.outbox

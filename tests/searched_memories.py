@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory
+from knowhub.context.model import NODES, PARTS, ContextSummary, Level, MemoryCategory
 from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import SEARCHED_TEXTS
 from knowhub.context.retrieval.blocks import read_layer
-from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
+from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.search_model import RetrievedBlock
+from knowhub.core.language_models import Reranker
 from knowhub.core.recall import SearchHits
 from knowhub.core.request_context import RequestContext
 from knowhub.engine.account import SearchableRows
@@ -66,7 +67,7 @@ class Memories:
         ]
         await self.put(node_row(session_uri, abstract="", **fields), *parts)
 
-    def read(self, address: str, level: str | int = "L1", ctx: RequestContext = LI, **named: Any) -> RetrievedBlock:  # noqa: ANN401 -- what a reading takes
+    def read(self, address: str, level: Level = Level.L1, ctx: RequestContext = LI, **named: Any) -> RetrievedBlock:  # noqa: ANN401 -- what a reading takes
         """Read a layer."""
         return read_layer(self.store.view(ACCOUNT), ctx, address, level, **named)
 
@@ -81,7 +82,7 @@ class Memories:
 
 
 @asynccontextmanager
-async def memories_in(folder: Path, reranking: MemoryReranking | None = None) -> AsyncIterator[Memories]:
+async def memories_in(folder: Path, reranker: Reranker | None = None) -> AsyncIterator[Memories]:
     """Open an empty store, with the services that search it."""
     store, clock = open_files(folder), FakeClock()
     lexical: LexicalIndex[ContextSummary] = LexicalIndex(
@@ -91,6 +92,6 @@ async def memories_in(folder: Path, reranking: MemoryReranking | None = None) ->
     store.subscribe(lexical, [NODES, PARTS])
     index = CountedIndex(lexical)
     try:
-        yield Memories(store, index, clock, MemorySearch(store, index, clock, reranking))
+        yield Memories(store, index, clock, MemorySearch(store, index, clock, reranker, 5.0))
     finally:
         await store.close()

@@ -30,7 +30,7 @@ from knowhub.core.clock import Clock, CooperativePause, iso
 from knowhub.core.near_duplicates import Cluster, ClusterBuilder
 from knowhub.core.operation import Reads, View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.curate.metrics import TreeMetrics
+from knowhub.keywords.curate.metrics import measure_tree
 from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.table import find_record, find_replacements
@@ -268,10 +268,10 @@ class AuditRun:
 
     async def _count_duplicates(self) -> int:
         """Note the keywords that bear one name, the worst of them; return how many more there are."""
-        metrics = TreeMetrics(self._view, self._ctx)
-        for _ in metrics.count():
+        figures: dict[str, Any] = {}
+        for measured in measure_tree(self._view, self._ctx):
+            figures = measured or figures
             await self._pace.pause()
-        figures = metrics.get_result()
         for double in figures["duplicates"]:
             first, *others = double["ids"]
             evidence = {"name": double["token"], "copies": len(others)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from knowhub.context import edits, uri
 from knowhub.context.commit import memory_page
@@ -30,15 +30,6 @@ from knowhub.core.operation import (
     next_version,
 )
 from knowhub.core.request_context import RequestContext
-
-WRITTEN_BY_HAND: Final = (
-    MemoryCategory.PROFILE,
-    MemoryCategory.PREFERENCES,
-    MemoryCategory.ENTITIES,
-    MemoryCategory.EVENTS,
-    MemoryCategory.CASES,
-    MemoryCategory.PATTERNS,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +180,6 @@ async def commit_nodes(
 
 
 def _new_uri(ctx: RequestContext, space: str, new: NewMemory) -> str:
-    if new.category not in WRITTEN_BY_HAND:
-        known = ", ".join(WRITTEN_BY_HAND)
-        raise InvalidInput.of("category", f"must be one of {known}; sessions are committed, tools and skills counted")
     if not new.content.strip():
         raise InvalidInput.of("content", "must not be empty")
     try:

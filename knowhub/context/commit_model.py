@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from knowhub.context.events import EventType, OutboxEvent
 from knowhub.context.model import COUNTED, MemoryCategory, RelationEdge
@@ -67,6 +67,9 @@ class SessionArchive:
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
+_CONFIDENCE: Final = {"rules": 0.9, "llm": 0.8}
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateMemory:
     """A candidate for a memory; a policy decides its place.
@@ -78,7 +81,6 @@ class CandidateMemory:
     category: MemoryCategory
     routing_key: str
     content: str
-    confidence: float
     source_refs: Sequence[str] = ()
     by: str = "rules"
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -87,6 +89,11 @@ class CandidateMemory:
     def owner_scope(self) -> str:
         """The side that it belongs to, `user` or `agent`."""
         return "agent" if self.category in COUNTED else "user"
+
+    @property
+    def confidence(self) -> float:
+        """How sure it is, from 0 to 1; calls of tools are counted."""
+        return 1.0 if self.category in COUNTED else _CONFIDENCE[self.by]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ used as it is. Any other segment becomes the part of it that can be read and a h
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from knowhub.context.model import NODES, PARTS, MemoryCategory
@@ -23,16 +22,16 @@ from knowhub.core.projection import DirectoryFormat
 ABSTRACT, OVERVIEW, CONTENT = ".abstract.md", ".overview.md", "content.md"
 RELATIONS, META = ".relations.json", ".meta.json"
 
-_KINDS: Final = frozenset({"users", "agents"})
 _MEMORIES: Final = "memories"
 _IN_MEMORIES: Final = frozenset(MemoryCategory) - {MemoryCategory.SESSIONS, MemoryCategory.SKILLS, MemoryCategory.TOOLS}
-_BESIDE: Final = frozenset(
-    {_MEMORIES, MemoryCategory.SESSIONS.value, MemoryCategory.SKILLS.value, MemoryCategory.TOOLS.value}
-)
-_KIND, _BELOW_SPACE, _IN_CATEGORY = 1, 3, 4
+_BELOW_SPACE: Final = 3
+# The words that the layout fixes, by their place in a URI.
+_FIXED: Final[Mapping[int, frozenset[str]]] = {
+    1: frozenset({"users", "agents"}),
+    _BELOW_SPACE: frozenset({_MEMORIES, *(set(MemoryCategory) - _IN_MEMORIES)}),
+}
 _READABLE_CHARS: Final = 40
 _NOTHING_READABLE: Final = "_"
-_FOLDERS_CACHED: Final = 65_536
 _META_FIELDS: Final = (
     "parent_uri",
     "context_type",
@@ -47,12 +46,8 @@ _META_FIELDS: Final = (
 
 def directory_path(uri: str) -> str:
     """Return the path of a node's directory below the folder of all memories; whatever the URI, it stays below."""
-    above, slash, segment = uri.removeprefix(SCHEME).rpartition("/")
-    if not slash:
-        return _hash_segment(segment)
-    # Most nodes are in few folders.
-    folder, depth = _folder_path(above)
-    return folder + _name_segment(depth, segment, above)
+    segments = uri.removeprefix(SCHEME).split("/")
+    return "/".join(_name_segment(segments, index) for index in range(len(segments)))
 
 
 def render_files(rows: Sequence[Row]) -> Mapping[str, bytes]:
@@ -63,7 +58,7 @@ def render_files(rows: Sequence[Row]) -> Mapping[str, bytes]:
         ABSTRACT: node["abstract"].encode(),
         OVERVIEW: node["overview"].encode(),
         CONTENT: content.encode(),
-        RELATIONS: _format_json([_edge(edge) for edge in node["relations"]]),
+        RELATIONS: _format_json(node["relations"]),
     }
     sums = {name: (len(text), f"{zlib.crc32(text):08x}") for name, text in texts.items()}
     meta = {"uri": node["id"], **{name: node[name] for name in _META_FIELDS}, "files": sums}
@@ -92,38 +87,15 @@ def _sources(view: View, uri: str) -> list[tuple[str, str]] | None:
 CONTEXT_DIRECTORIES: Final = DirectoryFormat(_directory_id, directory_path, _live_uris, _sources, render_files)
 
 
-@lru_cache(maxsize=_FOLDERS_CACHED)
-def _folder_path(above: str) -> tuple[str, int]:
-    """Return the path of the folders above, with a slash at its end, and how many they are."""
-    segments = above.split("/")
-    names = (_name_segment(index, segment, above) for index, segment in enumerate(segments))
-    return "".join(f"{name}/" for name in names), len(segments)
-
-
-def _name_segment(index: int, segment: str, above: str) -> str:
-    if index == _KIND and segment in _KINDS:
+def _name_segment(segments: Sequence[str], index: int) -> str:
+    segment = segments[index]
+    is_category = segment in _IN_MEMORIES and segments[_BELOW_SPACE : index + 1] == [_MEMORIES, segment]
+    if segment in _FIXED.get(index, ()) or is_category:
         return segment
-    if index == _BELOW_SPACE and segment in _BESIDE:
-        return segment
-    if index == _IN_CATEGORY and segment in _IN_MEMORIES and above.split("/")[_BELOW_SPACE] == _MEMORIES:
-        return segment
-    return _hash_segment(segment)
-
-
-def _hash_segment(segment: str) -> str:
     words = unquote(segment, errors="replace")[:_READABLE_CHARS]
     readable = "".join(char if char.isalnum() else "-" for char in words).strip("-")
     digest = blake2b(segment.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"{readable or _NOTHING_READABLE}.{digest}"
-
-
-def _edge(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "to_uri": row["to_uri"],
-        "relation_type": row["relation_type"],
-        "reason": row.get("reason", ""),
-        "weight": row.get("weight", 1.0),
-    }
 
 
 def _format_json(value: object) -> bytes:

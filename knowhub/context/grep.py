@@ -8,7 +8,6 @@ from knowhub.context import edits
 from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.queries import facet, list_memories
 from knowhub.core.clock import CooperativePause
-from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Row, Store, is_live
 from knowhub.core.request_context import RequestContext
 
@@ -42,8 +41,6 @@ async def grep_memories(
     Unlike a search it reads the texts themselves, word for word. Raises InvalidInput and NotFound.
     """
     wanted = text.casefold().strip()
-    if not wanted:
-        raise InvalidInput.of("q", "must not be empty")
     place = None if below is None else facet("under", edits.parse_own_uri(ctx, below).text)
     await store.refresh(ctx.account)
     view = store.view(ctx.account)

@@ -44,7 +44,7 @@ class ContextType(StrEnum):
 
 
 class Level(IntEnum):
-    """The layers of a node: abstract, overview, content; read as `L0` or 0."""
+    """The layers of a node: abstract, overview, content."""
 
     L0 = 0
     L1 = 1

@@ -23,7 +23,7 @@ from knowhub.context.uri import list_visible_spaces
 from knowhub.conversations.sentences import Fold
 from knowhub.core import clock, permissions
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.core.operation import Draft, IdempotencyKey, Row, Store, Unchanged, View, Write
+from knowhub.core.operation import Draft, IdempotencyKey, LongDecision, Row, Store, Unchanged, View, Write
 from knowhub.core.request_context import RequestContext
 
 MAX_LISTED = 5_000
@@ -46,8 +46,6 @@ def children_of(view: View, ctx: RequestContext, address: str | None, depth: int
 
     Raises InvalidInput, and NotFound where the caller sees nothing there.
     """
-    if not 1 <= depth <= MAX_DEPTH:
-        raise InvalidInput.of("depth", f"must be from 1 to {MAX_DEPTH}")
     root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
     found = list(islice(_walk(view, ctx, (root, _open_spaces(view, ctx)), depth), MAX_LISTED + 1))
     # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
@@ -166,7 +164,7 @@ class ContextService:
         self,
         ctx: RequestContext,
         address: str,
-        level: str | int = Level.L1,
+        level: Level = Level.L1,
         *,
         expand_relations: bool = False,
         max_relations: int = 0,
@@ -175,8 +173,7 @@ class ContextService:
 
         With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
         """
-        await self._store.refresh(ctx.account)
-        view = self._store.view(ctx.account)
+        view = await self._view(ctx)
         return read_layer(view, ctx, address, level, expand_relations=expand_relations, max_relations=max_relations)
 
     async def get_node(self, ctx: RequestContext, address: str) -> ContextNode:
@@ -191,25 +188,21 @@ class ContextService:
 
         Raises InvalidInput and NotFound.
         """
-        await self._store.refresh(ctx.account)
-        return children_of(self._store.view(ctx.account), ctx, address, MAX_DEPTH if recursive else depth)
+        return children_of(await self._view(ctx), ctx, address, MAX_DEPTH if recursive else depth)
 
     async def read_profile(self, ctx: RequestContext, max_tokens: int = DEFAULT_TOKENS) -> CurrentMemories:
         """Return all that is current of the caller, in one bounded text. Raises InvalidInput for who is nobody."""
-        await self._store.refresh(ctx.account)
-        return gather_current(self._store.view(ctx.account), ctx, max_tokens)
+        return gather_current(await self._view(ctx), ctx, max_tokens)
 
     async def list_sessions(
         self, ctx: RequestContext, limit: int, after: str | None = None
     ) -> tuple[list[SessionReading], str | None]:
         """Return the caller's sessions, newest first, with what was read of each, and the cursor of the next page."""
-        await self._store.refresh(ctx.account)
-        return sessions.list_sessions(self._store.view(ctx.account), ctx, limit, after)
+        return sessions.list_sessions(await self._view(ctx), ctx, limit, after)
 
     async def get_session(self, ctx: RequestContext, session_id: str) -> SessionReading:
         """Return what was read of one of the caller's own sessions. Raises NotFound and InvalidInput."""
-        await self._store.refresh(ctx.account)
-        view = self._store.view(ctx.account)
+        view = await self._view(ctx)
         return sessions.read_session(view, sessions.find_session(view, ctx, session_id))
 
     async def edit_node(
@@ -250,20 +243,13 @@ class ContextService:
         is said anew without that. Raises as `edit_node`.
         """
         permissions.check_can_write(ctx)
-        await self._store.refresh(ctx.account)
-        before = self._store.view(ctx.account)
-        done = await self._store.find_replay(ctx.account, key)
-        summary = None
-        if done is None:
-            head = edits.get_editable_summary(before, ctx, address, expected)
-            summary = await session_node.summarize_without(before, head, self._fold)
 
         def decide(view: View) -> Draft:
             head = edits.get_editable_summary(view, ctx, address, expected)
-            session = [] if summary is None else session_node.remove_message(view, head, summary)
+            session = session_node.remove_message(view, head, self._fold) if head.is_part else []
             return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
 
-        operation_id = await commit_nodes(self._store, self._directories, ctx, decide, key)
+        operation_id = await commit_nodes(self._store, self._directories, ctx, LongDecision(decide), key)
         if operation_id is None:
             raise NotFound.of("memory", address)
         return operation_id
@@ -299,6 +285,10 @@ class ContextService:
             added = [replace(block, why=explain_block(block)) for block in added]
         blocks = [*found.blocks[: top_k - len(added)], *added]
         return replace(found, blocks=blocks, total=len(blocks))
+
+    async def _view(self, ctx: RequestContext) -> View:
+        await self._store.refresh(ctx.account)
+        return self._store.view(ctx.account)
 
     def _node(self, ctx: RequestContext, address: str) -> ContextNode:
         view = self._store.view(ctx.account)

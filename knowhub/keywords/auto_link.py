@@ -12,7 +12,7 @@ from knowhub.keywords.mentions import Mention, count_unread, find_mentions
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.tree import find_by_token, list_children
+from knowhub.keywords.tree import list_children
 
 BY_AGENT = "agent"
 BY_RULE = "auto_link"
@@ -124,7 +124,7 @@ class KeywordMatcher:
 
     def _find_named(self, view: View, ctx: RequestContext, content: str) -> Iterator[tuple[Mention, list[Node]]]:
         def named(token: str) -> list[Node]:
-            return [node for node in find_by_token(view, token) if ctx.sees(node.audience)]
+            return list(rendering.find_by_names(view, ctx, [token]))
 
         for mention in find_mentions(
             content, self._text.tokens, lambda token: bool(named(token)), words_of=self._text.words
@@ -170,8 +170,7 @@ class KeywordMatcher:
         for row_id, row in created.items():
             if not set(tokens).isdisjoint(row["normalized"]):
                 return row_id
-        nodes = (node for token in tokens for node in find_by_token(view, token) if ctx.sees(node.audience))
-        return next((node.id for node in nodes), None)
+        return next((node.id for node in rendering.find_by_names(view, ctx, tokens)), None)
 
     def _create(self, view: View, ctx: RequestContext, name: str, created: dict[str, Row]) -> str | None:
         try:

@@ -1,22 +1,19 @@
 """Cached search results and recent matches, and what an operation invalidates of them."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Change, Row, is_live
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, KeywordSearchResult
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS
 
-EXACT_TTL_S: Final = 3_600.0
-INFOS_TTL_S: Final = 3_600.0
+TTL_S: Final = 3_600.0
 CAPACITY: Final = 20_000
 CAPACITY_BYTES: Final = 64 * 1024 * 1024
-REMEMBERED: Final = 50_000
 
 _USES_PER_ENTRY: Final = 32
 # A single value may use at most a sixteenth of the bytes.
@@ -26,96 +23,69 @@ Use: TypeAlias = tuple[str, str]
 """An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Entry:
     value: Any
     put_at: float
-    expires_at: float
     uses: Sequence[Use]
     size: int
-    known_at: int
-
-    def is_expired(self, now: float) -> bool:
-        # Also expired if the clock was set back to before the put.
-        return not self.put_at <= now < self.expires_at
 
 
 class ResultCache:
-    """An LRU cache. Each value has a time to live and the ids that it depends on (`uses`).
+    """An LRU cache. A value is kept for an hour, or until one of the ids that it depends on (`uses`) is invalidated.
 
     A key names the account and the reader. Entries, bytes and dependencies are bounded: at most 32 dependencies per
     entry on average.
-
-    An invalidation is recorded per id, and an entry is checked when it is read. Reads and puts are a thousand times
-    more frequent than invalidations, so there is no map from ids to entries.
     """
 
-    def __init__(
-        self, clock: Clock, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES, remembered: int = REMEMBERED
-    ) -> None:
+    def __init__(self, clock: Clock, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._clock = clock
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
-        self._remembered = remembered
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._keys_by_use: dict[Use, set[str]] = {}
         self._bytes = 0
         self._uses = 0
-        # Time is counted in invalidations. `known_at` is the last one at which an entry was found valid.
-        self._moment = 0
-        self._invalidated_at: OrderedDict[Use, int] = OrderedDict()
-        self._forgotten = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: str) -> Any | None:  # noqa: ANN401 -- each kind of key has its own kind of value
-        """Return the value; None if there is none, it has expired, or a dependency was invalidated."""
+        """Return the value; None if there is none, or it has expired."""
         entry = self._entries.get(key)
         if entry is None:
             return None
-        if entry.is_expired(self._clock.now()) or not self._is_current(entry):
+        # Also expired if the clock was set back to before the put.
+        if not entry.put_at <= self._clock.now() < entry.put_at + TTL_S:
             self._drop(key)
             return None
         self._entries.move_to_end(key)
         return entry.value
 
-    def put(self, key: str, value: Any, ttl_s: float, uses: Sequence[Use]) -> None:  # noqa: ANN401 -- as `get`
-        """Cache a value for `ttl_s` seconds, or until one of `uses` is invalidated."""
-        now, size = self._clock.now(), _size_of(value)
+    def put(self, key: str, value: Any, uses: Sequence[Use] = (), rows: Iterable[bytes] = ()) -> None:  # noqa: ANN401 -- as `get`
+        """Cache a value until one of `uses` is invalidated; `rows` are its texts, whose bytes are counted."""
+        size = sum(map(len, rows))
         self._drop(key)
         if not self._capacity or len(uses) > self._capacity * _USES_PER_ENTRY or size > self._capacity_bytes // _SHARE:
             return
-        self._entries[key] = _Entry(value, now, now + ttl_s, uses, size, self._moment)
+        self._entries[key] = _Entry(value, self._clock.now(), uses, size)
+        for use in uses:
+            self._keys_by_use.setdefault(use, set()).add(key)
         self._uses += len(uses)
         self._bytes += size
         while self._is_full():
             self._drop(next(iter(self._entries)))
 
     def invalidate(self, account: str, used: Iterable[str]) -> None:
-        """Invalidate the entries that depend on one of `used`."""
-        self._moment += 1
-        if not self._entries:
-            return
-        for item in used:
-            self._invalidated_at[account, item] = self._moment
-            self._invalidated_at.move_to_end((account, item))
-        while len(self._invalidated_at) > self._remembered:
-            _, self._forgotten = self._invalidated_at.popitem(last=False)
+        """Drop the entries that depend on one of `used`."""
+        for item in used if self._entries else ():
+            for key in list(self._keys_by_use.get((account, item), ())):
+                self._drop(key)
 
     def clear(self) -> None:
         """Drop every entry."""
         for key in list(self._entries):
             self._drop(key)
-
-    def _is_current(self, entry: _Entry) -> bool:
-        known_at, invalidated_at = entry.known_at, self._invalidated_at
-        if known_at == self._moment:
-            return True
-        # Invalidations before the oldest recorded one are unknown.
-        if known_at < self._forgotten or any(invalidated_at.get(use, 0) > known_at for use in entry.uses):
-            return False
-        entry.known_at = self._moment
-        return True
 
     def _is_full(self) -> bool:
         return (
@@ -126,25 +96,18 @@ class ResultCache:
 
     def _drop(self, key: str) -> None:
         entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._uses -= len(entry.uses)
-            self._bytes -= entry.size
+        if entry is None:
+            return
+        self._uses -= len(entry.uses)
+        self._bytes -= entry.size
+        for use in set(entry.uses):
+            self._keys_by_use[use].discard(key)
+            if not self._keys_by_use[use]:
+                del self._keys_by_use[use]
 
 
 NO_CACHE: Final = ResultCache(SystemClock(), capacity=0)
 """Keeps nothing."""
-
-
-def _size_of(value: object) -> int:
-    """Estimate the bytes of the texts in a value."""
-    if isinstance(value, KeywordSearchResult):
-        rows = chain(value.path, value.infos, value.candidates)
-        return len(value.node or b"") + sum(map(len, rows))
-    if isinstance(value, bytes | str):
-        return len(value)
-    if isinstance(value, Mapping):
-        return _size_of(tuple(value.values()))
-    return sum(map(_size_of, value)) if isinstance(value, list | tuple) else 0
 
 
 def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[str]:
@@ -181,9 +144,7 @@ def _get_position(row: Row) -> tuple[Any, ...]:
 
 
 RECENT_CAPACITY: Final = 128
-
 _READERS: Final = 1_000
-_Reader: TypeAlias = tuple[str, frozenset[str] | None]
 
 
 class RecentMatchesByReader:
@@ -196,7 +157,7 @@ class RecentMatchesByReader:
     def __init__(self, capacity: int = RECENT_CAPACITY, readers: int = _READERS) -> None:
         self._capacity = capacity
         self._readers = readers
-        self._of: OrderedDict[_Reader, OrderedDict[str, None]] = OrderedDict()
+        self._of: OrderedDict[tuple[str, frozenset[str] | None], OrderedDict[str, None]] = OrderedDict()
 
     def add(self, ctx: RequestContext, ids: Iterable[str]) -> None:
         """Add the ids of a path from the root; its end becomes the newest, and over capacity the oldest are dropped."""

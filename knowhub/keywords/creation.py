@@ -28,6 +28,7 @@ from knowhub.core.operation import (
 from knowhub.core.owned_rows import SavedBatch, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, fields, keyword_rules, rendering, tree
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Dropped, NewKeyword, TreeOptions
 from knowhub.keywords.new_keywords import (
@@ -39,11 +40,10 @@ from knowhub.keywords.new_keywords import (
     merge_into_stored,
     note_dropped,
 )
-from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.tree import find_by_token, find_keyword
+from knowhub.keywords.tree import find_keyword
 
 MAX_ITEMS = 1_000
 _PLACINGS = 2
@@ -213,8 +213,7 @@ class KeywordCreation:
     async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers) -> bool:
         """Ask the model whether a keyword of this name is the same; note what it decides."""
         view = self._store.view(ctx.account)
-        found = {node.id: node for token in new_row.name_tokens for node in find_by_token(view, token)}
-        namesakes = [node for node in found.values() if ctx.sees(node.audience)]
+        namesakes = list(dict.fromkeys(rendering.find_by_names(view, ctx, new_row.name_tokens)))
         if not namesakes:
             return False
         if not self._agent.available:
@@ -319,10 +318,9 @@ class KeywordCreation:
         tokens = self._text.tokens(name) if name else []
         if name is None or not tokens or not set(tokens).isdisjoint(new_row.name_tokens):
             return ROOT_ID, []
-        for node in (node for token in tokens for node in find_by_token(view, token)):
-            is_it = node.parent_id == ROOT_ID and not set(tokens).isdisjoint(self._text.tokens(node.name))
-            if is_it and ctx.sees(node.audience):
-                return node.id, []
+        twin = next(edits.iter_twins(view, ctx, self._text, tokens, ROOT_ID), None)
+        if twin is not None:
+            return twin.id, []
         ids = (uuid4_id(self._ids), ROOT_ID)
         row = keyword_rules.new_keyword_row(NewKeyword(name), ids, ctx, self._text, view.now)
         return row["id"], [keyword_rules.write_keyword(row)]

@@ -1,33 +1,17 @@
 """Edits of the tree: move, merge and delete. Pure functions: rows in, the writes of one operation out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
-from knowhub.core.operation import Row, View, Write, is_live, make_tombstone, next_of
+from knowhub.core.operation import Draft, Row, View, Write, is_live, make_tombstone, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules, keyword_rules, rendering, tree
-from knowhub.keywords.model import (
-    LINKS,
-    RELATION_RANKS,
-    ROOT_ID,
-    InfoPolicy,
-    Link,
-    Node,
-    make_link_id,
-)
+from knowhub.keywords.model import LINKS, RELATION_RANKS, ROOT_ID, InfoPolicy, Link, Node, make_link_id
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.tree import find_by_token, find_info, list_children, list_links_of_keyword
+from knowhub.keywords.tree import find_info, list_children, list_links_of_keyword
 
 MAX_NAMED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """The writes of one operation, and its answer."""
-
-    writes: Sequence[Write]
-    reply: Row
 
 
 def move_keyword(
@@ -55,7 +39,7 @@ def merge_keywords(
     into_id: str,
     text: KeywordText,
     expected: int | None = None,
-) -> Edit:
+) -> Draft:
     """Give the names, links and children of a source keyword to a target keyword, and delete the source last.
 
     Links that the target has already stay as they are. Children move, hidden ones too. The target is always written,
@@ -85,8 +69,9 @@ def merge_keywords(
         *map(keyword_rules.write_keyword, rehomed),
         keyword_rules.write_keyword(make_tombstone(source, view.now)),
     ]
-    children_seen = list(rendering.list_visible_child_ids(view, ctx, source_id))
-    return Edit(writes, {"source": source_id, "into": into_id, "links": counts, "children": children_seen})
+    children_seen = [child.id for child in rendering.list_visible_children(view, ctx, source_id)]
+    reply = {"source": source_id, "into": into_id, "links": counts, "children": children_seen}
+    return Draft("merge_keywords", writes, reply=reply)
 
 
 def delete_subtree(
@@ -97,7 +82,7 @@ def delete_subtree(
     *,
     cascade: bool = False,
     expected: int | None = None,
-) -> Edit:
+) -> Draft:
     """Delete a keyword; with `cascade` also its descendants.
 
     REATTACH links the infos to the parent, DETACH unlinks them, FORBID refuses if there are any. Hidden keywords
@@ -128,7 +113,8 @@ def delete_subtree(
     tombstones = [make_tombstone(rendering.get_keyword_row(view, node.id), view.now) for node in reversed(deleted)]
     heir = above if policy is InfoPolicy.REATTACH else None
     reply = {"keywords": [node.id for node in deleted], "links": counts, "reattached_to": heir}
-    return Edit([*relinked, *map(keyword_rules.write_keyword, [*rehomed, *tombstones])], reply)
+    writes = [*relinked, *map(keyword_rules.write_keyword, [*rehomed, *tombstones])]
+    return Draft("delete_keyword", writes, reply=reply)
 
 
 def get_editable_row(view: View, ctx: RequestContext, keyword_id: str, expected: int | None = None) -> Row:
@@ -155,8 +141,8 @@ def check_aliases_free(
 ) -> None:
     """Raise Conflict if an alias is the name of another visible keyword; `aliases` maps each to its normal forms."""
     for alias, tokens in aliases.items():
-        for node in (node for token in tokens for node in find_by_token(view, token)):
-            if node.id != own_id and ctx.sees(node.audience) and not set(tokens).isdisjoint(text.tokens(node.name)):
+        for node in rendering.find_by_names(view, ctx, tokens):
+            if node.id != own_id and not set(tokens).isdisjoint(text.tokens(node.name)):
                 detail = f"{alias!r} is the name of keyword {node.id!r}; merge the two, or choose another alias"
                 raise Conflict(detail, {"alias": alias, "ids": [node.id]})
 
@@ -165,9 +151,8 @@ def iter_twins(
     view: View, ctx: RequestContext, text: KeywordText, tokens: Sequence[str], parent_id: str
 ) -> Iterator[Node]:
     """Yield the visible keywords under this parent whose name has one of these normal forms, oldest first."""
-    for node in (node for token in tokens for node in find_by_token(view, token)):
-        is_twin = node.parent_id == parent_id and not set(tokens).isdisjoint(text.tokens(node.name))
-        if is_twin and ctx.sees(node.audience):
+    for node in rendering.find_by_names(view, ctx, tokens):
+        if node.parent_id == parent_id and not set(tokens).isdisjoint(text.tokens(node.name)):
             yield node
 
 
@@ -235,3 +220,42 @@ def _list_visible_infos(view: View, ctx: RequestContext, links: Iterable[Link]) 
 def _move(view: View, keyword_id: str, parent_id: str) -> Row:
     row = rendering.get_keyword_row(view, keyword_id)
     return next_of({**row, "parent_id": parent_id}, row, view.now)
+
+
+_BOOKKEEPING = ("version", "updated_at")
+
+
+class PendingRows:
+    """Pending changes over a view; `view` shows them. Each row is written once, so its version rises once."""
+
+    def __init__(self, below: View) -> None:
+        self.view = below.plan()
+        self._below = below
+        self._rows: dict[tuple[str, str], Row] = {}
+
+    def put(self, writes: Iterable[Write]) -> None:
+        """Add writes."""
+        for write in writes:
+            version = next_version(self._below.get(write.collection, write.id))
+            row = self._rows[write.collection, write.id] = {**write.after, "version": version}
+            self.view.put(write.collection, write.id, row)
+
+    def list_writes(self) -> list[Write]:
+        """Return the changed rows, new rows first and deleted rows last: undo goes backwards."""
+        found = [
+            (before, Write(collection, row_id, row))
+            for (collection, row_id), row in self._rows.items()
+            if _is_change(before := self._below.get(collection, row_id), row)
+        ]
+        found.sort(key=lambda item: (not is_live(item[1].after), is_live(item[0])))
+        return [write for _, write in found]
+
+
+def _is_change(before: Row | None, after: Row) -> bool:
+    if before is None or not (is_live(before) or is_live(after)):
+        return is_live(after)
+    return _drop_bookkeeping(before) != _drop_bookkeeping(after)
+
+
+def _drop_bookkeeping(row: Row) -> Mapping[str, Any]:
+    return {name: value for name, value in row.items() if name not in _BOOKKEEPING}

@@ -28,17 +28,7 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.auto_link import NewInfoRow
 from knowhub.keywords.creation import KeywordCreation, make_root
 from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import (
-    INFOS,
-    KEYWORDS,
-    LINKS,
-    ROOT_ID,
-    Dropped,
-    NewInfo,
-    NewKeyword,
-    Node,
-    RelationType,
-)
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, Dropped, NewInfo, NewKeyword, Node, RelationType
 from knowhub.keywords.new_keywords import NewKeywordRow
 
 ROWS_PER_OPERATION = 1_000

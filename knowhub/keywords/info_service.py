@@ -30,9 +30,10 @@ from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch,
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher, NewInfoRow, check_links
-from knowhub.keywords.cache import INFOS_TTL_S, NO_CACHE, ResultCache
+from knowhub.keywords.cache import NO_CACHE, ResultCache
 from knowhub.keywords.collections import INFO
 from knowhub.keywords.creation import commit_with_root
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import (
     INFOS,
@@ -46,7 +47,6 @@ from knowhub.keywords.model import (
     TreeOptions,
     make_link_id,
 )
-from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.tree import INFO_TABLE, find_equal_info, list_infos_of_keyword, list_links_of_info
@@ -258,7 +258,7 @@ class InfoService(OwnedRows):
         rows = rendering.render_linked_infos(view, ctx, keyword_id, query, page.shown)
         if len(page.examined) <= rendering.MAX_USES:
             uses = [(ctx.account, used) for used in (keyword_id, *page.examined)]
-            cache.put(key, rows, INFOS_TTL_S, uses)
+            cache.put(key, rows, uses, rows)
         return rows
 
     async def list_keywords(self, ctx: RequestContext, info_id: str) -> list[tuple[bytes, RelationType, str]]:
@@ -271,7 +271,7 @@ class InfoService(OwnedRows):
         shown = [(node, link.relation, row) for node, link, row in seen if node is not None and row is not None]
         shown.sort(key=lambda item: (RELATION_RANKS[item[1]], item[0].ordinal))
         return [
-            (rendering.render_keyword(view, ctx, node, with_children=False), relation, str(row["created_by"]))
+            (rendering.render_keyword(view, ctx, node), relation, str(row["created_by"]))
             for node, relation, row in shown
         ]
 

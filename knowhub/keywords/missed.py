@@ -28,9 +28,9 @@ from knowhub.core.owned_rows import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import TableSchema
+from knowhub.keywords import rendering
 from knowhub.keywords.model import MISSED, ROOT_ID, NewKeyword
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.tree import find_by_token
 
 OP: Final = "note_missed_keyword"
 MAX_QUERY_CHARS: Final = 200
@@ -132,5 +132,4 @@ class MissedQueries:
         return row
 
     def _is_known(self, view: View, ctx: RequestContext, row: Row) -> bool:
-        tokens = self._text.tokens(row["query"])
-        return any(ctx.sees(node.audience) for token in tokens for node in find_by_token(view, token))
+        return any(rendering.find_by_names(view, ctx, self._text.tokens(row["query"])))

@@ -185,7 +185,6 @@ class TreeOptions:
 
     max_candidates: int = 50
     max_rounds: int = 6
-    recent_capacity: int = 128
     descent_budget_s: float = 15.0
     write_budget_s: float = 30.0
     describe_candidates: bool = True

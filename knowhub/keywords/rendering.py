@@ -26,42 +26,38 @@ from knowhub.keywords.model import (
     RelationType,
     make_link_id,
 )
-from knowhub.keywords.paths import join_names
-from knowhub.keywords.tree import (
-    Info,
-    count_children,
-    count_links,
-    find_info,
-    list_children,
-    list_infos_of_keyword,
-)
+from knowhub.keywords.ports import KeywordText
+from knowhub.keywords.tree import Info, count_children, count_links, find_info, list_children, list_infos_of_keyword
 
+SEPARATOR = "/"
+_MAX_PARTS = 60
+# A name may have separators of its own, such as TCP/IP.
+_MAX_PARTS_A_NAME = 5
 _UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode()
 
 
 def render_keyword(
-    view: View, ctx: RequestContext, node: Node, *, with_children: bool, level: int | None = None
+    view: View, ctx: RequestContext, node: Node, *, with_children: bool = False, level: int | None = None
 ) -> bytes:
-    """Return a keyword as JSON text: its stored row with `level`, `children` and `child_count` appended.
+    """Return a keyword as JSON text: its stored row with `level`, `children` if wanted, and `child_count` appended.
 
     The row is not parsed, as every exact search comes here. Pass `level` if it is known, to save a walk to the root.
     """
-    raw = _render_row(view, ctx, node)
+    raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
+    if not _is_parent_visible(view, ctx, node.parent_id):
+        raw = json.dumps({**json.loads(raw), "parent_id": None}, ensure_ascii=False, separators=(",", ":")).encode()
     level = get_level(view, ctx, node.parent_id) if level is None else level
-    if not with_children:
-        return _render_alone(raw[:-1], level, count_visible_children(view, ctx, node.id))
-    return _render_with_children(raw[:-1], level, list_visible_child_ids(view, ctx, node.id))
-
-
-def render_keyword_pair(view: View, ctx: RequestContext, node: Node, level: int) -> tuple[bytes, bytes]:
-    """Return a keyword with and without `children`, for a match and for the end of its path."""
-    row, ids = _render_row(view, ctx, node)[:-1], list_visible_child_ids(view, ctx, node.id)
-    return _render_with_children(row, level, ids), _render_alone(row, level, len(ids))
+    children, count = b"", count_visible_children(view, ctx, node.id)
+    if with_children:
+        # Ids are UUIDs or "root": nothing in them needs escaping.
+        ids = [f'"{child.id}"' for child in list_visible_children(view, ctx, node.id)]
+        children = b'"children":[%s],' % ",".join(ids).encode()
+    return b'%s,"level":%d,%s"child_count":%d}' % (raw[:-1], level, children, count)
 
 
 def render_candidate(view: View, ctx: RequestContext, node: Node, infos: Sequence[bytes] | None = None) -> bytes:
     """Return a keyword of several to choose from, with `path`, the counts of children and infos, and its `infos`."""
-    row = render_keyword(view, ctx, node, with_children=False)
+    row = render_keyword(view, ctx, node)
     path = json.dumps(format_path(view, ctx, node), ensure_ascii=False).encode()
     counts = count_visible_children(view, ctx, node.id), count_visible_infos(view, ctx, node.id)
     more = b"" if infos is None else b',"infos":[%s]' % b",".join(infos)
@@ -71,12 +67,12 @@ def render_candidate(view: View, ctx: RequestContext, node: Node, infos: Sequenc
 def format_path(view: View, ctx: RequestContext, node: Node) -> str:
     """Return the path of a keyword as requests name it: `目的地/Java`; the root is `root`."""
     names = [above.name for above in list_visible_path(view, ctx, node.id) if above.id != ROOT_ID]
-    return join_names(names) or ROOT_ID
+    return SEPARATOR.join(names) or ROOT_ID
 
 
 def add_tree_fields(view: View, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
     """Return a row with `level`, `children` and `child_count`, for the answer of a write."""
-    children = list_visible_child_ids(view, ctx, row["id"])
+    children = [child.id for child in list_visible_children(view, ctx, row["id"])]
     level = get_level(view, ctx, row["parent_id"]) if level is None else level
     parent = {} if _is_parent_visible(view, ctx, row["parent_id"]) else {"parent_id": None}
     return {**row, **parent, "level": level, "children": children, "child_count": len(children)}
@@ -106,6 +102,56 @@ def get_visible_node(view: View, ctx: RequestContext, keyword_id: str) -> Node |
     return node if node is not None and ctx.sees(node.audience) else None
 
 
+def find_by_names(view: View, ctx: RequestContext, tokens: Iterable[str]) -> Iterator[Node]:
+    """Yield the live keywords that the caller sees and whose name or alias has one of these normal forms."""
+    return (node for token in tokens for node in tree.find_by_token(view, token) if ctx.sees(node.audience))
+
+
+def find_by_path(view: View, ctx: RequestContext, text: KeywordText, path: str) -> list[Node]:
+    """Return the visible keywords at a path of names or aliases, oldest first.
+
+    A path from the top of the tree wins over the end of a longer one. A name alone is a path too.
+    """
+    parts = [part.strip() for part in path.split(SEPARATOR)]
+    parts = [part for part in parts if part]
+    if parts[:1] == [ROOT_ID] and len(parts) > 1:
+        parts = parts[1:]
+    if not 0 < len(parts) <= _MAX_PARTS:
+        return []
+    whole: dict[str, Node] = {}
+    ends: dict[str, Node] = {}
+    for tokens, above in _split_last(text, parts):
+        for node in find_by_names(view, ctx, tokens):
+            is_top = _reach_top(view, ctx, text, node, above)
+            if is_top is not None:
+                (whole if is_top else ends)[node.id] = node
+    return sorted((whole or ends).values(), key=lambda node: node.ordinal)
+
+
+def _split_last(text: KeywordText, parts: Sequence[str]) -> Iterator[tuple[list[str], Sequence[str]]]:
+    """Yield each possible last name of a path as normal forms, with the parts above it."""
+    for count in range(1, min(len(parts), _MAX_PARTS_A_NAME) + 1):
+        tokens = text.tokens(SEPARATOR.join(parts[-count:]))
+        if tokens:
+            yield tokens, parts[:-count]
+
+
+def _reach_top(view: View, ctx: RequestContext, text: KeywordText, node: Node, above: Sequence[str]) -> bool | None:
+    """Return whether a path that leads to `node` begins at the top of the tree; None if it does not lead there."""
+    parents = [item for item in list_visible_path(view, ctx, node.id)[:-1] if item.id != ROOT_ID]
+    if not above:
+        return not parents
+    if not parents:
+        return None
+    parent = parents[-1]
+    for tokens, rest in _split_last(text, above):
+        if not set(tokens).isdisjoint(parent.tokens):
+            is_top = _reach_top(view, ctx, text, parent, rest)
+            if is_top is not None:
+                return is_top
+    return None
+
+
 def require_info(view: View, ctx: RequestContext, info_id: str) -> Info:
     """Return the summary of a live info that the caller sees. Raises NotFound, also for a hidden one."""
     info = find_info(view, info_id)
@@ -119,12 +165,10 @@ def list_visible_path(view: View, ctx: RequestContext, keyword_id: str) -> list[
     return [above for above in tree.get_path(view, keyword_id) if ctx.sees(above.audience)]
 
 
-def render_path(view: View, ctx: RequestContext, node: Node, *, with_children: bool) -> list[bytes]:
-    """Return `list_visible_path` as JSON text; hidden keywords do not count in the levels."""
-    return [
-        render_keyword(view, ctx, above, with_children=with_children, level=level)
-        for level, above in enumerate(list_visible_path(view, ctx, node.id))
-    ]
+def render_path(view: View, ctx: RequestContext, node: Node) -> list[bytes]:
+    """Return `list_visible_path` as JSON text, without children; hidden keywords do not count in the levels."""
+    above = list_visible_path(view, ctx, node.id)
+    return [render_keyword(view, ctx, item, level=level) for level, item in enumerate(above)]
 
 
 def get_level(view: View, ctx: RequestContext, parent_id: str | None) -> int:
@@ -136,29 +180,6 @@ def list_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> l
     """Return the live children of a keyword that the caller sees, oldest first."""
     children = list_children(view, keyword_id)
     return list(children) if ctx.sees_everything else [child for child in children if ctx.sees(child.audience)]
-
-
-def list_visible_child_ids(view: View, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
-    """Return the ids of `list_visible_children`."""
-    return [child.id for child in list_visible_children(view, ctx, keyword_id)]
-
-
-def _render_with_children(row: bytes, level: int, ids: Sequence[str]) -> bytes:
-    # Ids are UUIDs or "root": nothing in them needs escaping.
-    children = b'"%s"' % '","'.join(ids).encode() if ids else b""
-    return b'%s,"level":%d,"children":[%s],"child_count":%d}' % (row, level, children, len(ids))
-
-
-def _render_alone(row: bytes, level: int, child_count: int) -> bytes:
-    return b'%s,"level":%d,"child_count":%d}' % (row, level, child_count)
-
-
-def _render_row(view: View, ctx: RequestContext, node: Node) -> bytes:
-    """Return the row of a keyword as JSON text, without the id of a hidden parent."""
-    raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
-    if _is_parent_visible(view, ctx, node.parent_id):
-        return raw
-    return json.dumps({**json.loads(raw), "parent_id": None}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _is_parent_visible(view: View, ctx: RequestContext, parent_id: str | None) -> bool:
@@ -221,12 +242,10 @@ def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQ
 
 def list_visible_subtree(view: View, ctx: RequestContext, keyword_id: str) -> list[str]:
     """Return the ids of a keyword and of its visible descendants. Raises InvalidInput for more than 10,000."""
-    walked = [keyword_id]
-    for above in walked:
-        walked += [child.id for child in list_children(view, above)]
-        if len(walked) > MAX_NODES:
-            raise InvalidInput.of("descendants", f"takes in more than {MAX_NODES} keywords; begin lower")
-    return [item for item in walked if get_visible_node(view, ctx, item) is not None]
+    below = [node for _, node in islice(tree.walk(view, [keyword_id]), MAX_NODES)]
+    if len(below) == MAX_NODES:
+        raise InvalidInput.of("descendants", f"takes in more than {MAX_NODES} keywords; begin lower")
+    return [keyword_id, *(node.id for node in below if ctx.sees(node.audience))]
 
 
 def _list_infos(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> Iterator[Info]:

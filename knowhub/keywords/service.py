@@ -13,12 +13,7 @@ from knowhub.core.owned_rows import RowText, RowTextPage, SavedRow, list_visible
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
-from knowhub.keywords.model import (
-    ROOT_ID,
-    InfoPolicy,
-    Node,
-)
-from knowhub.keywords.paths import find_by_path
+from knowhub.keywords.model import ROOT_ID, InfoPolicy, Node
 from knowhub.keywords.tree import KEYWORD_TABLE
 
 MAX_DEPTH = 50
@@ -54,7 +49,7 @@ class KeywordService(KeywordCreation):
         view = self._store.view(ctx.account)
         if rendering.get_visible_node(view, ctx, given) is not None:
             return given
-        found = find_by_path(view, ctx, self._text, given)
+        found = rendering.find_by_path(view, ctx, self._text, given)
         if len(found) > 1:
             named = [
                 {"id": node.id, "path": rendering.format_path(view, ctx, node)} for node in found[: edits.MAX_NAMED]
@@ -110,7 +105,7 @@ class KeywordService(KeywordCreation):
         """Return the keywords from the root to this one. Raises NotFound."""
         view = await self._view(ctx)
         node = rendering.require_node(view, ctx, keyword_id)
-        return rendering.render_path(view, ctx, node, with_children=False)
+        return rendering.render_path(view, ctx, node)
 
     async def get_subtree(self, ctx: RequestContext, keyword_id: str, depth: int | None = None) -> dict[str, Any]:
         """Return a keyword with its descendants in `children_nodes`, at most 50 levels deep.
@@ -207,8 +202,7 @@ class KeywordService(KeywordCreation):
         permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft:
-            edit = edits.merge_keywords(view, ctx, source_id, into_id, self._text, expected)
-            return Draft("merge_keywords", edit.writes, reply=edit.reply)
+            return edits.merge_keywords(view, ctx, source_id, into_id, self._text, expected)
 
         return await self._change(ctx, into_id, decide, key)
 
@@ -220,8 +214,7 @@ class KeywordService(KeywordCreation):
         how = how or DeleteOptions()
 
         def decide(view: View) -> Draft:
-            edit = edits.delete_subtree(view, ctx, keyword_id, how.policy, cascade=how.cascade, expected=how.expected)
-            return Draft("delete_keyword", edit.writes, reply=edit.reply)
+            return edits.delete_subtree(view, ctx, keyword_id, how.policy, cascade=how.cascade, expected=how.expected)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         return get_operation(outcome).operation_id

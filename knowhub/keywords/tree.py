@@ -1,8 +1,9 @@
 """The keyword tree in memory: tables and indexes, look-ups, and walks."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice, takewhile, zip_longest
 from typing import Any, Final
 
 from knowhub.core import clock, scopes
@@ -251,6 +252,28 @@ def get_path(view: View, keyword_id: str) -> list[Node]:
         upwards[node.id] = node
         node = get_live_node(view, node.parent_id) if node.parent_id is not None else None
     return list(reversed(upwards.values()))
+
+
+def walk(view: View, keyword_ids: Sequence[str], most: float = math.inf) -> Iterator[tuple[int, Node]]:
+    """Yield the live descendants of keywords with their level below them, breadth first, taking turns between them.
+
+    After the level on which more than `most` are walked it ends.
+    """
+    walked, level = {ROOT_ID}, 0
+    # A wide keyword must not come alone.
+    turns = zip_longest(*(list_children(view, keyword_id) for keyword_id in keyword_ids))
+    below: Iterable[Node] = (node for turn in turns for node in turn if node is not None)
+    while len(walked) <= most:
+        level += 1
+        passed: list[Node] = []
+        for node in below:
+            if node.id not in walked:
+                walked.add(node.id)
+                passed.append(node)
+                yield level, node
+        if not passed:
+            return
+        below = (child for node in passed for child in list_children(view, node.id))
 
 
 def is_within(view: View, keyword_id: str, above_id: str) -> bool:

@@ -379,4 +379,4 @@ def _make_nodes(hub: Hub, ctx: RequestContext, rows: Iterable[bytes]) -> list[Ke
 
 def _children_of(hub: Hub, ctx: RequestContext) -> ChildrenOf:
     view = hub.store.view(ctx.account)
-    return lambda keyword_id: rendering.list_visible_child_ids(view, ctx, keyword_id)
+    return lambda keyword_id: [child.id for child in rendering.list_visible_children(view, ctx, keyword_id)]

@@ -91,38 +91,29 @@ _UNSPACED: Final = _HAN + _KANA + _HANGUL + _SOUTH_EAST_ASIAN
 _SIGNS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 
 
-def _compile_pattern(letter: str, unspaced: str) -> re.Pattern[str]:
-    """Build the pattern of two groups: a run of an unspaced script, or a word."""
-    piece = rf"{letter}{{1,{_PIECE_CHARS}}}(?:[{_SIGNS}]{{1,4}}+{letter}{{0,16}}+){{0,16}}+"
-    if not unspaced:
-        piece = rf"{letter}{{1,{_PIECE_CHARS}}}"
-    unspaced_run = f"[{unspaced}]+" if unspaced else "(?!)"
-    # Alternatives begin with what they consume, so that most places are passed over by their first character.
-    # `\b` would see no edge between Han and Latin.
-    return re.compile(
-        rf"""
-        ({unspaced_run})
-        | '(?:s|re|ve|ll|d|m)(?![a-z0-9])           # the tail of Newton's and they've is no term
-        | (
-            \d{{1,3}}(?:,\d{{3}}){{1,8}}(?!\d)         # 1,000
-          | \.net(?<![a-z0-9_.]\.net)(?![a-z0-9_])  # .NET
-          | {piece}
-            (?: \+\+                                # C++
-              | \#(?<=[a-z]\#)(?<![a-z0-9_][a-z]\#)(?![a-z0-9_])  # C#, and not issue#12
-              | 't(?![a-z0-9])                      # don't
-              | (?:[._]{piece}){{1,{_MAX_JOINTS}}}    # node.js, knowledge_slim
-            )?
-          )
-        """,
-        re.IGNORECASE | re.VERBOSE | (re.ASCII if not unspaced else re.NOFLAG),
-    )
-
-
+_LETTER: Final = rf"[^\W_{_UNSPACED}]"
+_PIECE: Final = rf"{_LETTER}{{1,{_PIECE_CHARS}}}(?:[{_SIGNS}]{{1,4}}+{_LETTER}{{0,16}}+){{0,16}}+"
+# Two groups: a run of an unspaced script, or a word. Alternatives begin with what they consume, so that most places are
+# passed over by their first character. `\b` would see no edge between Han and Latin.
+_RUNS: Final = re.compile(
+    rf"""
+    ([{_UNSPACED}]+)
+    | '(?:s|re|ve|ll|d|m)(?![a-z0-9])           # the tail of Newton's and they've is no term
+    | (
+        \d{{1,3}}(?:,\d{{3}}){{1,8}}(?!\d)         # 1,000
+      | \.net(?<![a-z0-9_.]\.net)(?![a-z0-9_])  # .NET
+      | {_PIECE}
+        (?: \+\+                                # C++
+          | \#(?<=[a-z]\#)(?<![a-z0-9_][a-z]\#)(?![a-z0-9_])  # C#, and not issue#12
+          | 't(?![a-z0-9])                      # don't
+          | (?:[._]{_PIECE}){{1,{_MAX_JOINTS}}}    # node.js, knowledge_slim
+        )?
+      )
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 _UNSPACED_CHAR: Final = re.compile(f"[{_UNSPACED}]")
 _UNSPACED_TERM_WORDS: Final = 1 / 6
-_RUNS: Final = _compile_pattern(rf"[^\W_{_UNSPACED}]", _UNSPACED)
-# A faster pattern for ASCII text.
-_ASCII_RUNS: Final = _compile_pattern("[A-Za-z0-9]", "")
 # Ordinary Chinese needs no NFKC, which would be half the cost of analysing it.
 _NOT_PLAIN: Final = re.compile("[^\x00-\x7f\u4e00-\u9fff、。·…「」『』《》，！？：；（）“”—]")
 _CONTAINS_HAN: Final = re.compile(f"[{_HAN}]")
@@ -200,7 +191,7 @@ def _normalize_text(text: str) -> str:
 
 def _split(text: str) -> list[tuple[str, str]]:
     """Split into runs, each (run of an unspaced script, "") or ("", word) or two empty strings."""
-    return (_ASCII_RUNS if text.isascii() else _RUNS).findall(text)
+    return _RUNS.findall(text)
 
 
 def _drop_function_words(runs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -134,11 +134,7 @@ _UNSEEN: Final = frozenset(
 )
 _MAYBE_UNSEEN: Final = re.compile(r"[^\w\x00-\x7f]|[\u115f\u1160\u17b4\u17b5]")
 _OPENING: Final = re.compile(r"\A([^\w.*]*)(\.(?=[a-z])|[a-z]\*(?!\*))")
-_SOMETIMES_KEPT: Final = r"(?<![a-z])\#|(?<![0-9])\.|\.(?![0-9])"
-_ASCII_DROPPED: Final = re.compile(_SOMETIMES_KEPT + r"""|[\x00-\x20\x7f!"%&'()*,\-/:;?@\[\\\]^_`{}]+""")
-# ASCII and the Chinese characters that nearly all names are written in: NFKC changes none of them.
-_PLAIN: Final = re.compile(r"[\x00-\x7f\u4e00-\u9fff]*")
-_MAYBE_DROPPED: Final = re.compile(_SOMETIMES_KEPT + r"|[^\w#.]|_")
+_MAYBE_DROPPED: Final = re.compile(r"(?<![a-z])\#|(?<![0-9])\.|\.(?![0-9])|[^\w#.]|_")
 
 
 def normalize_name(text: str, fold: Fold) -> str:
@@ -156,14 +152,6 @@ def normalize_name(text: str, fold: Fold) -> str:
 
     Hyphens are dropped: `GPT-4` is `gpt4`. Accents are kept. A normal form is its own normal form.
     """
-    if text.isascii():
-        return _strip(text.lower(), _strip_ascii)
-    if _PLAIN.fullmatch(text):
-        # The rounds below would come to the same, at three times the cost: every search begins here.
-        stripped = _strip(text.lower(), _strip_ascii)
-        text = fold(stripped)
-        if text == stripped:
-            return text
     for _ in range(_PASSES):
         once = _normalize_step(text, fold)
         if once == text:
@@ -178,23 +166,13 @@ def _normalize_step(text: str, fold: Fold) -> str:
     text = normalize("NFKC", text).casefold()
     # Turkish İ, which in lower case is an i with a second dot; and the sharp of music, which some write in C♯.
     text = text.replace("i\u0307", "i").replace("♯", "#")
-    return fold(_strip(text, _strip_unicode))
-
-
-def _strip(text: str, dropped: Callable[[str], str]) -> str:
-    if text.isalnum():
-        return text
     opening = _OPENING.match(text)
     if opening is None:
-        return dropped(text)
-    return dropped(opening[1]) + opening[2] + dropped(text[opening.end() :])
+        return fold(_strip(text))
+    return fold(_strip(opening[1]) + opening[2] + _strip(text[opening.end() :]))
 
 
-def _strip_ascii(text: str) -> str:
-    return _ASCII_DROPPED.sub("", text)
-
-
-def _strip_unicode(text: str) -> str:
+def _strip(text: str) -> str:
     return _MAYBE_DROPPED.sub(lambda found: "" if _is_ignored(found[0]) else found[0], text)
 
 

@@ -20,7 +20,7 @@ from knowhub.core.recall import ALL_TIME, TimeRange
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import shorten
 from knowhub.keywords.model import INFOS, ROOT_ID, SearchStatus
-from knowhub.keywords.paths import join_names
+from knowhub.keywords.rendering import SEPARATOR
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.knowledge.model import SearchQuery
 from knowhub.knowledge.search.retrieval import KnowledgeRetrieval
@@ -197,7 +197,7 @@ async def _from_keywords(keywords: KeywordSearch, ctx: RequestContext, question:
     texts = await keywords.search_texts(ctx, question.text, limit, question.min_relevance)
     hits = [(kind, relevance, _row(row)) for kind, relevance, row in texts.rows]
     if found.status is SearchStatus.MATCHED and found.node is not None:
-        path = join_names([row["name"] for row in map(_row, found.path) if row["id"] != ROOT_ID])
+        path = SEPARATOR.join([row["name"] for row in map(_row, found.path) if row["id"] != ROOT_ID])
         node, why = {**_row(found.node), "path": path}, f"named by the question, {found.reason}"
         named = [
             (node, _keyword(ctx, node, _NAMED, why)),

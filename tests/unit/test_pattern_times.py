@@ -24,7 +24,6 @@ MADE_FOR_MODULES: Final = {
     "knowhub/conversations/secret_patterns.py:_make_token",
     "knowhub/conversations/dates.py:pattern",
     "knowhub/conversations/statement_forms.py:any_of",
-    "knowhub/search/analysis.py:_compile_pattern",
 }
 RUN_WHERE_IT_STANDS: Final = {"knowhub/stores/files/erasing/line_eraser.py:_has_id"}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from knowhub.context.commit import segments
-from knowhub.context.commit.segments import Segment, SegmentDecision, ShownMemories
+from knowhub.context.commit.segments import Segment, SegmentDecision, ShownMemory
 from knowhub.context.model import ContextSummary
 from knowhub.context.ports import ContextDirectories, ContextIndex
 from knowhub.context.queries import find_memory, list_sessions_to_read
@@ -192,10 +192,10 @@ class SessionExtraction:
         self._progress = asyncio.Event()
         return True
 
-    async def _ask(self, segment: Segment, shown: ShownMemories) -> SegmentDecision | None:
+    async def _ask(self, segment: Segment, shown: Sequence[ShownMemory]) -> SegmentDecision | None:
         """Return what the model answers; None where it has to be asked later."""
         conversation = ModelConversation(self.chat, self.budget_s)
-        prompt = ChangePrompt(segment.messages, shown.known, new=segment.new)
+        prompt = ChangePrompt(segment.messages, [memory for memory, _ in shown], new=segment.new)
         key = f"{segment.session.uri} {segment.first}"
         try:
             answered = await conversation.ask(prompt.make_request(), {}, prompt.read_answer)

@@ -54,10 +54,9 @@ class CommitCoordinator:
         Forbidden for a reader, Conflict for a message whose id is that of another, and as the store's commit.
         """
         permissions.check_can_write(ctx)
-        commit_checks.check_commit(commit)
-        commit = replace(commit, messages=await asyncio.to_thread(without_revealed, commit.messages))
         whose = uri.memory_context(ctx, commit.session_id)
-        commit_checks.check_uris(uri.session_uri(whose), commit.messages)
+        commit_checks.check_ids(whose, commit.messages)
+        commit = replace(commit, messages=await asyncio.to_thread(without_revealed, commit.messages))
         done = await self._store.find_replay(ctx.account, key)
         if done is not None:
             return await self._make_result(ctx, commit, whose, Committed(done.operation, replayed=True))

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import count
 from typing import Any, Final
 
@@ -70,14 +69,6 @@ def _find_overlap(sent: Sequence[str], session: Sequence[str]) -> tuple[int, int
     return len(session) - count, count
 
 
-class MessageState(StrEnum):
-    """What a message of a commit meets in its session."""
-
-    NEW = "new"
-    KNOWN = "known"
-    FORGOTTEN = "forgotten"
-
-
 @dataclass(frozen=True, slots=True)
 class TranscriptPart:
     """A message under the URI of its part; `message` carries the name of the part as its `message_id`."""
@@ -114,12 +105,8 @@ def read_state(view: View, session_uri: str, messages: Sequence[Message], keys: 
     row = view.get(NODES, session_uri)
     parts = name_parts(view, session_uri, messages, keys)
     states = [_get_state(view, part) for part in parts]
-    fresh = [part for part, state in zip(parts, states, strict=True) if state is MessageState.NEW]
-    counts = {
-        "added": len(fresh),
-        "known": states.count(MessageState.KNOWN),
-        "forgotten": states.count(MessageState.FORGOTTEN),
-    }
+    fresh = [part for part, state in zip(parts, states, strict=True) if state == "added"]
+    counts = {state: states.count(state) for state in ("added", "known", "forgotten")}
     return SessionState(session_uri, row if is_live(row) else None, list_parts(view, session_uri), parts, fresh, counts)
 
 
@@ -171,22 +158,25 @@ def name_parts(view: View, session_uri: str, messages: Sequence[Message], keys: 
     return parts
 
 
-def _get_state(view: View, part: TranscriptPart) -> MessageState:
-    """Return whether a message is in its session. Raises Conflict where its id is that of another message."""
+def _get_state(view: View, part: TranscriptPart) -> str:
+    """Return `known` for a message of its session, `forgotten`, or `added` for a new one.
+
+    Raises Conflict where its id is that of another message.
+    """
     row = view.get(PARTS, part.uri)
     if row is None:
-        return MessageState.NEW
+        return "added"
     if row.get(FORGOTTEN) or is_erased(row):
-        return MessageState.FORGOTTEN
+        return "forgotten"
     if not is_live(row):
-        return MessageState.NEW
+        return "added"
     if (row["role"], row["content"]) != (part.message.role, part.message.content):
         raise Conflict(
             f"message {part.message_id!r} of this session says something else already: "
             "a message that was said stays as it is; send the new one under an id of its own",
             {"message_id": part.message_id},
         )
-    return MessageState.KNOWN
+    return "known"
 
 
 def part_writes(view: View, whose: MemoryContext, state: SessionState, calls: Sequence[str] = ()) -> list[Write]:

@@ -6,13 +6,7 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit import tool_calls
-from knowhub.context.commit.memory_page import (
-    MAX_CONTENT,
-    MemoryPage,
-    is_edited,
-    make_statement,
-    read_page,
-)
+from knowhub.context.commit.memory_page import MAX_CONTENT, MemoryPage, is_edited, make_statement, read_page
 from knowhub.context.commit_model import CandidateMemory, WriteAction, WritePlan
 from knowhub.context.edits import EDITABLE, FORGOTTEN
 from knowhub.context.events import EventType

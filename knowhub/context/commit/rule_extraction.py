@@ -30,7 +30,6 @@ _MAX_CONTENT: Final = 8_000
 _MAX_KEY: Final = 200
 _MAX_SOURCES: Final = 50
 _TITLE_CHARS: Final = 60
-_CONFIDENCE: Final = 0.9
 _PREFERENCE_SLOTS: Final = frozenset({"called", "reply language"})
 _CATEGORIES: Final[Mapping[StatementKind, MemoryCategory]] = {
     StatementKind.INTRODUCTION: MemoryCategory.PROFILE,
@@ -144,7 +143,7 @@ def _make_candidate(session_uri: str, messages: Sequence[Message], statement: St
         key = slot or shorten(text, _TITLE_CHARS)
         facts |= {"is_single": bool(slot)}
     sources = [uri.part_uri(session_uri, messages[number].message_id or "") for number in statement.numbers]
-    return CandidateMemory(category, key, content, _CONFIDENCE, sources, facts=facts)
+    return CandidateMemory(category, key, content, sources, facts=facts)
 
 
 def _find_category(statement: Statement) -> MemoryCategory:
@@ -179,7 +178,6 @@ def _limit_candidate(candidate: CandidateMemory) -> CandidateMemory:
         candidate,
         routing_key=one_line(candidate.routing_key)[:_MAX_KEY].strip(),
         content=shorten(candidate.content.strip(), _MAX_CONTENT),
-        confidence=min(max(candidate.confidence, 0.0), 1.0),
         source_refs=list(dict.fromkeys(candidate.source_refs))[-_MAX_SOURCES:],
     )
 
@@ -194,4 +192,4 @@ def _merge_candidates(first: CandidateMemory, again: CandidateMemory) -> Candida
     facts = dict(first.facts)
     if "uses" in facts or "uses" in again.facts:
         facts["uses"] = [*facts.get("uses", ()), *again.facts.get("uses", ())]
-    return replace(first, source_refs=sources, confidence=max(first.confidence, again.confidence), facts=facts)
+    return replace(first, source_refs=sources, facts=facts)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from knowhub.context import uri
 from knowhub.context.commit import results
@@ -46,7 +46,6 @@ from knowhub.core.recall import SearchHits
 EXTRACT_MEMORIES: Final = "extract_memories"
 _MOST_PROFILE: Final = 80
 _MAX_KEY: Final = 200
-_CONFIDENCE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +119,11 @@ def _whose(head: ContextSummary, row: Row) -> MemoryContext:
     return MemoryContext(place.account, user, "", head.owner, str(row["metadata"].get("session_id") or ""))
 
 
-@dataclass(frozen=True, slots=True)
-class ShownMemories:
-    """The statements that a prompt shows, and the node and the text of each."""
-
-    known: Sequence[KnownMemory]
-    places: Sequence[tuple[str, str]]
+ShownMemory: TypeAlias = tuple[KnownMemory, tuple[str, str]]
+"""A statement that a prompt shows, with the URI of its node and its text there."""
 
 
-async def find_similar(view: View, index: ContextIndex, segment: Segment) -> ShownMemories:
+async def find_similar(view: View, index: ContextIndex, segment: Segment) -> list[ShownMemory]:
     """Return the profile of a user, and the memories that are most similar to what they say in a segment.
 
     What rules took from this segment is left out: the model says it better, and what it says takes its place.
@@ -143,7 +138,7 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> Sho
     profile = _profile_uri(segment.whose)
     nearest = [address for address in dict.fromkeys(hit.head.uri for hit in found) if address != profile][:MAX_KNOWN]
     nearest += _list_newest(view, below, set(nearest), MAX_KNOWN - len(nearest))
-    shown: list[tuple[KnownMemory, tuple[str, str]]] = []
+    shown: list[ShownMemory] = []
     for address in (profile, *nearest):
         head = find_memory(view, address)
         if head is None or not head.live or head.category.value not in CATEGORIES:
@@ -154,8 +149,7 @@ async def find_similar(view: View, index: ContextIndex, segment: Segment) -> Sho
             memory = KnownMemory(head.category.value, cover_secrets(item["text"]), str(item["said_at"] or "")[:10])
             shown.append((memory, (address, item["text"])))
     # Oldest first, as the conversation goes on with them.
-    shown.sort(key=lambda pair: pair[0].said_on)
-    return ShownMemories([memory for memory, _ in shown], [place for _, place in shown])
+    return sorted(shown, key=lambda pair: pair[0].said_on)
 
 
 def _list_newest(view: View, below: str, known: set[str], limit: int) -> list[str]:
@@ -187,7 +181,7 @@ class SegmentDecision:
     """
 
     segment: Segment
-    shown: ShownMemories
+    shown: Sequence[ShownMemory]
     changes: Sequence[MemoryChange] = ()
     refused: Sequence[RefusedChange] = ()
     calls: Sequence[Row] = ()
@@ -244,7 +238,6 @@ class SegmentDecision:
             category=MemoryCategory(change.category),
             routing_key=change.statement[:_MAX_KEY],
             content=change.statement,
-            confidence=_CONFIDENCE,
             source_refs=[address for address, _ in cited],
             by="llm",
             facts=facts,
@@ -271,7 +264,7 @@ class SegmentDecision:
     def _find_place(self, change: MemoryChange) -> tuple[str, str] | None:
         """Return the node and the text of the statement that a change is about, or that says the same already."""
         if change.memory is not None:
-            return self.shown.places[change.memory]
+            return self.shown[change.memory][1]
         wanted = normalize_words(change.statement)
-        same = (place for place in self.shown.places if change.action == ADD and normalize_words(place[1]) == wanted)
+        same = (place for _, place in self.shown if change.action == ADD and normalize_words(place[1]) == wanted)
         return next(same, None)

@@ -5,7 +5,6 @@ square root of the sentence's length. So a sentence on a recurring subject wins,
 A sentence that shares most of its words with an already chosen sentence is skipped.
 """
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -205,45 +204,19 @@ def _get_speaking_metadata(times: Iterable[str | None], roles: Iterable[str]) ->
     }
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
-    """A session without one of its messages: the URIs of the other messages, their abstract and their overview."""
-
-    left: Sequence[str]
-    abstract: str
-    overview: str
-
-
-async def summarize_without(view: View, head: ContextSummary, fold: Fold) -> SessionSummary | None:
-    """Summarize a session without one of its messages, in a thread. None if `head` is not a message."""
-    if not head.is_part:
-        return None
-    left = _list_remaining(view, head)
-    messages = list_messages(view, left)
-    abstract, overview = await asyncio.to_thread(summarize_session, messages, fold) if messages else ("", "")
-    return SessionSummary([other.uri for other in left], abstract, overview)
-
-
-def remove_message(view: View, head: ContextSummary, summary: SessionSummary) -> list[Write]:
-    """Return the changed node of a session that loses a message.
-
-    If others wrote to the session meanwhile, its summary stays empty until the next commit: their messages are
-    not in the new summary, and the deleted message is still in the old summary.
-    """
+def remove_message(view: View, head: ContextSummary, fold: Fold) -> list[Write]:
+    """Return the changed node of a session that loses a message: its summary is made again from the others."""
     row = view.get(NODES, head.parent_uri)
     if row is None or not is_live(row):
         return []
-    left = [other.uri for other in _list_remaining(view, head)]
-    texts = (summary.abstract, summary.overview) if left == list(summary.left) else ("", "")
+    left = [part for part in list_parts(view, head.parent_uri) if part.uri != head.uri]
+    messages = list_messages(view, left)
+    abstract, overview = summarize_session(messages, fold) if messages else ("", "")
     # The calls that were counted with the message are known, should the session be sent again.
     counted = {COUNTED_CALLS: [*row["metadata"].get(COUNTED_CALLS, ()), *head.calls]} if head.calls else {}
     metadata = {**row["metadata"], BY: "rules", "message_count": len(left), SUMMARISED: len(left), **counted}
-    after = {**row, "abstract": texts[0], OVERVIEW: texts[1], "metadata": metadata}
+    after = {**row, "abstract": abstract, OVERVIEW: overview, "metadata": metadata}
     return [Write(NODES, head.parent_uri, next_of(after, row, view.now))]
-
-
-def _list_remaining(view: View, head: ContextSummary) -> list[ContextSummary]:
-    return [part for part in list_parts(view, head.parent_uri) if part.uri != head.uri]
 
 
 def key_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:

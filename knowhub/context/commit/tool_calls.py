@@ -84,7 +84,7 @@ def _make_candidate(kind: str, name: str, uses: Sequence[Mapping[str, Any]]) -> 
     calls = [{key: use[key] for key in ("id", "ok", "seconds", "note", "at") if key in use} for use in uses]
     sources = [use["id"] for use in uses if not str(use["id"]).startswith(CALL)]
     facts = {"uses": calls, "name": name, "said_at": max((use.get("at") or "" for use in uses), default="") or None}
-    return CandidateMemory(category, name, f"{name}: {len(calls)}", 1.0, sources, facts=facts)
+    return CandidateMemory(category, name, f"{name}: {len(calls)}", sources, facts=facts)
 
 
 def count_uses(earlier: Mapping[str, Any], uses: Sequence[Mapping[str, Any]], noted_at: str | None) -> dict[str, Any]:

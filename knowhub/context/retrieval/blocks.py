@@ -17,7 +17,6 @@ from knowhub.context.texts import transcript
 from knowhub.context.uri import Sees
 from knowhub.core import clock, scopes
 from knowhub.core.erasing import is_erased
-from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View, is_live
 from knowhub.core.request_context import RequestContext
 
@@ -121,7 +120,7 @@ def read_layer(
     view: View,
     ctx: RequestContext,
     address: str,
-    level: str | int = Level.L1,
+    level: Level = Level.L1,
     *,
     expand_relations: bool = False,
     max_relations: int = 0,
@@ -129,24 +128,21 @@ def read_layer(
     """Return a layer of a node, and with L1 and L2 those above it.
 
     With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
-    Raises InvalidInput for a level that there is not and for what is no URI, and NotFound.
+    Raises InvalidInput for what is no URI, and NotFound.
     """
-    wanted = level_of(level)
-    if max_relations < 0:
-        raise InvalidInput.of("max_relations", "must not be negative; 0 is no bound")
     head = edits.get_visible_summary(view, ctx, address)
-    node = read_node(view, ctx, head) if wanted is Level.L2 else _node(view, ctx, head)
+    node = read_node(view, ctx, head) if level is Level.L2 else _node(view, ctx, head)
     edges = _list_visible_edges(view, ctx, node.relations)[: max_relations or None] if expand_relations else []
     message_ids = [message_id_of(head)] if head.is_part else list(map(str, node.metadata.get("message_ids", ())))
     return RetrievedBlock(
         uri=head.uri,
         category=head.category.value,
-        level_hit=wanted.name,
+        level_hit=level.name,
         abstract=node.abstract,
         scope=_scope_of(head, ctx),
-        overview=node.overview if wanted >= Level.L1 else None,
-        content_excerpt=node.content[:_EXCERPT_CHARS] if wanted is Level.L2 else None,
-        content=node.content if wanted is Level.L2 else None,
+        overview=node.overview if level >= Level.L1 else None,
+        content_excerpt=node.content[:_EXCERPT_CHARS] if level is Level.L2 else None,
+        content=node.content if level is Level.L2 else None,
         relations=edges,
         message_ids=message_ids,
         said_at=clock.iso(head.occurred_at) if head.occurred_at is not None else None,
@@ -162,15 +158,6 @@ def read_node(view: View, ctx: RequestContext, head: ContextSummary) -> ContextN
     return replace(
         node, content=transcript(row for row in rows if row is not None and is_live(row) and not is_erased(row))
     )
-
-
-def level_of(level: str | int) -> Level:
-    """Read a level, `L0` or 0. Raises InvalidInput."""
-    known = {name: level for level in Level for name in (level.name, str(level.value))}
-    found = known.get(str(int(level) if isinstance(level, Level) else level).strip().upper())
-    if found is None or isinstance(level, bool):
-        raise InvalidInput.of("level", f"{str(level)[:80]!r} is none of L0, L1, L2")
-    return found
 
 
 def _node(view: View, ctx: RequestContext, head: ContextSummary) -> ContextNode:

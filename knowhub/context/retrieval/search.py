@@ -1,7 +1,7 @@
 """Search of memories: plan, retrieve, rerank, assemble."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from knowhub.context.ports import ContextIndex
@@ -20,28 +20,6 @@ RERANKER = "reranker"
 DEFAULT_BUDGET_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryReranking:
-    """Asks a reranker about the blocks of a search within `budget_s` seconds."""
-
-    reranker: Reranker
-    budget_s: float = DEFAULT_BUDGET_S
-
-    async def rerank_blocks(self, query: str, blocks: Sequence[RetrievedBlock]) -> list[RetrievedBlock] | None:
-        """Return the blocks by how well they answer; None where the reranker fails.
-
-        Equal scores keep the order in which the blocks came, and every block the score of the search.
-        """
-        found = await rank_texts(self.reranker, query, [block.abstract for block in blocks], self.budget_s)
-        if found is None:
-            return None
-        ranked = enumerate((blocks[place] for place, _ in found), start=1)
-        return [
-            replace(block, match_reason="; ".join(filter(None, [block.match_reason, f"reranked {rank}"])))
-            for rank, block in ranked
-        ]
-
-
 # The reranker reads this many times `top_k` results.
 _RERANKED: Final = 3
 _MOST_RERANKED: Final = 50
@@ -49,15 +27,24 @@ _RELEVANCE_DIGITS: Final = 4
 
 
 class MemorySearch:
-    """Answers a question from L0 texts alone: no overview and no content is opened."""
+    """Answers a question from L0 texts alone: no overview and no content is opened.
+
+    A reranker, where there is one, orders the results within `rerank_budget_s` seconds.
+    """
 
     def __init__(
-        self, store: Store, index: ContextIndex, clock: Clock, reranking: MemoryReranking | None = None
+        self,
+        store: Store,
+        index: ContextIndex,
+        clock: Clock,
+        reranker: Reranker | None = None,
+        rerank_budget_s: float = DEFAULT_BUDGET_S,
     ) -> None:
         self._store = store
         self._index = index
         self._clock = clock
-        self._reranking = reranking
+        self._reranker = reranker
+        self._rerank_budget_s = rerank_budget_s
 
     async def search(
         self,
@@ -78,20 +65,19 @@ class MemorySearch:
         seeds = await self._find_seeds(asked, ctx)
         if seeds.persons:
             asked = replace(asked, hints={**asked.hints, "persons": sorted(seeds.persons)})
-        looked_for = asked
-        if self._reranking is not None:
-            looked_for = replace(asked, top_k=max(top_k, min(_MOST_RERANKED, _RERANKED * top_k)))
+        most = top_k if self._reranker is None else max(top_k, min(_MOST_RERANKED, _RERANKED * top_k))
+        looked_for = replace(asked, top_k=most)
         view = self._store.view(ctx.account)
         hits = rank_memories(view, self._index, looked_for, seeds, ctx)
         found = make_blocks(view, self._index, looked_for, hits, ctx)
         shares = [replace(block, relevance=_share(block.score, seeds)) for block in found]
         blocks = [block for block in shares if block.relevance >= limits.min_relevance]
         degraded = list(seeds.found.degraded)
-        if self._reranking is not None and blocks:
-            ordered = await self._reranking.rerank_blocks(asked.text, blocks)
-            if ordered is None:
-                degraded.append(RERANKER)
-            blocks = ordered or blocks
+        if self._reranker is not None and blocks:
+            texts = [block.abstract for block in blocks]
+            ranked = await rank_texts(self._reranker, asked.text, texts, self._rerank_budget_s)
+            degraded += [RERANKER] if ranked is None else []
+            blocks = [_note_rank(blocks[place], rank) for rank, (place, _) in enumerate(ranked or (), 1)] or blocks
         if limits.explain:
             # Where nothing has a vector, words alone found it.
             stages = {
@@ -134,6 +120,10 @@ def explain_block(block: RetrievedBlock, stages: Sequence[StageScore] = ()) -> d
     A block without stages was not found itself: it belongs to what was.
     """
     return {"stages": [asdict(stage) for stage in stages], "rules": list(filter(None, block.match_reason.split("; ")))}
+
+
+def _note_rank(block: RetrievedBlock, rank: int) -> RetrievedBlock:
+    return replace(block, match_reason="; ".join(filter(None, [block.match_reason, f"reranked {rank}"])))
 
 
 def _share(score: float, seeds: Seeds) -> float:

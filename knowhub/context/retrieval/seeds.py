@@ -20,11 +20,9 @@ from knowhub.context.search_model import SeedHit, TypedQuery
 from knowhub.conversations import messages
 from knowhub.conversations.secrets import redact_secrets
 from knowhub.core import scopes
-from knowhub.core.errors import InvalidInput
-from knowhub.core.recall import MAX_QUERY_CHARS, SearchHit, SearchHits
+from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.core.request_context import RequestContext
 
-MAX_TOP_K: Final = 100
 DEFAULT_TOP_K: Final = 10
 
 _ASKED_FOR: Final[Sequence[tuple[re.Pattern[str], tuple[MemoryCategory, ...]]]] = tuple(
@@ -77,28 +75,13 @@ def plan_query(
     """Read a question by rules. They raise scores; only the caller's own filters exclude memories.
 
     Days are read as seen from `now`, in seconds since the epoch. `hints` of the answer say which rules the question
-    met. Raises InvalidInput.
+    met.
     """
-    text = query.strip()
-    if not text:
-        raise InvalidInput.of("q", "must not be empty")
-    if len(text) > MAX_QUERY_CHARS:
-        raise InvalidInput.of("q", f"must have at most {MAX_QUERY_CHARS} characters")
-    if not 1 <= top_k <= MAX_TOP_K:
-        raise InvalidInput.of("top_k", f"must be from 1 to {MAX_TOP_K}")
-    known = _filter_known(categories or ())
+    text, known = query.strip(), tuple(dict.fromkeys(categories or ()))
     filters: dict[str, Any] = {"level": 0} | ({"category": list(known)} if known else {})
     filters |= {"under": target_uri} if target_uri else {}
     hints = _find_times(text, now, is_free=not known)
     return TypedQuery(text, "", known, target_uri, top_k, filters | {"account": account}, hints)
-
-
-def _filter_known(categories: Sequence[str]) -> tuple[str, ...]:
-    known = [category.value for category in MemoryCategory]
-    for name in categories:
-        if name not in known:
-            raise InvalidInput.of("categories", f"{name[:80]!r} is none of {', '.join(known)}")
-    return tuple(dict.fromkeys(categories))
 
 
 def _find_times(text: str, now: float, *, is_free: bool) -> dict[str, Any]:

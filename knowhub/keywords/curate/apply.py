@@ -10,9 +10,9 @@ from knowhub.core.operation import Row, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.curate.plan import SplitGroup, Step, StepKind
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.fields import prefix_errors
 from knowhub.keywords.model import NewKeyword, Node
-from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.tree import find_keyword
 
@@ -75,7 +75,9 @@ class _PlanExecution:
                 merge = edits.merge_keywords(self._view, self._ctx, first, last, self._text)
                 self.pending.put(merge.writes)
                 # Without the count of links, which would count hidden infos.
-                self.result["merges"].append({name: merge.reply[name] for name in ("source", "into", "children")})
+                self.result["merges"].append(
+                    {name: (merge.reply or {})[name] for name in ("source", "into", "children")}
+                )
             case StepKind.DESCRIBE:
                 edits.check_not_root(first, "described by a plan")
                 row = edits.get_editable_row(self._view, self._ctx, first)

@@ -14,25 +14,18 @@ from knowhub.core.ids import Ids
 from knowhub.core.operation import Draft, IdempotencyKey, Row, Store, Unchanged, View
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
+from knowhub.keywords import rendering
 from knowhub.keywords.curate import plan, rules
 from knowhub.keywords.curate.apply import apply_steps
-from knowhub.keywords.curate.metrics import TreeMetrics
-from knowhub.keywords.curate.plan import (
-    CurationPlan,
-    NodeRef,
-    SplitGroup,
-    Step,
-    StepKind,
-    parse_steps,
-    render_plan,
-)
+from knowhub.keywords.curate.metrics import measure_tree
+from knowhub.keywords.curate.plan import SplitGroup, Step, StepKind, parse_steps, render_step
 from knowhub.keywords.curate.proposals import propose, review
 from knowhub.keywords.curate.rules import TreeSurvey, can_merge, make_ref
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.tree import find_by_token, find_keyword
+from knowhub.keywords.tree import find_keyword
 
 OP = "reorganize_keywords"
 SHOWN_A_CALL = 200
@@ -65,18 +58,15 @@ class Curator:
     async def metrics(self, ctx: RequestContext) -> dict[str, Any]:
         """Return figures of the tree as the caller sees it."""
         await self._store.refresh(ctx.account)
-        metrics = TreeMetrics(self._store.view(ctx.account), ctx)
-        await _gather(metrics.count())
-        return metrics.get_result()
+        (figures,) = await _gather(measure_tree(self._store.view(ctx.account), ctx))
+        return figures
 
-    async def reorganize(
-        self, ctx: RequestContext, scope_id: str | None = None, budget_s: float | None = None
-    ) -> dict[str, Any]:
+    async def reorganize(self, ctx: RequestContext, scope_id: str | None = None) -> dict[str, Any]:
         """Return a plan for the descendants of `scope_id`, the root by default; nothing is changed.
 
-        `budget_s` is for all calls of the model together, `write_budget_s` by default. If the model fails, the plan
-        has the steps of the rules, and `degraded` is `["llm"]`. Raises InvalidInput for an unknown scope, and
-        Forbidden for a reader, as a plan costs calls of the model.
+        All calls of the model together have `write_budget_s`. If the model fails, the plan has the steps of the rules,
+        and `degraded` is `["llm"]`. Raises InvalidInput for an unknown scope, and Forbidden for a reader, as a plan
+        costs calls of the model.
         """
         permissions.check_can_write(ctx)
         await self._store.refresh(ctx.account)
@@ -84,7 +74,7 @@ class Curator:
         visible_tree = VisibleTree(self._store.view(ctx.account), ctx)
         survey = self._make_survey(ctx, top_id, await _gather(rules.iter_descendants(visible_tree, top_id)))
         by_rule = await self._list_rule_steps(survey)
-        budget_s = self._options.write_budget_s if budget_s is None else budget_s
+        budget_s = self._options.write_budget_s
         calls: list[Row] = []
         try:
             asked = _ModelProposals()
@@ -99,7 +89,7 @@ class Curator:
         # The tree may have changed meanwhile: select the steps on the current tree.
         now = self._make_survey(ctx, top_id, survey.nodes)
         wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
-        return render_plan(_make_plan(now, wanted, select_compatible(now, wanted), asked))
+        return _make_plan(now, wanted, select_compatible(now, wanted), asked)
 
     async def apply(
         self, ctx: RequestContext, planned: Mapping[str, Any], key: IdempotencyKey | None = None
@@ -137,10 +127,8 @@ class Curator:
 
     def _list_default_parents(self, survey: TreeSurvey) -> list[str]:
         """Return the keywords whose children have not been placed yet."""
-        name = self._options.uncategorized_name
-        named = [
-            node for token in self._text.tokens(name or "") for node in find_by_token(survey.visible_tree.view, token)
-        ]
+        tokens = self._text.tokens(self._options.uncategorized_name or "")
+        named = rendering.find_by_names(survey.visible_tree.view, survey.visible_tree.ctx, tokens)
         return [ROOT_ID, *(node.id for node in named if node.parent_id == ROOT_ID)]
 
     async def _review(
@@ -191,32 +179,33 @@ class _ModelProposals:
 
 def _make_plan(
     survey: TreeSurvey, wanted: Sequence[Step], steps: Sequence[Step], asked: _ModelProposals
-) -> CurationPlan:
+) -> dict[str, Any]:
     planned = {step.nodes[0].id for step in steps if step.kind is StepKind.DESCRIBE}
     missing = [node for node in survey.nodes if not node.is_described and node.id not in planned]
     get_node = survey.visible_tree.get_node
     # Two rules may propose the same, with reasons of their own.
     names, used = ({(step.kind, *(ref.id for ref in step.nodes)) for step in some} for some in (wanted, steps))
-    return CurationPlan(
-        scope_id=survey.top.id,
-        scope_name=survey.top.name,
-        created_at=clock.iso(survey.visible_tree.view.now),
-        steps=steps,
-        undescribed=[
-            _make_ref_with_path(survey, node)
+    # Proposals that are not possible together, or too many.
+    dropped = asked.unclear + len(names - used)
+    return {
+        "scope_id": survey.top.id,
+        "scope_name": survey.top.name,
+        "created_at": clock.iso(survey.visible_tree.view.now),
+        "summary": _make_summary(len(survey.nodes), steps, asked.shown),
+        "steps": [render_step(step) for step in steps],
+        "missing_descriptions": [
+            {"id": node.id, "name": node.name, "path": _format_path(survey, node)}
             for node in missing[: plan.MAX_UNDESCRIBED]
             if get_node(node.id) is not None
         ],
-        undescribed_count=len(missing),
-        degraded=["llm"] if asked.degraded else [],
-        dropped=asked.unclear + len(names - used),
-        summary=_make_summary(len(survey.nodes), steps, asked.shown),
-    )
+        "missing_description_count": len(missing),
+        "degraded": ["llm"] if asked.degraded else [],
+        "dropped": [{"what": "proposals", "why": "not_possible", "count": dropped}] if dropped else [],
+    }
 
 
-def _make_ref_with_path(survey: TreeSurvey, node: Node) -> NodeRef:
-    path = " / ".join(above.name for above in survey.visible_tree.list_path(node.id))
-    return replace(make_ref(node), path=path)
+def _format_path(survey: TreeSurvey, node: Node) -> str:
+    return " / ".join(above.name for above in survey.visible_tree.list_path(node.id))
 
 
 def _make_summary(keywords: int, steps: Sequence[Step], shown: int) -> str:
@@ -232,24 +221,22 @@ def _make_summary(keywords: int, steps: Sequence[Step], shown: int) -> str:
     return f"{len(steps)} steps{f': {parts}' if parts else ''}; {keywords} keywords were gone through{seen}"
 
 
-def select_compatible(
-    survey: TreeSurvey, steps: Sequence[Step], most: int = plan.MAX_STEPS, most_children: int = plan.MAX_CHILDREN
-) -> list[Step]:
+def select_compatible(survey: TreeSurvey, steps: Sequence[Step]) -> list[Step]:
     """Return the steps that can be applied one after another on the current tree, with current versions.
 
     The first of two conflicting steps wins: a keyword is moved, merged or grouped once, and never into a keyword that
-    is merged. `most` limits the steps, `most_children` the children in their splits.
+    is merged.
     """
-    selection = _StepSelection(survey, most_children)
-    return list(islice(filter(None, map(selection.add, steps)), most))
+    selection = _StepSelection(survey)
+    return list(islice(filter(None, map(selection.add, steps)), plan.MAX_STEPS))
 
 
 class _StepSelection:
     """The tree after the steps that are selected so far."""
 
-    def __init__(self, survey: TreeSurvey, children_left: int) -> None:
+    def __init__(self, survey: TreeSurvey) -> None:
         self._survey = survey
-        self._children_left = children_left
+        self._children_left = plan.MAX_CHILDREN
         self._parents: dict[str, str] = {}
         self._heirs: dict[str, str] = {}
         self._settled: set[str] = set()
@@ -271,7 +258,8 @@ class _StepSelection:
         if step.kind in {StepKind.MOVE, StepKind.MERGE}:
             self._settled.add(node.id)
             (self._parents if step.kind is StepKind.MOVE else self._heirs)[node.id] = target.id
-        nodes = [_make_ref_with_path(self._survey, item) for item in (node, target)[: len(step.nodes)]]
+        named = (node, target)[: len(step.nodes)]
+        nodes = [replace(make_ref(item), path=_format_path(self._survey, item)) for item in named]
         return replace(step, nodes=nodes, groups=groups)
 
     def _is_possible(self, kind: StepKind, node: Node, target: Node) -> bool:

@@ -66,39 +66,6 @@ _NODE_NAMES: Final[Mapping[StepKind, Sequence[str]]] = {
 _OWN_FIELDS: Final[Mapping[StepKind, str]] = {StepKind.DESCRIBE: "description", StepKind.SPLIT: "groups"}
 
 
-@dataclass(frozen=True, slots=True)
-class CurationPlan:
-    """The steps proposed below `scope_id`, and the first of the keywords without a description.
-
-    `dropped` counts the proposals that are not possible together, or beyond MAX_STEPS.
-    """
-
-    scope_id: str
-    scope_name: str
-    created_at: str
-    summary: str
-    steps: Sequence[Step]
-    undescribed: Sequence[NodeRef]
-    undescribed_count: int
-    degraded: Sequence[str]
-    dropped: int = 0
-
-
-def render_plan(plan: CurationPlan) -> dict[str, Any]:
-    """Return the plan as JSON; `parse_steps` reads its steps."""
-    return {
-        "scope_id": plan.scope_id,
-        "scope_name": plan.scope_name,
-        "created_at": plan.created_at,
-        "summary": plan.summary,
-        "steps": [_render_step(step) for step in plan.steps],
-        "missing_descriptions": [{"id": ref.id, "name": ref.name, "path": ref.path} for ref in plan.undescribed],
-        "missing_description_count": plan.undescribed_count,
-        "degraded": list(plan.degraded),
-        "dropped": [{"what": "proposals", "why": "not_possible", "count": plan.dropped}] if plan.dropped else [],
-    }
-
-
 def parse_steps(plan: Mapping[str, Any]) -> list[Step]:
     """Parse the steps of a plan that a person may have edited.
 
@@ -113,7 +80,8 @@ def parse_steps(plan: Mapping[str, Any]) -> list[Step]:
     return parsed
 
 
-def _render_step(step: Step) -> dict[str, Any]:
+def render_step(step: Step) -> dict[str, Any]:
+    """Return a step as JSON; `parse_steps` reads it."""
     nodes = [{"id": node.id, "name": node.name, "path": node.path, "version": node.version} for node in step.nodes]
     own: dict[str, Any] = {}
     if step.kind is StepKind.DESCRIBE:

@@ -14,7 +14,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.prompts import ModelAnswer
 
-MAX_NODES = 400
+MAX_STEPS = 400
 # The kind of step in each field of an answer, and the names of its nodes.
 _FIELDS: Mapping[str, tuple[StepKind, *tuple[str, ...]]] = {
     "merges": (StepKind.MERGE, "node_id", "into_id"),
@@ -39,23 +39,11 @@ class Proposals(ModelAnswer):
 async def propose(
     agent: KeywordAgent, ctx: RequestContext, view: View, nodes: Sequence[Node], budget_s: float
 ) -> Proposals:
-    """Ask the model how to put these keywords in better order; nothing is changed.
-
-    At most MAX_NODES are shown. A caller with more keywords asks in parts.
-    """
+    """Ask the model how to put these keywords in better order; nothing is changed."""
     visible_tree = VisibleTree(view, ctx)
-    there = [node for node in nodes[:MAX_NODES] if visible_tree.is_visible(node)]
-    choices = NumberedChoices([node.id for node in there])
-    question = prompts.reorganize(list_for_prompt(visible_tree, there))
-    return await agent.ask(question, choices, budget_s, lambda answer: parse_proposals(answer, choices), Proposals())
-
-
-def list_for_prompt(visible_tree: VisibleTree, nodes: Sequence[Node]) -> list[dict[str, Any]]:
-    """Return keywords as the prompt lists them, with idx from 1."""
-    return [
-        {"idx": idx, **prompts.format_candidate(visible_tree.make_candidate(node, described=True))}
-        for idx, node in enumerate(nodes, 1)
-    ]
+    there = [node for node in nodes if visible_tree.is_visible(node)]
+    question = prompts.reorganize([visible_tree.make_candidate(node, described=True) for node in there])
+    return await agent.ask(question, [node.id for node in there], budget_s, parse_proposals, Proposals())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +58,6 @@ async def review(
 ) -> Review:
     """Let the model refuse merges and moves of the rules; if it fails, none is refused."""
     visible_tree = VisibleTree(view, ctx)
-    places = {str(place): place for place in range(len(steps))}
-    choices = NumberedChoices(list(places))
     shown = []
     for idx, step in enumerate(steps, 1):
         nodes = [visible_tree.get_node(ref.id) for ref in step.nodes]
@@ -81,14 +67,14 @@ async def review(
         )
         shown.append({"idx": idx, "kind": step.kind.value, "keyword": first, "target": second})
 
-    def parse(answer: Mapping[str, Any]) -> Review | None:
-        named = list_pointers(answer.get("refused"))
-        refused = choices.pick_all(named)
-        if named and not refused:
-            return None
-        return Review(refused=frozenset(places[item] for item in refused))
+    places = [str(place) for place in range(len(steps))]
+    return await agent.ask(prompts.review_plan(shown), places, budget_s, _parse_review, Review())
 
-    return await agent.ask(prompts.review_plan(shown), choices, budget_s, parse, Review())
+
+def _parse_review(answer: Mapping[str, Any], choices: NumberedChoices) -> Review | None:
+    named = list_pointers(answer.get("refused"))
+    refused = choices.pick_all(named)
+    return None if named and not refused else Review(refused=frozenset(map(int, refused)))
 
 
 def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Proposals | None:
@@ -96,7 +82,7 @@ def parse_proposals(answer: Mapping[str, Any], choices: NumberedChoices) -> Prop
     if answer and not answer.keys() & {*_FIELDS, "reason"}:
         return None
     reason = short_text(answer.get("reason"), _MAX_REASON)
-    made = [(name, item) for name in _FIELDS for item in list_pointers(answer.get(name))[:MAX_NODES]]
+    made = [(name, item) for name in _FIELDS for item in list_pointers(answer.get(name))[:MAX_STEPS]]
     parsed = (_parse_step(name, item, choices, reason or _BY_MODEL) for name, item in made)
     steps = [step for step in parsed if step is not None]
     return Proposals(reason=reason, steps=steps, unclear=len(made) - len(steps))

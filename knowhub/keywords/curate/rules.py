@@ -11,20 +11,13 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 
 from knowhub.core import scopes
-from knowhub.keywords import rendering
+from knowhub.keywords import rendering, tree
 from knowhub.keywords.curate.plan import NodeRef, SplitGroup, Step, StepKind
 from knowhub.keywords.mentions import find_names
 from knowhub.keywords.model import INFOS, ROOT_ID, InfoQuery, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.tree import (
-    count_children,
-    count_links,
-    find_by_token,
-    list_children,
-    list_infos_of_keyword,
-    list_links_of_keyword,
-)
+from knowhub.keywords.tree import count_children, count_links, list_infos_of_keyword, list_links_of_keyword
 
 WIDE = 50
 MIN_GROUP = 5
@@ -73,17 +66,8 @@ class TreeSurvey:
 
 def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Node | None]:
     """Yield the descendants of a keyword, level by level; None for hidden ones."""
-    walked = {keyword_id}
-    level = [keyword_id]
-    while level:
-        passed: list[str] = []
-        for above in level:
-            for node in list_children(visible_tree.view, above):
-                if node.id not in walked:
-                    walked.add(node.id)
-                    passed.append(node.id)
-                    yield node if visible_tree.is_visible(node) else None
-        level = passed
+    walked = tree.walk(visible_tree.view, [keyword_id])
+    return (node if visible_tree.is_visible(node) else None for _, node in walked)
 
 
 def find_merges(
@@ -258,6 +242,7 @@ def _is_supported(survey: TreeSurvey, node: Node, target: Node, rest: str) -> bo
 
 
 def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator[Step | None]:
+    view, ctx = survey.visible_tree.view, survey.visible_tree.ctx
     bearers: dict[str, list[Node]] = defaultdict(list)
     for child in children:
         yield None
@@ -277,17 +262,11 @@ def _split(survey: TreeSurvey, node: Node, children: Sequence[Node]) -> Iterator
                 rest = _RUN.sub("", child.name, count=1)
                 if _keeps_visibility(whole, child) and _is_supported(survey, child, whole, rest):
                     yield make_step(StepKind.MOVE, child, whole, f"its name begins with {whole.name!r}")
-        elif len(members) < len(children) and not _is_taken(survey, [token]):
+        elif len(members) < len(children) and not any(rendering.find_by_names(view, ctx, [token])):
             groups.append(SplitGroup(_get_commonest_spelling(members), [make_ref(child) for child in members]))
     if groups:
         reason = f"{len(children)} keywords are directly under it"
         yield Step(StepKind.SPLIT, [make_ref(node)], reason, groups=groups)
-
-
-def _is_taken(survey: TreeSurvey, tokens: Sequence[str]) -> bool:
-    """Return whether a visible keyword has one of these normal forms."""
-    view = survey.visible_tree.view
-    return any(survey.visible_tree.is_visible(node) for token in tokens for node in find_by_token(view, token))
 
 
 def _get_commonest_spelling(members: Sequence[Node]) -> str:

@@ -12,7 +12,7 @@ from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
 from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers, short_text
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatchesByReader, ResultCache
+from knowhub.keywords.cache import NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import VisibleTree
@@ -109,21 +109,14 @@ class KeywordAgent:
     ) -> HomonymChoice:
         """Choose which keyword of one name the query means."""
         shown = self._list_candidates(VisibleTree(view, ctx), nodes)
-        choices = _number_choices(shown)
-        question = prompts.disambiguate(query, shown)
         key = f"choose:{ctx.account}:{blake2b(repr((query, shown)).encode('utf-8', 'replace')).hexdigest()}"
         cached: HomonymChoice | None = self._cache.get(key)
         if cached is not None:
             return cached
-        chosen = await self.ask(
-            question,
-            choices,
-            budget_s,
-            lambda answer: _parse_choice(answer, choices),
-            HomonymChoice(),
-        )
+        question = prompts.disambiguate(query, shown)
+        chosen = await self.ask(question, _list_ids(shown), budget_s, _parse_choice, HomonymChoice())
         if chosen.failure is None and chosen.node_id is not None:
-            self._cache.put(key, replace(chosen, calls=()), EXACT_TTL_S, ())
+            self._cache.put(key, replace(chosen, calls=()))
         return chosen
 
     async def dedup_check(
@@ -132,39 +125,33 @@ class KeywordAgent:
         """Decide whether a new keyword duplicates one of these; CREATE_NEW if in doubt."""
         visible_tree = VisibleTree(view, ctx)
         shown = self._list_candidates(visible_tree, nodes)
-        choices = _number_choices(shown)
         parent = visible_tree.get_node(new.parent_id) if new.parent_id not in (None, ROOT_ID) else None
         parent_path = visible_tree.format_path(parent) if parent is not None else ""
         question = prompts.dedup_check(new, parent_path, shown)
-        return await self.ask(
-            question, choices, budget_s, lambda answer: _parse_dedup(answer, choices), DedupDecision()
-        )
+        return await self.ask(question, _list_ids(shown), budget_s, _parse_dedup, DedupDecision())
 
     async def link_info(
         self, ctx: RequestContext, view: View, content: str, nodes: Sequence[Node], budget_s: float
     ) -> LinkChoices:
         """Choose which of these keywords an info belongs to."""
         shown = self._list_candidates(VisibleTree(view, ctx), nodes)
-        choices = _number_choices(shown)
         question = prompts.link_info(content, shown)
-        return await self.ask(
-            question, choices, budget_s, lambda answer: _parse_link_choices(answer, choices), LinkChoices()
-        )
+        return await self.ask(question, _list_ids(shown), budget_s, _parse_link_choices, LinkChoices())
 
     async def ask(
         self,
         question: ChatRequest,
-        choices: NumberedChoices,
+        choice_ids: Sequence[str],
         budget_s: float,
-        read: Callable[[Mapping[str, Any]], AnswerT | None],
+        parse: Callable[[Mapping[str, Any], NumberedChoices], AnswerT | None],
         default: AnswerT,
     ) -> AnswerT:
-        """Ask one question and return the answer as `read` understands it, or `default` with the failure."""
+        """Ask about numbered choices; return the answer as `parse` reads it, or `default` with the failure."""
         if self._chat is None:
             return replace(default, reason=NO_MODEL)
-        conversation = ModelConversation(self._chat, budget_s)
+        conversation, choices = ModelConversation(self._chat, budget_s), NumberedChoices(choice_ids)
         try:
-            answer = await conversation.ask(question, choices.by_idx, read)
+            answer = await conversation.ask(question, choices.by_idx, lambda said: parse(said, choices))
         except ChatFailed as failed:
             failure = failed.reason.value
             return replace(default, reason=failure, calls=conversation.calls, failure=failure)
@@ -175,8 +162,8 @@ class KeywordAgent:
         return [visible_tree.make_candidate(node, described=True) for node in existing[: self._options.max_candidates]]
 
 
-def _number_choices(shown: Sequence[PromptCandidate]) -> NumberedChoices:
-    return NumberedChoices([candidate.id for candidate in shown])
+def _list_ids(shown: Sequence[PromptCandidate]) -> list[str]:
+    return [candidate.id for candidate in shown]
 
 
 def _parse_choice(answer: Mapping[str, Any], choices: NumberedChoices) -> HomonymChoice | None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import islice
 
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
@@ -11,7 +11,7 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.prompts import OutlineLine, PromptCandidate
-from knowhub.keywords.tree import find_by_pinyin, find_by_term, find_by_token, list_children
+from knowhub.keywords.tree import find_by_pinyin, find_by_term, find_by_token
 
 MAX_PATH = 400
 MAX_DESCRIPTION = 300
@@ -136,22 +136,8 @@ class VisibleTree:
 
         Hidden keywords are walked through, but not yielded.
         """
-        walked = {ROOT_ID}
-        level = 0
-        below: Iterable[Node] = _interleave([list_children(self.view, keyword_id) for keyword_id in keyword_ids])
-        while len(walked) <= _MAX_WALKED:
-            level += 1
-            passed: list[Node] = []
-            for node in below:
-                if node.id in walked:
-                    continue
-                walked.add(node.id)
-                passed.append(node)
-                if self.is_visible(node):
-                    yield level, node
-            if not passed:
-                return
-            below = (child for node in passed for child in list_children(self.view, node.id))
+        walked = tree.walk(self.view, keyword_ids, _MAX_WALKED)
+        return ((level, node) for level, node in walked if self.is_visible(node))
 
 
 def _list_upper(walked: Iterable[tuple[int, Node]]) -> list[Node]:
@@ -162,11 +148,6 @@ def join_path(names: Sequence[str]) -> str:
     """Join names to a path; the middle of a very long path is left out."""
     text = " / ".join(names)
     return text if len(text) <= MAX_PATH else f"{text[:_PATH_HEAD]} … {text[_PATH_HEAD + 3 - MAX_PATH :]}"
-
-
-def _interleave(rows: Sequence[Iterable[Node]]) -> Iterator[Node]:
-    # A wide target of a jump must not fill the list alone.
-    return (node for turn in zip_longest(*rows) for node in turn if node is not None)
 
 
 OFFERED = 10
@@ -182,10 +163,8 @@ _WHOLE_NAME = math.log(1 + _NODES_PER_TERM)
 _SPELT = 100.0
 
 
-def find_word_candidates(
-    view: View, ctx: RequestContext, text: KeywordText, query: str, limit: int = OFFERED
-) -> list[Node]:
-    """Return up to `limit` visible keywords that share words with the query, the best first.
+def find_word_candidates(view: View, ctx: RequestContext, text: KeywordText, query: str) -> list[Node]:
+    """Return up to ten visible keywords that share words with the query, the best first.
 
     Names whose pinyin initials are the query come first. A shared word counts more the rarer it is. A name that
     contains the query, or is contained in it, counts more the less is left over. Ties go to fewer words, then to the
@@ -208,7 +187,7 @@ def find_word_candidates(
     for node in pool.list_nodes():
         closest = max((_get_overlap(token, own) for token in tokens for own in node.tokens[:_MAX_NAMES]), default=0.0)
         pool.add(node, _WHOLE_NAME * closest)
-    return pool.list_best(limit)
+    return pool.list_best(OFFERED)
 
 
 class _WordCandidates:

@@ -10,7 +10,7 @@ from knowhub.core.model_calls import ModelConversation, NumberedChoices
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
-from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, RecentMatchesByReader, ResultCache
+from knowhub.keywords.cache import NO_CACHE, RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import MORE_CHARS, MORE_NAMES, TreePage, VisibleTree
@@ -194,7 +194,7 @@ class Descent:
         question = prompts.pick_branch(goal, names, shown.candidates, shown.current_idx, has_more=shown.page.has_more)
         decision = await self._asking.ask(question, choices.by_idx, lambda data: prompts.parse_decision(data, choices))
         if not decision.strays:
-            self._cache.put(shown.key, (decision, _list_versions(visible_tree, decision.named_ids)), EXACT_TTL_S, ())
+            self._cache.put(shown.key, (decision, _list_versions(visible_tree, decision.named_ids)))
         return decision
 
     def _make_result(

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeAlias
 
 from knowhub.core.background_writes import DecisionLog
 from knowhub.core.operation import Store, View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
-from knowhub.keywords.cache import EXACT_TTL_S, NO_CACHE, ResultCache
+from knowhub.keywords.cache import NO_CACHE, ResultCache
 from knowhub.keywords.missed import MissedQuery, make_note
 from knowhub.keywords.model import (
     INFOS,
@@ -21,7 +20,6 @@ from knowhub.keywords.model import (
     TextRows,
     TreeOptions,
 )
-from knowhub.keywords.paths import SEPARATOR, find_by_path
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.prompts import Goal
 from knowhub.keywords.search.text_search import Nearest, NearKeywords
@@ -39,9 +37,6 @@ LLM_DISABLED = "exact_miss_llm_disabled"
 NO_LLM = "exact_miss_no_llm"
 GONE = "gone_meanwhile"
 DEGRADED = ("llm",)
-
-_Path: TypeAlias = tuple[list[str], tuple[bytes, ...]]
-"""The ids of all keywords on a path, and the visible ones as JSON text."""
 
 
 class KeywordSearch:
@@ -134,7 +129,7 @@ class KeywordSearch:
         named = rendering.get_visible_node(view, ctx, query.strip())
         if named is not None:
             return self._render_match(view, ctx, named, BY_ID)[0]
-        seen = find_by_path(view, ctx, self._text, query) if SEPARATOR in query else []
+        seen = rendering.find_by_path(view, ctx, self._text, query) if rendering.SEPARATOR in query else []
         if seen:
             return self._make_answer(view, ctx, seen, BY_PATH)[0]
         spelt = _join_nodes(find_by_pinyin(view, token) for token in request.tokens)
@@ -154,8 +149,8 @@ class KeywordSearch:
         # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
         used = [*dict.fromkeys(uses), *(f"token:{token}" for token in request.tokens)]
         if len(used) <= rendering.MAX_USES:
-            account = request.ctx.account
-            self._cache.put(request.cache_key, found, EXACT_TTL_S, [(account, item) for item in used])
+            rows = (found.node or b"", *found.path, *found.infos, *found.candidates)
+            self._cache.put(request.cache_key, found, [(request.ctx.account, item) for item in used], rows)
         return found
 
     async def _disambiguate(self, request: "_SearchRequest", nodes: Sequence[Node]) -> KeywordSearchResult:
@@ -262,35 +257,16 @@ class KeywordSearch:
         self, view: View, ctx: RequestContext, node: Node, reason: str
     ) -> tuple[KeywordSearchResult, list[str]]:
         """Return a match with its path and first infos, and the ids that the answer depends on."""
-        above_ids, above = self._get_path(view, ctx, node)
+        path = rendering.render_path(view, ctx, node)
         page = rendering.get_info_page(view, ctx, node.id, InfoQuery())
-        with_children, alone = rendering.render_keyword_pair(view, ctx, node, len(above))
         found = KeywordSearchResult(
             SearchStatus.MATCHED,
-            node=with_children,
-            path=(*above, alone),
+            node=rendering.render_keyword(view, ctx, node, with_children=True, level=len(path) - 1),
+            path=tuple(path),
             infos=tuple(rendering.render_first_infos(view, page.shown)),
             reason=reason,
         )
-        return found, [*above_ids, node.id, *page.examined]
-
-    def _get_path(self, view: View, ctx: RequestContext, node: Node) -> _Path:
-        """Return the path down to the parent of a node, which its siblings share."""
-        if node.parent_id is None:
-            return [], ()
-        key = f"path:{ctx.account}:{rendering.make_reader_key(ctx)}:{node.parent_id}"
-        path: _Path | None = self._cache.get(key)
-        if path is None:
-            above = tree.get_path(view, node.parent_id)
-            # Hidden keywords are neither shown nor counted in the levels.
-            seen = (item for item in above if ctx.sees(item.audience))
-            rows = [
-                rendering.render_keyword(view, ctx, item, with_children=False, level=level)
-                for level, item in enumerate(seen)
-            ]
-            path = _ids(above), tuple(rows)
-            self._cache.put(key, path, EXACT_TTL_S, [(ctx.account, item) for item in path[0]])
-        return path
+        return found, [*_ids(tree.get_path(view, node.id)), *page.examined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,10 +294,7 @@ def _list_visible_nodes(view: View, ctx: RequestContext, keyword_ids: Iterable[s
 
 def _join_nodes(found: Iterable[Sequence[Node]]) -> list[Node]:
     """Join the matches of several tokens, each keyword once, oldest first."""
-    some = list(found)
-    if len(some) == 1 and len(some[0]) == 1:
-        return list(some[0])
-    nodes = {node.id: node for item in some for node in item}
+    nodes = {node.id: node for item in found for node in item}
     return sorted(nodes.values(), key=lambda node: node.ordinal)
 
 

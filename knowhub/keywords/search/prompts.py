@@ -268,9 +268,9 @@ def link_info(content: str, candidates: Sequence[PromptCandidate]) -> ChatReques
     )
 
 
-def reorganize(nodes: Sequence[Mapping[str, Any]]) -> ChatRequest:
+def reorganize(nodes: Sequence[PromptCandidate]) -> ChatRequest:
     """Ask how to put a part of the tree in better order."""
-    return _make_request(REORGANIZE, _REORGANIZE + _CANDIDATES, {"nodes": list(nodes)})
+    return _make_request(REORGANIZE, _REORGANIZE + _CANDIDATES, {"nodes": _list_candidates(nodes)})
 
 
 def review_plan(steps: Sequence[Mapping[str, Any]]) -> ChatRequest:
@@ -304,7 +304,6 @@ def _make_request(function: str, task: str, data: Mapping[str, Any]) -> ChatRequ
     return make_question(function, f"{task}\n{_RULES}", data, SCHEMAS[function])
 
 
-_MAX_DEPTH = 1_000
 _MAX_REASON = 500
 _MAX_NAME = 200
 
@@ -336,7 +335,6 @@ class AgentDecision:
     action: AgentAction
     node_id: str | None = None
     node_ids: tuple[str, ...] = ()
-    jump_depth: int = 1
     suggest_name: str | None = None
     candidate_ids: tuple[str, ...] = ()
     reason: str = ""
@@ -373,15 +371,8 @@ def parse_decision(answer: object, choices: NumberedChoices) -> AgentDecision | 
         action=action,
         node_id=node_id[0] if node_id and not listed else None,
         node_ids=node_ids,
-        jump_depth=_parse_depth(answer.get("jump_depth")),
         suggest_name=short_text(answer.get("suggest_name"), _MAX_NAME) or None,
         candidate_ids=choices.pick_all(offered or listed or single) if action is AgentAction.AMBIGUOUS else (),
         reason=short_text(answer.get("reason"), _MAX_REASON),
         strays=any(choices.pick(item) is None for item in named),
     )
-
-
-def _parse_depth(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MAX_DEPTH:
-        return value
-    return 1

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from knowhub.context import uri
 from knowhub.context.authoring import AuthoredNode
 from knowhub.context.grep import grep_memories
-from knowhub.context.model import NODES, PARTS
+from knowhub.context.model import NODES, PARTS, Level
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.web.responses import (
     answer_json,
@@ -293,7 +293,7 @@ async def read_memories(call: Call, sent: edits.ReadBatchBody) -> Response:
     found, missing = [], []
     for address in sent.uris:
         try:
-            found.append(await call.hub.memories.nodes.read_memory(call.ctx, address, sent.level))
+            found.append(await call.hub.memories.nodes.read_memory(call.ctx, address, Level[sent.level]))
         except NotFound:
             missing.append(address)
     results = [view_of(shapes.ReadBlock, block) for block in found]

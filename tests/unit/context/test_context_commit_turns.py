@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.context.commit.parts import NamedMessage, find_repeated
-from knowhub.context.commit.session_node import remove_message, summarize_without
+from knowhub.context.commit.session_node import remove_message
 from knowhub.context.edits import BY, BY_PERSON
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.queries import find_memory
@@ -217,11 +217,9 @@ async def test_calls_are_noted_with_their_message_and_known_when_it_is_forgotten
     await desk.commit(second, used_tools=[tool_use("grep", call_id="c2")])
     head = find_memory(desk.store.view("default"), f"{SESSION}/m2")
     assert head is not None
-    summary = await summarize_without(desk.store.view("default"), head, str)
-    assert summary is not None
 
     def decide(view: View) -> Draft:
-        writes = remove_message(view, head, summary)
+        writes = remove_message(view, head, str)
         row = {**(view.get(PARTS, head.uri) or {}), "deleted": True, "forgotten": True}
         return Draft("forget", [*writes, Write(PARTS, head.uri, row)])
 

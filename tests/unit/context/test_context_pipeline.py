@@ -11,7 +11,7 @@ from knowhub.context.model import MemoryCategory
 from knowhub.conversations.recalled import RecalledTexts
 
 NOTHING = RecalledTexts(frozenset(), ())
-TEA = CandidateMemory(MemoryCategory.PREFERENCES, "tea", "I love tea.", 0.9, ["u/1"])
+TEA = CandidateMemory(MemoryCategory.PREFERENCES, "tea", "I love tea.", ["u/1"])
 
 
 def normalize(*candidates: CandidateMemory) -> list[CandidateMemory]:
@@ -24,11 +24,11 @@ def with_field(field: str, text: str) -> CandidateMemory:
 
 
 def test_a_repeated_statement_is_one_candidate_with_both_sources() -> None:
-    again = replace(TEA, content="I really love TEA", source_refs=["u/2"], confidence=0.95)
+    again = replace(TEA, content="I really love TEA", source_refs=["u/2"])
 
     (kept,) = normalize(TEA, again)
 
-    assert (list(kept.source_refs), kept.confidence) == (["u/1", "u/2"], 0.95)
+    assert list(kept.source_refs) == ["u/1", "u/2"]
 
 
 def test_another_topic_or_another_category_is_another_candidate() -> None:
@@ -58,14 +58,13 @@ def test_a_candidate_is_trimmed_and_bounded() -> None:
         TEA,
         routing_key=f" {'k' * 300} ",
         content=f"  {'c' * 9_000}",
-        confidence=7.0,
         source_refs=[f"u/{number}" for number in range(80)],
     )
 
     (kept,) = normalize(long)
 
     assert (len(kept.routing_key), len(kept.content)) == (200, 8_000)
-    assert (kept.confidence, len(kept.source_refs)) == (1.0, 50)
+    assert len(kept.source_refs) == 50
 
 
 def test_at_most_a_thousand_candidates_are_kept() -> None:

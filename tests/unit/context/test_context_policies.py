@@ -25,7 +25,7 @@ FIRST_DAY, NEXT_DAY = "2026-05-07T10:00:00Z", "2026-05-08T10:00:00Z"
 def candidate(category: MemoryCategory, content: str, key: str = "work", **facts: Any) -> CandidateMemory:  # noqa: ANN401 -- any facts
     source = str(facts.pop("source", "ctx://default/users/li/sessions/s1/m1"))
     told = {"said_at": FIRST_DAY, **facts}
-    return CandidateMemory(category, key, content, 0.9, [source], facts=told)
+    return CandidateMemory(category, key, content, [source], facts=told)
 
 
 class PolicyAccount:

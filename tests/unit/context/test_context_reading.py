@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.context.model import MemoryCategory
-from knowhub.core.errors import InvalidInput, NotFound
+from knowhub.context.model import Level, MemoryCategory
+from knowhub.core.errors import NotFound
 from tests.builders import caller
 from tests.context_rows import memory_at, node_row, session_at
 from tests.searched_memories import memories_in
@@ -27,7 +27,7 @@ async def test_only_the_last_level_returns_a_long_message_in_full(tmp_path: Path
         await memories.talk(SESSION, [{"content": short}, {"content": long}])
 
         first, second = [memories.read(f"{SESSION}/m{at}") for at in (0, 1)]
-        whole = memories.read(f"{SESSION}/m1", "L2")
+        whole = memories.read(f"{SESSION}/m1", Level.L2)
 
         assert (first.overview, second.overview) == (short, "c" * 1_999 + "…")
         assert (whole.overview, whole.content) == (second.overview, long)
@@ -64,11 +64,3 @@ async def test_reading_a_folder_fails_alike_whether_it_is_empty_or_not(tmp_path:
             told.add(refused.value.detail.replace(f"{address!r}", "URI"))
 
         assert len(told) == 1
-
-
-async def test_a_negative_number_of_relations_is_refused(tmp_path: Path) -> None:
-    async with memories_in(tmp_path) as memories:
-        await memories.put(node_row(CASE))
-
-        with pytest.raises(InvalidInput):
-            memories.read(CASE, expand_relations=True, max_relations=-1)

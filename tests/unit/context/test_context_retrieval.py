@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from knowhub.context.model import NODES, MemoryCategory
-from knowhub.context.retrieval.search import MemoryReranking
 from knowhub.context.retrieval.seeds import plan_query
 from tests.builders import START
 from tests.context_rows import memory_at, node_row, part_row, session_at
@@ -276,7 +275,7 @@ async def test_a_session_is_found_by_its_summary(tmp_path: Path) -> None:
 async def test_a_reranker_orders_results_and_its_failure_is_reported(tmp_path: Path) -> None:
     reranker = ScriptedReranker([lambda _query, texts: [float("dog" in text) for text in texts], TimeoutError("late")])
 
-    async with memories_in(tmp_path, MemoryReranking(reranker, budget_s=5.0)) as memories:
+    async with memories_in(tmp_path, reranker) as memories:
         await memories.talk(SESSION, make_messages("pet pet pet", "x", "y", "z", "u", "v", "a pet, a dog"))
 
         ordered = await memories.searching.search(LI, "pet", top_k=2)

@@ -86,7 +86,7 @@ def test_all_fields_of_an_answer_are_read(choices: NumberedChoices) -> None:
     assert decision.action is AgentAction.AMBIGUOUS
     assert decision.candidate_ids == ("a1", "b2")
     assert decision.strays
-    assert (decision.jump_depth, decision.suggest_name, decision.reason) == (2, "R", "why")
+    assert (decision.suggest_name, decision.reason) == ("R", "why")
 
 
 def test_long_lists_and_texts_are_cut(choices: NumberedChoices) -> None:
@@ -101,7 +101,7 @@ def test_long_lists_and_texts_are_cut(choices: NumberedChoices) -> None:
     assert len(long.targets) == MAX_POINTED
     assert len(long.reason) == 500
     assert odd is not None
-    assert (odd.suggest_name, odd.reason, odd.jump_depth) == (None, "", 1)
+    assert (odd.suggest_name, odd.reason) == (None, "")
 
 
 @pytest.mark.parametrize(

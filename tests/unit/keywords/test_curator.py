@@ -186,10 +186,10 @@ async def test_a_large_tree_is_shown_in_at_most_ten_parts() -> None:
 
 
 async def test_all_calls_share_one_budget() -> None:
-    garden = CuratedTree({}, NEVER, {})
+    garden = CuratedTree({}, NEVER, {}, options=TreeOptions(write_budget_s=0.2))
     await garden.keywords.create_batch(local(), [NewKeyword(f"n{number}") for number in range(500)])
 
-    plan = await garden.curator.reorganize(local(), budget_s=0.2)
+    plan = await garden.curator.reorganize(local())
 
     assert garden.chat is not None
     assert plan["degraded"] == ["llm"]

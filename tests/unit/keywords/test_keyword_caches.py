@@ -7,11 +7,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from knowhub.keywords.cache import ResultCache, list_changed_keys
+from knowhub.keywords.cache import TTL_S, ResultCache, list_changed_keys
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS
 from tests.builders import FakeClock
 
-A, B = ("default", "a"), ("default", "b")
+A = ("default", "a")
 
 
 def keyword_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
@@ -26,28 +26,12 @@ def keyword_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     } | fields
 
 
-def test_values_older_than_remembered_invalidations_are_misses() -> None:
-    cache = ResultCache(FakeClock(), remembered=2)
-    cache.put("older", 1, 60, [A])
-    cache.invalidate("default", ["c", "d"])
-    cache.put("newer", 2, 60, [A])
-    both = [cache.get(key) for key in ("older", "newer")]
-    cache.put("older", 1, 60, [A])
-    cache.invalidate("default", ["e"])
-    cache.put("newer", 2, 60, [A])
-
-    cache.invalidate("default", ["f", "g"])
-
-    assert both == [1, 2]
-    assert [cache.get(key) for key in ("older", "newer")] == [None, 2]
-
-
 def test_values_with_many_dependencies_use_several_slots() -> None:
     cache = ResultCache(FakeClock(), capacity=4)
-    cache.put("x", 1, 60, [A])
-    cache.put("y", 2, 60, [A])
+    cache.put("x", 1, [A])
+    cache.put("y", 2, [A])
 
-    cache.put("wide", 3, 60, [("default", f"k{number}") for number in range(4 * 32 - 1)])
+    cache.put("wide", 3, [("default", f"k{number}") for number in range(4 * 32 - 1)])
 
     assert [cache.get(key) for key in ("x", "y", "wide")] == [None, 2, 3]
 
@@ -112,12 +96,10 @@ class ModelEntry:
 
     value: int
     put_at: float
-    expires_at: float
     uses: set[tuple[str, str]]
-    is_touched: bool = False
 
     def is_valid_at(self, now: float) -> bool:
-        return self.put_at <= now < self.expires_at and not self.is_touched
+        return self.put_at <= now < self.put_at + TTL_S
 
 
 def descent_value(value: int) -> dict[str, Any]:
@@ -136,12 +118,12 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache = ResultCache(self.clock, self.CAPACITY)
         self.kept: dict[str, ModelEntry] = {}
 
-    @rule(key=KEYS, value=st.integers(), ttl_s=st.sampled_from([1, 5, 10]), account=ACCOUNTS, used=USED)
-    def put(self, key: str, value: int, ttl_s: float, account: str, used: set[str]) -> None:
+    @rule(key=KEYS, value=st.integers(), account=ACCOUNTS, used=USED)
+    def put(self, key: str, value: int, account: str, used: set[str]) -> None:
         uses = {(account, item) for item in used}
-        self.cache.put(key, descent_value(value), ttl_s, list(uses))
+        self.cache.put(key, descent_value(value), list(uses))
         self.kept.pop(key, None)
-        self.kept[key] = ModelEntry(value, self.clock.now(), self.clock.now() + ttl_s, uses)
+        self.kept[key] = ModelEntry(value, self.clock.now(), uses)
         if len(self.kept) > self.CAPACITY:
             del self.kept[next(iter(self.kept))]
 
@@ -157,12 +139,13 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(account=ACCOUNTS, used=USED)
     def touch(self, account: str, used: set[str]) -> None:
-        for kept in self.kept.values():
-            kept.is_touched |= any((account, item) in kept.uses for item in used)
+        for key, kept in list(self.kept.items()):
+            if any((account, item) in kept.uses for item in used):
+                del self.kept[key]
 
         self.cache.invalidate(account, used)
 
-    @rule(seconds=st.sampled_from([0.5, 1, 4, -0.5, -4]))
+    @rule(seconds=st.sampled_from([600, 3_000, -0.5, -4_000]))
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
@@ -178,8 +161,8 @@ def test_cached_texts_have_a_total_and_a_single_size_limit() -> None:
     cache = ResultCache(FakeClock(), capacity_bytes=1600)
 
     for number in range(40):
-        cache.put(f"exact:{number}", (b"x" * 50, {"path": ["y" * 50]}), 60, [])
-    cache.put("exact:wide", [b"x" * 101], 60, [])
+        cache.put(f"exact:{number}", number, rows=[b"x" * 50, b"y" * 50])
+    cache.put("exact:wide", "wide", rows=[b"x" * 101])
 
-    assert [number for number in range(40) if cache.get(f"exact:{number}")] == list(range(24, 40))
+    assert [number for number in range(40) if cache.get(f"exact:{number}") is not None] == list(range(24, 40))
     assert cache.get("exact:wide") is None

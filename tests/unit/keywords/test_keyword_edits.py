@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import Conflict
-from knowhub.core.operation import Write, make_tombstone
+from knowhub.core.operation import Draft, Write, make_tombstone
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, info_rules
-from knowhub.keywords.edits import Edit
 from knowhub.keywords.model import LINKS, InfoPolicy, RelationType, make_link_id
 from knowhub.keywords.tree import find_info
 from tests.builders import local
@@ -40,7 +39,7 @@ def delete_subtree(
     ctx: RequestContext | None = None,
     *,
     cascade: bool = False,
-) -> Edit:
+) -> Draft:
     return edits.delete_subtree(view, ctx or local(), view.id_of(name), policy, cascade=cascade)
 
 
@@ -86,6 +85,7 @@ def test_infos_of_deleted_keywords_move_to_the_parent_once(view: FakeKeywordView
     }
     kept = {row_id: row["relation"] for row_id, row in links.items() if row_id not in gone}
     assert kept == {make_link_id("moves", language): "EXAMPLE", make_link_id("twice", language): "PRIMARY"}
+    assert edit.reply is not None
     assert (edit.reply["links"], edit.reply["reattached_to"]) == ({"moved": 2, "dropped": 2}, language)
 
 

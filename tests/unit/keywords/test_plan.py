@@ -8,13 +8,12 @@ from knowhub.core.errors import InvalidInput
 from knowhub.keywords.curate.plan import (
     MAX_CHILDREN,
     MAX_STEPS,
-    CurationPlan,
     NodeRef,
     SplitGroup,
     Step,
     StepKind,
     parse_steps,
-    render_plan,
+    render_step,
 )
 
 A, B, C = (NodeRef(name, 3, name.upper(), f"root / {name.upper()}") for name in "abc")
@@ -43,15 +42,8 @@ def split(*groups: object) -> dict[str, object]:
     return {"kind": "split", "node": ref("a"), "groups": list(groups)}
 
 
-def test_a_rendered_plan_parses_to_the_same_steps() -> None:
-    undescribed = [NodeRef("a", 1, "A", "root / A")]
-    plan = CurationPlan("root", "root", "2026-03-05T12:00:00.000Z", "4", STEPS, undescribed, 1, ["llm"])
-
-    shown = render_plan(plan)
-
-    assert parse_steps(shown) == STEPS
-    assert shown["missing_descriptions"] == [{"id": "a", "name": "A", "path": "root / A"}]
-    assert (shown["missing_description_count"], shown["degraded"], shown["scope_id"]) == (1, ["llm"], "root")
+def test_rendered_steps_parse_to_the_same_steps() -> None:
+    assert parse_steps(plan_of(*map(render_step, STEPS))) == STEPS
 
 
 @pytest.mark.parametrize(

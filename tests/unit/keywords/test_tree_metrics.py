@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.curate.metrics import TreeMetrics
+from knowhub.keywords.curate import metrics
 from knowhub.keywords.model import Link, RelationType
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
@@ -15,10 +15,9 @@ HIDDEN = {"owner": "user:bob", "scopes": ("user:bob",)}
 
 
 def measure_tree(view: FakeKeywordView, ctx: RequestContext | None = None) -> dict[str, Any]:
-    metrics = TreeMetrics(view, ctx or local())
-    for _ in metrics.count():
-        pass
-    return metrics.get_result()
+    *_, figures = metrics.measure_tree(view, ctx or local())
+    assert figures is not None
+    return figures
 
 
 def make_chain(*names: str) -> Shape:
@@ -130,4 +129,5 @@ def test_counting_can_pause_after_each_keyword_and_info() -> None:
     view.put_info("i-1")
     view.link(Link("i-1", "k0", RelationType.PRIMARY))
 
-    assert len(list(TreeMetrics(view, local()).count())) == 5
+    # Twice at a keyword, once at an info; the figures come last.
+    assert len(list(metrics.measure_tree(view, local()))) == 6

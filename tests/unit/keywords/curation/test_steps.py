@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from knowhub.core.errors import Conflict, Forbidden
 from knowhub.keywords import tree
 from knowhub.keywords.curate.curator import select_compatible
-from knowhub.keywords.curate.plan import StepKind
+from knowhub.keywords.curate.plan import MAX_CHILDREN, MAX_STEPS, StepKind
+from knowhub.keywords.edits import PendingRows
 from knowhub.keywords.model import LINKS, ROOT_ID, Link, RelationType
-from knowhub.keywords.pending_rows import PendingRows
 from knowhub.keywords.tree import (
     list_keywords,
 )
@@ -256,10 +256,13 @@ def test_a_step_has_current_versions_and_paths() -> None:
 
 
 def test_steps_and_the_children_of_splits_are_bounded() -> None:
-    view = tree_of({"a": {}, "b": {}, "wide": {str(number): {} for number in range(10)}})
+    names = [str(number) for number in range(MAX_CHILDREN + 2)]
+    view = tree_of({"a": {}, "wide": {name: {} for name in names}, **{f"m{name}": {} for name in names[:MAX_STEPS]}})
     step = step_builder(view)
-    wanted = [step("split", "wide", {"G": "01234", "H": "56789"}), step("move", "a", "wide"), step("move", "b", "a")]
+    moves = [step("move", f"m{name}", "a") for name in names[:MAX_STEPS]]
+    wanted = [step("split", "wide", {"G": names[:5], "H": names[5:]}), *moves]
 
-    steps = describe_steps(view, select_compatible(snapshot_tree(view), wanted, 2, 7))
+    steps = describe_steps(view, select_compatible(snapshot_tree(view), wanted))
 
-    assert steps == [("split", "wide", {"G": list("01234"), "H": list("56")}), ("move", "a", "wide")]
+    assert steps[0] == ("split", "wide", {"G": names[:5], "H": names[5:MAX_CHILDREN]})
+    assert len(steps) == MAX_STEPS
