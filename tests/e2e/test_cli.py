@@ -200,16 +200,6 @@ def test_reading_does_not_create_a_directory(cli: Cli, words: list[str]) -> None
     assert not cli.data.exists()
 
 
-def test_a_record_of_another_user_looks_like_an_unknown_id(cli: Cli) -> None:
-    saved = cli.json("save", "--content", "mine")
-
-    stranger = cli("get", saved["id"], "--user-id", "chen")
-    unknown = cli("get", "knowledge-20260101-0000", "--user-id", "chen")
-
-    assert (stranger.code, unknown.code) == (1, 1)
-    assert stranger.err.replace(saved["id"], "ID") == unknown.err.replace("knowledge-20260101-0000", "ID")
-
-
 def test_saved_text_has_no_effect_on_the_terminal(cli: Cli) -> None:
     cli.json("save", "--task", "[red]not markup[/red] \x1b[31m", "--content", "\x07 bell")
 
