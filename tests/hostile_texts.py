@@ -39,6 +39,24 @@ def _base64(chars: int) -> str:
     return base64.b64encode(random.Random(2).randbytes(chars)).decode()[:chars]
 
 
+def _wrap(make_text: Callable[[int], str], width: int) -> Callable[[int], str]:
+    def make_lines(chars: int) -> str:
+        text = make_text(chars)
+        return "\n".join(text[start : start + width] for start in range(0, len(text), width))[:chars]
+
+    return make_lines
+
+
+def _novel(chars: int) -> str:
+    chance = random.Random(11)
+    letters = "他看了看窗外天色已晚街上的行人渐渐少了只有几盏路灯还亮着远处传来火车的声音走吧她说明天我还要早起"
+    sentences = (
+        "".join(chance.choices(letters, k=chance.randrange(6, 30))) + chance.choice("，，。！？")
+        for _ in range(chars // 7 + 1)
+    )
+    return "".join(sentences)[:chars]
+
+
 def _log(chars: int) -> str:
     line = "2024-01-{:02} 12:30:{:02} ERROR worker-{} failed: connection refused to 10.0.0.{}:8080\n"
     return "".join(line.format(at % 28 + 1, at % 60, at, at % 256) for at in range(chars // 60 + 1))[:chars]
@@ -76,7 +94,10 @@ HOSTILE_TEXTS: Final[Mapping[str, Callable[[int], str]]] = {
     "names": _repeat("My sister A"),
     "base64": _base64,
     "DNA": _draw(tuple("ACGT")),
+    "base64 lines": _wrap(_base64, 76),
+    "DNA lines": _wrap(_draw(tuple("ACGT")), 60),
     "Chinese": _draw(_SENTENCES_ZH),
+    "novel": _novel,
     "talk": _draw(_SENTENCES_EN),
     "log": _log,
     "JSON": _json,

@@ -1,8 +1,7 @@
 """A log line of another program, with a right checksum and a missing or odd field: every reader reports it."""
 
-import mmap
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.stores.files.log.log_line import SEAL_BYTES, parse_line, seal
 from tests.builders import Domain, local, new_knowledge, open_domain
 from tests.crash.repaired_logs import list_problems, repair_folder
+from tests.crash.test_two_processes import map_lock
 from tests.erasing import find_files_with
 from tests.hubs import open_hub_at
 
@@ -105,14 +105,6 @@ def replace_operation(folder: Path, seq: int, change: Spoil) -> int:
 def seal_invalid_utf8(line: bytes) -> bytes:
     """Seal a line with bytes in a row that are no UTF-8."""
     return seal(line[:-SEAL_BYTES].replace(b"Wait", b"\xff\xfe\xfd\xfc"))
-
-
-@contextmanager
-def map_lock(folder: Path) -> Iterator[memoryview]:
-    with (folder / "LOCK").open("r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped:
-        words = memoryview(mapped).cast("Q")
-        yield words
-        words.release()
 
 
 class RowListener:

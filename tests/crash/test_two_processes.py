@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPATIENT = StoreOptions(lock_timeout_s=0.2)
+THREE_MEGABYTES = "x" * 3_000_000
 
 
 @contextmanager
@@ -229,3 +230,45 @@ async def test_a_stalled_publication_in_another_segment_blocks_no_read(tmp_path:
 
         assert read.version == 1
         assert (await reader.knowledge.records.get(local(), second)).version == 1
+
+
+async def test_a_reader_recovers_after_a_dead_writer_across_segments(tmp_path: Path) -> None:
+    options = StoreOptions(segment_bytes=1)
+    async with open_domain(tmp_path, options=options) as reader, open_domain(tmp_path, options=options) as writer:
+        ids = [await save(writer, "first")]
+        await reader.store.refresh()
+        ids += [await save(writer, f"later {number}") for number in range(3)]
+        with map_lock(tmp_path) as words:
+            words[1] -= 1
+
+        versions = [(await reader.knowledge.records.get(local(), row_id)).version for row_id in ids]
+
+        assert versions == [1, 1, 1, 1]
+    async with open_domain(tmp_path) as hub:
+        assert sorted(rows_of(hub.store)) == sorted(ids)
+        assert hub.store.status().damage == []
+
+
+async def test_a_reader_catches_up_while_a_writer_is_stopped(tmp_path: Path) -> None:
+    async with open_domain(tmp_path) as reader, open_domain(tmp_path) as writer:
+        ids = [await save(writer, f"{number} {THREE_MEGABYTES}") for number in range(3)]
+        with start_writer(tmp_path, "holder", "hold") as holder, map_lock(tmp_path) as words:
+            assert await asyncio.to_thread(read_answer, holder) == "held"
+            words[1] += 1
+
+            await reader.store.refresh()
+
+            assert sorted(rows_of(reader.store)) == sorted(ids)
+            words[1] -= 1
+
+
+async def test_a_publication_that_ended_meanwhile_is_not_settled_again(tmp_path: Path) -> None:
+    async with open_domain(tmp_path) as hub:
+        await save(hub, "first")
+        with map_lock(tmp_path) as words:
+            stamp = words[1]
+
+            # Another process may end it between a reader's look and its taking the lock.
+            assert await hub.store.commits.recover()
+
+            assert words[1] == stamp

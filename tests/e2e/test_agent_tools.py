@@ -1,7 +1,6 @@
 """Every agent tool against a real server process, in English and in Chinese."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -106,37 +105,6 @@ async def test_search_finds_in_chinese_and_shows_what_it_found() -> None:
     assert (empty.error, empty.metadata["items"], bool(empty)) == (None, [], True)
 
 
-async def test_search_honours_scores_and_who_asks() -> None:
-    await save_record("low 低", score=2, scopes=["public"])
-    mine = await save_record("mine 我的", scopes=["user:李"], owner="agent:x")
-    await save_record("theirs 别人的", scopes=["team:web"], owner="agent:x")
-
-    asked = await knowledge_search("登录网站", user_id="李")
-    lower = await knowledge_search("登录网站", min_score=1, user_id="李")
-    team = await knowledge_search("登录网站", team_id="web")
-
-    assert [item["id"] for item in asked.metadata["items"]] == [mine]
-    assert len(lower) == 2
-    assert [item["content"] for item in team.metadata["items"]] == ["theirs 别人的"]
-
-
-async def test_update_adds_evidence_and_sets_the_score(url: str) -> None:
-    knowledge_id = await save_record("等待元素出现")
-
-    result = await knowledge_update(
-        knowledge_id,
-        add_helpful_case={"task": "登录", "outcome": "成功"},
-        add_harmful_case={"task": "登录", "outcome": "封禁", "reason": "太频繁"},
-        update_score=5,
-    )
-
-    evaluation = (await record_of(url, knowledge_id))["eval"]
-    assert result.error is None
-    assert result.metadata["items"][0]["id"] == knowledge_id
-    assert (evaluation["score"], evaluation["helpful"], evaluation["harmful"]) == (5, 2, 1)
-    assert evaluation["harmful_history"][0]["reason"] == "太频繁"
-
-
 async def test_slim_merges_without_loss_and_reports_how_to_take_it_back() -> None:
     first = await save_record("等待元素出现再点击")
     second = await save_record("等待元素出现，再点击")
@@ -166,18 +134,6 @@ async def test_a_refusal_becomes_advice_that_names_the_field() -> None:
         assert result.error is not None, field
         assert field in result.error
         assert result.metadata["items"] == []
-
-
-async def test_a_stopped_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with run_server(tmp_path / "data") as server:
-        monkeypatch.setenv("KNOWHUB_API_URL", server.url)
-        before = await knowledge_list()
-        server.kill()
-        after = await knowledge_list()
-
-    assert before.error is None
-    assert after.error is not None
-    assert server.url in after.error
 
 
 async def test_a_run_reads_deletes_and_undoes_records_of_its_user(url: str) -> None:

@@ -195,10 +195,6 @@ async def check(tmp_path: Path, count: int) -> None:
     assert b"master_key_made" in places["log"]
 
 
-async def test_no_secret_of_200_is_in_any_file_log_answer_or_prompt(tmp_path: Path) -> None:
-    await check(tmp_path, 200)
-
-
-@pytest.mark.nightly
-async def test_no_secret_of_1000_is_in_any_file_log_answer_or_prompt(tmp_path: Path) -> None:
-    await check(tmp_path, 1000)
+@pytest.mark.parametrize("count", [200, pytest.param(1_000, marks=pytest.mark.nightly)])
+async def test_no_secret_is_in_any_file_log_answer_or_prompt(tmp_path: Path, count: int) -> None:
+    await check(tmp_path, count)

@@ -115,21 +115,3 @@ def test_without_a_model_the_content_stays_and_the_rest_counts(cli: Cli) -> None
     assert f"unchanged  {row_id}" in again.out
     record = cli.json("get", row_id)
     assert (record["content"], record["eval"]["score"]) == (BEFORE, 5)
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--evolve", " "], "--evolve"),
-        (["--evolve", "x" * 20_000], "--evolve"),
-        (["--evolve", "x", "--task", "y"], "--task"),
-        (["--helpful", "--outcome", "x" * 60_000], "--outcome"),
-    ],
-)
-def test_invalid_texts_end_with_2_and_name_the_option(cli: Cli, words: list[str], named: str) -> None:
-    row_id = save_record(cli)
-
-    ended = cli("feedback", row_id, *words)
-
-    assert (ended.code, ended.out) == (2, "")
-    assert named in ended.err

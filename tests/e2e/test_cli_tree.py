@@ -164,28 +164,6 @@ def test_a_refusal_of_the_tree_names_the_line(cli: Cli) -> None:
     assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["tree", "search", " "], "QUERY"),
-        (["tree", "add", ""], "NAME"),
-        (["tree", "add", "x", "--alias", "y" * 201], "--alias"),
-        (["tree", "show", "--depth", "-1"], "--depth"),
-        (["tree", "rm", "x", "--infos", "burn"], "--infos"),
-        (["tree", "info", "add", " "], "CONTENT"),
-        (["tree", "info", "list", "x", "--page", "-1"], "--page"),
-        (["tree", "reorganize", "x", "--plan", "y"], "--plan"),
-        (["replay", "--limit", "0"], "--limit"),
-    ],
-)
-def test_wrong_usage_ends_with_2_and_names_the_option(tmp_path: Path, words: list[str], named: str) -> None:
-    ended = Cli(tmp_path / "data")(*words)
-
-    assert (ended.code, ended.out) == (2, "")
-    assert named in ended.err
-    assert not (tmp_path / "data").exists()
-
-
 def test_a_plan_is_shown_written_edited_and_carried_out_as_one_operation(cli: Cli, tmp_path: Path) -> None:
     cli.json("tree", "add", "C++ 模板", "--no-llm")
     cli.json("tree", "add", "C++ 协程", "--no-llm")

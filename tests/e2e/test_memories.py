@@ -1,16 +1,15 @@
-"""Memories in real processes: agent tools, the command line beside a server, and a killed server."""
+"""Memories in real processes: the tools of an agent at a server, and the command line."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from agent_tools.client import aclose_client
 from agent_tools.memory import commit_session, read_memory, search_memory
 from tests.e2e.command_line import Cli
-from tests.e2e.server_process import ROOT, run_server, start_server
+from tests.e2e.server_process import ROOT, run_server
 
 TRANSCRIPT = ROOT / "examples/transcripts/website-login.zh.json"
 SESSION = "ctx://default/users/chen/sessions/2026-03-11-网站登录"
@@ -37,49 +36,6 @@ async def test_an_agent_commits_its_session_and_finds_it_again(tmp_path: Path, m
     assert any("等待 2 秒" in item["abstract"] for item in found.metadata["items"])
     assert len(others) == 0
     assert all(message["content"] in read.metadata["items"][0]["content"] for message in sent["messages"])
-
-
-def test_memories_acknowledged_before_a_kill_are_complete(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    server = start_server(data)
-    body = json.loads(TRANSCRIPT.read_text(encoding="utf-8")) | CHEN
-    try:
-        output = httpx.post(f"{server.url}/api/context/sessions/commit", json=body, trust_env=False, timeout=60)
-    finally:
-        server.kill()
-    assert output.status_code == 201, output.text
-
-    with run_server(data) as second:
-        client = httpx.Client(base_url=second.url, trust_env=False, timeout=60)
-        nodes = [
-            client.get("/api/context/nodes", params={"uri": result["uri"], **CHEN})
-            for result in output.json()["write_results"]
-        ]
-        blocks = client.get("/api/context/search", params={"q": ASKED, **CHEN}).json()["blocks"]
-        client.close()
-
-    assert [node.status_code for node in nodes] == [200] * len(nodes)
-    assert blocks != []
-
-
-def test_the_command_and_a_server_see_each_others_memories(tmp_path: Path) -> None:
-    cli = Cli(tmp_path / "data")
-    words = ("--user-id", "chen", "--agent-id", "crawler")
-
-    committed = cli.json("context", "commit", str(TRANSCRIPT), *words)
-    with run_server(tmp_path / "data") as server:
-        over_http = httpx.get(
-            f"{server.url}/api/context/nodes", params={"uri": SESSION, **CHEN}, trust_env=False, timeout=60
-        )
-        distilled = httpx.post(
-            f"{server.url}/api/context/sessions/{committed['archive']['session_id']}/distill",
-            json=CHEN, trust_env=False, timeout=60,
-        )  # fmt: skip
-        beside = cli.json("context", "search", ASKED, "--top-k", "3", *words)
-
-    assert over_http.json()["content"].count("验证码") >= 4
-    assert distilled.json()["count"] >= 1
-    assert any("验证码" in block["abstract"] for block in beside["blocks"])
 
 
 def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None:

@@ -84,14 +84,6 @@ def test_a_refused_body_gets_a_readable_answer_and_keeps_the_connection(
     assert httpx.post(url + path, content=body, headers=headers).status_code == 400
 
 
-def test_a_chunked_body_within_the_limit_is_read(url: str) -> None:
-    body = (part for part in (b'{"content":"', b"piece by piece", b'"}'))
-
-    response = httpx.post(f"{url}/api/knowledge", content=body, headers={"Content-Type": "application/json"})
-
-    assert response.json()["content"] == "piece by piece"
-
-
 def test_an_interrupted_import_writes_nothing(url: str) -> None:
     place = urlsplit(url)
     head = "POST /api/knowledge/import HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n"

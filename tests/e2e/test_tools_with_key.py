@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from agent_tools.client import aclose_client
-from agent_tools.keywords import keyword_create
 from agent_tools.knowledge import knowledge_list, knowledge_save, knowledge_search
 from tests.e2e.server_process import run_server
 from tests.keys import ROOT_KEY
@@ -56,23 +55,3 @@ async def test_two_agents_find_shared_and_own_records(url: str, monkeypatch: pyt
 
     assert [item["content"] for item in found.metadata["items"]] == ["for both"]
     assert [item["content"] for item in listed.metadata["items"]] == ["for both"]
-
-
-@pytest.mark.parametrize("key", ["", "kh_0000000000000000_forged"])
-async def test_without_a_valid_key_a_tool_says_which_variable_to_set(
-    url: str, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
-    monkeypatch.setenv("KNOWHUB_API_KEY", key)
-
-    results = [await knowledge_search("deploy"), await keyword_create("Python")]
-
-    assert all("KNOWHUB_API_KEY" in (result.error or "") for result in results)
-    assert all("forged" not in str(result) for result in results)
-
-
-async def test_a_reader_is_told_that_it_may_not_save(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KNOWHUB_API_KEY", await key_for(url, agent_id="guest", role="reader"))
-
-    refused = await knowledge_save(task="deploy", content="by a reader", types=["tool"])
-
-    assert "may not" in (refused.error or "")

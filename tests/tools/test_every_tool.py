@@ -56,6 +56,14 @@ CALLS: dict[str, dict[str, Any]] = {
     "resource_list": {},
 }
 KNOWLEDGE_TOOLS = [name for name in CALLS if name.startswith("knowledge_") and name != "knowledge_extract"]
+KEYWORD_TOOLS = ["keyword_search", "keyword_create", "info_save"]
+RECORD_FIELDS = (
+    "eval", "types", "task", "content", "resource_ids", "quality_score", "duplicate_of", "status", "knowledge_id",
+)  # fmt: skip
+KEYWORD_FIELDS = (
+    "node", "path", "infos", "candidates", "reason", "degraded", "decided", "dropped", "parent_id",
+    "suggested_parent_id", "suggested_name",
+)  # fmt: skip
 CALLER = dict.fromkeys(CONTEXT_IDS, "x")
 # A model must not say who calls, or from where.
 HOST_ONLY = {*CONTEXT_IDS, "owner", "submitted_by", "message_id", "trace_id"}
@@ -203,25 +211,19 @@ async def test_an_answer_of_another_program_is_an_error(hub: respx.MockRouter, b
     assert all(error is not None and "does not come from KnowHub" in error for error in errors.values())
 
 
-@pytest.mark.parametrize("odd", [None, 1, "text", ["text"], {"a": 1}])
-async def test_fields_of_another_type_do_not_stop_a_tool_of_knowledge(hub: respx.MockRouter, odd: object) -> None:
-    names = (
-        "eval",
-        "types",
-        "task",
-        "content",
-        "resource_ids",
-        "quality_score",
-        "duplicate_of",
-        "status",
-        "knowledge_id",
-    )
-    record = {"id": "k-1", "operation_id": "op-1", **dict.fromkeys(names, odd)}
-    hub.route().respond(json={**record, "results": [record], "degraded": odd, "evolved": odd, "next_cursor": odd})
+@pytest.mark.parametrize("status", ["matched", "ambiguous", "not_found", None])
+@pytest.mark.parametrize("odd", [None, 1, "text", ["text"], [{"aliases": 1, "name": []}], {"a": 1}])
+async def test_fields_of_another_type_do_not_stop_a_tool(
+    hub: respx.MockRouter, status: str | None, odd: object
+) -> None:
+    record = {"id": "k-1", "operation_id": "op-1", **dict.fromkeys(RECORD_FIELDS, odd)}
+    answer = {**record, **dict.fromkeys(KEYWORD_FIELDS, odd), "status": status or odd}
+    hub.route().respond(json={**answer, "results": [record], "evolved": odd, "next_cursor": odd})
 
-    results = [await call_tool(name, CALLS[name]) for name in KNOWLEDGE_TOOLS]
+    names = [*KNOWLEDGE_TOOLS, *(KEYWORD_TOOLS if status else ())]
+    results = [await call_tool(name, CALLS[name]) for name in names]
 
-    assert [result.error for result in results] == [None] * len(KNOWLEDGE_TOOLS)
+    assert [result.error for result in results] == [None] * len(names)
 
 
 async def test_all_tools_call_through_one_client(hub: respx.MockRouter) -> None:

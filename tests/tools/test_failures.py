@@ -4,7 +4,9 @@ import httpx
 import pytest
 import respx
 
+from agent_tools import knowledge, memory, resources  # noqa: F401 -- registers their tools
 from agent_tools.client import request
+from agent_tools.registry import call_tool
 from tests.tools.routes import PATH, get_failure
 
 pytestmark = pytest.mark.anyio
@@ -45,12 +47,37 @@ async def test_each_status_has_a_detail_and_an_advice(hub: respx.MockRouter, sta
     assert failure.metadata["status"] == status
 
 
-async def test_a_404_can_have_advice_of_its_own(hub: respx.MockRouter) -> None:
-    hub.get(PATH).mock(return_value=problem(404, "no knowledge with id 'x'"))
+@pytest.mark.parametrize(
+    ("tool", "arguments", "status", "advice"),
+    [
+        (
+            "knowledge_update",
+            {"knowledge_id": "x"},
+            404,
+            "KnowHub answered 404: so it is. Use an id from knowledge_search or knowledge_list.",
+        ),
+        ("knowledge_slim", {}, 404, "This version of the server has no slim."),
+        ("knowledge_slim", {}, 405, "This version of the server has no POST /api/knowledge/slim"),
+        ("read_memory", {"uri": "ctx://a"}, 404, "Use a uri from search_memory"),
+        (
+            "commit_session",
+            {"session_id": "s-1", "messages": [{"role": "user", "content": "Hi"}]},
+            409,
+            "KnowHub answered 409: so it is. Use another message id, or none. A committed message cannot be changed.",
+        ),
+        ("resource_save", {"resource_id": "a"}, 409, "upsert=true"),
+    ],
+)
+async def test_a_tool_has_advice_of_its_own(
+    hub: respx.MockRouter, tool: str, arguments: dict[str, object], status: int, advice: str
+) -> None:
+    hub.route().mock(return_value=problem(status, "so it is"))
 
-    failure = await get_failure(request("GET", PATH, not_found="Take another."))
+    result = await call_tool(tool, arguments)
 
-    assert failure.advice == "KnowHub answered 404: no knowledge with id 'x'. Take another."
+    assert result.error is not None
+    assert advice in result.error
+    assert result.metadata["status"] == status
 
 
 async def test_a_conflict_names_the_current_version(hub: respx.MockRouter) -> None:

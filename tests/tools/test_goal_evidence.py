@@ -35,22 +35,6 @@ def list_outcomes(route: respx.Route) -> list[tuple[str, bool]]:
     return [(body["goal_id"], body["outcome"] == "success") for body in bodies]
 
 
-async def test_the_outcome_is_evidence_on_records_shown_before_a_risky_step(
-    hub: respx.MockRouter,
-) -> None:
-    search, outcome = hub.get(SEARCH).respond(json=NOTHING), accept_outcomes(hub)
-    run = AgentRun(trace_id="trace-1")
-    wanted = run.tree.add("remove the link")
-    with running(run):
-        await goals.goal("focus", wanted.id)
-        search.respond(json=ONE)
-        await before_risky_step("remove the target", "rm_file")
-
-        await goals.goal("fail", wanted.id, outcome="it removed the target")
-
-    assert list_outcomes(outcome) == [(wanted.id, False)]
-
-
 async def test_records_of_a_risky_step_are_known_after_a_restart(hub: respx.MockRouter, tmp_path: Path) -> None:
     search, outcome = hub.get(SEARCH).respond(json=NOTHING), accept_outcomes(hub)
     store = FileTraceStore(tmp_path)

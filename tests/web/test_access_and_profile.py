@@ -57,17 +57,6 @@ async def test_access_names_every_reader_with_the_reason_and_the_callers_rights(
     assert (local["caller"]["seen_by"], local["caller"]["rights"]) == ("local_principal", EVERYTHING)
 
 
-async def test_access_of_a_hidden_record_is_not_answered(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
-    record = await save_record(scopes=["team:web"])
-
-    answers = [
-        await api.get(f"/api/knowledge/{record['id']}/access", params={"user_id": "li"}),
-        await api.get("/api/knowledge/knowledge-nothing/access", params={"user_id": "li"}),
-    ]
-
-    assert [answer.status_code for answer in answers] == [404, 404]
-
-
 async def test_a_profile_sorts_by_confidence_then_helpfulness_then_age(
     api: httpx.AsyncClient,
 ) -> None:

@@ -73,16 +73,6 @@ async def test_kinds_limit_and_stale_days_filter_the_findings(api: httpx.AsyncCl
     assert (secrets["junk_rate"], stale["junk_rate"]) == (0.5, 0.5)
 
 
-async def test_a_named_caller_gets_403_and_no_findings(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
-    record = await save_record(f"密码：{PASSWORD}", user_id="li")
-
-    for ids in ({"user_id": "wang"}, {"user_id": "li"}, {"agent_id": "a"}, {"project_id": "atlas"}):
-        answer = await api.get(PATH, params=ids)
-
-        assert answer.status_code == 403
-        assert record["id"] not in answer.text
-
-
 async def test_an_audit_stays_within_its_account_and_sees_deleted_rows_nowhere(
     api: httpx.AsyncClient, save_record: SaveRecord
 ) -> None:
@@ -94,17 +84,6 @@ async def test_an_audit_stays_within_its_account_and_sees_deleted_rows_nowhere(
 
     assert (here["records"], here["findings"]) == (0, [])
     assert [finding["id"] for finding in there["findings"]] == [record["id"]]
-
-
-@pytest.mark.parametrize(
-    "params",
-    [{"limit": "0"}, {"limit": "1001"}, {"kinds": "junk"}, {"stale_days": "0"}, {"stale_days": "x"}, {"bogus": "1"}],
-)
-async def test_invalid_parameters_are_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
-    answer = await api.get(PATH, params=params)
-
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"].partition(".")[0] == next(iter(params))
 
 
 async def test_the_document_lists_the_kinds(api: httpx.AsyncClient) -> None:

@@ -148,39 +148,68 @@ async def test_json_up_to_the_allowed_depth_is_accepted(api: httpx.AsyncClient) 
     assert response.status_code == 201
 
 
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [
-        ({}, "q"),
-        ({"q": ""}, "q"),
-        ({"q": " \n"}, "q"),
-        ({"q": "x" * 4097}, "q"),
-        ({"q": "a\0b"}, "q"),
-        ({"q": "x", "top_k": "0"}, "top_k"),
-        ({"q": "x", "top_k": "101"}, "top_k"),
-        ({"q": "x", "top_k": "1000000000"}, "top_k"),
-        ({"q": "x", "top_k": "9" * 30}, "top_k"),
-        ({"q": "x", "top_k": "-1"}, "top_k"),
-        ({"q": "x", "min_score": "0"}, "min_score"),
-        ({"q": "x", "min_score": "6"}, "min_score"),
-        ({"q": "x", "types": "tool,recipe"}, "types.1"),
-        ({"q": "x", "scopes": "user:"}, "scopes.0"),
-        ({"q": "x", "as_of": "soon"}, "as_of"),
-        ({"q": "x", "order": "random"}, "order"),
-        ({"q": "x", "explain": "perhaps"}, "explain"),
-        ({"q": "x", "session_id": " "}, "session_id"),
-        ({"q": "x", "goal_id": "g" * 201}, "goal_id"),
-        ({"q": "x", "budget_tokens": "0"}, "budget_tokens"),
-        ({"q": "x", "unseen": "true"}, "unseen"),
-        ({"q": "x", "tree_id": "no such parameter"}, "tree_id"),
-        ({"q": "x", "org_id": "a\x07"}, "org_id"),
-    ],
-)
-async def test_a_wrong_search_is_refused_by_field(api: httpx.AsyncClient, params: dict[str, str], field: str) -> None:
-    response = await api.get("/api/knowledge/search", params=params)
+# By route, and by the field that the refusal names. None stands for a parameter that is missing.
+WRONG_PARAMETERS: dict[str, dict[str, list[str | None]]] = {
+    "/api/knowledge/search": {
+        "q": [None, "", " \n", "x" * 4097, "a\0b"],
+        "top_k": ["0", "101", "1000000000", "9" * 30, "-1"],
+        "min_score": ["0", "6"],
+        "types.1": ["tool,recipe"],
+        "scopes.0": ["user:"],
+        "as_of": ["soon"],
+        "order": ["random"],
+        "explain": ["perhaps"],
+        "session_id": [" "],
+        "goal_id": ["g" * 201],
+        "budget_tokens": ["0", "-1", "many", "1000000000000"],
+        "unseen": ["true"],
+        "tree_id": ["no such parameter"],
+        "org_id": ["a\x07"],
+    },
+    "/api/knowledge": {
+        "limit": ["0", "1001", "many"],
+        "types.0": ["recipe"],
+        "scopes.0": ["user:"],
+        "owner": ["team:web"],
+        "since": ["yesterday"],
+        "cursor": ["nonsense", "٣"],
+        "account": ["a\nb"],
+        "user_id": [""],
+        "colour": ["red"],
+    },
+    "/api/keywords/search": {
+        "q": [None, "", " \n", "x" * 4097, "a\0b"],
+        "llm_expand_query": ["perhaps"],
+        "use_agent": ["true"],
+        "user_id": [" "],
+    },
+    "/api/context/search": {
+        "q": ["", "   ", "x" * 4097],
+        "categories.0": ["wishes"],
+        "categories.1": ["events,x"],
+        "top_k": ["0", "101"],
+    },
+    "/api/recall": {"q": [None, " ", "x" * 4097], "sources.0": ["web"], "top_k": ["0"]},
+    "/api/operations": {"since": ["yesterday", "-1"], "limit": ["0"], "cursor": ["x"], "colour": ["red"]},
+    "/api/maintenance/audit": {
+        "limit": ["0", "1001"],
+        "kinds.0": ["junk"],
+        "stale_days": ["0", "x"],
+        "bogus": ["1"],
+    },
+}
 
-    assert response.status_code == 422
-    assert response.json()["errors"][0]["field"] == field
+
+@pytest.mark.parametrize("path", WRONG_PARAMETERS)
+async def test_a_wrong_parameter_is_refused_by_name(api: httpx.AsyncClient, path: str) -> None:
+    needed = {"q": "x"} if "q" in WRONG_PARAMETERS[path] else {}
+    for field, values in WRONG_PARAMETERS[path].items():
+        for value in values:
+            params = needed | {field.partition(".")[0]: value}
+
+            response = await api.get(path, params={name: sent for name, sent in params.items() if sent is not None})
+
+            assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field), params
 
 
 @pytest.mark.parametrize(

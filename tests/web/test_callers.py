@@ -119,29 +119,6 @@ async def test_only_the_owner_of_a_record_supersedes_it(api: httpx.AsyncClient, 
     assert await supersede(public["id"], "li") == 201
 
 
-async def test_batch_feedback_lists_hidden_ids_as_unknown(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
-    hidden = await save_record("hers", user_id="li")
-    votes = [{"knowledge_id": hidden["id"], "is_helpful": False}]
-
-    answer = (await api.post("/api/knowledge/batch_update", json={"feedback_list": votes, "user_id": "chen"})).json()
-
-    assert answer["results"][0]["status"] == "unknown"
-    assert (await api.get(f"/api/knowledge/{hidden['id']}")).json()["eval"]["harmful"] == 0
-
-
-async def test_accounts_are_isolated(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
-    record = await save_record("here", scopes=["public"])
-    other_account = {"account": "other"}
-    path = f"/api/knowledge/{record['id']}"
-
-    assert (await api.get(path, params=other_account)).status_code == 404
-    assert (await api.put(path, json={"add_helpful_case": {}} | other_account)).status_code == 404
-    assert (await api.delete(path, params=other_account)).status_code == 404
-    assert (await api.get("/api/knowledge/search", params={"q": "here"} | other_account)).json()["count"] == 0
-    assert (await api.get("/api/operations", params=other_account)).json()["count"] == 0
-    assert (await api.post(f"/api/operations/{record['operation_id']}/undo", json=other_account)).status_code == 404
-
-
 async def test_removing_a_scope_hides_the_record_at_once(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     path = f"/api/knowledge/{(await save_record('wait', scopes=['team:web', 'user:li']))['id']}"
 

@@ -211,16 +211,3 @@ async def test_grep_reads_memories_and_messages_word_for_word(api: httpx.AsyncCl
     assert (await grep(limit=1))["truncated"] is True
     assert (await grep(user_id="zhou"))["results"] == []
     assert (await api.get("/api/context/grep", params={"q": " ", **LI})).status_code == 422
-
-
-async def test_another_user_neither_sees_nor_changes_them(api: httpx.AsyncClient) -> None:
-    await create(api, LANGUAGE, "报告一律用中文。")
-    await create(api, FINANCE, "The finance team.")
-    zhou = {"user_id": "zhou"}
-
-    moved = await api.post(f"{NODES}/move", json={"uri": LANGUAGE, "to": f"{LANGUAGE}s", **zhou})
-    linked = await api.put("/api/context/relations", json={"from_uri": FINANCE, "to_uri": LANGUAGE, **zhou})
-    read = await api.post("/api/context/read", json={"uris": [LANGUAGE], **zhou})
-
-    assert (moved.status_code, linked.status_code) == (404, 404)
-    assert (read.json()["results"], read.json()["missing"]) == ([], [LANGUAGE])

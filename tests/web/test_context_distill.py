@@ -111,15 +111,6 @@ async def test_a_tag_of_another_user_does_not_block_distillation(api: httpx.Asyn
     assert len(answer.json()["saved"]) == len(look["results"])
 
 
-@pytest.mark.usefixtures("session_commit")
-async def test_a_session_of_another_user_is_404(api: httpx.AsyncClient) -> None:
-    hidden = await api.post(DISTILL, json={"user_id": "zhou"})
-    missing = await api.post(DISTILL.replace("s-1", "s-2"), json={"user_id": "zhou"})
-
-    assert (hidden.status_code, missing.status_code) == (404, 404)
-    assert hidden.text.replace("s-1", "S") == missing.text.replace("s-2", "S")
-
-
 @pytest.mark.parametrize("session_id", ["🙂" * 100, "a%00b", "%20", "..%2Fx", "%2E%2E"])
 async def test_an_impossible_session_id_is_404(api: httpx.AsyncClient, session_id: str) -> None:
     response = await api.post(f"/api/context/sessions/{session_id}/distill", json=LI)

@@ -317,20 +317,6 @@ async def test_a_restore_does_not_bring_back_edits_of_an_erased_message(
     assert find_files_with(tmp_path / "data", SECRET) == []
 
 
-async def test_another_user_can_neither_correct_nor_forget(api: httpx.AsyncClient, hub: Hub, preference: str) -> None:
-    before = hub.store.last_seq
-
-    answers = [
-        await api.patch(NODES, params={"uri": preference}, json={"abstract": "x", "user_id": "zhou"}),
-        await api.delete(NODES, params={"uri": preference, "user_id": "zhou"}),
-        await api.delete(NODES, params={"uri": preference, "erase": "true", "user_id": "zhou"}),
-    ]
-
-    assert [answer.status_code for answer in answers] == [404] * 3
-    assert len({answer.json()["detail"] for answer in answers}) == 1
-    assert hub.store.last_seq == before
-
-
 @pytest.mark.parametrize(
     ("said", "word"),
     [("I like qqzzuniqueword soup.", "qqzzuniqueword"), ("I live in Qqzzuniqueword.", "zzuniqueword")],

@@ -116,21 +116,6 @@ async def test_an_unknown_level_is_refused_by_name(api: httpx.AsyncClient, level
     assert response.json()["errors"][0]["field"] == "level"
 
 
-@pytest.mark.parametrize("params", [{"categories": "wishes"}, {"categories": "events,x"}, {"top_k": 0}, {"top_k": 101}])
-async def test_an_unknown_category_and_a_number_out_of_bounds_are_refused_by_name(
-    api: httpx.AsyncClient, params: dict[str, Any]
-) -> None:
-    response = await api.get(SEARCH, params={"q": "x", **params})
-
-    assert response.status_code == 422
-    assert response.json()["errors"][0]["field"].startswith(next(iter(params)))
-
-
-@pytest.mark.parametrize("query", ["", "   ", "x" * 4_097])
-async def test_an_empty_or_too_long_question_is_refused(api: httpx.AsyncClient, query: str) -> None:
-    assert (await api.get(SEARCH, params={"q": query})).status_code == 422
-
-
 @pytest.mark.usefixtures("session_commit")
 async def test_a_target_limits_the_search_to_its_subtree(api: httpx.AsyncClient) -> None:
     await commit_session(api, "s-2", "我们周四也去西湖划船")

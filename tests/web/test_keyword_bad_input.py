@@ -288,23 +288,3 @@ async def test_a_keyword_has_two_hundred_aliases_at_most(api: httpx.AsyncClient)
 
     assert response.status_code == 409
     assert await read_everything(api) == before
-
-
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [
-        ({}, "q"),
-        ({"q": ""}, "q"),
-        ({"q": " \n"}, "q"),
-        ({"q": "x" * 4097}, "q"),
-        ({"q": "a\0b"}, "q"),
-        ({"q": "x", "llm_expand_query": "perhaps"}, "llm_expand_query"),
-        ({"q": "x", "use_agent": "true"}, "use_agent"),
-        ({"q": "x", "user_id": " "}, "user_id"),
-    ],
-)
-async def test_a_wrong_search_is_refused_by_field(api: httpx.AsyncClient, params: dict[str, str], field: str) -> None:
-    response = await api.get("/api/keywords/search", params=params)
-
-    assert response.status_code == 422
-    assert response.json()["errors"][0]["field"] == field

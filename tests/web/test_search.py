@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import OpenServer, SaveRecord
+from tests.web.conftest import SaveRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -50,18 +50,6 @@ async def test_a_result_has_the_fields_of_the_contract_and_no_history(
     assert 0 < found["relevance"] <= 1
     assert 0.4 < found["eval"]["confidence"] < 0.5
     assert (answer["count"], answer["degraded"]) == (1, [])
-
-
-async def test_a_saved_record_is_found_at_once_here_and_in_another_process(
-    api: httpx.AsyncClient, save_record: SaveRecord, open_second_server: OpenServer
-) -> None:
-    async with open_second_server() as second:
-        for number in range(20):
-            await save_record(f"unique{number} 登录网站")
-            assert (await search_contents(api, f"unique{number}", order="relevance"))[0] == f"unique{number} 登录网站"
-            assert (await search_contents(second, f"unique{number}", order="relevance"))[
-                0
-            ] == f"unique{number} 登录网站"
 
 
 @pytest.mark.parametrize("query", ["!!!", "。，、", "___", "🙂", "\u200b", "a" * 4096])

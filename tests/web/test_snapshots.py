@@ -163,7 +163,8 @@ async def test_a_retry_of_a_running_restore_gets_its_job(api: httpx.AsyncClient,
         ("GET", SNAPSHOTS),
         ("DELETE", f"{SNAPSHOTS}/20200101T000000Z"),
         ("POST", f"{SNAPSHOTS}/20200101T000000Z/restore"),
+        ("GET", "/api/maintenance/audit"),
     ],
 )
-async def test_named_callers_may_not_use_snapshots(api: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_named_callers_may_not_use_snapshots_or_the_audit(api: httpx.AsyncClient, method: str, path: str) -> None:
     assert (await api.request(method, path, params={"user_id": "li"})).status_code == 403

@@ -34,17 +34,6 @@ async def test_undoing_a_deletion_does_not_reveal_hidden_links(api: httpx.AsyncC
     assert [row["id"] for row in linked.json()["results"]] == [keyword["id"]]
 
 
-async def test_the_operations_of_a_hidden_row_are_hidden(api: httpx.AsyncClient) -> None:
-    info = await create(api, INFOS, content="SECRET1", user_id="bob")
-    await api.patch(f"{INFOS}/{info['id']}", json={"scopes": ["user:owner"], "user_id": "bob"})
-
-    detail = await api.get(f"{OPERATIONS}/{info['operation_id']}", params={"user_id": "alice"})
-    listed = await api.get(OPERATIONS, params={"subject": info["id"], "user_id": "alice"})
-
-    assert detail.status_code == 404
-    assert listed.json()["results"] == []
-
-
 async def test_undo_of_a_chain_of_two_thousand_keywords_is_not_quadratic(api: httpx.AsyncClient) -> None:
     items = [{"name": f"level {number}", "ref": str(number)} for number in range(1000)]
     for number, item in enumerate(items[1:]):

@@ -196,12 +196,17 @@ def test_a_foreign_server_of_the_same_name_is_kept(host: str, name: str, own: st
     ],
 )
 def test_toml_that_takes_no_table_is_refused_and_nothing_is_written(before: str, why: str, tmp_path: Path) -> None:
-    path = tmp_path / ".codex" / "config.toml"
+    assert_refused("codex", ".codex/config.toml", before, why, tmp_path)
+
+
+def assert_refused(host: str, name: str, text: str, why: str, home: Path) -> None:
+    """Connect a host with such a file: it is refused, and nothing is written."""
+    path = home / name
     path.parent.mkdir()
-    path.write_text(before, "utf-8")
+    path.write_text(text, "utf-8")
     with pytest.raises(Conflict, match=why):
-        connect("codex", Connection(tmp_path))
-    assert read_files(tmp_path) == {".codex/config.toml": before.encode()}
+        connect(host, Connection(home))
+    assert read_files(home) == {name: text.encode()}
 
 
 @pytest.mark.parametrize(
@@ -275,13 +280,8 @@ def test_an_empty_file_and_its_folder_are_there_after_disconnecting(name: str, t
     ],
 )
 def test_a_file_of_another_kind_is_refused_and_nothing_is_written(text: str, why: str, tmp_path: Path) -> None:
-    path = tmp_path / ".claude" / "settings.json"
-    path.parent.mkdir()
-    path.write_text(text, "utf-8")
-
-    with pytest.raises(Conflict, match=f"settings.json: {why}; repair or move the file"):
-        connect("claude", Connection(tmp_path))
-    assert read_files(tmp_path) == {".claude/settings.json": text.encode()}
+    why = f"settings.json: {why}; repair or move the file"
+    assert_refused("claude", ".claude/settings.json", text, why, tmp_path)
 
 
 @pytest.mark.parametrize("host", list(HOSTS))

@@ -76,18 +76,6 @@ async def test_undo_restores_a_deleted_row_and_history_shows_it(store: MemorySto
     assert ([entry.op for entry in last.entries], last.next_before) == (["save_bookmark"], None)
 
 
-async def test_history_leaves_out_hidden_versions(bookmarks: Bookmarks) -> None:
-    await bookmarks.create(ANN, "b-1")
-    await bookmarks.patch(ANN, "b-1", {"scopes": ["public"]})
-    await bookmarks.patch(ANN, "b-1", {"content": "seen"})
-
-    assert [entry.version for entry in (await bookmarks.history(BOB, "b-1")).entries] == [3]
-    await bookmarks.create(ANN, "private")
-    for row_id in ("private", "unknown"):
-        with pytest.raises(NotFound):
-            await bookmarks.history(BOB, row_id)
-
-
 @pytest.mark.parametrize(
     ("row", "text"),
     [({"url": "u", "content": "t"}, "u"), ({"url": " ", "content": "t"}, "t"), ({"url": "", "content": None}, "")],

@@ -53,26 +53,6 @@ async def test_a_namesake_is_chosen_by_its_idx(view: FakeKeywordView) -> None:
     assert [call["function"] for call in chosen.calls] == ["disambiguate_same_name"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "failure"),
-    [
-        ({"node_id": None}, None),
-        ({}, None),
-        ({"node_id": 3}, "agent_failure"),
-        ({"node_id": "root"}, "agent_failure"),
-        ({"node_id": True}, "agent_failure"),
-    ],
-)
-async def test_an_answer_without_a_choice_is_undecided(
-    view: FakeKeywordView, answer: object, failure: str | None
-) -> None:
-    agent, _ = make_agent(answer)
-
-    chosen = await agent.disambiguate(local(), view, "苹果", find_apples(view), BUDGET_S)
-
-    assert (chosen.node_id, chosen.failure) == (None, failure)
-
-
 async def test_every_function_has_a_default_if_the_model_fails(view: FakeKeywordView) -> None:
     for answer, failure in ((FAILED, "agent_failure"), (TimeoutError(), "agent_timeout"), ([1], "agent_failure")):
         agent, _ = make_agent(*[answer] * 4)

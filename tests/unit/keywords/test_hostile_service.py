@@ -115,18 +115,12 @@ async def plant_tree(service: Service) -> None:
 # hostile answers
 
 
-async def test_hostile_replies_do_no_harm(tmp_path: Path) -> None:
-    await send_hostile_replies(tmp_path, seed=7, replies=300)
-
-
-async def test_suggested_names_of_hostile_replies_do_no_harm(tmp_path: Path) -> None:
-    await send_hostile_replies(tmp_path, seed=8, replies=100, auto_link_creates=True)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(200, 210))
-async def test_ten_thousand_hostile_replies_do_no_harm(tmp_path: Path, seed: int) -> None:
-    await send_hostile_replies(tmp_path, seed, replies=1_000, auto_link_creates=seed % 2 == 0)
+@pytest.mark.parametrize(
+    ("seed", "replies"),
+    [(7, 300), (8, 100), *(pytest.param(seed, 1_000, marks=pytest.mark.nightly) for seed in range(200, 210))],
+)
+async def test_hostile_replies_do_no_harm(tmp_path: Path, seed: int, replies: int) -> None:
+    await send_hostile_replies(tmp_path, seed, replies, auto_link_creates=seed % 2 == 0)
 
 
 async def send_hostile_replies(folder: Path, seed: int, replies: int, **settings: object) -> None:

@@ -28,24 +28,6 @@ async def test_objects_with_a_secret_hide_it_in_their_repr(bench: ResourceBench)
     assert "SecurePass" not in repr(shown)
 
 
-async def test_the_key_is_in_the_keyring_before_the_row_is_in_the_store(bench: ResourceBench) -> None:
-    seen: list[bool] = []
-
-    class Watched(MemoryStore):
-        async def commit(
-            self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
-        ) -> Outcome:
-            seen.append(len(bench.keyring.held) == 1)
-            return await super().commit(account, actor, decide, idempotency)
-
-    store = Watched(bench.clock, CountedIds())
-    service = ResourceService(store, memory_vault(bench.keyring))
-
-    await service.save(local(), new_resource(secure_body=SECRET))
-
-    assert seen == [True]
-
-
 async def test_undecided_outcomes_keep_their_key(bench: ResourceBench) -> None:
     class Vague(MemoryStore):
         async def commit(

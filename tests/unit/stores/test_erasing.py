@@ -13,7 +13,7 @@ from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.projection import FollowsErases
 from knowhub.core.request_context import local_context
-from knowhub.keywords.model import INFOS, InfoQuery, NewInfo, NewKeyword
+from knowhub.keywords.model import INFOS, NewInfo, NewKeyword
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict, SearchQuery, Vote
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.model import OperationFilter
@@ -442,30 +442,3 @@ async def test_pending_rebuilds_of_another_process_are_reported(tmp_path: Path) 
         # It has left the file that was replaced: whoever has erased the row removes that now.
         await hub.maintenance.tick()
         assert find_files_with(tmp_path, SECRET) == []
-
-
-async def test_erasing_an_info_erases_its_links_and_keeps_its_neighbours(tmp_path: Path) -> None:
-    async with open_search_hub(tmp_path) as hub:
-        keyword = await hub.keywords.tree.create(local(), NewKeyword("zoology"))
-        items = [NewInfo(f"info {number}", keyword_ids=[str(keyword.record["id"])]) for number in range(20)]
-        batch = await hub.keywords.infos.create_batch(
-            local(), [*items, NewInfo(SECRET, source=CHINESE, metadata={"k": CASE}, keyword_ids=[keyword.record["id"]])]
-        )
-        secret = str(batch.records[20].record["id"])
-        await hub.keywords.infos.list_for_keyword(local(), str(keyword.record["id"]), InfoQuery())
-        await hub.maintenance.tick()
-
-        done = await erase(hub, secret, INFOS)
-
-        assert done.pending == []
-        assert [find_files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
-        texts = [(await hub.keywords.infos.get(local(), str(saved.record["id"]))).json for saved in batch.records[:20]]
-        shown = await hub.keywords.infos.list_for_keyword(local(), str(keyword.record["id"]), InfoQuery())
-        with pytest.raises(NotFound):
-            await hub.keywords.infos.get(local(), secret)
-    assert len(shown) == 20
-    async with open_search_hub(tmp_path) as hub:
-        assert [
-            (await hub.keywords.infos.get(local(), str(saved.record["id"]))).json for saved in batch.records[:20]
-        ] == texts
-        assert hub.store.status().damage == []

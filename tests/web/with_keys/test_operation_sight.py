@@ -73,10 +73,12 @@ async def test_actors_see_their_own_operations_without_hidden_ids(api: httpx.Asy
     await ask(api, li, "PATCH", path, {"scopes": ["user:li"]})
 
     listed = (await ask(api, wang, "GET", OPERATIONS))["results"]
+    read = await ask(api, wang, "GET", f"{OPERATIONS}/{vote['operation_id']}")
 
     assert [(item["operation_id"], item["actor"], item["subjects"]) for item in listed] == [
         (vote["operation_id"], "user:wang", [])
     ]
+    assert (read["changes"], read["subjects"]) == ([], [])
     assert (listed[0]["undoable"], (await preview_undo(api, wang, listed[0])).status_code) == (False, 404)
 
 

@@ -100,14 +100,16 @@ async def test_a_jump_to_a_leaf_is_a_match() -> None:
 
 
 async def test_a_jump_to_several_shows_the_children_of_all() -> None:
-    walk = Descent([point_to_all(["编程语言", "网络"], "jump"), {"action": "missing", "suggest_name": "蟒"}])
+    walk = Descent(
+        [point_to_all(["编程语言", "网络"], "jump"), {"action": "missing", "suggest_name": "蟒", "reason": "none"}]
+    )
 
     found = await walk.down()
 
     assert walk.chat.names(1) == ["Python", "TCP", "Go"]
     assert walk.chat.read_prompt(1)["current_path"] == ["技术"]
     assert (found.outcome, found.suggested_parent_id) == ("missing", walk.view.id_of("技术"))
-    assert found.suggested_name == "蟒"
+    assert (found.suggested_name, found.reason, found.failure) == ("蟒", "none", None)
 
 
 async def test_a_jump_to_leaves_only_is_ambiguous() -> None:
@@ -130,16 +132,6 @@ async def test_several_matches_and_several_candidates_are_ambiguous() -> None:
 
         assert (found.outcome, found.failure) == ("ambiguous", None)
         assert found.candidates == [walk.view.id_of("Go"), walk.view.id_of("Python")]
-
-
-async def test_a_missing_keyword_is_suggested_below_the_current_one() -> None:
-    at_once = await Descent([{"action": "missing", "suggest_name": "Rust", "reason": "none"}]).down()
-    walk = Descent([point_to("技术", "jump"), {"action": "missing"}])
-    later = await walk.down()
-
-    assert (at_once.outcome, at_once.suggested_parent_id, at_once.suggested_name) == ("missing", ROOT_ID, "Rust")
-    assert (at_once.reason, at_once.failure, at_once.candidates) == ("none", None, ())
-    assert (later.suggested_parent_id, later.suggested_name) == (walk.view.id_of("技术"), None)
 
 
 @pytest.mark.parametrize(

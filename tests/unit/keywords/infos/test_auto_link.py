@@ -7,7 +7,6 @@ import orjson
 import pytest
 
 from knowhub.core.language_models import ChatRequest
-from knowhub.core.operation import IdempotencyKey
 from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.info_service import InfoService
 from knowhub.keywords.model import ROOT_ID, NewInfo, TreeOptions
@@ -53,21 +52,6 @@ async def test_auto_link_asks_the_model_about_mentioned_keywords() -> None:
     calls = (await hub.last()).agent_io
     assert calls is not None
     assert [call["function"] for call in calls] == ["link_info"]
-
-
-async def test_links_of_the_model_to_what_it_was_not_shown_are_counted_also_in_a_retry() -> None:
-    hub = hub_with([{"links": [{"keyword_id": 1}, {"keyword_id": 99}, {"keyword_id": "Go"}, {"keyword_id": None}]}])
-    await hub.keyword("Python")
-
-    new = NewInfo("Python 3.13", auto_link=True)
-    created, again = [
-        await hub.infos.create(ANN, new, IdempotencyKey("user:ann", "POST", "/api/infos", "k-1", "b-1"))
-        for _ in range(2)
-    ]
-
-    assert await hub.names_of(created.record["id"]) == {"Python": ("RELATED", "agent")}
-    assert created.dropped == again.dropped == [{"what": "links", "why": "not_shown", "count": 2}]
-    assert created.degraded == []
 
 
 async def test_auto_link_changes_no_explicit_link_and_skips_hidden_keywords(hub: TreeHub) -> None:
