@@ -1,65 +1,75 @@
-"""Cut a sentence into clauses, so that a fact that ends later takes nothing else with it."""
+"""Clauses of a sentence: a fact that ends later takes no other with it, and the past is no plan."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from datetime import date
 from typing import Final
 
-import rjieba
+from knowhub.conversations import dates, statement_forms
+from knowhub.conversations.sentences import Sentence
 
-from knowhub.conversations import statement_forms
-from knowhub.conversations.sentences import Sentence, is_chinese
-
-_BETWEEN: Final = re.compile(r"\s?(?:[,;]\s?)?\b(?:and|but|so) |[，；,;]\s?")
-_LEAST_CHINESE_CHARS: Final = 4
-_TO_OTHERS: Final = frozenset("你您请")
-# A clause with a subject and a verb.
-_CLAUSE: Final = re.compile(
-    r"(?:i|we|he|she|they)(?:'\w+)? (?!think|guess|hope|mean|know|believe)\w+\b ?\W?\w|(?:have|am|keep|please) \w"
-    r"|(?:my|our|his|her|their) [^,;]{1,40} (?:is|are|was|were|has|have|had|can|will|\w+s)\b"
+_BETWEEN: Final = re.compile(r"\s?(?:[,;]\s?)?\b(?:and|but|so) |[，；,;]\s?|: ")
+# How a clause begins that says something of the user or theirs alone.
+_OWN: Final = re.compile(
+    r"(?:i|we)(?:'\w+)? (?!think|guess|hope|mean|know|believe)\w|(?:[我对有养也不别]|每次|以后)\w\w"
+    r"|(?:my|our|have|am|keep|please|always|never|from now on) \w+ \w"
 )
 # Where a question may follow a statement: «I prefer tabs, can you fix this?»
 _ASKS: Final = re.compile(
-    r"[,;，；]\s*(?:and |so |but )?(?:(?:can|could|would|will|should) (?:you|i|we)\b"
-    r"|i(?:'m| am| was) wondering\b|i (?:want|need|would like) to know\b).*$"
-    r"|[,;，；]\s*(?:and |so |but )?(?:can|could|would|will|what|how|where|which|is|are|do|does|any|should)\b[^,;]*$"
-    r"|[，；](?:能|可以|有|怎么|什么|哪|要不要|帮)[^，；]*$"
+    r"[,;，；]\s*(?:and |so |but )?(?:(?:(?:can|could|would|will|should) (?:you|i|we)\b|i(?:'m| am| was) wondering\b"
+    r"|i (?:want|need|would like) to know\b).*"
+    r"|(?:what|how|where|which|is|are|do|does|any|能|可以|有|怎么|什么|哪|要不要|帮)[^,;，；]*)$"
 )
 
-_DOUBTS: Final = re.compile(r"[,;，；]\s*(?:(?:and|but|但|不过) ?)?(?:(?:i'm |i am )?not sure|maybe|也许|可能|不确定)")
+# Whether a day without a year was the last or is the next one, only the tense can tell.
+_NEARER_DAYS: Final = 183
+# What is arranged in the past is to come.
+_ARRANGED: Final = r"(?:book|(?:re)?schedul|reserv|arrang|plan|mov|postpon|push|sign|agree|invit|delay|confirm|told)\w*"
+_COMING_ZH: Final = "订约定买报改推挪延排取要会快就该不起"
+# A day in such a clause is past; in the others it is to come.
+_TOLD: Final = re.compile(
+    rf"(?<!\bbe )(?<!\bgets )(?<!\bget )\b(?!{_ARRANGED})(?:(?:was|were|had|did|got)\b(?! {_ARRANGED})"
+    r"|(?:died|went|saw|took|came|met|began|left|won|lost|broke|gave|flew|drove|ate|fell|\w{2,20}[^e\W]ed)\b)"
+    rf"|^[^了{_COMING_ZH}]*了[^{_COMING_ZH}]*$|^[^{_COMING_ZH}]*的[。.！!]*$"
+)
+_COMING: Final = re.compile(
+    r"\b(?:is|are|it's|am|will|have to|must|due(?! to)|gets|starts)\b|'(?:re|m|ll)\b|[要会将]|打算|准备|计划|明年"
+)
+_CLAUSE: Final = re.compile(r"[^,;，；。]+")
 
 
-def split_clauses(bare: str, facts: Sequence[int], is_complete: Callable[[str], bool]) -> list[tuple[int, int]]:
-    """Return the start and end of each part, given where the facts are: clauses with a fact, and those between.
+def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the start and end of each part, given where the facts are.
 
-    A clause that is not complete stays with the one before it: «I live in Bonn, near the river».
+    A part begins with a clause that gives a fact or says something alone; others stay with the one before them: «I
+    live in Bonn, near the river».
     """
     cuts = list(_BETWEEN.finditer(bare))
     parts: list[tuple[int, int]] = []
-    before = (False, False)
+    is_said = False
     for start, end in zip([0, *(cut.end() for cut in cuts)], [*(cut.start() for cut in cuts), len(bare)], strict=True):
-        has_fact = any(start <= place < end for place in facts)
-        stands = has_fact or is_complete(bare[start:end])
-        is_joined = bool(parts) and (not stands or not before[1] or not (has_fact or before[0]))
-        parts = [*parts[:-1], (parts[-1][0], end)] if is_joined else [*parts, (start, end)]
-        before = (has_fact or before[0], stands or before[1]) if is_joined else (has_fact, stands)
+        begins = any(start <= fact < end for fact in facts) or _OWN.match(bare, start) is not None
+        # What is before the first of them belongs to it.
+        parts = [*parts, (start, end)] if (begins and is_said) or not parts else [*parts[:-1], (parts[-1][0], end)]
+        is_said = is_said or begins
     return parts
 
 
-def has_verb(clause: str) -> bool:
-    """Return whether a clause tells something of the user or theirs, and is no courtesy."""
-    if not is_chinese(clause):
-        return _CLAUSE.match(clause) is not None
-    is_told = len(clause) >= _LEAST_CHINESE_CHARS and _TO_OTHERS.isdisjoint(clause)
-    return is_told and any(tag[0] == "v" for _, tag in rjieba.tag(clause))
-
-
 def without_question(sentence: Sentence) -> tuple[str, str]:
-    """Return a sentence without the question at its end, or the doubt behind a preference; else two empty texts."""
+    """Return a sentence without the question at its end; of a question two empty texts."""
     text, bare = sentence.text, sentence.bare
-    doubt = _DOUBTS.search(bare) if len(text) == len(bare) else None
-    if doubt is not None and statement_forms.PREFERENCE.search(bare, 0, doubt.start()):
-        text, bare = text[: doubt.start()], bare[: doubt.start()]
     if not statement_forms.QUESTION.search(bare) or statement_forms.POLITE.search(bare):
         return text, bare
     asks = _ASKS.search(bare) if len(text) == len(bare) else None
     return ("", "") if asks is None else (text[: asks.start()], bare[: asks.start()])
+
+
+def find_due(text: str, said: date) -> date | None:
+    """Return the coming day that a text names; None if it tells of the past, or hardly means next year."""
+    day = dates.find_coming_day(text, said)
+    if day is None or str(day.year) in text:
+        return day
+    parts = (part[0] for part in _CLAUSE.finditer(text))
+    clause = next((part for part in parts if dates.find_coming_day(part, said) == day), text).lower()
+    is_far = day.year > said.year and (day - said).days > _NEARER_DAYS
+    return day if _COMING.search(clause) or not (is_far or _TOLD.search(clause)) else None

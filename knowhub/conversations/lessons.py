@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from knowhub.conversations.messages import MAX_MESSAGE_READ_CHARS, Message
@@ -10,8 +9,7 @@ from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
 
 _EXCERPT_CHARS: Final = 300
 _LOOKED_AT_LINES: Final = 12
-# At most this many messages are between a failure and its remedy.
-_MOST_BETWEEN: Final = 8
+_MOST_MESSAGES_BETWEEN: Final = 8
 
 _FAILED: Final = re.compile(
     r"(?:\b\w*(?:Error|Exception)\b|\berror\b|\bfailed\b|\bfailure\b|\bdenied\b|\bnot found\b|\bno such\b"
@@ -25,50 +23,36 @@ _NO_FAILURE: Final = re.compile(
     re.IGNORECASE,
 )
 _REMEDY: Final = re.compile(
-    r"\b(?:instead|install|switch|switching|use|using|set|setting|add|adding|because|caused|needs?|needed"
-    r"|requires?d?|missing|change"
-    r"|changing|upgrade|downgrade|increase|pin|with a|retry with|disable|enable|export|fix(?:ed|es)?|convert)\b"
+    r"\b(?:instead|because|with a|retry with|us(?:e|ing)|set(?:ting)?|fix(?:ed|es)?|pin|missing)\b"
+    r"|\b(?:install|switch|add|caus|need|requir|chang|upgrad|downgrad|increas|disabl|enabl|export|convert)\w{0,4}\b"
     r"|改用|改成|改为|换成|安装|需要|加上|设置|升级|降级|因为|原因|缺少|使用|增加|关闭|开启|换用|先转|压到|减到",
     re.IGNORECASE,
 )
-# What is announced, promised or asked is no remedy yet.
-_OPEN: Final = re.compile(r"[?？]\s*$|\b(?:don't know|do not know|not sure|no idea)\b|不知道|不确定", re.IGNORECASE)
 _CONFIRMED: Final = re.compile(
-    r"\b(?:works|worked|fixed|solved|resolved|runs|running|passe[sd]|succeeded|unlocked|lesson|cause|are in|is in)\b"
-    r"|好了|跑通|成功|解决|通过|对上了|可以了|就可以|结论|原因|经验|教训",
+    r"\b(?:works|worked|fixed|solved|resolved|runs|running|passe[sd]|succeeded|lesson|cause)\b"
+    r"|好了|跑通|成功|解决|通过|可以了|就可以|结论|原因|经验|教训",
     re.IGNORECASE,
 )
-_COMMAND: Final = re.compile(r"^\s*\$ (?:sudo )?(?P<program>[\w./-]{1,40})")
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """A problem, what worked, and the numbers of the failure, the remedy and the success."""
+def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Yield problem, lesson and messages of the failures of tools that a change made good.
 
-    task: str
-    text: str
-    numbers: tuple[int, ...]
-
-
-def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[Lesson]:
-    """Yield the failures of tools that a change made good, as the agent tells or the same call shows."""
+    That it did, the agent says, or the same tool shows. The messages are numbers of the failure, remedy and success.
+    """
     failed: int | None = None
     for number, message in enumerate(messages):
         if not message.is_tool or not message.content.strip():
             continue
         if find_failure(message.content):
             failed = number
-        elif failed is not None and number - failed <= _MOST_BETWEEN:
+        elif failed is not None and number - failed <= _MOST_MESSAGES_BETWEEN:
             remedy = _find_words(messages, range(number - 1, failed, -1), fold)
             outcome = _find_words(messages, range(number + 1, min(number + 3, len(messages))), fold)
             is_confirmed = outcome is not None and _CONFIRMED.search(outcome[1]) is not None
-            is_same_call = _get_call(messages[failed]) == _get_call(message)
-            told = [
-                words
-                for words in (remedy, outcome if is_confirmed else None)
-                if words is not None and _REMEDY.search(words[1]) and not _OPEN.search(words[1])
-            ]
-            if told and (is_confirmed or (is_same_call and told[0] is remedy)):
+            is_remedy = remedy is not None and _REMEDY.search(remedy[1]) is not None
+            if is_confirmed or (is_remedy and messages[failed].name == message.name):
+                told = [words for words in (remedy, outcome if is_confirmed else None) if words is not None]
                 yield _describe(messages[failed], failed, told, number)
                 failed = None
 
@@ -82,12 +66,6 @@ def find_failure(content: str) -> str:
     return " ".join(failed[-1].split())[:_EXCERPT_CHARS] if failed else ""
 
 
-def _get_call(message: Message) -> str:
-    """Return what tells calls of a tool apart: its name, and the program that a shell runs."""
-    command = _COMMAND.match(message.content)
-    return f"{message.name} {command['program']}" if command is not None else message.name
-
-
 def _find_words(messages: Sequence[Message], numbers: range, fold: Fold) -> tuple[int, str] | None:
     """Return what an agent says first in these messages, before a user or a tool speaks; None if it says nothing."""
     for number in numbers:
@@ -99,10 +77,12 @@ def _find_words(messages: Sequence[Message], numbers: range, fold: Fold) -> tupl
     return None
 
 
-def _describe(message: Message, failed: int, told: Sequence[tuple[int, str]], worked: int) -> Lesson:
+def _describe(
+    message: Message, failed: int, told: Sequence[tuple[int, str]], worked: int
+) -> tuple[str, str, tuple[int, ...]]:
     error = find_failure(message.content)
     task = f"{message.name}: {error}" if message.name and not error.startswith(message.name) else error
     said = " ".join(words for _, words in told)
     labels = ("问题：", "之后成功：") if is_chinese(said) else ("Problem: ", "What worked: ")
     numbers = tuple(sorted({failed, worked, *(number for number, _ in told)}))
-    return Lesson(task[:_EXCERPT_CHARS], f"{labels[0]}{task}\n{labels[1]}{said}", numbers)
+    return task[:_EXCERPT_CHARS], f"{labels[0]}{task}\n{labels[1]}{said}", numbers

@@ -61,6 +61,11 @@ class Message:
         """Whether it is an application's words, which are nobody's memories."""
         return is_one_of(SYSTEM, self.role)
 
+    def without_label(self, text: str) -> str:
+        """Return a text of the message without the name of its author before it."""
+        rest = text.removeprefix(self.name) if self.name else ""
+        return rest[1:].lstrip() if rest != text and rest.startswith((":", "：")) else text
+
 
 def list_readable(messages: Sequence[Message]) -> list[Message]:
     """Return the newest messages that are read, in their order, without the ends of long ones.

@@ -9,7 +9,6 @@ from typing import Any, Final
 from knowhub.context import uri
 from knowhub.context.commit import results
 from knowhub.context.commit.context_writer import ContextWriter
-from knowhub.context.commit.memory_page import is_edited, read_page
 from knowhub.context.commit.parts import SessionState, TranscriptPart, list_messages, part_writes, read_state
 from knowhub.context.commit.policies import build_plan, find_target
 from knowhub.context.commit.results import PlannedWrite
@@ -23,7 +22,7 @@ from knowhub.context.commit.session_node import (
 )
 from knowhub.context.commit.tool_calls import CALL, continue_use_ids
 from knowhub.context.commit_model import CandidateMemory, SessionCommit
-from knowhub.context.model import READING, ContextSummary, MemoryCategory, MemoryContext
+from knowhub.context.model import READING, ContextSummary, MemoryContext
 from knowhub.context.queries import list_memories_in
 from knowhub.context.reading import add_messages
 from knowhub.conversations import dates, statement_forms
@@ -33,7 +32,7 @@ from knowhub.core import clock
 from knowhub.core.operation import Draft, Row, View, Write, is_live
 
 COMMIT_SESSION: Final = "commit_session"
-# At most so many memories are compared with a plan that was moved or an instruction that is withdrawn.
+# At most so many plans are compared with what changes one.
 _MAX_PLANS: Final = 200
 
 
@@ -159,7 +158,7 @@ def plan_candidate(view: View, writer: ContextWriter, whose: MemoryContext, cand
 
 
 def _find_replaced(view: View, writer: ContextWriter, candidate: CandidateMemory, whose: MemoryContext) -> Row | None:
-    """Return the live memory with most words in common: the plan that is changed, the instruction that is withdrawn."""
+    """Return the live plan that has most words in common with what changes or cancels it."""
     best, most = None, 0
     heads: Sequence[ContextSummary] = list_memories_in(view, uri.parent_of(find_target(candidate, whose)))
     for head in heads[-_MAX_PLANS:]:
@@ -174,14 +173,8 @@ def _find_replaced(view: View, writer: ContextWriter, candidate: CandidateMemory
 
 
 def _count_shared(candidate: CandidateMemory, row: Row) -> int:
-    """Return how many words a memory shares with what changes it; 0 if it is about something else."""
+    """Return how many words a plan shares with what changes it; 0 if it is about something else."""
     facts, stored = candidate.facts, str(row["content"])
-    if candidate.category is not MemoryCategory.EVENTS:
-        known = content_words(statement_forms.STANDING.sub(" ", stored.lower()))
-        is_repeated = known <= content_words(candidate.content)
-        is_instruction = statement_forms.INSTRUCTION.search(stored.lower()) is not None
-        page = read_page(row)
-        return len(known) if is_repeated and is_instruction and not is_edited(page, range(len(page.current))) else 0
     day = str(row["metadata"].get("said_at") or "")
     if facts.get("is_over"):
         named, known = (_list_topics(text, facts["date"]) for text in (candidate.content, stored))

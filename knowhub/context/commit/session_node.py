@@ -110,7 +110,7 @@ def _split_lines(number: int, message: Message, fold: Fold) -> list[SessionLine]
     if message.is_tool or message.is_system:
         return []
     content = cover_secrets(message.content)
-    said = (_strip_label(item.text, message.name) for item in split_sentences(content, fold))
+    said = (_ASIDE.sub("", message.without_label(item.text)).strip() for item in split_sentences(content, fold))
     is_safe = content == message.content
     kept = (item for item in said if len(item) >= _LEAST_LINE_CHARS and (is_safe or _is_safe(item)))
     return [SessionLine(_speaker(message), item, number) for item in kept]
@@ -129,12 +129,6 @@ def _is_safe(sentence: str) -> bool:
 def _speaker(message: Message) -> str:
     # A name of several lines would read as lines of the overview.
     return one_line(message.name or message.role)
-
-
-def _strip_label(text: str, name: str) -> str:
-    label = f"{name}:"
-    said = text[len(label) :] if name and text.startswith(label) else text
-    return _ASIDE.sub("", said).strip()
 
 
 COUNTED_CALLS: Final = "counted_calls"

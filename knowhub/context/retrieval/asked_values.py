@@ -4,7 +4,7 @@ from typing import Final
 
 from knowhub.context.model import NODES
 from knowhub.context.queries import find_profile
-from knowhub.conversations.statement_forms import SAME_SLOT, any_of
+from knowhub.conversations.statement_forms import NAMED_SLOTS, any_of
 from knowhub.conversations.statements import read_values
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import View
@@ -41,10 +41,10 @@ _QUESTIONS: Final = (
     (("age",), any_of(r"\bhow old am i\b|\bwhat(?:'s| is) my age\b", r"我(?:今年|现在)?(?:多大|几岁|多少岁)")),
     (("birthday",), any_of(r"\bwhen was i born\b", r"我(?:是)?(?:哪天|几月几号|什么时候)(?:出生|生日)")),
 )
+_NAMES: Final = "|".join(NAMED_SLOTS)
 _NAMED: Final = any_of(
-    r"\b(?:what|where|when)(?:'s| is| are) my (?P<slot>time ?zone|native language|mother tongue|first language"
-    r"|pronouns|employer|e-?mail(?: address)?|birthday|home ?town|address|phone number|shell|editor)\b",
-    r"我的?(?P<slot_zh>时区|母语|邮箱|生日|职业|专业|家乡|老家|电话|地址|公司|职位|编辑器)(?:号码)?(?:是|在|叫)?(?:什么|哪|几|多少|啥)",
+    rf"\b(?:what|where|when)(?:'s| is| are) my (?P<slot>{_NAMES})\b",
+    rf"我的?(?P<slot_zh>{_NAMES})(?:号码)?(?:是|在|叫)?(?:什么|哪|几|多少|啥)",
 )
 
 
@@ -53,7 +53,7 @@ def list_asked_slots(question: str) -> set[str]:
     text = question.lower().replace("’", "'")
     named = (match["slot"] or match["slot_zh"] for match in _NAMED.finditer(text))
     asked = {slot for slots, form in _QUESTIONS if form.search(text) for slot in slots}
-    return asked | {SAME_SLOT.get(slot, slot) for slot in named}
+    return asked | {NAMED_SLOTS[slot] for slot in named}
 
 
 def does_profile_answer(view: View, ctx: RequestContext, question: str) -> bool:

@@ -39,6 +39,8 @@ def read_texts(*texts: str) -> list[Statement]:
         ("我对花生过敏", "preference"),
         ("My name is Ana Costa.", "introduction"),
         ("I'm a nurse at the city hospital", "introduction"),
+        ("Whenever you add a table, write a migration.", "instruction"),
+        ("call me Jo", "instruction"),
         ("我叫陈宇，是一名医生", "introduction"),
         ("the review is on 3 June in Lyon", "plan"),
         ("12月5号去看牙医", "plan"),
@@ -86,17 +88,13 @@ def test_a_statement_is_found(said: str, kind: str) -> None:
         "The tree catches the Christmas mood.",
         "Then I can see if I enjoy reading on a tablet.",
         "I need help deciding whether I should go on 3 June",
+        "I prefer the quiet reading room, but I'm not sure if it is open late.",
+        "The boat leaves on 3 June, but I'm not sure.",
+        "Remember this.",
     ],
 )
 def test_questions_suppositions_quotes_and_past_are_not_statements(said: str) -> None:
     assert read_texts(said) == []
-
-
-def test_a_preference_before_a_doubt_is_read_without_it_and_a_doubtful_plan_is_no_plan() -> None:
-    (found,) = read_texts("I prefer the quiet reading room, but I'm not sure if it is open late.")
-
-    assert (found.kind, found.text) == (StatementKind.PREFERENCE, "I prefer the quiet reading room")
-    assert read_texts("The boat leaves on 3 June, but I'm not sure.") == []
 
 
 def test_a_preference_before_a_question_is_read_without_it() -> None:
@@ -124,11 +122,6 @@ def test_a_question_with_commas_or_without_a_mark_is_cut_off(said: str, text: st
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        (
-            "My aunt has an operation. She's in hospital on 3 June.",
-            "My aunt has an operation. She's in hospital on 3 June.",
-        ),
-        ("小林是我表妹。她6月3号结婚。", "小林是我表妹。 她6月3号结婚。"),
         ("The tent is packed. This Friday, 3 June, the fair opens.", "This Friday, 3 June, the fair opens."),
         ("no, the office from now on. The lift works again.", "no, the office from now on. The lift works again."),
         ("好，以后都这样。纸的容易丢", "好，以后都这样。 纸的容易丢"),
@@ -141,9 +134,9 @@ def test_what_says_nothing_alone_is_kept_with_its_neighbour(said: str, text: str
 
 def test_remember_this_refers_to_the_neighbouring_sentence() -> None:
     assert [item.text for item in read_texts("Remember this. The spare key hangs behind the clock.")] == [
-        "The spare key hangs behind the clock."
+        "Remember this. The spare key hangs behind the clock."
     ]
-    assert [item.text for item in read_texts("备用钥匙在花盆下面。记住了。")] == ["备用钥匙在花盆下面。"]
+    assert [item.text for item in read_texts("备用钥匙在花盆下面。记住了。")] == ["备用钥匙在花盆下面。 记住了。"]
 
 
 def test_a_plan_has_a_day_and_the_distant_past_has_no_plan() -> None:
@@ -166,7 +159,13 @@ def test_a_span_takes_its_year_from_its_end() -> None:
         ("My name is Bo and I live in St. Louis.", {"name": "bo", "home": "st. louis"}),
         ("i work as a baker, call me Jo", {"job": "baker", "called": "jo"}),
         ("I moved to Leeds three weeks ago", {"home": "leeds"}),
+        ("i live in new york now", {"home": "new york"}),
+        ("i moved to leeds three weeks ago", {"home": "leeds"}),
+        ("my name is bo and i work at meta", {"name": "bo"}),
+        ("I work at Meta as a nurse.", {"employer": "meta"}),
         ("my time zone is CET", {"timezone": "cet"}),
+        ("my e-mail is bo@b.example", {"email": "bo@b.example"}),
+        ("The user's mother tongue is Thai.", {"native language": "thai"}),
         ("我叫李雷，住在上海。", {"name": "李雷", "home": "上海"}),
         ("我刚从广州搬到了深圳。", {"home": "深圳"}),
         ("上个月底正式搬到苏州了，园区这边", {"home": "苏州"}),
@@ -226,6 +225,8 @@ def test_what_is_said_beside_a_single_value_is_a_statement_of_its_own(said: str,
         "I live in total silence.",
         "I moved to dark mode yesterday.",
         "I moved to row 7 and typed a word.",
+        "i moved to linux",
+        "I'm 87.5% done.",
         "My name is dirt since the outage.",
         "I work at dawn mostly.",
         "My address is missing in the form.",
@@ -234,16 +235,13 @@ def test_what_is_said_beside_a_single_value_is_a_statement_of_its_own(said: str,
         "我弟弟说：我住在厦门。",
         "我现在叫不醒他。",
         "我在公司上班的时候很吵。",
+        "我住在宿舍。",
+        "我的公司在裁员",
     ],
 )
 def test_an_idiom_gives_no_value(said: str) -> None:
     assert read_texts(said) == []
     assert read_values(said) == ((), ())
-
-
-@pytest.mark.parametrize("said", ["i live in bonn", "我住在宿舍。", "我的公司在裁员"])
-def test_a_value_that_may_be_no_name_replaces_nothing(said: str) -> None:
-    assert [(item.text, item.values) for item in read_texts(said)] == [(said, ())]
 
 
 @pytest.mark.parametrize(
@@ -392,6 +390,18 @@ def test_a_failure_followed_by_a_fix_is_a_lesson() -> None:
     assert "permission denied" in lesson.task
     assert "Switching the cache folder" in lesson.text
     assert "needs to be writable" in lesson.text
+
+
+def test_what_an_agent_says_of_a_success_is_a_lesson_in_any_words() -> None:
+    (lesson,) = read_lessons(
+        ("tool", "HTTP 413: at most 2 MB"),
+        ("assistant", "The file is too big, so I shrink it to 1.4 MB."),
+        ("tool", "HTTP 200"),
+        ("assistant", "That worked: files stay below 2 MB."),
+    )
+
+    assert "shrink it to 1.4 MB" in lesson.text
+    assert "files stay below 2 MB" in lesson.text
 
 
 @pytest.mark.parametrize(
