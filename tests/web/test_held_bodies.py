@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.core.request_context import Role
-from knowhub.identity.decisions import root_caller
 from knowhub.settings import Settings
 from knowhub.web.auth import CALLER
 from knowhub.web.json_text import JsonLimits
 from knowhub.web.request_guard import BODY, BodyRules, RequestGuard
+from tests.keys import root_caller
 
 pytestmark = pytest.mark.anyio
 
