@@ -51,7 +51,8 @@ async def goal(
         parent_id: For create: the goal that this is a part of.
         outcome: For complete and fail: the result and the reason.
         used: For complete and fail: the tags of the records that helped, such as "a,c"; "none" if none did. With a "!"
-            before it, a record was wrong or did not help: "a,!b".
+            before it, a record was wrong or did not help: "a,!b". Said again, the last word counts; "none" takes all
+            back.
     """
     run = current_run()
     if run is None:

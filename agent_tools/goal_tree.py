@@ -62,8 +62,11 @@ class Goal:
             return {}
         wrong = [tag[1:] for tag in self.tags if tag[0] in "!！"]
         used = [tag for tag in self.tags if tag[0] not in "!！" and tag not in wrong]
+        if not self.tags:
+            # "none" also takes back what was called wrong before.
+            return {"used": [], "wrong": []}
         # Who names only what was wrong has not said that nothing helped.
-        return ({"used": used} if used or not wrong else {}) | ({"wrong": wrong} if wrong else {})
+        return {name: tags for name, tags in (("used", used), ("wrong", wrong)) if tags}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the goal as JSON values."""

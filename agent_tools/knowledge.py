@@ -319,7 +319,9 @@ def _format_saved(record: dict[str, Any], notice: str) -> ToolResult:
     duplicate_of = record.get("duplicate_of")
     known = f"An equal record exists already: {shown_id}. Nothing new was saved."
     if record.get("restored"):
-        known += " It had been judged wrong or no help; that no longer counts, and searches show it as a new one."
+        known += " You had judged it wrong or no help; that no longer counts."
+    if record.get("warning"):
+        known += f" Warning: {failures.shorten(record['warning'])}."
     return ToolResult(
         "Knowledge known already" if duplicate_of else "Knowledge saved",
         known if duplicate_of else f"Saved as {shown_id}.{_offer_undo(record.get('operation_id'))}{notice}",

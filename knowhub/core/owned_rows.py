@@ -165,8 +165,8 @@ class SavedRow:
     """A row after a write, as the caller may read it; `operation_id` is None if nothing changed.
 
     `duplicate_of` names the row that says the same already, if there is one; then it is that row, which `is_restored`
-    if evidence against it no longer counts. `decided` has the decisions of a model, such as `{"dedup": "alias_of"}`,
-    and `degraded` what failed on the way. `dropped` counts what of its answer was left out.
+    if what the caller said against it no longer counts. `decided` has the decisions of a model, such as
+    `{"dedup": "alias_of"}`, and `degraded` what failed on the way. `dropped` counts what of its answer was left out.
     """
 
     record: Mapping[str, Any]

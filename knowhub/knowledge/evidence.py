@@ -26,6 +26,7 @@ MAX_KEPT_WORDS: Final = 20
 # As many votes as pull the share of helpful ones halfway from what is expected to what was seen.
 PRIOR_WEIGHT: Final = 5.0
 DEFAULT_HALF_LIFE_DAYS: Final = 365.0
+SUNK_WARNING: Final = "those who used it said that it is wrong or does not help: check it before you rely on it"
 _REPEATED_SHARE: Final = 0.5
 # The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
 _VOTES_PER_VOTER: Final = 5
@@ -35,12 +36,17 @@ _DAY_S: Final = 86_400.0
 
 
 class VoteKind(StrEnum):
-    """What a vote says. `restored` ends the effect of the votes before it."""
+    """What a vote says. `withdrawn` takes back what its voter said for its goal, `restored` all that they said."""
 
     HELPFUL = "helpful"
     HARMFUL = "harmful"
     PASSED_OVER = "passed_over"
+    WITHDRAWN = "withdrawn"
     RESTORED = "restored"
+
+
+# What such a vote says is that others do not count.
+_SILENT: Final = frozenset({VoteKind.WITHDRAWN, VoteKind.RESTORED})
 
 
 class Evidence(NamedTuple):
@@ -61,15 +67,20 @@ NO_EVIDENCE: Final = Evidence()
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """Who votes, and for which goal. A voter without an id is a new one each time."""
+    """Who votes, and for which goal. A voter without an id is a new one each time.
+
+    `record_id` is the record for which the vote was given, if it was merged into another one since.
+    """
 
     id: str | None = None
     goal: str | None = None
+    record_id: str | None = None
 
     def sign(self, row_id: str) -> dict[str, str]:
         """Return the fields of a vote that tell voters of one record apart. Its readers cannot see who they are."""
         named = {"voter": self.id, "goal": self.goal}
-        return {name: hash_id([row_id, value])[:_SIGNED_CHARS] for name, value in named.items() if value is not None}
+        signed = self.record_id or row_id
+        return {name: hash_id([signed, value])[:_SIGNED_CHARS] for name, value in named.items() if value is not None}
 
 
 def hash_id(parts: Sequence[Any]) -> str:
@@ -99,16 +110,21 @@ def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
     counted: list[WeighedVote] = []
     newer_share = 0.0
     seen: dict[tuple[str, str | None], int] = {}
+    restorers: set[str] = set()
     for vote in reversed(list_votes(evaluation)):
-        if vote["kind"] == VoteKind.RESTORED:
-            break
         share, voter = 1.0, vote.get("voter")
         if voter is not None:
+            if vote["kind"] == VoteKind.RESTORED:
+                restorers.add(voter)
+            if voter in restorers:
+                continue
             key = (voter, vote.get("goal"))
             repeats = seen[key] = seen.get(key, -1) + 1
             if repeats and key[1] is not None:
                 continue
             share = _REPEATED_SHARE**repeats
+        if vote["kind"] in _SILENT:
+            continue
         moment = vote.get("timestamp")
         time = None if moment is None else clock.parse_iso(moment)
         counted.append(WeighedVote(vote["kind"], share * VOTE_DECAY**newer_share, time))

@@ -8,12 +8,12 @@
 | nothing about records | weak for everything that was shown |
 | external: network, quota, cancelled | none |
 
-Reported again for the same goal, the last word counts: weak evidence of before is taken back, a vote is followed by the
-new one. Weak evidence and "passed over" are counted apart: `helpful` and `harmful` do not show them.
+Reported again for the same goal, the last word counts: what it does not repeat is taken back. A field that is left out
+says what it said before. Weak evidence and "passed over" are counted apart: `helpful` and `harmful` do not show them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -53,8 +53,9 @@ WEAK: Final = "weak"
 NOTHING: Final = "none"
 _NOT_HELPFUL: Final = "it did not help"
 _WRONG: Final = "it is wrong"
-_VOTES: Final = (VoteKind.HELPFUL, VoteKind.HARMFUL)
-_WEAK_RESULTS: Final = {f"{WEAK}_{result}": result for result in ("success", "failure")}
+# Weak evidence on what was used, so that a later report without `used` knows it.
+_USED_IN_FAILURE: Final = "used_failure"
+_WEAK_RESULTS: Final = {f"{WEAK}_{result}": result for result in ("success", "failure")} | {_USED_IN_FAILURE: "failure"}
 
 
 class OutcomeKind(StrEnum):
@@ -69,20 +70,25 @@ class OutcomeKind(StrEnum):
 class GoalOutcome:
     """How a goal ended, and which records helped or misled. They are named by id, or by the tags of the search.
 
-    `used` is None if nothing was said, and empty if nothing helped. `case` is added to the histories.
+    `used` is None if nothing was said, and empty if nothing helped; so are the others. Histories show `case`.
     """
 
     shown: ImpressionScope
     kind: OutcomeKind
     case: Mapping[str, Any]
     used: Sequence[str] | None = None
-    not_helpful: Sequence[str] = ()
-    wrong: Sequence[str] = ()
+    not_helpful: Sequence[str] | None = None
+    wrong: Sequence[str] | None = None
 
     @property
     def says_nothing(self) -> bool:
         """Return whether the outcome names no record, and does not say that none helped."""
         return self.used is None and not self.not_helpful and not self.wrong
+
+    @property
+    def names(self) -> list[str]:
+        """Return the records that it names."""
+        return [*(self.wrong or ()), *(self.not_helpful or ()), *(self.used or ())]
 
     def row_id(self, ctx: RequestContext) -> str:
         """Return the id of the row that lists the evidence that was counted for this goal."""
@@ -91,7 +97,7 @@ class GoalOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """What an outcome says of one record: a kind of vote, `weak` or `none`."""
+    """What an outcome says of one record: a kind of vote, `weak` or `none`, and why."""
 
     kind: str
     reason: str = ""
@@ -116,21 +122,21 @@ class OutcomeService:
 
         def decide(view: View) -> Draft | Unchanged:
             row = view.get(IMPRESSIONS, outcome.shown.row_id(ctx))
-            tags = make_tags(list(outcome.shown.tagged.select_shown(row)))
-            findings = judge(outcome, outcome.shown.select_shown(row), tags)
+            shown = outcome.shown.select_shown(row)
+            reported = _resolve_tags(outcome, shown, make_tags(list(outcome.shown.tagged.select_shown(row))))
             before = view.get(OUTCOMES, outcome.row_id(ctx))
-            counted = list(before["counted"]) if before is not None and is_live(before) else []
+            counted = _read_counted(view, before)
+            findings = judge(_complete(reported, counted), shown)
+            not_repeated = {item: _Finding(NOTHING) for item in counted if item not in findings}
             rows: dict[str, Row] = {}
             results: dict[str, Mapping[str, str]] = {}
-            weak = [item for kind, _, item in (mark.partition(":") for mark in counted) if kind in _WEAK_RESULTS]
-            unnamed = {item: _Finding(NOTHING) for item in weak if item not in findings}
-            for named, finding in (findings | unnamed).items():
+            for named, finding in (findings | not_repeated).items():
                 # The survivor of a merge gets the evidence on a merged record.
                 summary = follow_merges(view, named)
                 record = None if summary is None else view.get(KNOWLEDGE, summary.id)
                 if summary is None or record is None or not ctx.sees(summary.audience):
                     # What the caller has not named is not mentioned: it may be hidden from them by now.
-                    if named in findings and not outcome.says_nothing and finding.kind != VoteKind.PASSED_OVER:
+                    if named in reported.names:
                         results[named] = _make_result(named, UNKNOWN, NOTHING)
                     continue
                 if summary.id in results:
@@ -143,7 +149,8 @@ class OutcomeService:
             if not rows:
                 return Unchanged(reply)
             goal = {"session_id": outcome.shown.session_id, "goal_id": outcome.shown.goal_id}
-            fields = {**goal, "outcome": outcome.kind.value, "counted": counted}
+            marks = [f"{kind}:{item}" for kind, item in counted.values()]
+            fields = {**goal, "outcome": outcome.kind.value, "counted": marks}
             after = make_private_row(ctx, outcome.row_id(ctx), before, view.now, fields)
             writes = [*map(record_rules.write, rows.values()), Write(OUTCOMES, after["id"], after)]
             return Draft(OP, writes, reply=reply)
@@ -154,28 +161,23 @@ class OutcomeService:
         return (done.operation.reply or {})["results"], done.operation.operation_id
 
 
-def judge(outcome: GoalOutcome, shown: Mapping[str, str], tags: Mapping[str, str]) -> dict[str, _Finding]:
+def judge(outcome: GoalOutcome, shown: Mapping[str, str]) -> dict[str, _Finding]:
     """Return what an outcome says of each record, by the id or the unknown name under which it was named.
 
-    `shown` has the ids in the order of showing, each with the time of its search; `tags` has the tags of ids. Raises
-    InvalidInput for a record that helped and did not.
+    `shown` has the ids in the order of showing, each with the time of its search. Raises InvalidInput for a record that
+    helped and did not.
     """
-    ids = {tag: knowledge_id for knowledge_id, tag in tags.items()}
-    named = [
-        [name if name in shown else ids.get(name, name) for name in names]
-        for names in (outcome.wrong, outcome.not_helpful, outcome.used or ())
-    ]
-    wrong, not_helpful, used = named
+    wrong, not_helpful, used = outcome.wrong or (), outcome.not_helpful or (), outcome.used or ()
     for item in set(used) & {*wrong, *not_helpful}:
         raise InvalidInput.of(
             "used", f"{item!r} is in `used` and among what did not help, by its id or its tag; name it once"
         )
     if outcome.kind is OutcomeKind.EXTERNAL:
-        return dict.fromkeys([*wrong, *not_helpful, *used] or shown, _Finding(NOTHING))
+        return dict.fromkeys(outcome.names or shown, _Finding(NOTHING))
     if outcome.says_nothing:
         return dict.fromkeys(shown, _Finding(WEAK))
     succeeded = outcome.kind is OutcomeKind.SUCCESS
-    findings = {item: _Finding(VoteKind.HELPFUL if succeeded else WEAK) for item in used}
+    findings = {item: _Finding(VoteKind.HELPFUL) if succeeded else _Finding(WEAK, _USED_IN_FAILURE) for item in used}
     findings |= {item: _Finding(VoteKind.HARMFUL, _NOT_HELPFUL) for item in not_helpful}
     findings |= {item: _Finding(VoteKind.HARMFUL, _WRONG) for item in wrong}
     if succeeded:
@@ -195,32 +197,68 @@ def _list_passed_over(used: Sequence[str], shown: Mapping[str, str]) -> list[str
     return passed
 
 
+def _resolve_tags(outcome: GoalOutcome, shown: Mapping[str, str], tags: Mapping[str, str]) -> GoalOutcome:
+    """Return the outcome with ids in the place of tags. `tags` has the tags of ids."""
+    ids = {tag: knowledge_id for knowledge_id, tag in tags.items()}
+
+    def resolve(names: Sequence[str] | None) -> Sequence[str] | None:
+        return None if names is None else [name if name in shown else ids.get(name, name) for name in names]
+
+    return replace(
+        outcome,
+        used=resolve(outcome.used),
+        not_helpful=resolve(outcome.not_helpful),
+        wrong=resolve(outcome.wrong),
+    )
+
+
+def _read_counted(view: View, row: Row | None) -> dict[str, tuple[str, str]]:
+    """Return what a goal said of each record last, and of which id. A merged record is listed as its survivor."""
+    counted: dict[str, tuple[str, str]] = {}
+    for mark in row["counted"] if row is not None and is_live(row) else ():
+        kind, _, item = mark.partition(":")
+        survivor = follow_merges(view, item)
+        counted[survivor.id if survivor else item] = kind, item
+    return counted
+
+
+def _complete(outcome: GoalOutcome, counted: Mapping[str, tuple[str, str]]) -> GoalOutcome:
+    """Return the outcome with what was said before in the place of what was left out."""
+
+    def list_others(*wanted: str) -> list[str] | None:
+        return [item for item, (kind, _) in counted.items() if kind in wanted and item not in outcome.names] or None
+
+    used = list_others(VoteKind.HELPFUL, _USED_IN_FAILURE) if outcome.used is None else outcome.used
+    is_silent = outcome.wrong is None and outcome.not_helpful is None
+    return replace(outcome, used=used, wrong=list_others(VoteKind.HARMFUL) if is_silent else outcome.wrong)
+
+
 def _count(
-    row: Row, finding: _Finding, outcome: GoalOutcome, counted: list[str], ctx: RequestContext, now: float
+    row: Row,
+    finding: _Finding,
+    outcome: GoalOutcome,
+    counted: dict[str, tuple[str, str]],
+    ctx: RequestContext,
+    now: float,
 ) -> tuple[str, Row]:
-    """Return the status of a finding, and the record with its evidence. Updates `counted`.
-
-    The last word on a record counts: a vote is counted before only if no other came after it, and weak evidence is
-    taken back by whatever else is said.
-    """
-    kind = f"{WEAK}_{outcome.kind}" if finding.kind == WEAK else finding.kind
-    mark = f"{kind}:{row['id']}"
-    rivals = [f"{rival}:{row['id']}" for rival in (_VOTES if kind in _VOTES else (kind,))]
-    last = next((item for item in reversed(counted) if item in rivals), "")
-    is_new = kind != NOTHING and mark != last
-    status = APPLIED if is_new else NOT_COUNTED if kind == NOTHING else COUNTED
-    for former, result in _WEAK_RESULTS.items():
-        if former != kind and f"{former}:{row['id']}" in counted:
-            counted.remove(f"{former}:{row['id']}")
-            row, status = with_weak_evidence(row, result, -1, now), APPLIED
-    if is_new:
-        counted[:] = [*(item for item in counted if item != mark), mark]
-        row = _apply(row, finding, outcome, now, ctx)
-    return status, row
-
-
-def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, ctx: RequestContext) -> Row:
+    """Return the status of a finding, and the record with its evidence in the place of the former. Update `counted`."""
+    kind = (finding.reason or f"{WEAK}_{outcome.kind}") if finding.kind == WEAK else finding.kind
+    former, named = counted.get(row["id"], (NOTHING, row["id"]))
+    if kind == former:
+        return NOT_COUNTED if kind == NOTHING else COUNTED, row
     voter = Voter(ctx.actor, hash_id([outcome.shown.session_id, outcome.shown.goal_id]))
+    if former in _WEAK_RESULTS:
+        row = with_weak_evidence(row, _WEAK_RESULTS[former], -1, now)
+    elif former != NOTHING and (finding.kind in {WEAK, NOTHING} or named != row["id"]):
+        row = with_vote(row, VoteKind.WITHDRAWN, now, replace(voter, record_id=named))
+    counted.pop(row["id"], None)
+    if kind == NOTHING:
+        return APPLIED, row
+    counted[row["id"]] = kind, row["id"]
+    return APPLIED, _apply(row, finding, outcome, now, voter)
+
+
+def _apply(row: Row, finding: _Finding, outcome: GoalOutcome, now: float, voter: Voter) -> Row:
     match finding.kind:
         case VoteKind.HELPFUL:
             return with_feedback(row, Feedback(helpful_case=outcome.case), now, voter)

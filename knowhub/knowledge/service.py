@@ -23,7 +23,7 @@ from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedBatch,
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import evidence, record_rules, table
 from knowhub.knowledge.collections import KNOWLEDGE_COLLECTION
-from knowhub.knowledge.evidence import VoteKind, Voter, is_sunk, sum_votes, weigh_votes
+from knowhub.knowledge.evidence import SUNK_WARNING, VoteKind, Voter, is_sunk, sum_votes, weigh_votes
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, KnowledgeSummary, ListQuery, NewKnowledge, Vote
 from knowhub.knowledge.table import find_by_dedup_key, find_record, list_next_records
 from knowhub.knowledge.visibility import (
@@ -79,7 +79,7 @@ class KnowledgeService(OwnedRows):
         saved = self.make_saved(ctx, outcome)
         if saved.is_new:
             return saved
-        return replace(saved, duplicate_of=saved.record["id"], is_restored=saved.operation_id is not None)
+        return _mark_duplicate(saved, self._store.view(ctx.account).now)
 
     async def save_batch(
         self, ctx: RequestContext, items: Sequence[NewKnowledge], key: IdempotencyKey | None = None
@@ -204,9 +204,8 @@ class KnowledgeService(OwnedRows):
                 # A second item with this text is a duplicate of the first.
                 new.discard(row_id)
             else:
-                is_restored = row_id in restored
-                shown, operation = redact_row(view, ctx, row), operation_id if is_restored else None
-                saved.append(SavedRow(shown, operation, duplicate_of=row_id, is_restored=is_restored))
+                shown, operation = redact_row(view, ctx, row), operation_id if row_id in restored else None
+                saved.append(_mark_duplicate(SavedRow(shown, operation), view.now))
         return SavedBatch(saved, operation_id)
 
 
@@ -243,16 +242,30 @@ class _NewRecords:
         return row
 
     def _restore(self, row: Row) -> Row:
-        """Return a duplicate. Where the evidence speaks against it, it counts no more: somebody has learnt it again."""
+        """Return a duplicate. If evidence speaks against it, the votes of its saver count no more, but those of others.
+
+        Who saves it again has changed their mind. An owner must not silence those who tried the record.
+        """
         now = self._view.now
         if row["id"] in self.rows:
             return self.rows[row["id"]]
-        found = sum_votes(weigh_votes(row["eval"]), now)
-        if not is_sunk(row["eval"]["score"], found):
+        votes = weigh_votes(row["eval"])
+        if not is_sunk(row["eval"]["score"], sum_votes(votes, now)):
+            return row
+        restored = evidence.with_vote(row, VoteKind.RESTORED, now, Voter(self._ctx.actor))
+        if weigh_votes(restored["eval"]) == votes:
             return row
         self.restored.add(row["id"])
-        self.rows[row["id"]] = evidence.with_vote(row, VoteKind.RESTORED, now, Voter(self._ctx.actor))
-        return self.rows[row["id"]]
+        self.rows[row["id"]] = restored
+        return restored
+
+
+def _mark_duplicate(saved: SavedRow, now: float) -> SavedRow:
+    """Return a stored record as the answer to an equal save, with a warning if evidence speaks against it."""
+    record, is_restored = saved.record, saved.operation_id is not None
+    if is_sunk(record["eval"]["score"], sum_votes(weigh_votes(record["eval"]), now)):
+        record = {**record, "warning": SUNK_WARNING}
+    return replace(saved, record=record, duplicate_of=record["id"], is_restored=is_restored)
 
 
 def resolve_superseded_id(view: View, ctx: RequestContext, knowledge_id: str) -> str:

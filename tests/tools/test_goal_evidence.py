@@ -109,7 +109,7 @@ async def test_an_invalid_outcome_does_not_stop_the_evidence(hub: respx.MockRout
     [
         ({"used": "a, c"}, {"outcome": "success", "used": ["a", "c"]}),
         ({"used": "a，c a"}, {"outcome": "success", "used": ["a", "c"]}),
-        ({"used": "None"}, {"outcome": "success", "used": []}),
+        ({"used": "None"}, {"outcome": "success", "used": [], "wrong": []}),
         ({"used": "!b"}, {"outcome": "success", "wrong": ["b"]}),
         ({"action": "fail", "used": "a,!b,b"}, {"outcome": "failure", "used": ["a"], "wrong": ["b"]}),
         ({"action": "cancel", "used": "a"}, {"outcome": "external", "used": ["a"]}),

@@ -309,6 +309,32 @@ async def test_saving_an_equal_record_revives_one_that_was_voted_down(
     assert "warning" in (await api.get("/api/knowledge/search", params=found)).json()["results"][0]
 
 
+@pytest.mark.parametrize("path", ["/api/knowledge", "/api/knowledge/batch"])
+async def test_an_equal_save_by_its_owner_leaves_what_others_voted(
+    api: httpx.AsyncClient, save_record: SaveRecord, path: str
+) -> None:
+    fields = {"content": "wait for the element", "scopes": ["public"], "user_id": "li"}
+    record = await save_record(**fields)
+    for number in range(10):
+        goal = {"session_id": "s", "goal_id": "g", "outcome": "failure", "wrong": [record["id"]]}
+        await api.post("/api/knowledge/outcome", json={**goal, "user_id": f"voter-{number}"})
+    found = {"q": "wait for the element"}
+    before = (await api.get("/api/knowledge/search", params=found)).json()["results"]
+
+    item = {"content": fields["content"], "scopes": fields["scopes"]}
+    answer = (await api.post(path, json={"user_id": "li"} | ({"items": [item]} if "batch" in path else item))).json()
+    again = answer["results"][0] if "results" in answer else answer
+    copy = await save_record(**fields, dedup=False)
+    after = (await api.get("/api/knowledge/search", params=found)).json()["results"]
+
+    assert (again["duplicate_of"], again["operation_id"], "restored" in again) == (record["id"], None, False)
+    assert "check it" in again["warning"]
+    assert {item["id"] for item in after} == {record["id"], copy["id"]}
+    # A copy begins with the votes on the first.
+    assert [item["eval"]["effective"] for item in after] == [before[0]["eval"]["effective"]] * 2
+    assert all("warning" in item for item in after)
+
+
 async def test_a_batch_revives_an_equal_record(api: httpx.AsyncClient, save_record: SaveRecord) -> None:
     record = await save_record("wait for the element")
     for number in range(4):

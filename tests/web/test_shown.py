@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
+from knowhub.knowledge.evidence import sum_votes, weigh_votes
 from tests.web.conftest import OpenServer, SaveRecord
 
 pytestmark = pytest.mark.anyio
@@ -314,6 +315,75 @@ async def test_a_repeated_outcome_counts_once_and_a_correction_counts(
 
 
 @pytest.mark.parametrize(
+    ("first", "last", "weights"),
+    [
+        ({"used": ["b"]}, {"used": []}, [0, 0, 0]),
+        ({"used": ["b"]}, {"used": ["c"]}, [-1, -1, 1]),
+        ({"used": ["c"]}, {"used": ["a"]}, [1, 0, 0]),
+        ({"used": ["b"]}, {}, [-1, 1, 0]),
+        ({"used": ["b"]}, {"wrong": ["c"]}, [-1, 1, -1]),
+        ({"used": ["b"]}, {"wrong": ["b"]}, [0, -1, 0]),
+        ({"used": ["b"]}, {"is_helpful": False}, [0, 0, 0]),
+        ({"used": ["b"]}, {"is_helpful": None, "outcome": "external"}, [0, 0, 0]),
+        ({"wrong": ["b"]}, {"wrong": []}, [0, 0, 0]),
+        ({"not_helpful": ["b"]}, {"not_helpful": []}, [0, 0, 0]),
+        ({"wrong": ["b"]}, {"wrong": ["a"]}, [-1, 0, 0]),
+        ({"wrong": ["b"]}, {"used": ["a"]}, [1, -1, 0]),
+        ({"wrong": ["b"]}, {"used": [], "wrong": []}, [0, 0, 0]),
+        ({"wrong": ["b"]}, {"is_helpful": False}, [0, -1, 0]),
+    ],
+)
+async def test_a_vote_that_the_last_word_does_not_repeat_is_taken_back(
+    api: httpx.AsyncClient,
+    save_record: SaveRecord,
+    first: dict[str, Any],
+    last: dict[str, Any],
+    weights: list[float],
+) -> None:
+    for name in ("one", "two", "three"):
+        await save_record(f"wait {name}")
+    goal = {"session_id": "s", "goal_id": "g"}
+    ids = list(await tags_of(api, **goal))
+
+    async def read_weights() -> list[float]:
+        votes = [sum_votes(weigh_votes(await read_eval(api, {"id": item})), 0) for item in ids]
+        return [found.helpful - found.harmful - found.passed_over for found in votes]
+
+    await report_outcome(api, **goal, **first)
+    before = await read_weights()
+    confidences = [(await read_eval(api, {"id": item}))["confidence"] for item in ids]
+    corrected = await report_outcome(api, **goal, **last)
+    again = await report_outcome(api, **goal, **last)
+
+    assert await read_weights() == pytest.approx(weights)
+    assert (again["operation_id"], "applied" in str(again)) == (None, False)
+    if corrected["operation_id"] is not None:
+        undone = await api.post(f"/api/operations/{corrected['operation_id']}/undo")
+        assert (undone.status_code, await read_weights()) == (200, before), undone.text
+        assert [(await read_eval(api, {"id": item}))["confidence"] for item in ids] == pytest.approx(confidences)
+
+
+async def test_a_vote_on_a_merged_record_is_taken_back_from_its_survivor(
+    api: httpx.AsyncClient, save_record: SaveRecord
+) -> None:
+    texts = ("Wait for the element before you click it.", "Wait for the element before you click it!")
+    records = [await save_record(text) for text in texts]
+    for record in records:
+        await report_outcome(api, session_id="s", goal_id=record["id"], used=[record["id"]])
+    merged = (await api.post("/api/knowledge/slim", json={})).json()
+    assert merged["operation_id"], merged
+    answers = [(await api.get(f"/api/knowledge/{record['id']}")).json() for record in records]
+    source, survivor = sorted(answers, key=lambda record: record.get("merged_into") is None)
+
+    again = await report_outcome(api, session_id="s", goal_id=source["id"], used=[source["id"]])
+    corrected = await report_outcome(api, session_id="s", goal_id=source["id"], used=[])
+
+    assert statuses(again) == {survivor["id"]: ("counted_before", "helpful")}
+    assert statuses(corrected) == {survivor["id"]: ("applied", "none")}
+    assert sum_votes(weigh_votes(await read_eval(api, survivor)), 0).helpful == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
     ("last", "result", "weak", "helpful"),
     [
         ({}, ("applied", "weak"), {"success": 1, "failure": 0}, 1),
@@ -424,7 +494,7 @@ async def test_tags_are_those_of_the_goals_own_searches(api: httpx.AsyncClient, 
 
     # The first goal's `a` is another record, and it has no `b`.
     assert statuses(answer) == {zebra["id"]: ("applied", "helpful")}
-    assert statuses(beyond) == {"b": ("unknown", "none")}
+    assert statuses(beyond) == {"b": ("unknown", "none"), zebra["id"]: ("applied", "none")}
     assert await count_votes(api, wait) == (1, 0)
 
 

@@ -5,7 +5,8 @@
 3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
    votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
 4. A record that says the same as an older one, and is at least half as relevant, comes before it, whatever votes the
-   older one has: they are of the time before. Votes against the newer one leave it where it is.
+   older one has: they are of the time before. Votes against the newer one leave it where it is. Equal records share
+   their votes.
 5. Among records of nearly equal worth, profiles and then nearer scopes come first, for a caller with a name.
 
 docs/explanation/finding.md explains the figures.
@@ -29,7 +30,7 @@ from knowhub.knowledge.evidence import (
     sum_votes,
     summary_quality,
 )
-from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, KnowledgeType, Order
+from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, KnowledgeType, Order, WeighedVote
 
 # The least share of the score that the rarest words of a query could reach. What shares only a common word or character
 # with the query has less. Above it, right records are lost where questions are long.
@@ -139,14 +140,19 @@ def _is_by_model(hit: SearchHit[KnowledgeSummary]) -> bool:
 def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
     if not any(ranked.summary.votes or any(ranked.summary.weak) for ranked in pool):
         return list(pool)
-    votes = [sum_votes(ranked.summary.votes, inputs.now, inputs.half_life_days) for ranked in pool]
-    helpful = sum(found.helpful for found in votes)
-    against = sum(found.harmful + found.passed_over for found in votes)
+    cast: dict[bytes, tuple[WeighedVote, ...]] = {}
+    for ranked in pool:
+        # Equal records share their votes: a copy does not begin anew.
+        cast[ranked.summary.dedup_key] = cast.get(ranked.summary.dedup_key, ()) + ranked.summary.votes
+    votes = {key: sum_votes(found, inputs.now, inputs.half_life_days) for key, found in cast.items()}
+    helpful = sum(found.helpful for found in votes.values())
+    against = sum(found.harmful + found.passed_over for found in votes.values())
     mean = (helpful + PRIOR_WEIGHT / 2) / (helpful + against + PRIOR_WEIGHT)
     successes = sum(ranked.summary.weak[0] for ranked in pool)
     runs = sum(sum(ranked.summary.weak) for ranked in pool)
 
-    def weigh(ranked: RankedHit, found: Evidence) -> RankedHit:
+    def weigh(ranked: RankedHit) -> RankedHit:
+        found = votes[ranked.summary.dedup_key]
         evidence = (found.estimate(mean) / mean) ** _POWER
         success, failure = ranked.summary.weak
         by_model = _is_by_model(ranked.hit)
@@ -161,7 +167,7 @@ def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[Ra
             weak=1.0 if by_model else min(_MOST_WEAK, max(_LEAST_WEAK, weak)),
         )
 
-    return [weigh(ranked, found) for ranked, found in zip(pool, votes, strict=True)]
+    return [weigh(ranked) for ranked in pool]
 
 
 def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:

@@ -12,7 +12,7 @@ from knowhub.core.operation import HistoryStore, Row, View
 from knowhub.core.recall import LEXICAL, SearchHit, SearchHits, StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, is_sunk, sum_votes, summary_quality
+from knowhub.knowledge.evidence import DEFAULT_HALF_LIFE_DAYS, SUNK_WARNING, is_sunk, sum_votes, summary_quality
 from knowhub.knowledge.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     KNOWLEDGE,
@@ -33,7 +33,6 @@ from knowhub.knowledge.visibility import render_record_json
 
 _FIELDS: Final = [item.name for item in RECORD_FIELDS if item.is_found]
 _EVAL_FIELDS: Final = ("score", "helpful", "harmful", "confidence")
-_SUNK_WARNING: Final = "those who used it said that it is wrong or does not help: check it before you rely on it"
 # The beginning of a record says what it is about; a long one must not hold up the search.
 _MATCHED_CHARS: Final = 4_000
 _SCORE_DIGITS: Final = 4
@@ -138,7 +137,7 @@ class KnowledgeRetrieval:
         record["quality_score"] = summary_quality(hit.summary)
         record["relevance"] = round(min(1.0, hit.relevance), _SCORE_DIGITS)
         if is_sunk(hit.summary.score, hit.votes):
-            record["warning"] = _SUNK_WARNING
+            record["warning"] = SUNK_WARNING
         if query.budget_tokens is not None:
             task = truncate_to(row["task"], query.budget_tokens)
             content = truncate_to(row["content"], query.budget_tokens - estimate_tokens(task))

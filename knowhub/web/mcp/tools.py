@@ -168,7 +168,9 @@ async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer
         "dropped": _count_recalled(content_lines + task_lines),
     }
     if saved.duplicate_of:
-        return ToolAnswer(f"Known already as {saved.duplicate_of}; nothing was written.", data)
+        written = f"your votes against it no longer count. {_how_to_undo(data)}" if saved.is_restored else ""
+        warning = f" Warning: {saved.record['warning']}." if "warning" in saved.record else ""
+        return ToolAnswer(f"Known already as {saved.duplicate_of}; {written or 'nothing was written.'}{warning}", data)
     readers = name_readers(saved.record["scopes"], saved.record["owner"])
     return ToolAnswer(
         f"Saved {data['id']} for {', '.join(readers)}. {_how_to_undo(data)}{_describe_dropped(data)}", data

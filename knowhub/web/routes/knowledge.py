@@ -59,8 +59,8 @@ async def save_knowledge(call: WriteCall, sent: schemas.SaveBody) -> Response:
     """Save what was learnt.
 
     A record with the same owner, scopes, types and text is a duplicate. Then the status is 200,
-    `duplicate_of` names the stored record, and nothing is written. If evidence spoke against that record, it no longer
-    counts, and `restored` says so.
+    `duplicate_of` names the stored record, and nothing is written. If evidence speaks against that record, what the
+    caller said no longer counts, and `restored` says so; what others said counts, and `warning` says so.
     """
     saved = await call.hub.knowledge.records.save(call.ctx, sent.to_new(), call.key)
     location = f"/api/knowledge/{quote(saved.record['id'], safe='')}"

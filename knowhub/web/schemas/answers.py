@@ -88,7 +88,10 @@ class SavedRecord(KnowledgeRecord, WarningsAnswer, OperationAnswer):
 
     duplicate_of: str | None = None
     restored: bool | None = Field(
-        default=None, description="The equal record had evidence against it, which no longer counts."
+        default=None, description="What the caller said against the equal record no longer counts."
+    )
+    warning: str | None = Field(
+        default=None, description="Why not to rely on the equal record: others speak against it."
     )
     missing_resource_ids: list[str] | None = Field(
         default=None, description="Resources that it refers to and that do not exist, or that the caller may not see."

@@ -41,7 +41,7 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
 class VoteLine(Part):
     """A vote that counts for the ranking."""
 
-    kind: Literal["helpful", "harmful", "passed_over", "restored"]
+    kind: Literal["helpful", "harmful", "passed_over", "withdrawn", "restored"]
     voter: Label | None = None
     goal: Label | None = None
     timestamp: Moment | None = None

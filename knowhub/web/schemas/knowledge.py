@@ -263,10 +263,16 @@ class OutcomeBody(Body):
     case: Case = Field(default_factory=Case)
     used: Named | None = Field(
         default=None,
-        description="What helped: ids, or the tags of the search. `[]`: nothing helped. Left out: nothing is said.",
+        description=(
+            "What helped: ids, or the tags of the search. `[]`: nothing helped. Left out: nothing is said, and what was"
+            " said before for this goal stays."
+        ),
     )
-    not_helpful: Named = Field(default_factory=list, description="What was tried and did not help: ids or tags.")
-    wrong: Named = Field(default_factory=list, description="What is wrong: ids or tags.")
+    not_helpful: Named | None = Field(default=None, description="What was tried and did not help: ids or tags.")
+    wrong: Named | None = Field(
+        default=None,
+        description="What is wrong: ids or tags. With both left out, what was said before for this goal stays.",
+    )
     reason: CaseText | None = Field(default=None, description="Why it went so. It is added to the case.")
 
     def to_outcome(self) -> GoalOutcome:
@@ -284,7 +290,7 @@ class OutcomeBody(Body):
             raise ValueError("needs outcome or is_helpful")
         if None not in (self.outcome, self.is_helpful) and (self.outcome == "success") != self.is_helpful:
             raise ValueError("outcome and is_helpful contradict each other; send one of them")
-        both = {*(self.used or ())} & {*self.not_helpful, *self.wrong}
+        both = {*(self.used or ())} & {*(self.not_helpful or ()), *(self.wrong or ())}
         if both:
             raise ValueError(f"{min(both)!r} is in `used` and among what did not help; name it once")
         return self

@@ -22,13 +22,13 @@ DAY = 86_400.0
 
 def make_summary(row_id: str = "a", ordinal: int = 0, **fields: Any) -> KnowledgeSummary:  # noqa: ANN401 -- any field of a record
     evaluation = {name: fields.pop(name) for name in ("score", "helpful", "harmful", "votes", "weak") if name in fields}
-    row = knowledge_row(row_id, **fields)
+    row = knowledge_row(row_id, **{"task": row_id, **fields})
     return summarize(row | {"eval": row["eval"] | evaluation}, ordinal, 1)
 
 
 def make_voted(row_id: str, kind: VoteKind, count: int) -> KnowledgeSummary:
     """Return a record that `count` voters voted on."""
-    row: Row = knowledge_row(row_id)
+    row: Row = knowledge_row(row_id, task=row_id)
     for number in range(count):
         row = evidence.with_vote(row, kind, START, Voter(f"user:{number}", "goal"))
     return summarize(row, 0, 1)

@@ -57,16 +57,21 @@ def test_repeated_votes_of_a_voter_leave_the_votes_of_others_their_weight() -> N
     assert found.harmful < 2
 
 
-def test_a_restored_record_starts_without_evidence() -> None:
+def test_who_restores_a_record_takes_back_their_own_votes_only() -> None:
     sunk: Row = knowledge_row()
     for number in range(5):
-        sunk = apply_votes(sunk, HARMFUL, 1, Voter(f"user:{number}", "goal"))
+        sunk = apply_votes(sunk, HARMFUL, 1, Voter("user:li", f"goal {number}"))
+    imported = make_imported_row(harmful=4)
+    mixed = apply_votes(sunk, HARMFUL, 1, Voter("user:chen", "goal"))
 
-    restored = evidence.with_vote(sunk, VoteKind.RESTORED, START, Voter("user:li"))
+    def restore(row: Row) -> Row:
+        return evidence.with_vote(row, VoteKind.RESTORED, START, Voter("user:li"))
 
     assert is_sunk(3, count_votes(sunk))
-    assert (count_votes(restored), restored["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 5)
-    assert count_votes(apply_votes(restored, HELPFUL)).helpful == 1.0
+    assert (count_votes(restore(sunk)), restore(sunk)["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 5)
+    assert count_votes(restore(mixed)) == (0.0, 1.0, 0.0)
+    assert count_votes(restore(imported)) == count_votes(imported)
+    assert count_votes(apply_votes(restore(sunk), HELPFUL, 1, Voter("user:li"))).helpful == 1.0
 
 
 @pytest.mark.parametrize(
