@@ -56,12 +56,14 @@ def _find_secrets(text: str, offset: int) -> list[DetectedSecret]:
 
 def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool) -> list[DetectedSecret]:
     lowered = text.lower()
-    return [
-        secret
-        for pattern in patterns
-        if any(map(lowered.__contains__, pattern.hints))
-        for secret in _matches(pattern, text, offset, is_sure=is_sure)
-    ]
+    found: list[DetectedSecret] = []
+    # Loops: a generator for each pattern would cost more than all the comparisons of a short text.
+    for pattern in patterns:
+        for hint in pattern.hints:
+            if hint in lowered:
+                found += _matches(pattern, text, offset, is_sure=is_sure)
+                break
+    return found
 
 
 def _keep_outer(found: list[DetectedSecret]) -> list[DetectedSecret]:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from knowhub.web.auth import name_caller
 from knowhub.web.json_rpc import EDGE_BYTES, is_mcp, read_id
 from knowhub.web.json_text import JsonLimits, find_excess_in_turns
-from knowhub.web.middleware import READING, HttpMiddleware, answer_problem
+from knowhub.web.middleware import READING, answer_problem
 
 BODY: Final = "knowhub.body"
 BODY_HASH: Final = "knowhub.body_hash"
@@ -49,7 +49,7 @@ class BodyRules:
     arrival_s: float
 
 
-class RequestGuard(HttpMiddleware):
+class RequestGuard:
     """Reads a body whole before a route runs, and refuses what no route could read.
 
     The bytes of a body count until its request is answered, for the process and for the caller: from the beginning as
@@ -57,12 +57,16 @@ class RequestGuard(HttpMiddleware):
     """
 
     def __init__(self, app: ASGIApp, rules: BodyRules) -> None:
-        super().__init__(app)
+        self._app = app
         self._rules = rules
         self._held: Counter[str | None] = Counter()
         self._measuring = asyncio.Lock()
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         # Most paths are printable, which is the fastest check.
         if not scope["path"].isprintable() and _CONTROLS.search(scope["path"]):
             await _refuse_path(scope, send)

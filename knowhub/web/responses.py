@@ -169,8 +169,10 @@ def answer_saved(
     saved: SavedRow, status: int = 200, location: str | None = None, more: Mapping[str, Any] | None = None
 ) -> Response:
     """Answer with a row after a write, the path of a new one, and what `more` says of it."""
-    headers = etag(saved.record["version"]) | ({"Location": location} if location else {})
-    return answer_write({**make_saved_view(saved), **(more or {})}, saved.operation_id, status, headers)
+    headers = etag(saved.record["version"])
+    if location:
+        headers["Location"] = location
+    return answer_write(make_saved_view(saved) | (more or {}), saved.operation_id, status, headers)
 
 
 async def find_warnings(texts: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
