@@ -75,10 +75,13 @@ class Account:
     def place(self, changes: Sequence[WrittenChange], line: LogLine) -> dict[str, PlacedRows[Any]]:
         """Return the rows of an operation that stay on disk, by collection, for `apply`; it may run in a thread."""
         texts: dict[str, list[bytes]] = {}
+        tables: dict[str, DiskTable | EdgeTable] = {}
         for change in changes:
-            texts.setdefault(change.collection, []).append(change.after)
-        tables = {name: table for name in texts if isinstance(table := self.table(name), DiskTable | EdgeTable)}
-        return {name: tables[name].place(texts[name], line) for name in self._in_order(set(tables))}
+            table = self.table(change.collection)
+            if not isinstance(table, InMemoryTable):
+                tables[change.collection] = table
+                texts.setdefault(change.collection, []).append(change.after)
+        return {name: tables[name].place(texts[name], line) for name in self._in_order(set(tables))} if tables else {}
 
     def apply(
         self,

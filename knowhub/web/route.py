@@ -268,10 +268,8 @@ class Route(StarletteRoute):
         taken: dict[str, Any] = dict(in_path)
         for name in self.keywords_in_path:
             taken[name] = await call.find_keyword(in_path[name])
-        for name, value in (("sent", sent), ("params", params), ("lines", lines)):
-            if name in self.given:
-                taken[name] = value
-        answer: Response = await self.endpoint(call, **taken)
+        values = {"sent": sent, "params": params, "lines": lines}
+        answer: Response = await self.endpoint(call, **taken, **{name: values[name] for name in self.given})
         return answer
 
     async def _parse(self, request: Request) -> Given:
