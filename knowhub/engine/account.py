@@ -28,7 +28,8 @@ class LoadedChange(msgspec.Struct, frozen=True):
     number: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
+@dataclass(slots=True)
 class WrittenChange:
     """A change that this process decided, with its rows as JSON text and parsed."""
 
