@@ -143,12 +143,23 @@ class GroupCommit:
         """Decide requests, append, sync, publish and apply. Needs the lock."""
         batch = self.new_batch(self._follower.position.offset)
         for request in requests:
-            if batch.size > _BYTES_PER_BATCH or batch.has_key_of(request):
+            if batch.size > _BYTES_PER_BATCH or (request.idempotency is not None and batch.has_key_of(request)):
                 # A retry is answered from what is durable.
                 break
             await self.decide(batch, request)
-        if batch.decided:
-            await self._append(batch)
+        if not batch.decided:
+            return batch
+        segment = self._follower.position.segment
+
+        def append() -> Sequence[PlacedOperation]:
+            # Joined and searched here too: of a large group that alone would hold the event loop for long.
+            self._log.append(segment, batch.pieces(), batch.offset)
+            return self._replica.place(batch, segment)
+
+        placed = await self.in_thread(append)
+        self._is_full = False
+        self._follower.publish(Position(self._follower.position.generation, segment, batch.offset + batch.size))
+        await self.apply(batch, placed)
         return batch
 
     async def recover(self) -> bool:
@@ -280,19 +291,6 @@ class GroupCommit:
                 batch.answers.append((request, answers))
                 return
         await batch.run(request)
-
-    async def _append(self, batch: Batch) -> None:
-        segment = self._follower.position.segment
-
-        def append() -> Sequence[PlacedOperation]:
-            # Joined and searched here too: of a large group that alone would hold the event loop for long.
-            self._log.append(segment, batch.pieces(), batch.offset)
-            return self._replica.place(batch, segment)
-
-        placed = await self.in_thread(append)
-        self._is_full = False
-        self._follower.publish(Position(self._follower.position.generation, segment, batch.offset + batch.size))
-        await self.apply(batch, placed)
 
     async def apply(self, batch: Batch, placed: Sequence[PlacedOperation]) -> None:
         """Take in what was decided, written and published here. Needs the lock."""
