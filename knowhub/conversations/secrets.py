@@ -13,7 +13,6 @@ LONGEST_SECRET_CHARS = 4_400
 """The longest that is looked for is a private key of 4,096 bits."""
 _SHOWN_FROM_CHARS = 12
 _CLOSING = "\"'`“”‘’」,;，。；、)）]}"
-_MOST_FOUND = 20
 # `${PASSWORD}`, `<password>`, `%(password)s`: the name of a value, which is elsewhere.
 _TEMPLATE = re.compile(r"[$%]?[{<(]")
 _FIGURE_OR_SIGN = re.compile(r"[0-9!@#%^&*+=?~]")
@@ -33,12 +32,12 @@ class DetectedSecret:
     redacted: str
 
 
-def find_secrets(text: str, offset: int = 0) -> list[DetectedSecret]:
-    """Return the first 20 credentials in a text, in text order, none inside another.
+def find_secrets(text: str, offset: int = 0, most: int | None = 20) -> list[DetectedSecret]:
+    """Return the first `most` credentials in a text, or all, in text order, none inside another.
 
     `offset` is where the text begins in the whole that the positions shall refer to.
     """
-    return _find_secrets(text, offset)[:_MOST_FOUND]
+    return _keep_outer(_list_matches(text, PATTERNS, offset, is_sure=True))[:most]
 
 
 def find_possible_secrets(text: str) -> list[DetectedSecret]:
@@ -50,18 +49,16 @@ def find_possible_secrets(text: str) -> list[DetectedSecret]:
     return _keep_outer([*_list_matches(text, (*PATTERNS, *SPOKEN_PATTERNS), 0, is_sure=False), *words])
 
 
-def _find_secrets(text: str, offset: int) -> list[DetectedSecret]:
-    return _keep_outer(_list_matches(text, PATTERNS, offset, is_sure=True))
-
-
 def _list_matches(text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool) -> list[DetectedSecret]:
     lowered = text.lower()
-    return [
-        secret
-        for pattern in patterns
-        if any(map(lowered.__contains__, pattern.hints))
-        for secret in _matches(pattern, text, offset, is_sure=is_sure)
-    ]
+    found: list[DetectedSecret] = []
+    # Loops: a generator for each pattern would cost more than all the comparisons of a short text.
+    for pattern in patterns:
+        for hint in pattern.hints:
+            if hint in lowered:
+                found += _matches(pattern, text, offset, is_sure=is_sure)
+                break
+    return found
 
 
 def _keep_outer(found: list[DetectedSecret]) -> list[DetectedSecret]:
@@ -136,7 +133,7 @@ def pieces(text: str) -> Iterator[tuple[str, int]]:
 
 def redacted(text: str) -> str:
     """Return a text with every credential in it replaced by what may be shown of it."""
-    found = _find_secrets(text, 0)
+    found = find_secrets(text, most=None)
     return _replace_spans(text, ((item.start, item.end, f"[{item.pattern}: {item.redacted}]") for item in found))
 
 

@@ -39,7 +39,8 @@ class Group:
     of: int
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
+@dataclass(slots=True)
 class Draft:
     """What a decision wants written. `reply` is what an answer needs beyond the rows, kept for retries.
 
@@ -65,7 +66,8 @@ class Unchanged:
     answer: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
+@dataclass(slots=True)
 class Change:
     """One row of an operation: `before` is None on create; a delete's `after` says `deleted: true`."""
 
@@ -91,7 +93,8 @@ class IdempotencyKey:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
+@dataclass(slots=True)
 class Operation:
     """One acknowledged operation, as the log holds it; `timestamp` in seconds since the epoch."""
 

@@ -160,7 +160,8 @@ class RowTextPage:
     next_position: int | None
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
+@dataclass(slots=True)
 class SavedRow:
     """A row after a write, as the caller may read it; `operation_id` is None if nothing changed.
 

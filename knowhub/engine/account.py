@@ -28,7 +28,8 @@ class LoadedChange(msgspec.Struct, frozen=True):
     number: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
+@dataclass(slots=True)
 class WrittenChange:
     """A change that this process decided, with its rows as JSON text and parsed."""
 
@@ -75,10 +76,13 @@ class Account:
     def place(self, changes: Sequence[WrittenChange], line: LogLine) -> dict[str, PlacedRows[Any]]:
         """Return the rows of an operation that stay on disk, by collection, for `apply`; it may run in a thread."""
         texts: dict[str, list[bytes]] = {}
+        tables: dict[str, DiskTable | EdgeTable] = {}
         for change in changes:
-            texts.setdefault(change.collection, []).append(change.after)
-        tables = {name: table for name in texts if isinstance(table := self.table(name), DiskTable | EdgeTable)}
-        return {name: tables[name].place(texts[name], line) for name in self._in_order(set(tables))}
+            table = self.table(change.collection)
+            if not isinstance(table, InMemoryTable):
+                tables[change.collection] = table
+                texts.setdefault(change.collection, []).append(change.after)
+        return {name: tables[name].place(texts[name], line) for name in self._in_order(set(tables))} if tables else {}
 
     def apply(
         self,

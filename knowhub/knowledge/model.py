@@ -42,7 +42,8 @@ class OnConflict(StrEnum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
+@dataclass(slots=True)
 class NewKnowledge:
     """A record to save. None means the default; times are normalised ISO 8601."""
 
@@ -199,7 +200,8 @@ class WeighedVote(NamedTuple):
     time: float | None
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
+@dataclass(slots=True)
 class KnowledgeSummary:
     """A record without its text: what filters, ranking and the duplicate check need.
 

@@ -2,14 +2,14 @@
 
 import structlog
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, KnowHubError
 from knowhub.core.request_context import RequestContext, Role, share_nothing_by_default
 from knowhub.identity.decisions import context_for
 from knowhub.identity.model import AuthenticatedCaller
-from knowhub.web.middleware import HttpMiddleware, answer_problem
+from knowhub.web.middleware import answer_problem
 from knowhub.web.schemas.parts import CallerIds
 
 CALLER = "knowhub.caller"
@@ -32,14 +32,18 @@ _FIRST_STEPS = (
 _log = structlog.get_logger("knowhub.web")
 
 
-class AuthMiddleware(HttpMiddleware):
+class AuthMiddleware:
     """Refuses requests without a valid key before their body is read, and notes the caller of the others.
 
     Open paths are listed, so a new route needs a key.
     """
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if is_open(scope["path"]):
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it with 401."""
+        if scope["type"] != "http" or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         sent = _read_keys(scope)

@@ -14,7 +14,7 @@ from knowhub.core.errors import TooManyRequests
 from knowhub.web.auth import name_caller
 from knowhub.web.json_rpc import COUNT_WRITE
 from knowhub.web.json_rpc import PATH as MCP_PATH
-from knowhub.web.middleware import READING, HttpMiddleware, answer_problem
+from knowhub.web.middleware import READING, answer_problem
 
 _LIMITED = "/api/"
 _MINUTE_S = 60.0
@@ -30,7 +30,7 @@ class RateLimits:
     writes_per_day: int
 
 
-class RateLimiter(HttpMiddleware):
+class RateLimiter:
     """Limits the requests per minute and the writes per day of each caller under /api/ and at /mcp; more are 429.
 
     What a request to /mcp does is only known when its tool runs: the tool counts the write.
@@ -42,12 +42,16 @@ class RateLimiter(HttpMiddleware):
     def __init__(
         self, app: ASGIApp, allowed: RateLimits, clock: Clock, seconds: Callable[[], float] = time.monotonic
     ) -> None:
-        super().__init__(app)
+        self._app = app
         per_minute, per_day = allowed.requests_per_minute, allowed.writes_per_day
         self._requests = TokenBuckets(per_minute, _MINUTE_S, seconds) if per_minute else None
         self._writes = DailyCounts(per_day, clock.now) if per_day else None
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it with 429."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         path = scope["path"]
         if not (path.startswith(_LIMITED) or path == MCP_PATH):
             await self._app(scope, receive, send)

@@ -1,7 +1,6 @@
 """The ASGI middleware before every route: ids and failures of requests, hosts and origins, CORS, how many at once."""
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
@@ -41,33 +40,22 @@ _FULL = (503, "unavailable", "this hub answers as many requests at once as it ma
 _log = structlog.get_logger("knowhub.web")
 
 
-class HttpMiddleware(ABC):
-    """Passes on what is no HTTP request, such as the start and the end of the server."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await (self._handle if scope["type"] == "http" else self._app)(scope, receive, send)
-
-    @abstractmethod
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request, or refuse it."""
-
-
-class RequestIdMiddleware(HttpMiddleware):
+class RequestIdMiddleware:
     """Gives each request its id, and has it counted by `observe`, with its status and seconds.
 
     It logs what nobody expected, and answers it where there is no answer yet.
     """
 
     def __init__(self, app: ASGIApp, ids: Ids, observe: Callable[[Scope, int, float], None]) -> None:
-        super().__init__(app)
+        self._app = app
         self._ids = ids
         self._observe = observe
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request under its id."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         request_id = _sent_request_id(scope) or self._ids.hex(32).encode()
         started = time.perf_counter()
         status = _CLIENT_LEFT
@@ -96,17 +84,21 @@ class RequestIdMiddleware(HttpMiddleware):
             self._observe(scope, status, time.perf_counter() - started)
 
 
-class HostGuard(HttpMiddleware):
+class HostGuard:
     """Refuses requests for other hosts and from pages of other origins: a web page must not reach a local server."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str] = ()) -> None:
-        super().__init__(app)
+        self._app = app
         self._allowed = frozenset(allowed_hosts)
         self._origins = frozenset(origins)
         # Enough for every honest caller.
         self._find_refusal = lru_cache(maxsize=1000)(self._check)
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it with 403."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         host = origin = None
         is_foreign = False
         for name, value in scope["headers"]:
@@ -141,7 +133,7 @@ class HostGuard(HttpMiddleware):
         return None if same else f"pages of {origin!r} may not call this hub; name its host in KNOWHUB_ALLOWED_HOSTS"
 
 
-class Cors(HttpMiddleware):
+class Cors:
     """Lets pages of the named origins read answers. No cookies: a page has to bring a key, or none is asked for.
 
     It runs before authentication, because a browser asks first, and without a key. A request from any other origin is
@@ -149,10 +141,14 @@ class Cors(HttpMiddleware):
     """
 
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
-        super().__init__(app)
+        self._app = app
         self._origins = frozenset(origin.encode() for origin in origins)
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, with the headers of its origin."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
         marks = [_VARY]
@@ -174,16 +170,17 @@ class Cors(HttpMiddleware):
         await self._app(scope, receive, send_marked)
 
 
-class ConcurrencyLimit(HttpMiddleware):
+class ConcurrencyLimit:
     """Answers a limited number of requests at a time. It refuses others at once: waiting, they would hold memory."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
-        super().__init__(app)
+        self._app = app
         self._most = most
         self._running = 0
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in _ALWAYS:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it with 503."""
+        if scope["type"] != "http" or scope["path"] in _ALWAYS:
             await self._app(scope, receive, send)
             return
         if self._running >= self._most:

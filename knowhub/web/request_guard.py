@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from knowhub.web.auth import name_caller
 from knowhub.web.json_rpc import EDGE_BYTES, is_mcp, read_id
 from knowhub.web.json_text import JsonLimits, find_excess_in_turns
-from knowhub.web.middleware import READING, HttpMiddleware, answer_problem
+from knowhub.web.middleware import READING, answer_problem
 
 BODY: Final = "knowhub.body"
 BODY_HASH: Final = "knowhub.body_hash"
@@ -49,7 +49,7 @@ class BodyRules:
     arrival_s: float
 
 
-class RequestGuard(HttpMiddleware):
+class RequestGuard:
     """Reads a body whole before a route runs, and refuses what no route could read.
 
     The bytes of a body count until its request is answered, for the process and for the caller: from the beginning as
@@ -57,12 +57,16 @@ class RequestGuard(HttpMiddleware):
     """
 
     def __init__(self, app: ASGIApp, rules: BodyRules) -> None:
-        super().__init__(app)
+        self._app = app
         self._rules = rules
         self._held: Counter[str | None] = Counter()
         self._measuring = asyncio.Lock()
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         # Most paths are printable, which is the fastest check.
         if not scope["path"].isprintable() and _CONTROLS.search(scope["path"]):
             await _refuse_path(scope, send)
@@ -70,15 +74,16 @@ class RequestGuard(HttpMiddleware):
         if scope["method"] in READING:
             await self._app(scope, receive, send)
             return
+        headers = dict(scope["headers"])
         share = _Share(self._rules, self._held, name_caller(scope))
         buffer = _BodyBuffer()
         try:
-            body = await self._read(scope, receive, share, buffer)
+            body = await self._read(scope, headers.get(b"content-length", b""), receive, share, buffer)
             if body:
-                await self._check(scope, body)
+                await self._check(scope["path"], headers, body)
             # Routes read it here.
             scope[BODY] = body
-            if len(body) > _HANDLED_AT_ONCE and any(name == b"idempotency-key" for name, _ in scope["headers"]):
+            if len(body) > _HANDLED_AT_ONCE and b"idempotency-key" in headers:
                 scope[BODY_HASH] = await asyncio.to_thread(sha256, body)
         except _Refusal as refusal:
             rpc_id = read_id(buffer.beginning, buffer.end) if is_mcp(scope["path"]) else None
@@ -91,7 +96,9 @@ class RequestGuard(HttpMiddleware):
         finally:
             share.hold(0)
 
-    async def _read(self, scope: Scope, receive: Receive, share: "_Share", body: "_BodyBuffer") -> bytes:
+    async def _read(
+        self, scope: Scope, announced: bytes, receive: Receive, share: "_Share", body: "_BodyBuffer"
+    ) -> bytes:
         """Read a body. Raises _Refusal, and ClientDisconnect if it was broken off.
 
         Nothing is held of a body that is too large, or that there is no room for. It is read to its end where the
@@ -101,7 +108,6 @@ class RequestGuard(HttpMiddleware):
         path: str = scope["path"]
         is_large = path in self._rules.large or path.startswith(self._rules.large_below)
         limit = self._rules.batch_bytes if is_large else self._rules.max_bytes
-        announced = dict(scope["headers"]).get(b"content-length", b"")
         # A body that is too large is dropped as it comes.
         held = int(announced) if announced.isdigit() and int(announced) <= limit else 0
         refusal, size = share.hold(held), 0
@@ -131,10 +137,9 @@ class RequestGuard(HttpMiddleware):
             raise _Refusal(413, "too-large", f"a body here is at most {limit} bytes; this has {size}{more}")
         return body.join() if size <= _HANDLED_AT_ONCE else await asyncio.to_thread(body.join)
 
-    async def _check(self, scope: Scope, body: bytes) -> None:
+    async def _check(self, path: str, headers: Mapping[bytes, bytes], body: bytes) -> None:
         """Raise _Refusal if the route could not read the body."""
-        headers = dict(scope["headers"])
-        lines = self._rules.lines.get(scope["path"])
+        lines = self._rules.lines.get(path)
         wanted = lines or _JSON
         sent = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
         if sent not in wanted:
@@ -214,6 +219,8 @@ class _Share:
     def hold(self, size: int) -> str | None:
         """Count `size` bytes for this request from now on, or return which limit forbids it and count as before."""
         more = size - self._count
+        if not more:
+            return None
         for holder, (most, detail) in self._limits.items():
             if more > 0 and 0 < most < self._held[holder] + more:
                 return detail.format(most)

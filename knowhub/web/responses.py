@@ -7,7 +7,6 @@ cost as much as a search.
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
 from typing import Any
 
 import orjson
@@ -53,8 +52,9 @@ class JsonText(Response):
         self.raw_headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(text)),
-            *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
         ]
+        for name, value in (headers or {}).items():
+            self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
 
     def read(self) -> bytes:
         """Return the text."""
@@ -147,17 +147,8 @@ def answer_write(
     body: Mapping[str, Any], operation_id: str | None, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Answer a write: its body with the id of the operation, which is in a header too."""
-    return answer_written_text(orjson.dumps({**body, "operation_id": operation_id}), operation_id, status, headers)
-
-
-def answer_written_text(
-    text: bytes, operation_id: str | None, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
-    """Answer a write with JSON text that names the operation; a thread has made it, because it is long."""
-    extra = dict(headers or {})
-    if operation_id is not None:
-        extra["X-Operation-Id"] = operation_id
-    return JsonText(text, status, extra)
+    named = {} if operation_id is None else {"X-Operation-Id": operation_id}
+    return JsonText(orjson.dumps({**body, "operation_id": operation_id}), status, {**(headers or {}), **named})
 
 
 def answer_report(report: Mapping[str, Any]) -> Response:
@@ -169,7 +160,9 @@ def answer_saved(
     saved: SavedRow, status: int = 200, location: str | None = None, more: Mapping[str, Any] | None = None
 ) -> Response:
     """Answer with a row after a write, the path of a new one, and what `more` says of it."""
-    headers = etag(saved.record["version"]) | ({"Location": location} if location else {})
+    headers = etag(saved.record["version"])
+    if location:
+        headers["Location"] = location
     return answer_write({**make_saved_view(saved), **(more or {})}, saved.operation_id, status, headers)
 
 
@@ -179,21 +172,26 @@ async def find_warnings(texts: Mapping[str, Any]) -> dict[str, list[dict[str, st
     Without a secret, there is no such field. Other values than texts are passed over. No message contains any part of
     a secret.
     """
-    found = islice(_iter_warnings(texts), _MOST_WARNINGS)
-    long = sum(len(text) for text in texts.values() if isinstance(text, str)) > _SEARCHED_AT_ONCE
-    warnings = await asyncio.to_thread(list, found) if long else list(found)
+    searched = {field: text for field, text in texts.items() if isinstance(text, str)}
+    is_long = sum(map(len, searched.values())) > _SEARCHED_AT_ONCE
+    warnings = await asyncio.to_thread(_list_warnings, searched) if is_long else _list_warnings(searched)
     return {"warnings": warnings} if warnings else {}
 
 
-def _iter_warnings(texts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _list_warnings(texts: Mapping[str, str]) -> list[dict[str, str]]:
+    warnings: list[dict[str, str]] = []
     for field, text in texts.items():
         end = -1
-        for piece, offset in pieces(text) if isinstance(text, str) else ():
+        for piece, offset in pieces(text):
             for secret in find_secrets(piece, offset):
                 # Pieces overlap.
                 if secret.start >= end:
                     end, pattern = secret.end, secret.pattern.replace("_", " ")
-                    yield {"field": field, "message": _ADVICE.format(field=field, pattern=pattern, start=secret.start)}
+                    message = _ADVICE.format(field=field, pattern=pattern, start=secret.start)
+                    warnings.append({"field": field, "message": message})
+            if len(warnings) >= _MOST_WARNINGS:
+                return warnings[:_MOST_WARNINGS]
+    return warnings
 
 
 def answer_history(page: HistoryPage) -> Response:

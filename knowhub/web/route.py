@@ -76,9 +76,14 @@ class Call:
         """Answer with a page of a list, and the cursor of the next one."""
         return answer_text_list(page.records, self.hub.cursors.encode(self.ctx.account, collection, page.next_position))
 
-    def get_header(self, name: str) -> str | None:
-        """Return a header of the request."""
-        return None if self.request is None else self.request.headers.get(name)
+    def get_header(self, name: bytes) -> str | None:
+        """Return the first header of this name, which is in lower case; None without one."""
+        if self.request is not None:
+            for key, value in self.request.scope["headers"]:
+                if key == name:
+                    text: str = value.decode("latin-1")
+                    return text
+        return None
 
 
 class Upkeep(Call):
@@ -97,7 +102,7 @@ class WriteCall(Call):
     @property
     def key(self) -> IdempotencyKey | None:
         """The `Idempotency-Key` with the hash of body and query. Raises InvalidInput."""
-        key = self.get_header("idempotency-key")
+        key = self.get_header(b"idempotency-key")
         if key is None or self.request is None:
             return None
         if not 0 < len(key) <= _MAX_KEY_CHARS:
@@ -124,7 +129,7 @@ class EditCall(WriteCall):
     def version(self) -> int | None:
         """The version in `If-Match` or in the body; None accepts any version. Raises InvalidInput."""
         in_body: int | None = getattr(self.ids, "version", None)
-        header = self.get_header("if-match")
+        header = self.get_header(b"if-match")
         if header is None or header.strip() == "*":
             return in_body
         match = _ENTITY_TAG.match(header.strip())
@@ -258,13 +263,13 @@ class Route(StarletteRoute):
             raise TypeError(f"{self.path} takes a request, not a call")
         sent, params, lines = given
         # The body names the caller, or the query does.
-        ids = next((item for item in (sent, params) if isinstance(item, CallerIds)), _DEFAULT_IDS)
+        ids = sent if isinstance(sent, CallerIds) else params if isinstance(params, CallerIds) else _DEFAULT_IDS
         call = self.call(hub, ids, request)
+        taken: dict[str, Any] = dict(in_path)
+        for name in self.keywords_in_path:
+            taken[name] = await call.find_keyword(in_path[name])
         values = {"sent": sent, "params": params, "lines": lines}
-        named = {name: await call.find_keyword(in_path[name]) for name in self.keywords_in_path}
-        answer: Response = await self.endpoint(
-            call, **{name: values[name] for name in self.given}, **{**in_path, **named}
-        )
+        answer: Response = await self.endpoint(call, **taken, **{name: values[name] for name in self.given})
         return answer
 
     async def _parse(self, request: Request) -> Given:

@@ -1,6 +1,7 @@
 """Opens what services work with: the store, the models, the clock, the keys that seal resources."""
 
 import gc
+import operator
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from knowhub.providers.http import RequestTiming
 from knowhub.resources.vault import Vault
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.settings import Settings
-from knowhub.stores.files.batch import run_once
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keys import FileKeyring, FileMasterKeys
@@ -43,7 +43,7 @@ class Overrides:
     embedder: Embedder | None = None
     reranker: Reranker | None = None
     text: KeywordText | None = None
-    run_decision: RunDecision = run_once
+    run_decision: RunDecision = operator.call
 
 
 @dataclass(frozen=True, slots=True)

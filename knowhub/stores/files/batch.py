@@ -1,6 +1,7 @@
 """Run decisions one after another, each on the state that includes the decisions before it."""
 
 import asyncio
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,6 @@ from knowhub.core.ids import Ids, operation_id
 from knowhub.core.operation import (
     Change,
     Committed,
-    Decide,
     Draft,
     IdempotencyKey,
     LongDecision,
@@ -32,11 +32,6 @@ from knowhub.stores.files.log.log_line import encode
 MAX_OPERATION_BYTES = 64 * 1024 * 1024
 # Lines are joined up to this size before they are written.
 _JOINED_BYTES = 4 * 1024 * 1024
-
-
-def run_once(decide: Decide[Any], view: AccountView) -> Draft | Unchanged:
-    """Run a decision, as a server does; tests run it more often."""
-    return decide(view)
 
 
 @dataclass(slots=True)
@@ -69,7 +64,7 @@ class Batch:
     now: float
     offset: int
     next_seq: int
-    run_decision: RunDecision = run_once
+    run_decision: RunDecision = operator.call
     decided: list[DecidedOperation] = field(default_factory=list)
     answers: list[tuple[Request, Sequence[Outcome] | Exception]] = field(default_factory=list)
     size: int = 0

@@ -1,6 +1,7 @@
 """Writing: commits that wait together are decided one after another, and made durable with one sync."""
 
 import asyncio
+import operator
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome, RunDecision
-from knowhub.stores.files.batch import Batch, Request, run_once
+from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.loader import StoreContext, start_segment
@@ -36,7 +37,8 @@ class StoreOptions:
     lock_timeout_s: float = 10.0
     segment_bytes: int = 64 * 1024 * 1024
     retry_key_lifetime_s: float = 24 * 3600.0
-    run_decision: RunDecision = run_once
+    # Tests run each decision more than once.
+    run_decision: RunDecision = operator.call
 
 
 class GroupCommit:
@@ -141,12 +143,23 @@ class GroupCommit:
         """Decide requests, append, sync, publish and apply. Needs the lock."""
         batch = self.new_batch(self._follower.position.offset)
         for request in requests:
-            if batch.size > _BYTES_PER_BATCH or batch.has_key_of(request):
+            if batch.size > _BYTES_PER_BATCH or (request.idempotency is not None and batch.has_key_of(request)):
                 # A retry is answered from what is durable.
                 break
             await self.decide(batch, request)
-        if batch.decided:
-            await self._append(batch)
+        if not batch.decided:
+            return batch
+        segment = self._follower.position.segment
+
+        def append() -> Sequence[PlacedOperation]:
+            # Joined and searched here too: of a large group that alone would hold the event loop for long.
+            self._log.append(segment, batch.pieces(), batch.offset)
+            return self._replica.place(batch, segment)
+
+        placed = await self.in_thread(append)
+        self._is_full = False
+        self._follower.publish(Position(self._follower.position.generation, segment, batch.offset + batch.size))
+        await self.apply(batch, placed)
         return batch
 
     async def recover(self) -> bool:
@@ -213,13 +226,10 @@ class GroupCommit:
             raise ReadOnly(reason)
         position = self._follower.position
         # A process that opens the directory now uses the other file, and would never see what is written here.
-        for path, is_in_place in (
-            (self._context.directory.lock, self._lock.is_in_place),
-            (self._log.path(position.segment), self._log.is_in_place(position.segment)),
-        ):
-            if not is_in_place:
-                self._read_only = f"{path.name} was replaced or removed under this process; restart it. Reads go on"
-                raise ReadOnly(self._read_only)
+        if not (self._lock.is_in_place and self._log.is_in_place(position.segment)):
+            path = self._log.path(position.segment) if self._lock.is_in_place else self._context.directory.lock
+            self._read_only = f"{path.name} was replaced or removed under this process; restart it. Reads go on"
+            raise ReadOnly(self._read_only)
         stale_tail = self._log.size(position.segment) != position.offset
         if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
             await self._start_segment(position)
@@ -281,19 +291,6 @@ class GroupCommit:
                 batch.answers.append((request, answers))
                 return
         await batch.run(request)
-
-    async def _append(self, batch: Batch) -> None:
-        segment = self._follower.position.segment
-
-        def append() -> Sequence[PlacedOperation]:
-            # Joined and searched here too: of a large group that alone would hold the event loop for long.
-            self._log.append(segment, batch.pieces(), batch.offset)
-            return self._replica.place(batch, segment)
-
-        placed = await self.in_thread(append)
-        self._is_full = False
-        self._follower.publish(Position(self._follower.position.generation, segment, batch.offset + batch.size))
-        await self.apply(batch, placed)
 
     async def apply(self, batch: Batch, placed: Sequence[PlacedOperation]) -> None:
         """Take in what was decided, written and published here. Needs the lock."""

@@ -180,12 +180,14 @@ class Replica:
         return state
 
     def _notify(self, operation: Operation) -> None:
+        names = {change.collection for change in operation.changes}
         for subscriber, collections in self.subscriptions:
             changes = operation.changes
             if collections is not None:
+                if collections.isdisjoint(names):
+                    continue
                 changes = [change for change in changes if change.collection in collections]
-            if changes or collections is None:
-                subscriber.follow(operation.account, operation.seq, changes)
+            subscriber.follow(operation.account, operation.seq, changes)
 
 
 class LogFollower:

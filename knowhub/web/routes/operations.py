@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from knowhub.core.clock import free_items, iso
 from knowhub.operations.model import OperationEntry
-from knowhub.web.responses import answer_json, answer_list, answer_written_text, view_of
+from knowhub.web.responses import JsonText, answer_json, answer_list, view_of
 from knowhub.web.route import Call, Routes, WriteCall
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
@@ -76,7 +76,8 @@ async def undo_operation(call: WriteCall, operation_id: str, sent: UndoBody) -> 
             del answer["changes_total"]
         return orjson.dumps(answer)
 
-    return answer_written_text(await asyncio.to_thread(render), last_id)
+    headers = {} if last_id is None else {"X-Operation-Id": last_id}
+    return JsonText(await asyncio.to_thread(render), 200, headers)
 
 
 def _summary(entry: OperationEntry) -> dict[str, Any]:

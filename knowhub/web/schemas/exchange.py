@@ -105,7 +105,7 @@ class ImportLine(RecordFields):
         """Return the parsed line."""
         score = self.eval.score or self.score or DEFAULT_SCORE
         return ImportedKnowledge(
-            self.id, self.new_knowledge(score), {**self.eval.evidence(), "score": score}, self.created_at
+            self.id, self.to_new(score=score), {**self.eval.evidence(), "score": score}, self.created_at
         )
 
 

@@ -112,18 +112,17 @@ class RecordFields(Part):
     valid_to: Moment | None = None
     supersedes: EntityId | None = Field(default=None, description="The record that this record replaces in search.")
 
-    def new_knowledge(self, score: int = DEFAULT_SCORE, *, dedup: bool = True) -> NewKnowledge:
-        """Return the parsed record."""
-        folded = [self.resource_id, self.secure_resource_id]
+    def to_new(self, **others: int) -> NewKnowledge:
+        """Return the parsed record, with `others` in place of its own fields."""
+        folded = [item for item in (self.resource_id, self.secure_resource_id) if item]
         types = self.types or ([self.type] if self.type else [KnowledgeType.STRATEGY.value])
         return fill(
             NewKnowledge,
             self,
             types=types,
-            resource_ids=[*self.resource_ids, *(resource_id for resource_id in folded if resource_id)],
+            resource_ids=[*self.resource_ids, *folded],
             source=self.source.model_dump() if self.source.model_fields_set else {},
-            score=score,
-            dedup=dedup,
+            **others,
         )
 
     @model_validator(mode="after")
@@ -138,10 +137,6 @@ class Item(RecordFields):
 
     score: Score = DEFAULT_SCORE
     dedup: bool = Field(default=True, description="If an equal record exists, answer with it and save nothing.")
-
-    def to_new(self) -> NewKnowledge:
-        """Return the parsed record with its score."""
-        return self.new_knowledge(self.score, dedup=self.dedup)
 
 
 class SaveBody(Item, Body):

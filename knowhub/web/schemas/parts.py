@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import (
@@ -260,8 +261,14 @@ class EraseBody(DeleteParams, DeleteBody):
 
 def fill(kind: type[FilledT], model: BaseModel, **others: Any) -> FilledT:  # noqa: ANN401 -- fields of any type
     """Return a dataclass whose fields have the values of the model's fields of the same names, and `others`."""
-    fields = {name: getattr(model, name) for name in kind.__dataclass_fields__ if name in type(model).model_fields}
+    fields = {name: getattr(model, name) for name in _list_shared_fields(kind, type(model))}
     return kind(**fields | others)
+
+
+# Asking pydantic for the fields of a model costs more than filling a row.
+@cache
+def _list_shared_fields(kind: type[Dataclass], model: type[BaseModel]) -> list[str]:
+    return [name for name in kind.__dataclass_fields__ if name in model.model_fields]
 
 
 class FieldProblem(BaseModel):
