@@ -30,7 +30,7 @@ from knowhub.conversations.sentences import asks_to_forget
 from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, blank_known, read_spoken
 from knowhub.conversations.statement_forms import PAST
 from knowhub.conversations.statements import read_values
-from knowhub.core.unicode_forms import normalize
+from knowhub.conversations.support import GENERIC, STOPS, WORD, find_flaw, fold_word, share_words
 
 _OF_THE_USER: Final = ("profile", "preferences")
 _LEAST_STEM: Final = 5
@@ -45,27 +45,13 @@ _LEAST_PLAIN: Final = 3
 _MOST_INITIALS: Final = 5
 _JOINING: Final = frozenset({"of", "the", "and"})
 _TITLED: Final = re.compile(r"[A-Z][\w'’]{1,30}(?: (?:(?:of|the|and) ){0,2}[A-Z][\w'’]{1,30}){1,4}")
-_ACCENT: Final = re.compile(r"[\u0300-\u036f]")
-_POSSESSIVE: Final = re.compile(r"['’]s?$")
 _JOINT: Final = re.compile(r"[-'’]")
-# Without Chinese characters, which part no words.
-_WORD: Final = re.compile(r"(?:(?![\u3400-\u9fff])[^\W\d_])(?:(?![\u3400-\u9fff])[\w'’-])*")
 _ADDRESS: Final = re.compile(r"(?:https?://|www\.)[^\s，。；）)]+|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 _AFTERNOON: Final = re.compile(r"p\.?m\b|afternoon|evening|night|noon|下午|晚|傍晚|夜", re.IGNORECASE)
-_HAN: Final = re.compile(r"[\u3400-\u9fff]+")
 # Behind the first word of a sentence: that word is its subject, so it is a name and no verb.
 _SUBJECT: Final = re.compile(
     r"\s{0,9}(?:,|['’]s\b|(?:is|are|was|were|has|had|will|can|wants|works|lives|moved|left|gave|likes|died|and)\b)"
 )
-_GENERIC_WORDS: Final = (
-    "the this that these those a an all any each every no not never always user user's he she they it his her their its"
-    " him them we our i i'm my you your mr mrs ms dr what when where who how why if on in at by from to with for of as"
-    " and or but since until before after there here now first second last next new old name home work job employer age"
-    " birthday partner wife husband family address language timezone pronouns favorite favourite preferred current"
-)
-_GENERIC: Final = frozenset(_GENERIC_WORDS.split())
-_AUXILIARIES: Final = "is are was were be been has have had do does did will would can could"
-_STOPS: Final = _GENERIC | frozenset(_AUXILIARIES.split())
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _MOVED: Final = re.compile(r"\b(?:moved|relocated)\b|搬", re.IGNORECASE)
 _SEVERAL_VALUES: Final = frozenset({"job"})
@@ -99,7 +85,9 @@ class ChangeChecks:
         context = " ".join([told, memory or "", *(message.content for message in around)])
         if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
             return "not_in_evidence"
-        return self._check_details(change, _list_initials(context))
+        before = [self.prompt.messages[at - 1] for at in change.evidence if at]
+        flaw = find_flaw(change.statement, sources, before, is_own=is_own)
+        return flaw or self._check_details(change, _list_initials(context))
 
     def _names_speaker(self, statement: str, sources: Iterable[Message]) -> bool:
         """Return whether a statement says whose it is, where several users speak: any of them may hold the account."""
@@ -132,7 +120,7 @@ class ChangeChecks:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        words = {_fold_word(word) for word in _WORD.findall(self._text)}
+        words = {fold_word(word) for word in WORD.findall(self._text)}
         words |= {piece for word in words for piece in _JOINT.split(word) if piece}
         return frozenset(words | {full for word in words for full in list_calendar_words(word)})
 
@@ -174,14 +162,14 @@ class ChangeChecks:
         for mention in named:
             end = mention.start + len(mention.words)
             statement = statement[: mention.start] + " " * len(mention.words) + statement[end:]
-        return _WORD.sub(
+        return WORD.sub(
             lambda match: " " if weekdays & {*list_calendar_words(match[0].lower())} else match[0], statement
         )
 
     def _blank_abbreviated(self, statement: str) -> str:
         """Return a statement without the names that the conversation abbreviates: «New York City» as «NYC»."""
-        written = {word.casefold() for word in _WORD.findall(self._text) if word.isupper() and len(word) > 1}
-        written |= {word for word in self._words - _STOPS if len(word) >= _LEAST_PLAIN}
+        written = {word.casefold() for word in WORD.findall(self._text) if word.isupper() and len(word) > 1}
+        written |= {word for word in self._words - STOPS if len(word) >= _LEAST_PLAIN}
 
         def blank(run: re.Match[str]) -> str:
             whole = max(_list_initials(run[0]), key=len, default="")
@@ -216,7 +204,7 @@ class ChangeChecks:
         return any(abs((day - first).days) <= 366 for first, _ in self._days)  # noqa: PLR2004 -- a year
 
     def _is_name_known(self, name: str) -> bool:
-        word = _fold_word(name)
+        word = fold_word(name)
         if word in self._words or (len(word) >= _LEAST_STEM and any(_share_stem(word, said) for said in self._words)):
             return True
         if word in NAMED and NAMED[word] in self._numbers:
@@ -230,7 +218,7 @@ class ChangeChecks:
                 return True
         # Of «VAT-inclusive» only what is written like a name.
         pieces = [piece for piece in _JOINT.split(name) if piece[:1].isupper() and piece != name]
-        return bool(pieces) and all(_fold_word(piece) in self._words | _GENERIC for piece in pieces)
+        return bool(pieces) and all(fold_word(piece) in self._words | GENERIC for piece in pieces)
 
 
 def check_changes(
@@ -262,14 +250,9 @@ def check_changes(
     return list(kept.values()), refused
 
 
-def _fold_word(word: str) -> str:
-    plain = _ACCENT.sub("", normalize("NFD", word)) if not word.isascii() else word
-    return _POSSESSIVE.sub("", plain.casefold().replace("’", "'")).strip("-'")
-
-
 def _list_initials(text: str) -> set[str]:
     """Return the first letters of two to five words in a row: of capitalized ones, or of at least three of any."""
-    words = [word for word in _WORD.findall(text) if word.casefold() not in _JOINING]
+    words = [word for word in WORD.findall(text) if word.casefold() not in _JOINING]
     runs = (words[at : at + count] for count in range(2, _MOST_INITIALS + 1) for at in range(len(words) - count + 1))
     return {
         "".join(word[0] for word in run).casefold()
@@ -288,9 +271,9 @@ def _share_stem(word: str, other: str) -> bool:
 
 def _iter_names(statement: str) -> Iterator[str]:
     """Yield the words that are written like names, the first of a sentence only where it is its subject."""
-    for match in _WORD.finditer(statement):
+    for match in WORD.finditer(statement):
         word = match[0]
-        if not word[0].isupper() or word.casefold().replace("’", "'") in _GENERIC:
+        if not word[0].isupper() or word.casefold().replace("’", "'") in GENERIC:
             continue
         is_first = (
             not statement[: match.start()].strip() or statement[: match.start()].rstrip()[-1:] in ".!?:;。！？：；"
@@ -332,17 +315,3 @@ def _is_same_subject(memory: str, statement: str) -> bool:
     if slots and others:
         return not slots.isdisjoint(others)
     return not (slots or others) or share_words(memory, statement)
-
-
-def share_words(statement: str, text: str) -> bool:
-    """Return whether two texts have a word of content in common: of Chinese two characters in a row."""
-    return not _list_content_words(statement).isdisjoint(_list_content_words(text))
-
-
-def _list_content_words(text: str) -> set[str]:
-    text = text.replace("用户", " ")
-    words = {_fold_word(word)[:_LEAST_STEM] for word in _WORD.findall(_HAN.sub(" ", text))} - {
-        stop[:_LEAST_STEM] for stop in _STOPS
-    }
-    words |= set(_NUMBER.findall(text))
-    return words | {run[at : at + 2] for run in _HAN.findall(text) for at in range(max(1, len(run) - 1))}

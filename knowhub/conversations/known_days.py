@@ -81,8 +81,8 @@ def list_possible_days(text: str, said: date) -> list[Days]:
     weekdays = {at for at, name in enumerate(WEEKDAYS) if name in words}
     weekdays |= {_HAN_WEEKDAYS.index(name.replace("天", "日")) for name in _HAN_WEEKDAY.findall(text)}
     weekdays |= {5, 6} if _WEEKEND.search(lower) else set()
-    near = (said + timedelta(days=away) for away in range(-7 * _NEAR_WEEKS, 7 * _NEAR_WEEKS + 1))
-    found += [(day, day) for day in near if day.weekday() in weekdays]
+    around = (said + timedelta(days=away) for away in range(-7 * _NEAR_WEEKS, 7 * _NEAR_WEEKS + 1))
+    found += [(day, day) for day in around if day.weekday() in weekdays]
     for days in _iter_durations(lower):
         slack = days / _SLACK if days > 1 else 0
         near, far = timedelta(days=int(days - slack)), timedelta(days=int(days + slack))
