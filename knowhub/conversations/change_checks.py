@@ -30,9 +30,8 @@ from knowhub.conversations.sentences import asks_to_forget
 from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, blank_known, read_spoken
 from knowhub.conversations.statement_forms import PAST
 from knowhub.conversations.statements import read_values
-from knowhub.conversations.support import GENERIC, STOPS, WORD, find_flaw, fold_word, share_words
+from knowhub.conversations.support import GENERIC, OF_THE_USER, STOPS, WORD, find_flaw, fold_word, share_words
 
-_OF_THE_USER: Final = ("profile", "preferences")
 _LEAST_STEM: Final = 5
 _SEVERAL: Final = 2
 _HALF_DAY: Final = 12
@@ -69,7 +68,7 @@ class ChangeChecks:
         if COVER in written or contains_secret(written):
             return "secret"
         cited = [self.prompt.messages[place] for place in change.evidence]
-        is_own = change.category in _OF_THE_USER or change.action == FORGET
+        is_own = change.category in OF_THE_USER or change.action == FORGET
         sources = [message for message in cited if message.is_user] if is_own else cited
         if not sources:
             return "not_the_users_words"
@@ -86,7 +85,7 @@ class ChangeChecks:
         if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
             return "not_in_evidence"
         before = [self.prompt.messages[at - 1] for at in change.evidence if at]
-        flaw = find_flaw(change.statement, sources, before, is_own=is_own)
+        flaw = find_flaw(change.statement, change.category, sources, before)
         return flaw or self._check_details(change, _list_initials(context))
 
     def _names_speaker(self, statement: str, sources: Iterable[Message]) -> bool:

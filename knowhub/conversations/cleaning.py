@@ -25,7 +25,7 @@ _ASKING_CHARS: Final = 2_000
 # So short is the answer to such a question. A longer message has it in a sentence, where it is found by itself.
 _ANSWER_CHARS: Final = 80
 _CODE: Final = re.compile(r"(?<![\w-])(?=[!-~]{0,40}\d)[!-~]{3,64}|\d(?:[ -]?\d){2,15}")
-_WORD: Final = re.compile(r"\s*[^\s,，。!！?？]{3,40}[.。!！]?\s*")
+_WORD: Final = re.compile(r"[^\s,，。!！?？]{3,40}[.。!！]?")
 _NO_ANSWER: Final = re.compile(
     r"yes|yeah|nope|none|sure|sorry|later|done|okay|没有|不知道|忘了|不记得|稍等|好的|可以", re.IGNORECASE
 )
@@ -54,6 +54,7 @@ def _cover_answers(messages: Sequence[Message]) -> list[Message]:
 
 
 def _cover_answer(content: str) -> str:
-    if _WORD.fullmatch(content) and not _NO_ANSWER.match(content.strip()):
+    word = content.strip()
+    if _WORD.fullmatch(word) and not _NO_ANSWER.match(word):
         return COVER
     return _CODE.sub(COVER, content)

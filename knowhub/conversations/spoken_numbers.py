@@ -54,6 +54,8 @@ def read_spoken(text: str, names: Mapping[str, int] = NAMED) -> frozenset[int]:
     """Return the numbers that a text says in words or with a word behind figures, in time linear in its length."""
     lower = text.lower()
     found = {int(value) for value in _iter_english(lower, names) if value == int(value)}
+    # «Half past six», and «half six».
+    found |= {_MINUTES["half"]} if "half" in lower else set()
     for part, side, hour in _CLOCK.findall(lower):
         minutes, hours = (_MINUTES.get(part) or _value(part, names)), _value(hour, names)
         if minutes is not None and hours is not None:

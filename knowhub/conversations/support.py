@@ -32,6 +32,7 @@ _SLOT_WORDS: Final = (
 _AUXILIARIES: Final = "is are was were be been has have had do does did will would can could"
 GENERIC: Final = frozenset([*_FUNCTION_WORDS.split(), *_SLOT_WORDS.split()])
 STOPS: Final = GENERIC | frozenset(_AUXILIARIES.split())
+OF_THE_USER: Final = ("profile", "preferences")
 _STEM_CHARS: Final = 5
 _LEAST_STEM: Final = 3
 
@@ -39,6 +40,7 @@ _LINE_QUOTED: Final = re.compile(r"^\s{0,9}>")
 _FENCE: Final = re.compile(r"^\s{0,9}(?:```|~~~)")
 _OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
 _SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
+_TO_MARK: Final = re.compile(r"[^!?。！？\n]+[?？]?")
 _CLAUSE_END: Final = re.compile(r"\s?(?:[,;，；:：]|--|[–—])\s?|\s(?:and|but|so)\s")
 
 # Who is a subject that is not the user.
@@ -69,10 +71,11 @@ _PERSON: Final = re.compile(rf"\b(?:{_PEOPLE})\b|(?:{_PEOPLE_ZH})|[他她]")
 
 # What is supposed is not said to be so. A condition for the agent, «if you write mails», is an instruction.
 _IF: Final = re.compile(
-    r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|\bimagin(?:e|ing)\b|\bpretend\b|\bassum(?:e|ing)\b|\blet's say\b)"
+    r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|(?<!n't )(?<!cannot )\bimagin(?:e|ing)\b|\bpretend\b"
+    r"|\bassum(?:e|ing)\b|\blet's say\b)"
     r"(?! (?:you|your|i'm not mistaken|i (?:remember|recall|am not mistaken)|possible|needed|necessary|any|not|so)\b)"
     r"(?P<mine> (?:that )?(?:i|we|i'\w{1,2}|we'\w{1,2})\b)?"
-    r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|\bhypothetically\b|\bwhat if\b"
+    r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
     r"|(?:如果|要是|假如|假设|假使|倘若|若是|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
 )
 _UNREAL: Final = re.compile(
@@ -170,14 +173,16 @@ def fold_word(word: str) -> str:
     return _POSSESSIVE.sub("", plain.casefold().replace("’", "'")).strip("-'")
 
 
-def find_flaw(statement: str, cited: Sequence[Message], before: Sequence[Message], *, is_own: bool) -> str:
+def find_flaw(statement: str, category: str, cited: Sequence[Message], before: Sequence[Message]) -> str:
     """Return why the cited messages do not say a statement; empty where they may.
 
-    `before` are the messages before them, to which «no» is an answer. `is_own`: the statement is about the user.
+    `before` are the messages before them, to which «no» is an answer. A case may say what failed by the words of what
+    works, and quote commands: of it, only the orders of tools are refused.
     """
-    said = [(message, *_split_quoted(message.content)) for message in cited]
+    is_case, is_own = category == "cases", category in OF_THE_USER
+    said = [(message, *_split_quoted(message)) for message in cited]
     own = "\n".join(plain for _, plain, _ in said)
-    is_quoted = share_words(statement, "\n".join(quotation for _, _, quotation in said))
+    is_quoted = not is_case and share_words(statement, "\n".join(quotation for _, _, quotation in said))
     if is_quoted and not share_words(statement, own):
         return "quoted"
     if is_own and not any(_OWN_MATERIAL.search(message.content) for message in cited):
@@ -188,20 +193,22 @@ def find_flaw(statement: str, cited: Sequence[Message], before: Sequence[Message
     clauses = [clause for message, plain, _ in said for clause in _list_clauses(plain, message, statement)]
     best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
     nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
-    exempt = _list_exempt(statement, own, is_own=is_own)
+    exempt = {"supposed", "of_somebody_else"} if is_case else _list_exempt(statement, own, is_own=is_own)
     if nearest and all(clause.flaw and clause.flaw not in exempt for clause in nearest):
         return nearest[0].flaw
-    if _is_denied(statement, own) or _is_refused(statement, cited, before):
+    if not is_case and (_is_denied(statement, own) or _is_refused(statement, cited, before)):
         return "contradicted"
     return ""
 
 
-def _split_quoted(content: str) -> tuple[str, str]:
-    """Return what the author of a message says, and what it quotes: between marks, behind `>` and in code."""
+def _split_quoted(message: Message) -> tuple[str, str]:
+    """Return what a user says, and what they quote: between marks, behind `>` and in code."""
+    if not message.is_user:
+        return message.content, ""
     plain: list[str] = []
     quoted: list[str] = []
     is_code = False
-    for line in content.splitlines():
+    for line in message.content.splitlines():
         if _FENCE.match(line):
             is_code = not is_code
         elif is_code or _LINE_QUOTED.match(line):
@@ -275,9 +282,14 @@ def _is_denied(statement: str, own: str) -> bool:
 
 
 def _list_parts(text: str) -> list[str]:
-    lower = text.lower().replace("’", "'")
-    parts = (part for sentence in _SENTENCE_END.split(lower) for part in _CLAUSE_END.split(sentence))
-    return [part for part in parts if part.strip()]
+    """Return the clauses of a text in lower case, without questions: «isn't it on Monday?» denies nothing."""
+    parts: list[str] = []
+    for piece in _TO_MARK.findall(text.lower().replace("’", "'")):
+        sentences = _SENTENCE_END.split(piece)
+        # Behind the mark there is an empty one.
+        for sentence in sentences[:-2] if piece[-1] in "?？" else sentences:
+            parts += (part for part in _CLAUSE_END.split(sentence) if part.strip())
+    return parts
 
 
 def _denies(clauses: Sequence[str], affirmed: str, verbs: set[str] | None = None) -> bool:

@@ -33,6 +33,7 @@ def say(content: str, role: str = "user") -> Message:
         ("i'm not a doctor, i just work in a hospital", "The user works in a hospital.", ""),
         ("I love opera, been going since I was six", "The user does not love opera.", "contradicted"),
         ("My course doesn't start until 1 September", "The user's course starts on 1 September.", ""),
+        ("isn't Priya in Cork? she is, I meet Priya in Cork", "The user meets Priya in Cork.", ""),
         ("why don't you just call me Max", "The user wants to be called Max.", ""),
         ("I'm not only a nurse, I also teach yoga", "The user is a nurse and teaches yoga.", ""),
         ("I couldn't live without my espresso machine", "The user loves their espresso machine.", ""),
@@ -83,6 +84,7 @@ def test_what_is_so_of_others_is_not_so_of_the_user(said: str, statement: str, r
     [
         ("if I lived in Rome I'd eat carbonara every day", "The user lives in Rome.", "supposed"),
         ("I wish I had a dog", "The user has a dog.", "supposed"),
+        ("had I won, I would have moved to Bali", "The user moved to Bali.", "supposed"),
         ("I'd buy a Tesla if I had the money", "The user buys a Tesla.", "supposed"),
         ("if they let us work remotely I'd move, I live in Bonn now", "The user lives in Bonn.", ""),
         ("if I drink coffee late I can't sleep", "The user cannot sleep when they drink coffee late.", ""),
