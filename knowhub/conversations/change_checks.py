@@ -13,16 +13,25 @@ from functools import cached_property
 from typing import Final
 
 from knowhub.conversations import dates
+from knowhub.conversations.known_days import (
+    MONTHS,
+    WEEKDAYS,
+    Days,
+    list_calendar_words,
+    list_named_days,
+    list_possible_days,
+    place_days,
+)
 from knowhub.conversations.memory_changes import ADD, FORGET, ChangePrompt, MemoryChange, RefusedChange
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import normalize_words
 from knowhub.conversations.secrets import COVER, contains_secret
 from knowhub.conversations.sentences import asks_to_forget
+from knowhub.conversations.spoken_numbers import CARDINALS, NAMED, blank_known, read_spoken
 from knowhub.conversations.statement_forms import PAST
 from knowhub.conversations.statements import read_values
-from knowhub.core.unicode_forms import normalize
+from knowhub.conversations.support import GENERIC, OF_THE_USER, STOPS, WORD, find_flaw, fold_word, share_words
 
-_OF_THE_USER: Final = ("profile", "preferences")
 _LEAST_STEM: Final = 5
 _SEVERAL: Final = 2
 _HALF_DAY: Final = 12
@@ -31,48 +40,20 @@ _NO_DIGIT: Final = re.compile(r"\D")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+")
 # Longer ones are no figures that somebody says, and Python reads them slowly or not at all.
 _MAX_DIGITS: Final = 18
-_HAN_NUMBER: Final = re.compile(r"[〇零一二两三四五六七八九十百]+")
-_MAX_HAN_DIGITS: Final = 9
-_LEAST_ABBREVIATION: Final = 3
-_ACCENT: Final = re.compile(r"[\u0300-\u036f]")
-_POSSESSIVE: Final = re.compile(r"['’]s?$")
+_LEAST_PLAIN: Final = 3
+_MOST_INITIALS: Final = 5
+_JOINING: Final = frozenset({"of", "the", "and"})
+_TITLED: Final = re.compile(r"[A-Z][\w'’]{1,30}(?: (?:(?:of|the|and) ){0,2}[A-Z][\w'’]{1,30}){1,4}")
 _JOINT: Final = re.compile(r"[-'’]")
-# Without Chinese characters, which part no words.
-_WORD: Final = re.compile(r"(?:(?![\u3400-\u9fff])[^\W\d_])(?:(?![\u3400-\u9fff])[\w'’-])*")
 _ADDRESS: Final = re.compile(r"(?:https?://|www\.)[^\s，。；）)]+|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 _AFTERNOON: Final = re.compile(r"p\.?m\b|afternoon|evening|night|noon|下午|晚|傍晚|夜", re.IGNORECASE)
-_HAN: Final = re.compile(r"[\u3400-\u9fff]+")
 # Behind the first word of a sentence: that word is its subject, so it is a name and no verb.
 _SUBJECT: Final = re.compile(
     r"\s{0,9}(?:,|['’]s\b|(?:is|are|was|were|has|had|will|can|wants|works|lives|moved|left|gave|likes|died|and)\b)"
 )
-_GENERIC_WORDS: Final = (
-    "the this that these those a an all any each every no not never always user user's he she they it his her their its"
-    " him them we our i i'm my you your mr mrs ms dr what when where who how why if on in at by from to with for of as"
-    " and or but since until before after there here now first second last next new old name home work job employer age"
-    " birthday partner wife husband family address language timezone pronouns favorite favourite preferred current"
-)
-_GENERIC: Final = frozenset(_GENERIC_WORDS.split())
-_AUXILIARIES: Final = "is are was were be been has have had do does did will would can could"
-_STOPS: Final = _GENERIC | frozenset(_AUXILIARIES.split())
-_SMALL_NUMBERS: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-    " eighteen nineteen twenty"
-)
-_OTHER_NUMBERS: Final = {
-    "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90, "hundred": 100,
-    "once": 1, "twice": 2, "thrice": 3, "half": 2, "dozen": 12, "first": 1, "second": 2, "third": 3, "fourth": 4,
-    "fifth": 5, "sixth": 6, "double": 2, "couple": 2, "pair": 2, "quarter": 15, "midnight": 0, "noon": 12,
-}  # fmt: skip
-_NAMED_NUMBERS: Final = {name: value for value, name in enumerate(_SMALL_NUMBERS.split())} | _OTHER_NUMBERS
-_COUNTS: Final = frozenset(
-    (*_SMALL_NUMBERS.split()[2:], "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-)
-_WEEKDAYS: Final = "monday tuesday wednesday thursday friday saturday sunday"
 _YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _MOVED: Final = re.compile(r"\b(?:moved|relocated)\b|搬", re.IGNORECASE)
 _SEVERAL_VALUES: Final = frozenset({"job"})
-_MONTHS: Final = "january february march april may june july august september october november december"
 
 
 @dataclass(frozen=True)
@@ -87,7 +68,7 @@ class ChangeChecks:
         if COVER in written or contains_secret(written):
             return "secret"
         cited = [self.prompt.messages[place] for place in change.evidence]
-        is_own = change.category in _OF_THE_USER or change.action == FORGET
+        is_own = change.category in OF_THE_USER or change.action == FORGET
         sources = [message for message in cited if message.is_user] if is_own else cited
         if not sources:
             return "not_the_users_words"
@@ -101,9 +82,11 @@ class ChangeChecks:
         # What merely answers a question, such as «yes», is understood with the messages before it.
         around = [self.prompt.messages[place] for at in change.evidence for place in range(max(0, at - 1), at)]
         context = " ".join([told, memory or "", *(message.content for message in around)])
-        if not share_words(change.statement, context):
+        if not share_words(" ".join([change.statement, *_list_initials(change.statement)]), _with_figures(context)):
             return "not_in_evidence"
-        return self._check_details(change)
+        before = [self.prompt.messages[at - 1] for at in change.evidence if at]
+        flaw = find_flaw(change.statement, change.category, sources, before)
+        return flaw or self._check_details(change, _list_initials(context))
 
     def _names_speaker(self, statement: str, sources: Iterable[Message]) -> bool:
         """Return whether a statement says whose it is, where several users speak: any of them may hold the account."""
@@ -112,16 +95,20 @@ class ChangeChecks:
         folded = statement.casefold()
         return any(part in folded for message in sources for part in message.name.casefold().split())
 
-    def _check_details(self, change: MemoryChange) -> str:
+    def _check_details(self, change: MemoryChange, initials: set[str]) -> str:
         statement = change.statement
         memory = None if change.memory is None else self.prompt.memories[change.memory].text
+        addresses = _ADDRESS.findall(statement)
+        is_same = memory is None or _is_same_subject(memory, statement)
+        statement = blank_known(self._blank_known_days(_ADDRESS.sub(" ", statement)), self._numbers)
+        names = (name for name in _iter_names(self._blank_abbreviated(statement)) if name.casefold() not in initials)
         checked = (
-            ("other_subject", memory is None or _is_same_subject(memory, statement)),
-            ("url_not_said", all(found in self._text for found in _ADDRESS.findall(statement))),
+            ("other_subject", is_same),
+            ("url_not_said", all(found in self._text for found in addresses)),
             ("number_not_said", all(map(self._is_number_known, _iter_numbers(statement)))),
-            ("number_not_said", _list_counts(statement) <= self._numbers),
+            ("number_not_said", read_spoken(_NUMBER.sub(" ", statement), CARDINALS) - {0, 1} <= self._numbers),
             ("date_not_said", change.day is None or self._is_day_known(change.day)),
-            ("name_not_said", all(map(self._is_name_known, _iter_names(statement)))),
+            ("name_not_said", all(map(self._is_name_known, names))),
         )
         return next((reason for reason, is_known in checked if not is_known), "")
 
@@ -132,32 +119,31 @@ class ChangeChecks:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        words = {_fold_word(word) for word in _WORD.findall(self._text)}
+        words = {fold_word(word) for word in WORD.findall(self._text)}
         words |= {piece for word in words for piece in _JOINT.split(word) if piece}
-        return frozenset(words | {full for word in words for full in _list_calendar_words(word)})
+        return frozenset(words | {full for word in words for full in list_calendar_words(word)})
 
     @cached_property
-    def _days(self) -> list[tuple[date, date]]:
-        """The days on which the messages were said, and those that they and the memories name."""
-        found: list[tuple[date, date]] = []
-        said_on = [(message.content, dates.day_of(message.timestamp)) for message in self.prompt.messages]
-        said_on += [(memory.text, dates.day_of(memory.said_on)) for memory in self.prompt.memories]
-        for text, day in said_on:
-            if day is not None:
-                found.append((day, day))
-                readings = (mention.reading for mention in dates.iter_times(text, day))
-                found += [(reading.first, reading.last) for reading in readings if reading is not None]
-                found += [(coming, coming) for coming in dates.iter_coming_days(text, day)]
-        return found
+    def _said(self) -> list[tuple[str, date]]:
+        """What was said on which day, of the messages and the memories whose day is known."""
+        said = [(message.content, dates.day_of(message.timestamp)) for message in self.prompt.messages]
+        said += [(memory.text, dates.day_of(memory.said_on)) for memory in self.prompt.memories]
+        return [(text, day) for text, day in said if day is not None]
+
+    @cached_property
+    def _days(self) -> list[Days]:
+        return [days for text, day in self._said for days in list_named_days(text, day)]
+
+    @cached_property
+    def _possible_days(self) -> list[Days]:
+        return [*self._days, *(days for text, day in self._said for days in list_possible_days(text, day))]
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
         found = {part for number in _NUMBER.findall(self._text) for part in _read_digits(number)}
         grouped = (number.replace(",", "") for number in _GROUPED.findall(self._text))
         found |= {value for number in grouped for value in _read_digits(number)}
-        found |= {_NAMED_NUMBERS[word] for word in self._words if word in _NAMED_NUMBERS}
-        found |= {part for word in self._words if "-" in word for part in _read_compound(word)}
-        found |= {value for text in _HAN_NUMBER.findall(self._text) for value in _read_han(text)}
+        found |= read_spoken(self._text)
         if _AFTERNOON.search(self._text):
             found |= {hour + _HALF_DAY for hour in found if hour < _HALF_DAY}
         found |= {hour - _HALF_DAY for hour in found if _HALF_DAY < hour <= 2 * _HALF_DAY}
@@ -165,14 +151,51 @@ class ChangeChecks:
             found | {part for days in self._days for day in days for part in (day.year, day.month, day.day)}
         )
 
+    def _blank_known_days(self, statement: str) -> str:
+        """Return a statement without the days that the conversation names, and without their weekdays."""
+        today = max((day for _, day in self._said), default=None)
+        if today is None:
+            return statement
+        named = [mention for mention in dates.iter_times(statement, today) if self._is_mention_known(mention, today)]
+        weekdays = {WEEKDAYS[item.reading.first.weekday()] for item in named if item.reading is not None}
+        for mention in named:
+            end = mention.start + len(mention.words)
+            statement = statement[: mention.start] + " " * len(mention.words) + statement[end:]
+        return WORD.sub(
+            lambda match: " " if weekdays & {*list_calendar_words(match[0].lower())} else match[0], statement
+        )
+
+    def _blank_abbreviated(self, statement: str) -> str:
+        """Return a statement without the names that the conversation abbreviates: «New York City» as «NYC»."""
+        written = {word.casefold() for word in WORD.findall(self._text) if word.isupper() and len(word) > 1}
+        written |= {word for word in self._words - STOPS if len(word) >= _LEAST_PLAIN}
+
+        def blank(run: re.Match[str]) -> str:
+            whole = max(_list_initials(run[0]), key=len, default="")
+            return " " if not written.isdisjoint({whole, whole[1:]}) else run[0]
+
+        return _TITLED.sub(blank, statement)
+
+    def _is_mention_known(self, mention: dates.TimeMention, today: date) -> bool:
+        named = () if mention.reading is None else place_days(mention.reading, today)
+        return any(
+            first <= last_known and first_known <= last
+            for first, last in named
+            for first_known, last_known in self._possible_days
+        )
+
     def _is_number_known(self, number: str) -> bool:
         if number in self._text or number.replace(",", "") in self._text.replace(",", ""):
             return True
         parts = _read_digits(number)
-        return bool(parts) and all(part in self._numbers for part in parts if part or len(parts) == 1)
+        if ":" in number and parts[0] > _HALF_DAY:
+            # «Half past six» may be in the evening.
+            parts[0] -= _HALF_DAY
+        is_whole = _GROUPED.fullmatch(number) is not None and int(number.replace(",", "")) in self._numbers
+        return is_whole or (bool(parts) and all(part in self._numbers for part in parts if part or len(parts) == 1))
 
     def _is_day_known(self, day: date) -> bool:
-        if any(first <= day <= last for first, last in self._days):
+        if any(first <= day <= last for first, last in self._possible_days):
             return True
         return {day.month, day.day} <= self._numbers and (day.year in self._numbers or self._is_near(day))
 
@@ -180,20 +203,21 @@ class ChangeChecks:
         return any(abs((day - first).days) <= 366 for first, _ in self._days)  # noqa: PLR2004 -- a year
 
     def _is_name_known(self, name: str) -> bool:
-        word = _fold_word(name)
+        word = fold_word(name)
         if word in self._words or (len(word) >= _LEAST_STEM and any(_share_stem(word, said) for said in self._words)):
             return True
-        if word in _NAMED_NUMBERS and _NAMED_NUMBERS[word] in self._numbers:
+        if word in NAMED and NAMED[word] in self._numbers:
             return True
-        weekdays, months = _WEEKDAYS.split(), _MONTHS.split()
-        for full in _list_calendar_words(word):
-            if full in weekdays and any(day.weekday() == weekdays.index(full) for span in self._days for day in span):
+        for full in list_calendar_words(word):
+            if full in WEEKDAYS and any(
+                first.weekday() == WEEKDAYS.index(full) for first, last in self._days if first == last
+            ):
                 return True
-            if full in self._words or (full in months and months.index(full) + 1 in self._numbers):
+            if full in self._words or (full in MONTHS and MONTHS.index(full) + 1 in self._numbers):
                 return True
         # Of «VAT-inclusive» only what is written like a name.
         pieces = [piece for piece in _JOINT.split(name) if piece[:1].isupper() and piece != name]
-        return bool(pieces) and all(_fold_word(piece) in self._words | _GENERIC for piece in pieces)
+        return bool(pieces) and all(fold_word(piece) in self._words | GENERIC for piece in pieces)
 
 
 def check_changes(
@@ -225,17 +249,19 @@ def check_changes(
     return list(kept.values()), refused
 
 
-def _fold_word(word: str) -> str:
-    plain = _ACCENT.sub("", normalize("NFD", word)) if not word.isascii() else word
-    return _POSSESSIVE.sub("", plain.casefold().replace("’", "'")).strip("-'")
+def _list_initials(text: str) -> set[str]:
+    """Return the first letters of two to five words in a row: of capitalized ones, or of at least three of any."""
+    words = [word for word in WORD.findall(text) if word.casefold() not in _JOINING]
+    runs = (words[at : at + count] for count in range(2, _MOST_INITIALS + 1) for at in range(len(words) - count + 1))
+    return {
+        "".join(word[0] for word in run).casefold()
+        for run in runs
+        if len(run) >= _LEAST_PLAIN or all(word[0].isupper() for word in run)
+    }
 
 
-def _list_calendar_words(word: str) -> list[str]:
-    """Return the weekdays and months that a word names or abbreviates: «Tue», «Tues», «Tuesdays»."""
-    stem = word.removesuffix("s")
-    if len(stem) < _LEAST_ABBREVIATION:
-        return []
-    return [full for full in (*_WEEKDAYS.split(), *_MONTHS.split()) if full.startswith(stem)]
+def _with_figures(text: str) -> str:
+    return " ".join([text, *map(str, read_spoken(text))])
 
 
 def _share_stem(word: str, other: str) -> bool:
@@ -244,9 +270,9 @@ def _share_stem(word: str, other: str) -> bool:
 
 def _iter_names(statement: str) -> Iterator[str]:
     """Yield the words that are written like names, the first of a sentence only where it is its subject."""
-    for match in _WORD.finditer(statement):
+    for match in WORD.finditer(statement):
         word = match[0]
-        if not word[0].isupper() or word.casefold().replace("’", "'") in _GENERIC:
+        if not word[0].isupper() or word.casefold().replace("’", "'") in GENERIC:
             continue
         is_first = (
             not statement[: match.start()].strip() or statement[: match.start()].rstrip()[-1:] in ".!?:;。！？：；"
@@ -257,38 +283,11 @@ def _iter_names(statement: str) -> Iterator[str]:
 
 
 def _iter_numbers(statement: str) -> Iterator[str]:
-    return (match[0].rstrip(".,:") for match in _NUMBER.finditer(_ADDRESS.sub(" ", statement)))
-
-
-def _list_counts(statement: str) -> frozenset[int]:
-    """Return the numbers that a statement spells out; «one», «second» and their like mostly count nothing."""
-    words = map(_fold_word, _WORD.findall(statement))
-    return frozenset(_NAMED_NUMBERS[word] for word in words if word in _COUNTS)
-
-
-def _read_compound(word: str) -> list[int]:
-    parts = [_NAMED_NUMBERS.get(part) for part in word.split("-")]
-    known = [part for part in parts if part is not None]
-    return [*known, sum(known)]
+    return (match[0].rstrip(".,:") for match in _NUMBER.finditer(statement))
 
 
 def _read_digits(number: str) -> list[int]:
     return [int(part) for part in _NO_DIGIT.split(number) if 0 < len(part) <= _MAX_DIGITS]
-
-
-def _read_han(text: str) -> list[int]:
-    values: list[int] = []
-    if len(text) > _MAX_HAN_DIGITS:
-        return values
-    for written in {text, *text.split("百")}:
-        try:
-            values.append(dates.number(written))
-        except ValueError:
-            continue
-    if "百" in text:
-        head, _, tail = text.partition("百")
-        values += [100 * a + b for a in _read_han(head) for b in (_read_han(tail.lstrip("零〇")) or [0])]
-    return values
 
 
 def read_lasting_values(statement: str, said_on: date | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -315,17 +314,3 @@ def _is_same_subject(memory: str, statement: str) -> bool:
     if slots and others:
         return not slots.isdisjoint(others)
     return not (slots or others) or share_words(memory, statement)
-
-
-def share_words(statement: str, text: str) -> bool:
-    """Return whether two texts have a word of content in common: of Chinese two characters in a row."""
-    return not _list_content_words(statement).isdisjoint(_list_content_words(text))
-
-
-def _list_content_words(text: str) -> set[str]:
-    text = text.replace("用户", " ")
-    words = {_fold_word(word)[:_LEAST_STEM] for word in _WORD.findall(_HAN.sub(" ", text))} - {
-        stop[:_LEAST_STEM] for stop in _STOPS
-    }
-    words |= set(_NUMBER.findall(text))
-    return words | {run[at : at + 2] for run in _HAN.findall(text) for at in range(max(1, len(run) - 1))}

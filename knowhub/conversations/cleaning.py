@@ -1,12 +1,34 @@
 """What is taken out of messages before they are read for what they say, by rules or by a model."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Final
 
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import NOTHING_RECALLED, RecalledTexts, remove_recalled
-from knowhub.conversations.secrets import cover_secrets
+from knowhub.conversations.secrets import COVER, cover_secrets
 from knowhub.conversations.sentences import is_private
+
+# A question or a demand that names a secret last: «What's your PIN?», «Enter the password for the mail.», 密码是多少？
+_ASKS: Final = re.compile(
+    r"\b(?:what|which|tell|give|send|share|enter|type|provide|confirm|need|have|know|remember)\b[^.?!\n]{0,40}?"
+    r"\b(?:password|passphrase|passcode|pin(?: code| number)?|combination|cvv|cvc|otp|api key|secret key|token"
+    r"|(?:door|gate|alarm|safe|access|entry|lock|security|verification|unlock|one-time) code)"
+    r"(?: (?:for|of|to|on|again|please|now)\b[^.?!\n]{0,40})?\s{0,3}(?:[.?!:\n]|$)"
+    r"|(?:密码|密碼|口令|验证码|PIN码?|密钥|令牌|助记词|门禁码|开门码)(?:是|呢|多少|什么|啥|几|发?给?我|告诉我|再?说一[下遍]|一下){0,4}"
+    r"\s{0,3}(?:[？?。：:！!\n]|$)",
+    re.IGNORECASE,
+)
+_ASKING_CHARS: Final = 2_000
+# So short is the answer to such a question. A longer message has it in a sentence, where it is found by itself.
+_ANSWER_CHARS: Final = 80
+_CODE: Final = re.compile(r"(?<![\w-])(?=[!-~]{0,40}\d)[!-~]{3,64}|\d(?:[ -]?\d){2,15}")
+_WORD: Final = re.compile(r"[^\s,，。!！?？]{3,40}[.。!！]?")
+_NO_ANSWER: Final = re.compile(
+    r"yes|yeah|nope|none|sure|sorry|later|done|okay|没有|不知道|忘了|不记得|稍等|好的|可以", re.IGNORECASE
+)
 
 
 def clean_messages(messages: Sequence[Message], known: RecalledTexts = NOTHING_RECALLED) -> list[Message]:
@@ -15,8 +37,24 @@ def clean_messages(messages: Sequence[Message], known: RecalledTexts = NOTHING_R
     A message keeps its place, though nothing may be left of it: an application's, or one that somebody asks not to
     remember.
     """
-    safe = [replace(message, content=cover_secrets(message.content)) for message in messages]
+    safe = [replace(message, content=cover_secrets(message.content)) for message in _cover_answers(messages)]
     return [
         replace(message, content="") if message.is_system or is_private(message.content) else message
         for message in remove_recalled(safe, known)
     ]
+
+
+def _cover_answers(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages without what answers a question for a secret: «4821» says by itself what it is not."""
+    covered = list(messages[:1])
+    for question, answer in pairwise(messages):
+        is_answer = len(answer.content) <= _ANSWER_CHARS and _ASKS.search(question.content[-_ASKING_CHARS:])
+        covered.append(replace(answer, content=_cover_answer(answer.content)) if is_answer else answer)
+    return covered
+
+
+def _cover_answer(content: str) -> str:
+    word = content.strip()
+    if _WORD.fullmatch(word) and not _NO_ANSWER.match(word):
+        return COVER
+    return _CODE.sub(COVER, content)

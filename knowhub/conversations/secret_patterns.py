@@ -175,6 +175,20 @@ _ABOUT_ZH = (
 )
 
 
+# Words that may come between a secret's name and its value when somebody speaks: «the password, well, it's hunter2».
+_PAUSE = r"(?:[\s,:;.…—–，、：-]{1,4})"
+_SPOKEN = (
+    r"(?:(?i:well|u[hm]+|er+m?|hm+|oh|ok(?:ay)?|so|now|right|like|is|was|be|it(?:['’]?s)?|that(?:['’]?s)?|this|the|a|i"
+    r"|we|you|think|guess|believe|reckon|know|remember|set|always|still|just|actually|currently|again|should|to|as|my"
+    r"|our|same|maybe|probably)\b|[嗯呃额啊哦呀吧呢]|那个|就是|应该|大概|好像|是|我记得|我想想?|还是|现在|目前|来着)"
+)
+_LOCK = (
+    r"(?:door|gate|alarm|safe|vault|lock|locker|padlock|garage|house|building|lobby|bike|key ?box|lock ?box|suitcase"
+    r"|luggage|phone|card|sim|access|security|entry|unlock)"
+)
+_FIGURES = r"\d(?:[ -]?\d){3,15}(?!\d)"
+
+
 def _has_check_digit(number: str) -> bool:
     """Return whether the figures of a card number agree with its last one (Luhn)."""
     figures = [int(char) for char in number if char.isdigit()][::-1]
@@ -305,9 +319,33 @@ SPOKEN_PATTERNS = (
     ),
     _make_exact(
         "pin",
-        ("pin", "code"),
-        r"(?i:\bmy (?:\w{1,20} ){0,2}pin|\b(?:door|access|gate|alarm|lock|security|entry|unlock) code)"
-        r"\s{0,2}(?:is|=|:)\s{0,2}(?P<secret>\d{4,12})(?!\d)",
+        ("pin", "code", "combination", "combo"),
+        rf"(?i:\bmy (?:\w{{1,20}} ){{0,2}}pin|\bpin (?:code|number)|\bpasscode|\b{_LOCK}(?:['’]s)? (?:code|pin)"
+        rf"|\b(?:code|pin) (?:of|for|to|on)(?: [\w'’-]{{1,20}}){{0,3}}? {_LOCK}"
+        r"|\b(?:combination|combo)(?: (?:of|for|to|on)(?! \d)(?: [\w'’-]{1,20}){1,4}?)?|(?-i:\bPIN))(?:['’]s)?"
+        rf"(?:{_PAUSE}{_SPOKEN}){{0,6}}(?:{_PAUSE}|\s?=\s?){QUOTE}?{_MEASURE}(?P<secret>{_FIGURES})",
+    ),
+    _make_exact(
+        # «The password, well, hunter2», 密码嗯就是 hunter2
+        "password",
+        (
+            "password",
+            "passwd",
+            "passphrase",
+            "passcode",
+            "pwd",
+            "密码",
+            "密碼",
+            "口令",
+            "暗号",
+            "验证码",
+            "禁码",
+            "门码",
+            "锁码",
+        ),
+        r"(?:(?i:\b(?:password|passwd|passphrase|passcode|pwd)\b)|密码|密碼|口令|暗号|验证码|门禁码|开门码|[开解]锁码)"
+        rf"(?:{_PAUSE}?{_SPOKEN}){{0,6}}{_PAUSE}?{QUOTE}?{_MEASURE}{_NO_METHOD}"
+        rf"(?P<secret>(?<![!-~])(?:{_FIGURE_AND_LETTER}[!-~]{{5,256}}|{_FIGURES}))",
     ),
     _make_exact(
         "totp_seed",

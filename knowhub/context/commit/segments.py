@@ -17,7 +17,7 @@ from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import facet, find_memory, list_memories_from, list_memories_in, list_parts
 from knowhub.context.reading import get_reading, hash_lines, take_segment
 from knowhub.conversations import dates
-from knowhub.conversations.change_checks import read_lasting_values, share_words
+from knowhub.conversations.change_checks import read_lasting_values
 from knowhub.conversations.cleaning import clean_messages
 from knowhub.conversations.memory_changes import (
     ADD,
@@ -38,6 +38,7 @@ from knowhub.conversations.memory_changes import (
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts, normalize_words
 from knowhub.conversations.secrets import cover_secrets
+from knowhub.conversations.support import share_words
 from knowhub.core import clock
 from knowhub.core.model_calls import search_texts
 from knowhub.core.operation import Draft, Row, Unchanged, View, is_live

@@ -110,7 +110,49 @@ def test_other_spellings_of_names_and_days_are_known(statement: str, reason: str
     assert len(kept) == (not reason)
 
 
-@pytest.mark.parametrize("unit", ["7", "一", "百", "1,234,", "< ", "'"])
+@pytest.mark.parametrize(
+    ("said", "statement", "day"),
+    [
+        ("the dentist is next Monday at nine", "The dentist is on 11 May 2026 at 9:00.", "2026-05-11"),
+        ("I'm off to Kyoto in two weeks", "The user travels to Kyoto around 18 May 2026.", "2026-05-18"),
+        ("the wedding is on the seventh of March", "The wedding is on 7 March 2027.", "2027-03-07"),
+        ("rent is due at the end of the month", "The rent is due on 31 May 2026.", "2026-05-31"),
+        ("the movers come on the 2nd", "The movers come on Tuesday, 2 June 2026.", "2026-06-02"),
+        ("the movers come on the 2nd", "The movers come on Friday, 2 June 2026.", "name_not_said"),
+        ("the dentist is next Monday", "The dentist is on 14 May 2026.", "number_not_said"),
+        ("the dentist is next Monday", "The dentist is then.", "2026-05-14 date_not_said"),
+        ("rent is due at the end of the month", "Rent is due on 15 July 2026.", "number_not_said"),
+        ("the party starts at half past six", "The party starts at 18:30.", ""),
+        ("the train leaves at a quarter to seven", "The train leaves at 6:45.", ""),
+        ("the party starts at half past six", "The party starts at 17:45.", "number_not_said"),
+        ("the salary went up to thirty-five thousand", "The salary is 35,000.", ""),
+        ("we sold two hundred and fifty tickets", "250 tickets were sold.", ""),
+        ("we sold two hundred and fifty tickets", "350 tickets were sold.", "number_not_said"),
+        ("the loan is 85k", "The loan is 85000.", ""),
+        ("i'm in NYC since last year", "The user lives in New York City.", ""),
+        ("grew up in new york city", "The user grew up in NYC.", ""),
+        ("grew up in new york city", "The user grew up in NYU.", "name_not_said"),
+        ("房租月底交", "房租5月31日交。", "2026-05-31"),
+        ("下周一去看牙，上午九点半", "5月11日上午9:30看牙。", "2026-05-11"),
+        ("两周后去京都", "用户5月18日左右去京都。", "2026-05-18"),
+        ("工资涨到三万五了", "工资涨到35000元。", ""),
+        ("工资涨到三万五了", "工资涨到3.5万元。", ""),
+        ("工资涨到三万五了", "工资涨到53000元。", "number_not_said"),
+        ("首付一百五十万", "首付150万。", ""),
+    ],
+)
+def test_days_and_numbers_in_other_words_are_known(said: str, statement: str, day: str) -> None:
+    prompt = ChangePrompt((Message("user", said, "", "m-1", "2026-05-04T09:00:00Z"),))
+    named, _, reason = day.partition(" ") if day[:1] == "2" else ("", "", day)
+    change = {"action": "add", "category": "events", "statement": statement, "evidence": ["m1"], "memory": None}
+    _, refused = check_changes(prompt, prompt.read_answer({"changes": [{**change, "date": named or None}]}) or [])
+
+    assert [change.reason for change in refused] == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(
+    "unit", ["7", "五个", "half past ", "two hundred and ", "Ab ", "一", "百", "1,234,", "< ", "'"]
+)
 def test_long_digit_runs_are_checked_in_linear_time(unit: str) -> None:
     prompt = ChangePrompt((Message("user", f"I moved to Ghent. {unit * 6_000}", "", "m-1", None),))
     change = {

@@ -1,6 +1,10 @@
 """What leaves for a model: no credential, and all that only looks like one."""
 
-from knowhub.conversations.secrets import redact_secrets
+import pytest
+
+from knowhub.conversations.cleaning import clean_messages
+from knowhub.conversations.messages import Message
+from knowhub.conversations.secrets import COVER, redact_secrets
 from tests.credential_texts import make_credentials, make_harmless
 
 
@@ -24,3 +28,58 @@ def test_a_random_word_without_context_is_not_redacted() -> None:
     text = "The file is called mO2Q5Exmir5EP_v and was made on Monday."
 
     assert redact_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("the password, well, hunter2", "hunter2"),
+        ("the password... uh, it's hunter2 I think", "hunter2"),
+        ("the combination of the safe is 12-34-56", "12-34-56"),
+        ("the safe's combination is 12 34 56", "12 34 56"),
+        ("the code for the garage door is 4821", "4821"),
+        ("the gate code's 4821", "4821"),
+        ("my PIN, I think, is 4821", "4821"),
+        ("密码，我想想，是 hunter22", "hunter22"),
+        ("门禁码4821", "4821"),
+    ],
+)
+def test_a_secret_is_found_behind_words_of_speech(text: str, secret: str) -> None:
+    assert secret not in redact_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password, as you know, is kept in the vault",
+        "the password was changed on 2026-05-01",
+        "password reset for user42 failed, the password of server42 is old",
+        "I set the PIN in 2021, the PIN has 4 digits",
+        "the combination of 3 and 5 is 8, a combination of 2024 and 2025 models",
+        "the zip code is 12345, the error code is 1603",
+        "密码是 8-16 位，验证码5分钟内有效",
+    ],
+)
+def test_what_is_said_about_secrets_is_unchanged(text: str) -> None:
+    assert redact_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "covered"),
+    [
+        ("To unlock it, what's your PIN?", "4821", COVER),
+        ("Please enter the password for the mail.", "sunshine", COVER),
+        ("What is the password?", "it's 48 21 55 I believe", f"it's {COVER} I believe"),
+        ("密码是多少？", "芝麻开门", COVER),
+        ("验证码发给我", "是 482911", f"是 {COVER}"),
+        ("How long should a password be?", "12 characters, at least 1 digit", "12 characters, at least 1 digit"),
+        ("What is the token limit of the model?", "4096", "4096"),
+        ("Do you have the PIN?", "Yes.", "Yes."),
+        ("密码是什么？", "不知道", "不知道"),
+        ("When do you leave?", "At 4821 Main Street by 10:30", "At 4821 Main Street by 10:30"),
+    ],
+)
+def test_the_answer_to_a_question_for_a_secret_is_covered(question: str, answer: str, covered: str) -> None:
+    cleaned = clean_messages([Message("assistant", question), Message("user", answer)])
+
+    assert [message.content for message in cleaned] == [question, covered]

@@ -1,0 +1,382 @@
+"""Whether the clauses that a statement rests on say it, or deny it, suppose it, quote it, or tell it of somebody else.
+
+The checks know closed classes of words only: negations, conditions, relatives and pronouns. Where a statement or its
+evidence says anything else that may turn it round, the model is believed.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from knowhub.conversations.messages import Message
+from knowhub.conversations.sentences import mask_quoted, split_sentences
+from knowhub.conversations.statement_forms import REQUEST
+from knowhub.core.unicode_forms import normalize
+
+_ACCENT: Final = re.compile(r"[\u0300-\u036f]")
+_POSSESSIVE: Final = re.compile(r"['’]s?$")
+_HAN: Final = re.compile(r"[\u3400-\u9fff]+")
+_FIGURE: Final = re.compile(r"\d+(?:[.,:]\d+)*")
+# Without Chinese characters, which part no words.
+WORD: Final = re.compile(r"(?:(?![\u3400-\u9fff])[^\W\d_])(?:(?![\u3400-\u9fff])[\w'’-])*")
+_FUNCTION_WORDS: Final = (
+    "the this that these those a an all any each every no not never always user user's he she they it his her their its"
+    " him them we our i i'm my you your mr mrs ms dr what when where who how why if on in at by from to with for of as"
+    " and or but since until before after there here now first second last next new old"
+)
+_SLOT_WORDS: Final = (
+    "name home work job employer age birthday partner wife husband family address language timezone pronouns favorite"
+    " favourite preferred current"
+)
+_AUXILIARIES: Final = "is are was were be been has have had do does did will would can could"
+GENERIC: Final = frozenset([*_FUNCTION_WORDS.split(), *_SLOT_WORDS.split()])
+STOPS: Final = GENERIC | frozenset(_AUXILIARIES.split())
+OF_THE_USER: Final = ("profile", "preferences")
+_STEM_CHARS: Final = 5
+_LEAST_STEM: Final = 3
+
+_LINE_QUOTED: Final = re.compile(r"^\s{0,9}>")
+_FENCE: Final = re.compile(r"^\s{0,9}(?:```|~~~)")
+_OF_MEMORY: Final = re.compile(r"\bremember|\bmemor(?:y|ies|i[sz]e)\b|记住|记忆|牢记", re.IGNORECASE)
+_SENTENCE_END: Final = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
+_TO_MARK: Final = re.compile(r"[^!?。！？\n]+[?？]?")
+_CLAUSE_END: Final = re.compile(r"\s?(?:[,;，；:：]|--|[–—])\s?|\s(?:and|but|so)\s")
+
+# Who is a subject that is not the user.
+_PEOPLE: Final = (
+    r"mother|mum|mom|mummy|father|dad|daddy|parents?|brothers?|sisters?|siblings?|sons?|daughters?|kids?|child|children"
+    r"|baby|wife|husband|partner|spouse|girlfriend|boyfriend|fianc[eé]e?|ex|cousins?|uncle|aunt|auntie|nephew|niece"
+    r"|grand\w{1,12}|granny|gran|nan|nana|stepmother|stepfather|stepson|stepdaughter|friends?|mate|buddy|roommates?"
+    r"|flatmates?|neighbou?rs?|colleagues?|co-?workers?|boss|manager|supervisor|teacher|landlord|landlady|cats?|dogs?"
+)
+_PEOPLE_ZH: Final = (
+    r"[爸妈爹娘哥弟姐妹]{1,2}|父亲|母亲|爸爸|妈妈|儿子|女儿|孩子|老公|老婆|丈夫|妻子|先生|太太|男友|女友|男朋友|女朋友|对象"
+    r"|爷爷|奶奶|外公|外婆|姥姥|姥爷|[叔伯舅姑姨婶]{1,2}[父母妈]?|[表堂][哥弟姐妹]|同事|同学|朋友|闺蜜|室友|邻居|老板|领导"
+    r"|师[兄弟姐妹]|老师|搭档|[猫狗]"
+)
+_LEAD: Final = r"(?:(?:and|but|so|also|because|oh|well|btw|while|though|since|yes|no|hi|hey),? ){0,2}"
+_OTHER_SUBJECT: Final = re.compile(
+    rf"^\W{{0,3}}{_LEAD}(?:(?:my|our|his|her|their|a) (?:[\w-]{{1,20}} ){{0,2}}?(?:{_PEOPLE})\b(?! and (?:i|me)\b)"
+    r"|(?:he|she)(?:'\w{1,2})?\b)"
+    rf"|^(?:而且|但是?|不过|因为|所以|对了|另外|其实|还有|那个?)?(?:(?:我们?|俺|咱)?的?(?:{_PEOPLE_ZH})(?![和跟])|[他她](?!俩|们))",
+)
+_FIRST_PERSON: Final = re.compile(r"\b(?:i|me|myself|mine|we|us|our|i'\w{1,2}|we'\w{1,2}|im|ive)\b|[我咱俺]")
+_SAME_FOR_ME: Final = re.compile(
+    r"\b(?:me too|same (?:here|for me)|(?:so|neither) (?:am|do|have|did|can) i|as (?:am|do) i|like me|we both"
+    r"|both of us|i(?:'m| am| do)? (?:too|also|as well))\b|我也|都一样|我们都"
+)
+_ABOUT_USER: Final = re.compile(r"^(?:(?:the )?user\b(?!['’]s)|i\b|用户(?!的)|我(?!的|们))", re.IGNORECASE)
+_PERSON: Final = re.compile(rf"\b(?:{_PEOPLE})\b|(?:{_PEOPLE_ZH})|[他她]")
+
+# What is supposed is not said to be so. A condition for the agent, «if you write mails», is an instruction.
+_IF: Final = re.compile(
+    r"(?:(?<!even )(?<!as )\bif\b|\bsuppos(?:e|ing)\b|(?<!n't )(?<!cannot )\bimagin(?:e|ing)\b|\bpretend\b"
+    r"|\bassum(?:e|ing)\b|\blet's say\b)"
+    r"(?! (?:you|your|i'm not mistaken|i (?:remember|recall|am not mistaken)|possible|needed|necessary|any|not|so)\b)"
+    r"(?P<mine> (?:that )?(?:i|we|i'\w{1,2}|we'\w{1,2})\b)?"
+    r"|\b(?:i|we) wish(?:ed)?\b(?! (?:to|for|you)\b)|\bif only\b|^\W{0,3}had (?:i|we)\b|\bhypothetically\b|\bwhat if\b"
+    r"|(?:如果|要是|假如|假设|假使|倘若|若是|想象|但愿|希望)(?!你|您|没记错|可以|方便|需要|不行|没问题)(?P<mine_zh>[^，。]{0,4}[我咱])?"
+)
+_UNREAL: Final = re.compile(
+    r"\b(?:were|wasn't|wasnt|weren't|had|ever|wish)\b|\bif only\b|hypothetically|what if|\bimagin|\bsuppos|\bpretend"
+    r"|\blet's say"
+)
+_WOULD: Final = re.compile(r"(?:\b(?:would|could|might)|\b\w{1,4}'d|\bid)\b(?! (?:like|love|prefer|rather)\b)")
+_UNREAL_ZH: Final = re.compile(
+    r"假如|假设|假使|倘若|就好了|早就|早做|哪天|做梦|说笑|玩笑|说说而已|哈哈|呵呵|嘿嘿|但愿|想象"
+)
+_CONDITION: Final = re.compile(
+    r"\b(?:if|when|whenever|after|once|unless|in case|until|during|would|might|could|may|wish\w{0,3}|hypothe\w+"
+    r"|imagin\w+|dream\w{0,3}|suppos\w+)\b|如果|要是|假如|假设|时|的话|若|万一|一旦|除非|之后|以后|希望|梦"
+)
+
+_NEGATOR_WORDS: Final = (
+    "not no never hardly cannot without nor neither stop stopped quit dont cant wont doesnt didnt isnt wasnt arent"
+    " havent hasnt wouldnt couldnt shouldnt"
+)
+_NEGATORS: Final = frozenset(_NEGATOR_WORDS.split())
+# Behind a negation: a question («don't you»), an addition («not only»), or an answer («no i live in Porto»).
+_NO_DENIAL_WORDS: Final = "i you we he she they it i'm we're only just merely simply necessarily sure one"
+_NO_DENIAL: Final = frozenset(_NO_DENIAL_WORDS.split())
+# With one of these what is denied holds at another time or otherwise: «doesn't start until Friday».
+_LIMIT_WORDS: Final = "until till before unless except but besides than yet without only enough always all every too"
+_LIMITS: Final = frozenset(_LIMIT_WORDS.split())
+_BOUNDS: Final = frozenset(["because", "cos", "when", "if", "and", "since", "while", "as", "so", "that", "where"])
+# Whoever does not think, forget or mind denies nothing of what follows.
+_TRANSPARENT_STEMS: Final = (
+    "think believ know mind wait forget wory bother mater care help hesitat remember mean say miss doubt"
+)
+_TRANSPARENT: Final = frozenset(_TRANSPARENT_STEMS.split())
+_PASSED_WORDS: Final = (
+    "ever really much even actually usually want wanna very more longer anymore long be being been go going get got am"
+    " so just still quite particularly please me us should must may might i'm im i've ive"
+)
+_PASSED: Final = STOPS - frozenset(_SLOT_WORDS.split()) | frozenset(_PASSED_WORDS.split())
+_NEGATIVE: Final = re.compile(
+    r"\b(?:no|non\w{0,12}|not|never|nor|neither|without|cannot|nobody|nothing|avoid\w{0,3}|stop\w{0,4}|quit\w{0,4}"
+    r"|g[ia]ve[ns]? up|dislik\w{0,3}|hat(?:e|es|ed)|refus\w{0,3}|declin\w{0,3}|reject\w{0,3}|allerg\w{0,3}"
+    r"|intoleran\w{0,3}|except\w{0,3}|instead|rather|only|lack\w{0,3}|free|former\w{0,2}|previous\w{0,2}|end(?:s|ed)"
+    r"|cancel\w{0,4}|against|unable|unlike\w{0,2}|fail\w{0,3}|broken?|used to|over|done with|hardly|dont|cant|wont"
+    r"|doesnt|didnt|isnt|arent|wasnt)\b|n['’]t\b|[不没无别未非勿戒停禁忌免拒除只仅才]|讨厌|反感|过敏|以前|曾"
+)
+_ENGLISH: Final = re.compile(r"[a-z][a-z'-]*|\d+|[^\s\w]")
+# Two negations, a choice (吃不吃), and words in which the character denies nothing.
+_NO_DENIAL_ZH: Final = re.compile(
+    r"(?:不得|不能|不可|不会|没有|从没|无)不|(.)不\1|要不(?!要)|不[错但仅只光过管论然如久同少断止好]|[差对要了说得不]不|没[关问准事错]"
+    r"|[特分区级性告离个类]别|别[人的墅处]|[离舍]不[开得]|无[论所]|未[来必]|非[常得]"
+)
+_DENIED_ZH: Final = re.compile(
+    r"(?:从来|绝对|并|再也)?[不没别未勿](?:有|要|能|会|可以|可|许|准|让|想|再|用|是|应该)?(?P<what>[\u3400-\u9fff]{2,12})"
+)
+_SMALL_ZH: Final = re.compile(r"[我你您他她们的了过着在再太也都很还怎么大用户]")
+_DENIED_CHARS: Final = 4
+_BEFORE_CHARS: Final = 4
+_DENIES_ZH: Final = re.compile(r"[不没别未无勿]")
+_BARE_NO: Final = re.compile(
+    r"^\W{0,3}(?:no|nope|nah|never|not at all|不|没有|没|不是|不会)[\s.!,。！，了啊呀]{0,4}$", re.IGNORECASE
+)
+
+
+_FIRST_VERB: Final = re.compile(
+    r"\b(?:i|we|i'm|im|i've|we're)\b (?:(?:\w{1,8}ly|am|have|do|still|always|just|a|an) ){0,3}([a-z]{2,20})|我"
+)
+# «Here's my week: …»
+_OWN_MATERIAL: Final = re.compile(r"\b(?:my|our)\b[^.!?\n:]{0,40}:|我们?的?[^。！？\n：:]{0,12}[：:]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """A clause in lower case, and why it does not say what it contains; empty where it does."""
+
+    text: str
+    flaw: str
+
+
+def share_words(statement: str, text: str) -> bool:
+    """Return whether two texts have a word of content in common: of Chinese two characters in a row."""
+    return not list_content_words(statement).isdisjoint(list_content_words(text))
+
+
+def list_content_words(text: str) -> set[str]:
+    """Return the stems, figures and pairs of Chinese characters of a text, without words that say nothing alone."""
+    text = text.replace("用户", " ")
+    words = {fold_word(word) for word in WORD.findall(_HAN.sub(" ", text))} - STOPS
+    found = {_stem(word)[:_STEM_CHARS] for word in words}
+    found |= set(_FIGURE.findall(text))
+    return found | {run[at : at + 2] for run in _HAN.findall(text) for at in range(max(1, len(run) - 1))}
+
+
+def fold_word(word: str) -> str:
+    """Return a word in lower case, without accents and the possessive."""
+    plain = _ACCENT.sub("", normalize("NFD", word)) if not word.isascii() else word
+    return _POSSESSIVE.sub("", plain.casefold().replace("’", "'")).strip("-'")
+
+
+def find_flaw(statement: str, category: str, cited: Sequence[Message], before: Sequence[Message]) -> str:
+    """Return why the cited messages do not say a statement; empty where they may.
+
+    `before` are the messages before them, to which «no» is an answer. A case may say what failed by the words of what
+    works, and quote commands: of it, only the orders of tools are refused.
+    """
+    is_case, is_own = category == "cases", category in OF_THE_USER
+    said = [(message, *_split_quoted(message)) for message in cited]
+    own = "\n".join(plain for _, plain, _ in said)
+    is_quoted = not is_case and share_words(statement, "\n".join(quotation for _, _, quotation in said))
+    if is_quoted and not share_words(statement, own):
+        return "quoted"
+    if is_own and not any(_OWN_MATERIAL.search(message.content) for message in cited):
+        spoken = " ".join(item.text for message in cited for item in split_sentences(message.content))
+        if share_words(statement, own) and not share_words(statement, spoken):
+            return "quoted"
+    wanted = list_content_words(statement)
+    clauses = [clause for message, plain, _ in said for clause in _list_clauses(plain, message, statement)]
+    best = max((len(wanted & list_content_words(clause.text)) for clause in clauses), default=0)
+    nearest = [clause for clause in clauses if best and len(wanted & list_content_words(clause.text)) == best]
+    exempt = {"supposed", "of_somebody_else"} if is_case else _list_exempt(statement, own, is_own=is_own)
+    if nearest and all(clause.flaw and clause.flaw not in exempt for clause in nearest):
+        return nearest[0].flaw
+    if not is_case and (_is_denied(statement, own) or _is_refused(statement, cited, before)):
+        return "contradicted"
+    return ""
+
+
+def _split_quoted(message: Message) -> tuple[str, str]:
+    """Return what a user says, and what they quote: between marks, behind `>` and in code."""
+    if not message.is_user:
+        return message.content, ""
+    plain: list[str] = []
+    quoted: list[str] = []
+    is_code = False
+    for line in message.content.splitlines():
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif is_code or _LINE_QUOTED.match(line):
+            quoted.append(line)
+        else:
+            masked = mask_quoted(line)
+            plain.append(masked)
+            if masked != line:
+                quoted.append("".join(char if char != shown else " " for char, shown in zip(line, masked, strict=True)))
+    return "\n".join(plain), "\n".join(quoted)
+
+
+def _list_exempt(statement: str, own: str, *, is_own: bool) -> set[str]:
+    """Return the flaws that do not count: the statement names the condition, or the user says it of themselves, too."""
+    exempt = {"supposed"} if _CONDITION.search(statement.lower()) else set()
+    if not is_own or not _ABOUT_USER.match(statement) or _SAME_FOR_ME.search(own.lower()):
+        exempt.add("of_somebody_else")
+    return exempt
+
+
+def _list_clauses(plain: str, message: Message, statement: str) -> Iterator[_Clause]:
+    for sentence in _SENTENCE_END.split(plain.lower().replace("’", "'")):
+        if message.is_tool and (_OF_MEMORY.search(sentence) or REQUEST.search(sentence)):
+            # What a tool returns may be anybody's: it reports, and gives no orders to remember.
+            yield _Clause(sentence, "ordered_by_tool")
+            continue
+        is_condition = _IF.search(sentence) is not None
+        is_joke = is_condition and _UNREAL_ZH.search(sentence) is not None
+        is_of_others = False
+        start = 0
+        for end in (*_CLAUSE_END.finditer(sentence), None):
+            text = sentence[start : end.start() if end else len(sentence)]
+            # «… and works at Airbus» goes on about the same subject.
+            is_joined = start > 0 and sentence[:start].rstrip().endswith(" and")
+            start = end.end() if end else start
+            is_of_others = _is_of_others(text, statement) or (
+                is_joined and is_of_others and not _FIRST_PERSON.search(text)
+            )
+            is_supposed = is_joke or _is_supposed(text) or (is_condition and _WOULD.search(text) is not None)
+            if text.strip():
+                yield _Clause(text, "supposed" if is_supposed else "of_somebody_else" if is_of_others else "")
+
+
+def _is_supposed(clause: str) -> bool:
+    condition = _IF.search(clause)
+    if condition is None:
+        return False
+    return bool(condition["mine"] or condition["mine_zh"]) or _UNREAL.search(clause) is not None
+
+
+def _is_of_others(clause: str, statement: str) -> bool:
+    """Return whether the subject of a clause is somebody whom the statement does not name."""
+    subject = _OTHER_SUBJECT.match(clause)
+    if subject is None or _FIRST_PERSON.search(clause, subject.end()):
+        return False
+    who = _PERSON.search(subject[0])
+    return not (who[0] in statement.lower() if who else _PERSON.search(statement.lower()))
+
+
+def _is_denied(statement: str, own: str) -> bool:
+    """Return whether a statement affirms what the evidence only denies, or denies what it only affirms."""
+    said, stated = _list_parts(own), _list_parts(statement)
+    if not _NEGATIVE.search(statement.lower()):
+        return _denies(said, " ".join(stated))
+    if _NEGATIVE.search(own.lower()):
+        return False
+    # «…, not Cargo» only says what else it is not.
+    stated = [part for at, part in enumerate(stated) if at == 0 or not part.startswith("not ")]
+    affirmed = (said_part for said_part in said if _FIRST_VERB.search(said_part))
+    return any(_denies(stated, clause, _list_first_stems(clause)) for clause in affirmed)
+
+
+def _list_parts(text: str) -> list[str]:
+    """Return the clauses of a text in lower case, without questions: «isn't it on Monday?» denies nothing."""
+    parts: list[str] = []
+    for piece in _TO_MARK.findall(text.lower().replace("’", "'")):
+        sentences = _SENTENCE_END.split(piece)
+        # Behind the mark there is an empty one.
+        for sentence in sentences[:-2] if piece[-1] in "?？" else sentences:
+            parts += (part for part in _CLAUSE_END.split(sentence) if part.strip())
+    return parts
+
+
+def _denies(clauses: Sequence[str], affirmed: str, verbs: set[str] | None = None) -> bool:
+    """Return whether any of the clauses denies what is affirmed, by one of the `verbs`, and no other affirms it."""
+    words, chars = _list_stems(affirmed), _SMALL_ZH.sub("", affirmed)
+    verbs, predicates = words if verbs is None else verbs, _list_predicates(affirmed)
+    denials = [list(_iter_denied(clause)) for clause in clauses]
+    denied = {
+        (verb, frozenset(objects & words if objects else {verb} & predicates))
+        for found in denials
+        for verb, objects in found
+        if verb in verbs
+    }
+    stems = [(_list_stems(clause), {verb for verb, _ in found}) for clause, found in zip(clauses, denials, strict=True)]
+    for verb, objects in denied:
+        if objects and not any({verb, *objects} <= said and verb not in denying for said, denying in stems):
+            return True
+    denied_zh = {what for clause in clauses for what in _iter_denied_zh(clause) if what in chars}
+    return any(not any(_affirms_zh(clause, what) for clause in clauses) for what in denied_zh)
+
+
+def _iter_denied(clause: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield the word that each negation of English denies, and the words that go with it: («eat», {«nuts»})."""
+    words = _ENGLISH.findall(clause)
+    for at, word in enumerate(words):
+        rest = words[at + 1 : at + 9]
+        if not _is_negator(word) or not rest or rest[0] in _NO_DENIAL:
+            continue
+        if not _LIMITS.isdisjoint(rest) or any(map(_is_negator, words[:at])):
+            continue
+        found: list[str] = []
+        is_either = False
+        for following in rest:
+            if following in _BOUNDS or not following[0].isalnum() or (len(found) > 1 and not is_either):
+                break
+            if following not in _PASSED:
+                found.append(_stem(following))
+            is_either = following == "or"
+        if found and found[0] not in _TRANSPARENT:
+            yield found[0], set(found[1:])
+
+
+def _is_negator(word: str) -> bool:
+    return word in _NEGATORS or word.endswith("n't")
+
+
+def _list_predicates(statement: str) -> set[str]:
+    """Return what a statement says of its subject in one word: «has kids», «can swim», not «the user's kids are …»."""
+    words = _ENGLISH.findall(statement)
+    said = [stem for word in words for stem in [_stem(word)] if _PASSED.isdisjoint((word, stem)) and word.isalpha()]
+    return set(said[:1]) if "user's" not in words[:2] else set()
+
+
+def _iter_denied_zh(clause: str) -> Iterator[str]:
+    for match in _DENIED_ZH.finditer(_NO_DENIAL_ZH.sub("，", clause)):
+        what = _SMALL_ZH.sub("", match["what"])[:_DENIED_CHARS]
+        if len(what) > 1:
+            yield what
+
+
+def _list_first_stems(clause: str) -> set[str]:
+    """Return what the user does in a clause: the first word behind «I»."""
+    return {_stem(word) for word in _FIRST_VERB.findall(clause)}
+
+
+def _affirms_zh(clause: str, what: str) -> bool:
+    plain = _SMALL_ZH.sub("", clause)
+    at = plain.find(what)
+    return at >= 0 and not _DENIES_ZH.search(plain, max(0, at - _BEFORE_CHARS), at)
+
+
+def _list_stems(text: str) -> set[str]:
+    return {_stem(word) for word in _ENGLISH.findall(text)}
+
+
+def _stem(word: str) -> str:
+    """Return the beginning that the forms of an English word share: «flies» and «fly», «running» and «run»."""
+    for ending, stem in (("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", "")):
+        if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM - len(stem):
+            word = word.removesuffix(ending) + stem
+            break
+    return word[:-1] if len(word) > _LEAST_STEM and word[-1] == word[-2] else word
+
+
+def _is_refused(statement: str, cited: Sequence[Message], before: Sequence[Message]) -> bool:
+    """Return whether the evidence is only «no», to a question that says all of the statement."""
+    is_no = bool(cited) and all(_BARE_NO.match(message.content) for message in cited)
+    if not is_no or _NEGATIVE.search(statement.lower()):
+        return False
+    return list_content_words(statement) <= list_content_words(" ".join(message.content for message in before))
