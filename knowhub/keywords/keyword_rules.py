@@ -17,6 +17,7 @@ from knowhub.keywords.ports import KeywordText
 MAX_NAME_CHARS = 200
 MAX_ALIASES = 200
 MAX_DESCRIPTION_CHARS = 4_096
+_NO_LETTERS = "has no letter, digit or sign by which it could be found"
 PATCHABLE = frozenset({"name", "aliases", "description", "metadata", "scopes"})
 ROOT_PATCHABLE = frozenset({"name", "description", "metadata"})
 
@@ -29,7 +30,7 @@ def new_keyword_row(
     Raises InvalidInput for an invalid field, Forbidden for an owner or scopes that the caller may not set.
     """
     name, description = fields.parse_text("name", new.name), fields.parse_text("description", new.description)
-    check_name(name, text)
+    check_name("name", name, text)
     check_description(description)
     row_id, parent_id = ids
     aliases = check_aliases(name, fields.parse_texts("aliases", new.aliases), text)
@@ -60,7 +61,7 @@ def apply_patch(row: Row, patch: Mapping[str, Any], text: KeywordText, now: floa
             raise Conflict(f"the {name} of the root cannot be changed")
     changed = {**row, **sent}
     if "name" in sent or "aliases" in sent:
-        check_name(changed["name"], text)
+        check_name("name", changed["name"], text)
     if row["id"] != ROOT_ID and ("name" in sent or "aliases" in sent):
         changed["aliases"] = check_aliases(changed["name"], changed["aliases"], text, row["aliases"])
         changed |= _make_keys(changed["name"], changed["aliases"], text)
@@ -80,7 +81,7 @@ def add_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row | None
     Another spelling of the same normal form is added. Raises InvalidInput, and Conflict if there are 200 already.
     """
     alias = fields.parse_text("alias", alias)
-    _check_alias("alias", alias, text)
+    check_name("alias", alias, text)
     if alias == row["name"] or alias in row["aliases"]:
         return None
     changed = {**row, "aliases": [*row["aliases"], alias]}
@@ -104,31 +105,24 @@ def remove_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row:
 
 
 def merge_rows(row: Row, other: Mapping[str, Any], text: KeywordText, now: float) -> Row | None:
-    """Return `row` with the names, description and metadata of `other`, or None if nothing changes.
+    """Return `row` with what it lacks of `other`, or None if nothing changes.
 
-    Raises Conflict if the aliases or the metadata exceed their limit.
+    Names become aliases, a description fills an empty one, only missing metadata keys are added. Raises Conflict if
+    the aliases or the metadata exceed their limit.
     """
-    changed = add_fields(row, other, text)
+    spellings = [*row["aliases"], other["name"], *other["aliases"]]
+    changed = {
+        **row,
+        "aliases": _drop_duplicates(row["name"], spellings, text, row["aliases"]),
+        "description": row["description"] or other["description"],
+        "metadata": {**other["metadata"], **row["metadata"]},
+    }
     if changed == row:
         return None
     _check_alias_count(changed)
     if changed["metadata"] != row["metadata"]:
         _check_metadata_size(changed)
     return next_of(_update_keys(changed, row, text), row, now)
-
-
-def add_fields(row: Row, other: Mapping[str, Any], text: KeywordText) -> dict[str, Any]:
-    """Return `row` with what it lacks of `other`.
-
-    Names become aliases, a description fills an empty one, only missing metadata keys are added.
-    """
-    spellings = [*row["aliases"], other["name"], *other["aliases"]]
-    return {
-        **row,
-        "aliases": _drop_duplicates(row["name"], spellings, text, row["aliases"]),
-        "description": row["description"] or other["description"],
-        "metadata": {**other["metadata"], **row["metadata"]},
-    }
 
 
 def write_keyword(row: Row) -> Write:
@@ -144,15 +138,15 @@ def check_aliases(name: str, aliases: Sequence[str], text: KeywordText, current:
     if len(aliases) > MAX_ALIASES:
         raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(aliases)}")
     for index, alias in enumerate(aliases):
-        _check_alias(f"aliases.{index}", alias, text)
+        check_name(f"aliases.{index}", alias, text)
     return _drop_duplicates(name, aliases, text, current)
 
 
-def check_name(name: str, text: KeywordText) -> None:
-    """Raise InvalidInput for a name that is blank, too long, or has no normal form."""
-    check_length("name", name)
+def check_name(field: str, name: str, text: KeywordText) -> None:
+    """Raise InvalidInput for a name or an alias that is blank, too long, or has no normal form."""
+    check_length(field, name)
     if not text.tokens(name):
-        raise InvalidInput.of("name", "has no letter, digit or sign by which it could be found")
+        raise InvalidInput.of(field, _NO_LETTERS)
 
 
 def check_length(field: str, name: str) -> None:
@@ -173,15 +167,9 @@ def validate(_lookup: Lookup, rows: Sequence[Row]) -> None:
     """Raise InvalidInput for a row that no write makes; an undo is checked by this."""
     for row in rows:
         if row["id"] != ROOT_ID and not row["normalized"]:
-            raise InvalidInput.of("name", "has no letter, digit or sign by which it could be found")
+            raise InvalidInput.of("name", _NO_LETTERS)
         if len(row["aliases"]) > MAX_ALIASES:
             raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(row['aliases'])}")
-
-
-def _check_alias(field: str, alias: str, text: KeywordText) -> None:
-    check_length(field, alias)
-    if not text.tokens(alias):
-        raise InvalidInput.of(field, "has no letter, digit or sign by which it could be found")
 
 
 def _check_alias_count(row: Mapping[str, Any]) -> None:
