@@ -41,8 +41,7 @@ _CLAUSE: Final = re.compile(r"[^,;，；。]+")
 def split_clauses(bare: str, facts: Sequence[int]) -> list[tuple[int, int]]:
     """Return the start and end of each part, given where the facts are.
 
-    A part begins with a clause that gives a fact or says something alone; others stay with the one before them: «I
-    live in Bonn, near the river».
+    It begins with a clause that gives a fact or says something alone; «near the river» stays with the one before it.
     """
     cuts = list(_BETWEEN.finditer(bare))
     parts: list[tuple[int, int]] = []

@@ -36,10 +36,7 @@ _CONFIRMED: Final = re.compile(
 
 
 def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Yield problem, lesson and messages of the failures of tools that a change made good.
-
-    That it did, the agent says, or the same tool shows. The messages are numbers of the failure, remedy and success.
-    """
+    """Yield problem, lesson and messages of each failure that a change made good, as the agent or the tool says."""
     failed: int | None = None
     for number, message in enumerate(messages):
         if not message.is_tool or not message.content.strip():

@@ -97,10 +97,11 @@ def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[State
 
 def read_values(text: str, fold: Fold = str) -> tuple[Values, Values]:
     """Return the single-valued facts of a text, by or about «the user», and those that it says are not so any more."""
+    spoken = _speak_as_user(text)
     found = [
         fact
-        for said in split_sentences(_speak_as_user(text), fold)
-        for fact in _find_facts(said.text, said.bare)
+        for said in split_sentences(spoken, fold)
+        for fact in _find_facts(said.text, said.bare, is_plain=spoken != text)  # As models write values.
         if _is_own(said.bare, fact.start)
     ]
     return _split_values(found)
@@ -119,8 +120,7 @@ def _speak(match: re.Match[str]) -> str:
 def _attribute(statement: Statement, name: str, labels: Counter[str]) -> Statement:
     """Say whose statement it is, where several people speak. A label that comes once, beside no other, is a topic."""
     label = name or statement.speaker
-    named = [other for other in labels if other]
-    if not name and label and named == [label] and labels[label] == 1:
+    if not name and label and labels[label] == 1 and labels.keys() <= {"", label}:
         return replace(statement, speaker="", text=f"{label}{'：' if is_chinese(label) else ': '}{statement.text}")
     return replace(statement, speaker=label if len(labels) > 1 else "")
 
@@ -187,7 +187,7 @@ def _is_own(bare: str, start: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """A single-valued fact: where its form and its value begin, and whether it is not so any more."""
+    """A single-valued fact, and where its form and its value begin. An empty value may be none: it replaces nothing."""
 
     slot: str
     value: str
@@ -199,7 +199,7 @@ class _Fact:
 _TRAILING: Final = re.compile(r"(?:\s{0,4}(?:now|currently|these days|any ?more|any longer|at all|[了吧啦呢])){1,4}$")
 
 
-def _find_facts(text: str, bare: str) -> list[_Fact]:
+def _find_facts(text: str, bare: str, *, is_plain: bool = False) -> list[_Fact]:
     facts: dict[str, _Fact] = {}
     for slot, match in ((slot, match) for slot, form in statement_forms.SLOTS for match in form.finditer(bare)):
         groups = match.groupdict()
@@ -207,23 +207,27 @@ def _find_facts(text: str, bare: str) -> list[_Fact]:
         value = _TRAILING.sub("", groups[group].strip(" .。▪")).strip()
         # Invisible characters shift the positions.
         start = match.start(group) if len(text) == len(bare) else max(text.lower().find(value), 0)
-        if value and _is_value(group, value, text, start):
-            name = slot or statement_forms.NAMED_SLOTS[match["slot"]]
+        is_sure = _is_value(group, value, text, start) if value else None
+        if is_sure is not None:
+            name, value = slot or statement_forms.NAMED_SLOTS[match["slot"]], value if is_sure or is_plain else ""
             facts.setdefault(name, _Fact(name, value, match.start(), match.start(group), bool(groups.get("no"))))
     return sorted(facts.values(), key=lambda fact: fact.start)
 
 
-def _is_value(group: str, value: str, text: str, start: int) -> bool:
-    """Return whether a value is written like a name, where one is wanted: an idiom must not end a true value."""
+def _is_value(group: str, value: str, text: str, start: int) -> bool | None:
+    """Return whether a value is written as its form wants it; None if it cannot be one: an idiom must end no value."""
     if group == "value" or (group == "mixed" and any(char.isdigit() or char in "@/" for char in value)):
         return True
     if not is_chinese(value):
-        return text[start].isupper() or (group != "capital" and text[0].islower())
+        return text[start].isupper() or (group != "capital" if text[0].islower() else None)
     tags = [tag for _, tag in rjieba.tag(value)]
-    # Common nouns, verbs and function words make no name.
-    return tags not in (["n"], ["s"]) and not any(tag == "v" or tag[0] in "drfpucymt" for tag in tags)
+    # Verbs and function words make no name, and many a town is tagged as a common noun.
+    if len(tags) == 1:
+        return None if tags[0][0] in "vr" else tags[0] not in {"n", "s", "f", "t"}
+    return None if any(tag == "v" or tag[0] in "drfpucymt" for tag in tags) else True
 
 
 def _split_values(facts: Sequence[_Fact]) -> tuple[Values, Values]:
-    held, ended = ([(fact.slot, fact.value) for fact in facts if fact.is_ended is over] for over in (False, True))
+    known = [fact for fact in facts if fact.value]
+    held, ended = ([(fact.slot, fact.value) for fact in known if fact.is_ended is over] for over in (False, True))
     return tuple(held), tuple(ended)

@@ -225,7 +225,6 @@ def test_what_is_said_beside_a_single_value_is_a_statement_of_its_own(said: str,
         "I live in total silence.",
         "I moved to dark mode yesterday.",
         "I moved to row 7 and typed a word.",
-        "i moved to linux",
         "I'm 87.5% done.",
         "My name is dirt since the outage.",
         "I work at dawn mostly.",
@@ -235,13 +234,17 @@ def test_what_is_said_beside_a_single_value_is_a_statement_of_its_own(said: str,
         "我弟弟说：我住在厦门。",
         "我现在叫不醒他。",
         "我在公司上班的时候很吵。",
-        "我住在宿舍。",
-        "我的公司在裁员",
     ],
 )
 def test_an_idiom_gives_no_value(said: str) -> None:
     assert read_texts(said) == []
     assert read_values(said) == ((), ())
+
+
+@pytest.mark.parametrize("said", ["i moved to linux", "i work at dawn", "我住在宿舍。", "我的公司在裁员"])
+def test_a_value_that_may_be_no_name_replaces_nothing(said: str) -> None:
+    assert [(item.text, item.values) for item in read_texts(said)] == [(said, ())]
+    assert read_values("用户住在烟台。") == ((("home", "烟台"),), ())
 
 
 @pytest.mark.parametrize(
