@@ -141,8 +141,12 @@ class Vectors:
                 continue
             chosen = slots[start:end] - block * self._rows_per_block
             rows = self._blocks[block][: chosen[-1] + 1]
-            is_taken_out = len(chosen) * _WORTH_TAKING_OUT <= len(rows)
-            values[start:end] = rows[chosen] @ query if is_taken_out else (rows @ query)[chosen]
+            if len(chosen) == len(rows):
+                np.dot(rows, query, out=values[start:end])
+            elif len(chosen) * _WORTH_TAKING_OUT <= len(rows):
+                values[start:end] = rows[chosen] @ query
+            else:
+                values[start:end] = (rows @ query)[chosen]
         return VectorSimilarities(values, numbers)
 
     def _append(self, rows: Rows) -> None:
