@@ -21,9 +21,10 @@ _EXACT_LENGTHS: Final = 24
 _LENGTHS: Final = 256
 # A few documents do not show how rare a term is. As many others are assumed, without any term of the query.
 _ASSUMED_DOCUMENTS: Final = 50
-# From so many documents on, a term that so large a share of them has is common.
+# From so many documents on, a term that so many and so large a share of them have is common.
 _LEAST_DOCUMENTS: Final = 8
-_COMMON_SHARE: Final = 0.4
+_LEAST_HOLDERS: Final = 4
+_COMMON_SHARE: Final = 0.25
 # Nobody expects a record to have every word of a long question: it is measured by the rarest of them.
 _ENOUGH_WORDS: Final = 2.0
 
@@ -234,7 +235,7 @@ def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]
 
     def get_rarity(holders: int) -> float:
         # What many of a few documents have is common, whatever others are assumed.
-        is_common = documents >= _LEAST_DOCUMENTS and holders >= _COMMON_SHARE * documents
+        is_common = documents >= _LEAST_DOCUMENTS and holders >= max(_LEAST_HOLDERS, _COMMON_SHARE * documents)
         total = documents if is_common else assumed
         return get_idf(total, min(total, holders))
 

@@ -143,6 +143,14 @@ def test_a_term_in_a_store_of_one_record_is_not_common() -> None:
     assert 0.35 < 2.2 * get_idf(1, 1) / reach < 0.5
 
 
+def test_a_word_that_a_quarter_of_few_records_have_is_common() -> None:
+    def share(holders: int) -> float:
+        reach, _ = get_reach([make_term("found", holders), make_term("unknown", 0)], 12)
+        return 2.2 * get_idf(12, holders) / reach
+
+    assert (share(4) < 0.2, share(3) > 0.3) == (True, True)
+
+
 def test_pending_documents_are_measured_as_they_are_scored() -> None:
     # The index has one document without the term, and three that wait have it.
     waiting = QueryTerm("found", 1.0, 0, pending=3)
