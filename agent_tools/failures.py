@@ -117,8 +117,7 @@ def _describe_next_step(
 
 def _describe_keywords(problem: dict[str, Any]) -> str:
     """Say which keywords an ambiguous name may mean; "" if the conflict is another one."""
-    named = problem.get("keyword")
-    rows = [row for row in named if isinstance(row, dict)] if isinstance(named, list) else []
+    rows = _list_objects(problem, "keyword")
     if not rows:
         return ""
     shown = [f"{shorten(row.get('path'))} (id {shorten(row.get('id'))})" for row in rows[:FIELD_LIMIT]]
@@ -127,9 +126,17 @@ def _describe_keywords(problem: dict[str, Any]) -> str:
 
 
 def _describe_fields(problem: dict[str, Any]) -> str:
-    errors = problem.get("errors")
-    named = [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
-    if not named:
+    errors = _list_objects(problem, "errors")[:FIELD_LIMIT]
+    if not errors:
         return "Correct the arguments and call again."
-    shown = [f"{shorten(error.get('field'))}: {shorten(error.get('message'))}" for error in named[:FIELD_LIMIT]]
-    return f"Correct these and call again — {'; '.join(shown)}."
+    return f"Correct these and call again — {'; '.join(_describe_field(error) for error in errors)}."
+
+
+def _describe_field(error: dict[str, Any]) -> str:
+    return f"{shorten(error.get('field'))}: {shorten(error.get('message'))}"
+
+
+def _list_objects(problem: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects of a list in a problem. What else stands there is no server of ours."""
+    found = problem.get(name)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

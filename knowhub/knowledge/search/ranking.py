@@ -88,14 +88,17 @@ class RankedHit:
 
 @dataclass(frozen=True, slots=True)
 class RankingInputs:
-    """What the ranking reads. `row` returns a record by its id, `matched` the terms of the query that a text has."""
+    """What the ranking reads.
+
+    `row` returns a record by its id, `match_terms` the terms of the query that a text has.
+    """
 
     ctx: RequestContext
     order: Order
     top_k: int
     now: float
     row: Callable[[str], Row]
-    matched: Callable[[str], Sequence[str]]
+    match_terms: Callable[[str], Sequence[str]]
     min_relevance: float = 0.0
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS
 
@@ -203,7 +206,7 @@ class _TaskComparison:
 
     def __init__(self, inputs: RankingInputs) -> None:
         self._row = cache(inputs.row)
-        self._match = cache(lambda text: frozenset(inputs.matched(text)))
+        self._match = cache(lambda text: frozenset(inputs.match_terms(text)))
         self._split = cache(shingles)
 
     def is_same(self, new: str, old: str) -> bool:

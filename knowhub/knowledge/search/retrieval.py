@@ -115,7 +115,7 @@ class KnowledgeRetrieval:
         )
 
     def _make_inputs(self, view: View, ctx: RequestContext, query: SearchQuery, now: float) -> RankingInputs:
-        def matched(text: str) -> Sequence[str]:
+        def match_terms(text: str) -> Sequence[str]:
             return self._index.matched_terms(query.text, text[:_MATCHED_CHARS])
 
         return RankingInputs(
@@ -124,7 +124,7 @@ class KnowledgeRetrieval:
             query.top_k,
             now,
             lambda knowledge_id: view.get(KNOWLEDGE, knowledge_id) or {},
-            matched,
+            match_terms,
             query.min_relevance or 0.0,
             self._options.half_life_days,
         )

@@ -42,7 +42,7 @@ def rank(
     **fields: Any,  # noqa: ANN401 -- any input of the ranking
 ) -> list[RankedHit]:
     by_id = {row["id"]: row for row in rows}
-    inputs: dict[str, Any] = {"order": Order.AUTO, "top_k": 5, "matched": words} | fields
+    inputs: dict[str, Any] = {"order": Order.AUTO, "top_k": 5, "match_terms": words} | fields
     found = [SearchHit(summary, relevance) for summary, relevance in hits]
     row_of = lambda row_id: by_id.get(row_id) or knowledge_row(row_id, task=row_id, content=row_id)  # noqa: E731 -- short
     return rank_hits(found, RankingInputs(ctx=ctx or local(), now=now, row=row_of, **inputs))
@@ -136,7 +136,7 @@ def test_a_newer_record_without_most_query_words_does_not_come_first() -> None:
     hits = [(summarize(old, 0, 1), 0.5), (summarize(new, 1, 1), 0.4)]
     asked = {"guests", "password", "router"}
 
-    ranked = rank(hits, rows=[old, new], matched=lambda text: asked.intersection(text.split()))
+    ranked = rank(hits, rows=[old, new], match_terms=lambda text: asked.intersection(text.split()))
 
     assert ids_of(ranked) == ["old", "new"]
 
@@ -156,7 +156,7 @@ def test_a_newer_record_about_another_thing_does_not_come_first(old_task: str, n
     old, new = lesson_row("old", old_task), lesson_row("new", new_task, DAY)
     hits = [(summarize(old, 0, 1), 0.79), (summarize(new, 1, 1), 0.58)]
 
-    ranked = rank(hits, rows=[old, new], matched=lambda text: words(text) & words(old_task))
+    ranked = rank(hits, rows=[old, new], match_terms=lambda text: words(text) & words(old_task))
 
     assert ids_of(ranked) == ["old", "new"]
 
