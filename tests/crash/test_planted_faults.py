@@ -176,8 +176,8 @@ FAULTS = (
     Fault(
         "not look for replaced files",
         "group_commit.py",
-        "if not is_in_place:",
-        "if is_in_place is None:",
+        "if not (self._lock.is_in_place and self._log.is_in_place(position.segment)):",
+        "if position is None:",
         ["test_files_gone.py::test_two_processes_never_write_under_two_locks"],
     ),
     Fault(
