@@ -121,9 +121,9 @@ class AccountVectors(Generic[HeadT]):
         """Return the `limit` accepted records that are most similar to a query."""
         if self.vectors is None or self.vectors.dimensions != len(query):
             return []
-        slots = self.vectors.list_allowed(groups)
+        comparison = self.vectors.start_comparison(query, groups)
         # In a thread: comparing with a hundred thousand takes ten milliseconds.
-        likeness = await asyncio.to_thread(self.vectors.compare_all, query, slots)
+        likeness = await asyncio.to_thread(self.vectors.run_comparison, comparison)
         found: list[tuple[float, HeadT]] = []
         for count, (value, number) in enumerate(likeness.iter_best(2 * limit), start=1):
             head = self._records.by_text_num(number)

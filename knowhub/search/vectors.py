@@ -57,6 +57,15 @@ class VectorSimilarities:
         return order
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A query, and which of the first `count` rows it is to be compared with; None is all of them."""
+
+    query: Matrix
+    count: int
+    slots: NDArray[np.int64] | None
+
+
 class Vectors:
     """Vectors by number, with the facets of their records. Belongs to the event loop, but where it says otherwise."""
 
@@ -120,34 +129,39 @@ class Vectors:
         likeness = dict(zip(found, (rows @ query).tolist(), strict=True))
         return {number: likeness[number] for number, counts in zip(found, has_meaning, strict=True) if counts}
 
-    def list_allowed(self, groups: Sequence[frozenset[str]]) -> NDArray[np.int64]:
-        """Return the places of the rows that have one facet of each group, for `compare_all`."""
-        allowed = np.ones(self._count, bool)
+    def start_comparison(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Comparison:
+        """Find the rows that have one facet of each group."""
+        allowed: NDArray[np.bool_] | None = None
         for group in groups:
             passing = np.zeros(self._count, bool)
             for name in group:
                 if name in self._slots_by_facet:
                     passing[np.frombuffer(self._slots_by_facet[name], np.uint32)] = True
-            allowed &= passing
-        return np.flatnonzero(allowed)
+            allowed = passing if allowed is None else allowed & passing
+        # Many callers see everything: then no rows need to be taken out.
+        if allowed is None or allowed.all():
+            return Comparison(query, self._count, None)
+        return Comparison(query, self._count, np.flatnonzero(allowed))
 
-    def compare_all(self, query: Matrix, slots: NDArray[np.int64]) -> VectorSimilarities:
-        """Compare a query with the rows at these places. Meant for a thread: rows may be added meanwhile."""
-        numbers = np.concatenate([*self._numbers, np.empty(0, np.int64)])[slots]
-        values = np.empty(len(slots), np.float32)
-        starts = np.arange(len(self._blocks) + 1) * self._rows_per_block
-        for block, (start, end) in enumerate(pairwise(np.searchsorted(slots, starts).tolist())):
-            if start == end:
-                continue
+    def run_comparison(self, asked: Comparison) -> VectorSimilarities:
+        """Compare a query with its rows. Meant for a thread: it reads only what stood when the comparison was made."""
+        numbers = np.concatenate([*self._numbers, np.empty(0, np.int64)])[: asked.count]
+        return VectorSimilarities(self._multiply(asked), numbers if asked.slots is None else numbers[asked.slots])
+
+    def _multiply(self, asked: Comparison) -> Matrix:
+        slots = asked.slots
+        values = np.empty(asked.count if slots is None else len(slots), np.float32)
+        if slots is None or len(slots) * _WORTH_TAKING_OUT > asked.count:
+            everything = np.empty(asked.count, np.float32)
+            for block, start in enumerate(range(0, asked.count, self._rows_per_block)):
+                end = min(start + self._rows_per_block, asked.count)
+                np.dot(self._blocks[block][: end - start], asked.query, out=everything[start:end])
+            return everything if slots is None else everything[slots]
+        edges = np.searchsorted(slots, np.arange(0, asked.count + self._rows_per_block, self._rows_per_block)).tolist()
+        for block, (start, end) in enumerate(pairwise(edges)):
             chosen = slots[start:end] - block * self._rows_per_block
-            rows = self._blocks[block][: chosen[-1] + 1]
-            if len(chosen) == len(rows):
-                np.dot(rows, query, out=values[start:end])
-            elif len(chosen) * _WORTH_TAKING_OUT <= len(rows):
-                values[start:end] = rows[chosen] @ query
-            else:
-                values[start:end] = (rows @ query)[chosen]
-        return VectorSimilarities(values, numbers)
+            np.dot(self._blocks[block][chosen], asked.query, out=values[start:end])
+        return values
 
     def _append(self, rows: Rows) -> None:
         # In blocks: to grow one matrix would copy hundreds of megabytes at once.
