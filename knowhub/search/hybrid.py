@@ -150,8 +150,12 @@ class HybridIndex(Generic[HeadT]):
         if not self._vectors.can_compare(account, query.vector):
             self._queries.remove(text)
             return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
+        accepted = {hit.head.id for hit in words.hits}
+        nearest_rows = await vectors.search(
+            query.vector, groups, lambda head: head.id in accepted or accept(head), many
+        )
         # A vector of zeros says nothing.
-        near = [(value, head) for value, head in await vectors.search(query.vector, groups, accept, many) if value]
+        near = [(value, head) for value, head in nearest_rows if value]
         likeness = {head.text_num: value for value, head in near}
         # Lexical results are compared with the query too.
         others = [hit.head for hit in words.hits if hit.head.text_num not in likeness]
