@@ -124,19 +124,19 @@ class ChangeChecks:
         return frozenset(words | {full for word in words for full in list_calendar_words(word)})
 
     @cached_property
-    def _said(self) -> list[tuple[str, date]]:
-        """What was said on which day, of the messages and the memories whose day is known."""
+    def _dated_texts(self) -> list[tuple[str, date]]:
+        """The messages and memories whose day is known, each with its day."""
         said = [(message.content, dates.day_of(message.timestamp)) for message in self.prompt.messages]
         said += [(memory.text, dates.day_of(memory.said_on)) for memory in self.prompt.memories]
         return [(text, day) for text, day in said if day is not None]
 
     @cached_property
     def _days(self) -> list[Days]:
-        return [days for text, day in self._said for days in list_named_days(text, day)]
+        return [days for text, day in self._dated_texts for days in list_named_days(text, day)]
 
     @cached_property
     def _possible_days(self) -> list[Days]:
-        return [*self._days, *(days for text, day in self._said for days in list_possible_days(text, day))]
+        return [*self._days, *(days for text, day in self._dated_texts for days in list_possible_days(text, day))]
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
@@ -153,7 +153,7 @@ class ChangeChecks:
 
     def _blank_known_days(self, statement: str) -> str:
         """Return a statement without the days that the conversation names, and without their weekdays."""
-        today = max((day for _, day in self._said), default=None)
+        today = max((day for _, day in self._dated_texts), default=None)
         if today is None:
             return statement
         named = [mention for mention in dates.iter_times(statement, today) if self._is_mention_known(mention, today)]
@@ -293,7 +293,7 @@ def _read_digits(number: str) -> list[int]:
 def read_lasting_values(statement: str, said_on: date | None) -> tuple[dict[str, str], dict[str, str]]:
     """Return the single-valued facts that a statement of a model gives, and those that it says are over.
 
-    None of what was so before the year in which it was said, and no roles: somebody may be a nurse and a student.
+    Facts of years before the message are left out. So are roles: somebody may be a nurse and a student.
     """
     years = (int(year) for year in _YEAR.findall(statement))
     is_past = _MOVED.search(statement) is not None and said_on is not None and any(y < said_on.year for y in years)

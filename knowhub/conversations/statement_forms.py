@@ -76,7 +76,7 @@ PREFERENCE: Final = any_of(
     r"我[^，,。？?]{0,6}对[^，,。？?]{1,12}过敏|我(?:从来|一般|一直)?(?:不吃|不喝|吃素|不抽)(?!了|饱|完)",
 )
 
-# A sentence that is only the half of what it says.
+# A sentence that points at another one: «Remember this.»
 POINTING: Final = any_of(
     r"^(?!yes|no)[^,]*\b(?:this|that|it)[.!:]*$", r"^[^，,]*(?:记住|记一下|记下来?)(?:这[个点些])?了?[。.!！：:]*$"
 )

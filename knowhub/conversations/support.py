@@ -103,7 +103,7 @@ _NO_DENIAL: Final = frozenset(_NO_DENIAL_WORDS.split())
 _LIMIT_WORDS: Final = "until till before unless except but besides than yet without only enough always all every too"
 _LIMITS: Final = frozenset(_LIMIT_WORDS.split())
 _BOUNDS: Final = frozenset(["because", "cos", "when", "if", "and", "since", "while", "as", "so", "that", "where"])
-# Whoever does not think, forget or mind denies nothing of what follows.
+# «I don't mind cats» does not deny cats: these verbs take a negation, and what follows them stays true.
 _TRANSPARENT_STEMS: Final = (
     "think believ know mind wait forget wory bother mater care help hesitat remember mean say miss doubt"
 )
@@ -176,8 +176,8 @@ def fold_word(word: str) -> str:
 def find_flaw(statement: str, category: str, cited: Sequence[Message], before: Sequence[Message]) -> str:
     """Return why the cited messages do not say a statement; empty where they may.
 
-    `before` are the messages before them, to which «no» is an answer. A case may say what failed by the words of what
-    works, and quote commands: of it, only the orders of tools are refused.
+    `before` are the messages before them, to which «no» is an answer. A case may quote commands, and name
+    what failed and what works alike. So only the orders of tools are refused in it.
     """
     is_case, is_own = category == "cases", category in OF_THE_USER
     said = [(message, *_split_quoted(message)) for message in cited]

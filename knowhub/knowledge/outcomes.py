@@ -213,7 +213,7 @@ def _resolve_tags(outcome: GoalOutcome, shown: Mapping[str, str], tags: Mapping[
 
 
 def _read_counted(view: View, row: Row | None) -> dict[str, tuple[str, str]]:
-    """Return what a goal said of each record last, and of which id. A merged record is listed as its survivor."""
+    """Return the last report of a goal on each record, and the id that it named; of a merged record, its survivor."""
     counted: dict[str, tuple[str, str]] = {}
     for mark in row["counted"] if row is not None and is_live(row) else ():
         kind, _, item = mark.partition(":")
@@ -223,7 +223,7 @@ def _read_counted(view: View, row: Row | None) -> dict[str, tuple[str, str]]:
 
 
 def _complete(outcome: GoalOutcome, counted: Mapping[str, tuple[str, str]]) -> GoalOutcome:
-    """Return the outcome with what was said before in the place of what was left out."""
+    """Return the outcome with the fields that it leaves out filled from the earlier report."""
 
     def list_others(*wanted: str) -> list[str] | None:
         return [item for item, (kind, _) in counted.items() if kind in wanted and item not in outcome.names] or None
