@@ -19,7 +19,7 @@ from knowhub.core.recall import MissingVector
 from knowhub.engine.account import SearchableRows, seq_of_change
 from knowhub.search.texts import HeadT, Texts
 from knowhub.search.vector_files import Rejection, RetryPolicy, VectorFiles, VectorNote
-from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type
+from knowhub.search.vectors import Matrix, Rows, Similarities, Vectors, make_row_type
 
 # A file is rewritten if this share of its rows is old, and at least so many rows.
 _WORTH_WRITING_ANEW: Final = 0.33
@@ -115,31 +115,29 @@ class AccountVectors(Generic[HeadT]):
         if head.live:
             self._waiting[row_id] = head.text_num
 
-    async def search(
-        self, query: Matrix, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
+    async def compare(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Similarities:
+        """Compare a query with the records that have one facet of each group."""
+        vectors = self.vectors
+        if vectors is None or vectors.dimensions != len(query):
+            vectors = Vectors(len(query))
+        # In a thread: comparing with a hundred thousand takes ten milliseconds.
+        return await asyncio.to_thread(vectors.run_comparison, vectors.start_comparison(query, groups))
+
+    async def find_best(
+        self, similarities: Similarities, accept: Callable[[HeadT], bool], limit: int
     ) -> list[tuple[float, HeadT]]:
         """Return the `limit` accepted records that are most similar to a query."""
-        if self.vectors is None or self.vectors.dimensions != len(query):
-            return []
-        comparison = self.vectors.start_comparison(query, groups)
-        # In a thread: comparing with a hundred thousand takes ten milliseconds.
-        likeness = await asyncio.to_thread(self.vectors.run_comparison, comparison)
         found: list[tuple[float, HeadT]] = []
-        for count, (value, number) in enumerate(likeness.iter_best(2 * limit), start=1):
+        for count, (value, number) in enumerate(similarities.iter_best(2 * limit), start=1):
             head = self._records.by_text_num(number)
-            if head is not None and accept(head):
+            # A vector of zeros says nothing.
+            if value and head is not None and accept(head):
                 found.append((value, head))
                 if len(found) == limit:
                     break
             if count % 1000 == 0:
                 await asyncio.sleep(0)
         return found
-
-    def compare(self, query: Matrix, heads: Sequence[HeadT]) -> dict[int, float]:
-        """Return the similarity of records to a query, by the number of their text."""
-        if self.vectors is None or self.vectors.dimensions != len(query):
-            return {}
-        return self.vectors.compare(query, [head.text_num for head in heads])
 
     async def take_due(self, most: int, now: float) -> list[PendingText]:
         """Return the first due texts that cannot reuse the vector of an equal text. Raises Unavailable."""

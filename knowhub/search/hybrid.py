@@ -151,15 +151,12 @@ class HybridIndex(Generic[HeadT]):
             self._queries.remove(text)
             return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
         accepted = {hit.head.id for hit in words.hits}
-        nearest_rows = await vectors.search(
-            query.vector, groups, lambda head: head.id in accepted or accept(head), many
-        )
-        # A vector of zeros says nothing.
-        near = [(value, head) for value, head in nearest_rows if value]
-        likeness = {head.text_num: value for value, head in near}
+        similarities = await vectors.compare(query.vector, groups)
+        near = await vectors.find_best(similarities, lambda head: head.id in accepted or accept(head), many)
         # Lexical results are compared with the query too.
-        others = [hit.head for hit in words.hits if hit.head.text_num not in likeness]
-        likeness |= vectors.compare(query.vector, others)
+        likeness = similarities.get_by_number(
+            head.text_num for head in (*(hit.head for hit in words.hits), *(head for _, head in near))
+        )
         hits = combine_results(words.hits, near, likeness, query.reading, self._weigh, limit)
         nearest = _get_nearest(likeness, query.reading)
         by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
@@ -190,7 +187,7 @@ class HybridIndex(Generic[HeadT]):
             return []
         if own is None or not reading.skill:
             return []
-        near = await index.search(own, groups, accept, limit)
+        near = await index.find_best(await index.compare(own, groups), accept, limit)
         return [((value - reading.strangers) / (1 - reading.strangers), row) for value, row in near]
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:

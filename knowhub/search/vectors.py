@@ -4,7 +4,7 @@ Rows are append-only. An outdated row stays until its file is rewritten; callers
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
@@ -32,32 +32,6 @@ def make_row_type(dimensions: int) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class VectorSimilarities:
-    """How like a query rows are: `values`, and in their order the `numbers` of the rows."""
-
-    values: Matrix
-    numbers: NDArray[np.int64]
-
-    def iter_best(self, first: int) -> Iterator[tuple[float, int]]:
-        """Yield (likeness, number) of the best `first`, then on and on until nothing is left."""
-        taken = 0
-        while taken < len(self.values):
-            order = self._best(max(first, 1))
-            for index in order[taken:]:
-                yield float(self.values[index]), int(self.numbers[index])
-            taken, first = len(order), first * _MORE
-
-    def _best(self, many: int) -> NDArray[np.int64]:
-        places = np.arange(len(self.values))
-        if many < len(places):
-            # All that are as good as the last of them: the order must not hang on how rows happen to lie.
-            least = np.partition(self.values, -many)[-many]
-            places = np.flatnonzero(self.values >= least)
-        order: NDArray[np.int64] = places[np.lexsort((-self.numbers[places], -self.values[places]))]
-        return order
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """A query, and which of the first `count` rows it is to be compared with; None is all of them."""
 
@@ -74,8 +48,8 @@ class Vectors:
         self._rows_per_block = rows_per_block
         self._count = 0
         self._blocks: list[Matrix] = []
-        self._numbers: list[NDArray[np.int64]] = []
-        self._digests: list[NDArray[np.uint64]] = []
+        self._numbers = array("q")
+        self._digests = array("Q")
         self._slots: dict[int, int] = {}
         self._slot_by_digest: dict[int, int] = {}
         self._slots_by_facet: dict[str, array[int]] = {}
@@ -93,6 +67,8 @@ class Vectors:
         for slot, number, digest, names in zip(
             slots, rows["number"].tolist(), rows["digest"].tolist(), facets, strict=True
         ):
+            self._numbers.append(number)
+            self._digests.append(digest)
             self._slots[number] = slot
             self._slot_by_digest[digest] = slot
             for name in names:
@@ -113,21 +89,16 @@ class Vectors:
         """Return rows as they were taken in. Meant for a thread."""
         rows = np.empty(len(numbers), make_row_type(self.dimensions))
         for place, slot in enumerate(map(self._slots.__getitem__, numbers)):
-            block, offset = divmod(slot, self._rows_per_block)
-            rows["number"][place] = self._numbers[block][offset]
-            rows["digest"][place] = self._digests[block][offset]
-            rows["vector"][place] = self._blocks[block][offset]
+            rows[place] = self._numbers[slot], self._digests[slot], self._row(slot)
         return rows
 
-    def compare(self, query: Matrix, numbers: Sequence[int]) -> dict[int, float]:
-        """Return how like a query some rows are, by number; what has no vector, or one without meaning, is left out."""
-        found = [number for number in dict.fromkeys(numbers) if number in self._slots]
-        if not found:
-            return {}
-        rows = np.stack([self._row(self._slots[number]) for number in found])
-        has_meaning = np.asarray(rows.any(axis=1))
-        likeness = dict(zip(found, (rows @ query).tolist(), strict=True))
-        return {number: likeness[number] for number, counts in zip(found, has_meaning, strict=True) if counts}
+    def find_slots(self, numbers: Iterable[int]) -> dict[int, int]:
+        """Return the places of rows by their number; what has no vector is left out."""
+        return {number: self._slots[number] for number in numbers if number in self._slots}
+
+    def numbers_at(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of the rows at these places."""
+        return np.frombuffer(self._numbers, np.int64)[slots]
 
     def start_comparison(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Comparison:
         """Find the rows that have one facet of each group."""
@@ -143,10 +114,9 @@ class Vectors:
             return Comparison(query, self._count, None)
         return Comparison(query, self._count, np.flatnonzero(allowed))
 
-    def run_comparison(self, asked: Comparison) -> VectorSimilarities:
+    def run_comparison(self, asked: Comparison) -> "Similarities":
         """Compare a query with its rows. Meant for a thread: it reads only what stood when the comparison was made."""
-        numbers = np.concatenate([*self._numbers, np.empty(0, np.int64)])[: asked.count]
-        return VectorSimilarities(self._multiply(asked), numbers if asked.slots is None else numbers[asked.slots])
+        return Similarities(self, asked.slots, self._multiply(asked))
 
     def _multiply(self, asked: Comparison) -> Matrix:
         slots = asked.slots
@@ -170,15 +140,50 @@ class Vectors:
             block, offset = divmod(slot + taken, self._rows_per_block)
             if block == len(self._blocks):
                 self._blocks.append(np.zeros((self._rows_per_block, self.dimensions), np.float32))
-                self._numbers.append(np.zeros(self._rows_per_block, np.int64))
-                self._digests.append(np.zeros(self._rows_per_block, np.uint64))
             some = rows[taken : taken + self._rows_per_block - offset]
             self._blocks[block][offset : offset + len(some)] = some["vector"]
-            self._numbers[block][offset : offset + len(some)] = some["number"]
-            self._digests[block][offset : offset + len(some)] = some["digest"]
             taken += len(some)
 
     def _row(self, slot: int) -> Matrix:
         block, offset = divmod(slot, self._rows_per_block)
         row: Matrix = self._blocks[block][offset]
         return row
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """How like a query rows are: `values`, in the order of `slots`; None is all rows. Belongs to the event loop."""
+
+    vectors: Vectors
+    slots: NDArray[np.int64] | None
+    values: Matrix
+
+    def iter_best(self, first: int) -> Iterator[tuple[float, int]]:
+        """Yield (likeness, number) of the best `first`, then on and on until nothing is left."""
+        taken = 0
+        while taken < len(self.values):
+            places, numbers = self._find_best(max(first, 1))
+            yield from zip(self.values[places[taken:]].tolist(), numbers[taken:].tolist(), strict=True)
+            taken, first = len(places), first * _MORE
+
+    def get_by_number(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Return the likeness of rows; what was not compared, or has a vector without meaning, is left out."""
+        by_number = self.vectors.find_slots(numbers)
+        wanted = np.fromiter(by_number.values(), np.int64)
+        places = wanted if self.slots is None else np.searchsorted(self.slots, wanted)
+        is_here = places < len(self.values)
+        if self.slots is not None:
+            is_here[is_here] = self.slots[places[is_here]] == wanted[is_here]
+        values = np.zeros(len(wanted), np.float32)
+        values[is_here] = self.values[places[is_here]]
+        return {number: value for number, value in zip(by_number, values.tolist(), strict=True) if value}
+
+    def _find_best(self, many: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        places = np.arange(len(self.values))
+        if many < len(places):
+            # All that are as good as the last of them: the order must not hang on how rows happen to lie.
+            least = np.partition(self.values, -many)[-many]
+            places = np.flatnonzero(self.values >= least)
+        numbers = self.vectors.numbers_at(places if self.slots is None else self.slots[places])
+        order = np.lexsort((-numbers, -self.values[places]))
+        return places[order], numbers[order]
