@@ -51,7 +51,6 @@ class Vectors:
         self._numbers = array("q")
         self._digests = array("Q")
         self._slots: dict[int, int] = {}
-        self._slot_by_digest: dict[int, int] = {}
         self._slots_by_facet: dict[str, array[int]] = {}
 
     def __len__(self) -> int:
@@ -70,15 +69,15 @@ class Vectors:
             self._numbers.append(number)
             self._digests.append(digest)
             self._slots[number] = slot
-            self._slot_by_digest[digest] = slot
             for name in names:
                 self._slots_by_facet.setdefault(name, array("I")).append(slot)
         self._count += len(rows)
 
     def find_by_text(self, digest: int) -> Matrix | None:
         """Return the vector of a text by its hash; None when it is not here."""
-        slot = self._slot_by_digest.get(digest)
-        return None if slot is None else self._row(slot)
+        # By looking through all: a map would take a tenth of the memory of the vectors.
+        slots = np.flatnonzero(np.frombuffer(self._digests, np.uint64) == digest) if self._digests else ()
+        return self._row(int(slots[-1])) if len(slots) else None
 
     def get(self, number: int) -> Matrix | None:
         """Return the vector of a row by its number; None when it is not here."""
