@@ -1,7 +1,6 @@
-"""Hostile models and hostile texts against the whole service, over ASGI and on real files.
+"""Hostile models against the whole service, over ASGI and on real files.
 
-Whatever a model answers: no 5xx, nothing changed but what the verb is for, nobody waits for it. Whatever somebody
-stored: a model finds it as data between the fences, and nowhere else.
+Whatever a model answers: no 5xx, nothing changed but what the verb is for, nobody waits for it.
 """
 
 import asyncio
@@ -345,6 +344,3 @@ async def test_a_slow_model_does_not_block_other_requests(
         await waiting
 
     assert (found["status"], writable, is_waiting) == ("matched", True, True)
-
-
-# hostile texts
