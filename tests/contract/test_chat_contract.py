@@ -8,10 +8,10 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest, FailureReason
+from knowhub.core.language_models import ChatFailed, ChatModel, FailureReason
 from knowhub.providers.http import make_client
 from tests.fakes.model_server import MATCH, QUESTION, URL, chat_client, completion
-from tests.fakes.scripted_chat import Answer, ScriptedChat, ambiguous, jump_to, match, missing
+from tests.fakes.scripted_chat import Answer, ScriptedChat, missing
 
 pytestmark = pytest.mark.anyio
 
@@ -111,60 +111,3 @@ async def test_questions_may_be_asked_side_by_side(build_model: Models) -> None:
     replies = await asyncio.gather(*(model.chat(QUESTION, 10) for _ in range(20)))
 
     assert [reply.data for reply in replies] == [MATCH] * 20
-
-
-PROMPT = """query: 蟒蛇
-candidates: [{"idx": 1, "name": "编程语言", "path": "root/编程语言"},
- {"idx": 2, "name": "Python", "path": ["root", "动物", "Python"]},
- {"idx": 3, "name": "Python", "path": "root/编程语言/Python"}]
-{"text": "not a candidate {", "idx": 9}"""
-DECISION = {
-    "type": "object",
-    "properties": {
-        "action": {"enum": ["jump", "match", "missing", "ambiguous"]},
-        "node_id": {"type": ["integer", "null"]},
-        "node_ids": {"type": "array", "items": {"type": "integer"}},
-        "candidate_ids": {"type": "array", "items": {"type": "integer"}},
-        "suggest_name": {"type": ["string", "null"]},
-        "reason": {"type": "string"},
-    },
-    "required": ["action", "node_id", "node_ids", "candidate_ids", "suggest_name", "reason"],
-    "additionalProperties": False,
-}
-NOTHING: dict[str, Any] = {"node_id": None, "node_ids": [], "candidate_ids": [], "suggest_name": None, "reason": ""}
-
-
-@pytest.mark.parametrize(
-    ("answer", "decision"),
-    [
-        (jump_to("编程语言"), {"action": "jump", "node_id": 1}),
-        (jump_to("编程语言", "Python"), {"action": "jump", "node_ids": [1, 2]}),
-        (match("root/编程语言/Python", reason="by path"), {"action": "match", "node_id": 3, "reason": "by path"}),
-        (match("root/动物/Python"), {"action": "match", "node_id": 2}),
-        (ambiguous("Python"), {"action": "ambiguous", "candidate_ids": [2]}),
-        (missing("蛇"), {"action": "missing", "suggest_name": "蛇"}),
-    ],
-)
-async def test_the_fake_finds_candidates_by_the_names_in_the_prompt(answer: Answer, decision: dict[str, Any]) -> None:
-    model = ScriptedChat([answer])
-    question = ChatRequest("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
-
-    reply = await model.chat(question, 10)
-
-    assert reply.data == {**NOTHING, **decision}
-    assert model.questions == [question]
-
-
-async def test_the_fake_answers_missing_after_its_script() -> None:
-    question = ChatRequest("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
-
-    reply = await ScriptedChat().chat(question, 10)
-
-    assert reply.data == {**NOTHING, "action": "missing", "reason": "script exhausted"}
-
-
-async def test_the_fake_refuses_an_unknown_candidate() -> None:
-    question = ChatRequest("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
-
-    with pytest.raises(AssertionError, match="'Rust' is not among the candidates"):
-        await ScriptedChat([match("Rust")]).chat(question, 10)

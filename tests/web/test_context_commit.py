@@ -272,6 +272,7 @@ GOOD = {"session_id": "s-1", "messages": [{"role": "user", "content": "x"}]}
         ({"messages": [{"role": "user", "content": "x", "message_id": ""}]}, "messages.0.message_id"),
         ({"messages": [{"role": "user", "content": "x", "message_id": "🙂" * 100}]}, "messages.0.message_id"),
         ({"messages": [GOOD["messages"][0]] * 2_001}, "messages"),
+        ({"messages": [{"role": "user", "content": text, "message_id": "m"} for text in "ab"]}, "messages"),
         ({"messages": [{"role": "r" * 41, "content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "user", "content": "x", "name": "n" * 201}]}, "messages.0.name"),
         ({"messages": [{"role": "user", "content": "x", "timestamp": "2" * 65}]}, "messages.0.timestamp"),

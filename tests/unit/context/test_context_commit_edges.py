@@ -1,12 +1,7 @@
 """The errors and limits of a commit, the order of its steps, and the calls of tools that it counts."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
-from knowhub.conversations.messages import Message
-from knowhub.core.errors import InvalidInput
 from tests.context_commits import CommitBench, agent_message, tool_message, tool_use, user_message
 
 pytestmark = pytest.mark.anyio
@@ -17,27 +12,6 @@ TALK = (
     agent_message("How nice!", "m2"),
     user_message("Yesterday I went to the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
 )
-
-
-@pytest.mark.parametrize(
-    ("messages", "fields", "field"),
-    [
-        ((Message("user", "hi", "", "i" * 901),), {}, "messages"),
-        ((Message("user", "a", "", "m"), Message("user", "b", "", "m")), {}, "messages"),
-        (TALK, {"session_id": ""}, "session_id"),
-        (TALK, {"session_id": "😀" * 199}, "session_id"),
-    ],
-)
-async def test_an_invalid_commit_names_the_field(
-    messages: Sequence[Message], fields: dict[str, Any], field: str
-) -> None:
-    desk = CommitBench()
-
-    with pytest.raises(InvalidInput) as refused:
-        await desk.commit(*messages, **fields)
-
-    assert field in [error.field for error in refused.value.errors]
-    assert desk.store.last_seq == 0
 
 
 async def test_a_session_of_two_thousand_messages_is_one_operation() -> None:

@@ -355,19 +355,6 @@ async def test_a_snapshot_that_does_not_open_is_named_too(tmp_path: Path) -> Non
         assert (await erase(hub, row_id)).snapshots == ["20260305T120000Z"]
 
 
-async def test_a_restore_does_not_bring_it_back(tmp_path: Path) -> None:
-    async with open_search_hub(tmp_path) as hub:
-        row_id = await save_record(hub, new_knowledge(SECRET))
-        snapshot = await hub.operations.snapshots.create()
-        await erase(hub, row_id)
-
-        done = await hub.operations.snapshots.restore(local(), snapshot.ts)
-        await hub.operations.snapshots.delete(snapshot.ts)
-
-        assert done.erased == [(KNOWLEDGE, row_id)]
-        assert find_files_with(tmp_path, SECRET) == []
-
-
 async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as hub:
         row_id = await save_record(hub, new_knowledge(SECRET))

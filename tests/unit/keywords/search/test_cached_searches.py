@@ -1,35 +1,13 @@
 """What a search caches, and until when it is valid."""
 
-import random
-from collections.abc import Awaitable, Callable, Sequence
-
 import orjson
 import pytest
 
-from knowhub.core.errors import KnowHubError
-from knowhub.core.request_context import RequestContext
-from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.model import (
-    INFOS,
-    ROOT_ID,
-    InfoPolicy,
-    LinkRequest,
-    NewInfo,
-    NewKeyword,
-    RelationType,
     SearchStatus,
-    TreeOptions,
 )
-from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.search.lookup import KeywordSearch
-from knowhub.keywords.search.text_search import NearKeywords
-from knowhub.keywords.service import DeleteOptions
-from knowhub.keywords.tree import list_keywords
-from knowhub.operations.service import OperationsService
-from knowhub.wiring.collections import COLLECTIONS
-from tests.builders import CountedIds, local
 from tests.fakes.scripted_chat import match, missing
-from tests.unit.keywords.tree_hub import ANN, BOB, TEXT, TreeHub, hub_with
+from tests.unit.keywords.tree_hub import ANN, BOB, hub_with
 
 pytestmark = pytest.mark.anyio
 
@@ -113,84 +91,3 @@ async def test_a_choice_of_namesakes_is_cached_until_one_path_changes() -> None:
     assert undecided.status is SearchStatus.AMBIGUOUS
     assert again == first
     assert [orjson.loads(found.node or b"{}")["id"] for found in (first, later)] == [left, other]
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 4))])
-async def test_cached_answers_equal_uncached_answers(seed: int) -> None:
-    hub = hub_with(cached=True)
-    uncached = KeywordSearch(
-        hub.store, NearKeywords(TEXT), KeywordAgent(None, RecentMatchesByReader(), TreeOptions()), TreeOptions()
-    )
-    busy = RandomCallers(hub, random.Random(seed))
-    hits = 0
-
-    for _ in range(400):
-        await busy.do_something()
-        for query in QUERIES:
-            for ctx in (ANN, BOB, local()):
-                found = await hub.search(query, ctx)
-                assert found == await uncached.search(ctx, query)
-                hits += found is await hub.search(query, ctx)
-
-    # Both that answers are kept and that operations go through is part of the claim.
-    assert hits > 500
-    assert busy.done > 150
-
-
-NAMES = ("排序", "paixu", "Go", "树", "数", "C++")
-QUERIES = (*NAMES, "shu", "px")
-SCOPES = (["public"], ["user:owner"], ["team:web"])
-
-
-class RandomCallers:
-    """Callers who change a small tree at random; refused changes are ignored."""
-
-    def __init__(self, hub: TreeHub, rng: random.Random) -> None:
-        self._hub = hub
-        self._rng = rng
-        self._infos: list[str] = []
-        self._operations: list[str] = []
-        self.done = 0
-
-    async def do_something(self) -> None:
-        pick, keywords, infos = self._rng.choice, self._hub.keywords, self._hub.infos
-        view = self._hub.store.view("default")
-        live = [ROOT_ID, *(node.id for node in list_keywords(view))]
-        ctx, first, other, name = pick((ANN, ANN, BOB, local())), pick(live), pick(live), pick(NAMES)
-        info = pick(self._infos) if self._infos else "none"
-        scopes, relation = pick(SCOPES), pick(tuple(RelationType))
-        deletion = DeleteOptions(pick((True, False)), pick(tuple(InfoPolicy)))
-        actions: Sequence[Callable[[], Awaitable[object]]] = (
-            lambda: keywords.create(ctx, NewKeyword(name, first, scopes=scopes, allow_duplicate=True)),
-            lambda: keywords.create(ctx, NewKeyword(name, first, scopes=scopes, allow_duplicate=True)),
-            lambda: keywords.update(ctx, first, {"scopes": scopes}),
-            lambda: keywords.update(ctx, first, {"name": name, "description": name}),
-            lambda: keywords.add_alias(ctx, first, f"{name}{self._rng.random():.1f}"),
-            lambda: keywords.move(ctx, first, other),
-            lambda: keywords.merge(ctx, first, other),
-            lambda: keywords.delete(ctx, first, deletion),
-            lambda: infos.create(ctx, NewInfo(name, keyword_ids=[first], scopes=scopes)),
-            lambda: infos.create(ctx, NewInfo(name, keyword_ids=[first, other], scopes=scopes)),
-            lambda: infos.patch(ctx, info, {"scopes": scopes, "content": name}),
-            lambda: infos.link(ctx, info, first, LinkRequest(relation)),
-            lambda: infos.unlink(ctx, info, first),
-            lambda: infos.delete(ctx, info),
-            lambda: self._undo(ctx),
-        )
-        try:
-            await pick(actions)()
-        except KnowHubError:
-            return
-        self.done += 1
-        newest = await anext(self._hub.store.operations("default"), None)
-        if newest is None:
-            return
-        self._operations.append(newest.operation_id)
-        self._infos += [
-            change.id for change in newest.changes if change.collection == INFOS and change.id not in self._infos
-        ]
-
-    async def _undo(self, ctx: RequestContext) -> None:
-        if self._operations:
-            operations = OperationsService(self._hub.store, CountedIds(), COLLECTIONS)
-            await operations.undo(local(), self._operations[-1])
