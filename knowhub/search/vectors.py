@@ -76,7 +76,9 @@ class Vectors:
     def find_by_text(self, digest: int) -> Matrix | None:
         """Return the vector of a text by its hash; None when it is not here."""
         # By looking through all: a map would take a tenth of the memory of the vectors.
-        slots = np.flatnonzero(np.frombuffer(self._digests, np.uint64) == digest) if self._digests else ()
+        if not self._digests:
+            return None
+        slots = np.flatnonzero(np.frombuffer(self._digests, np.uint64) == digest)
         return self._row(int(slots[-1])) if len(slots) else None
 
     def get(self, number: int) -> Matrix | None:
