@@ -41,6 +41,7 @@ _QUOTED: Final = re.compile(
 # A quoted name contains none of these.
 _SAYS_SOMETHING: Final = re.compile(r"[，。,.!！?？]|我|\bi\b", re.IGNORECASE)
 _END: Final = re.compile(r"[。！？!?…]+[”」』\"'’)）]*|(?<!\.)\.+(?=\s)")
+_CLAUSE_END: Final = re.compile(r"[,;](?=\s)|[，；]")
 # A full stop behind one of these, or behind a single letter or a figure, ends no sentence.
 _ABBREVIATION: Final = re.compile(
     r"(?:^|[\s(])(?:dr|mr|mrs|ms|st|prof|jr|sr|rev|gen|capt|vs|etc|approx|incl|excl|no|inc|ltd|co|corp|dept|fig|vol"
@@ -109,7 +110,7 @@ class Sentence:
 def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
     """Return the sentences of the first 16,384 characters; none of a message that is not to be remembered.
 
-    Longer ones than 400 characters are data, and left out.
+    Of one longer than 400 characters its clauses within them; without a clause it is data, and left out.
     """
     text = content[:MAX_MESSAGE_READ_CHARS]
     plain = _normalize(text, fold)
@@ -119,8 +120,8 @@ def split_sentences(content: str, fold: Fold = str) -> list[Sentence]:
         return []
     said: list[Sentence] = []
     for line, speaker in _iter_lines(text[: material.start()] if material is not None else text):
-        parts = (part for part in _split_line(_INLINE_CODE.sub(r"\1", line)) if len(part) <= MAX_SENTENCE_CHARS)
-        said += (Sentence(part, _normalize(mask_quoted(part), fold), speaker) for part in parts)
+        parts = (_shorten(part) for part in _split_line(_INLINE_CODE.sub(r"\1", line)))
+        said += (Sentence(part, _normalize(mask_quoted(part), fold), speaker) for part in parts if part)
     return said
 
 
@@ -181,6 +182,13 @@ def _split_line(line: str) -> Iterator[str]:
         start = end.end()
     if part := line[start:].strip():
         yield part
+
+
+def _shorten(sentence: str) -> str:
+    if len(sentence) <= MAX_SENTENCE_CHARS:
+        return sentence
+    ends = [end.start() for end in _CLAUSE_END.finditer(sentence, 0, MAX_SENTENCE_CHARS)]
+    return sentence[: ends[-1]] if ends else ""
 
 
 def _is_speaker(name: str) -> bool:

@@ -97,6 +97,17 @@ def test_questions_suppositions_quotes_and_past_are_not_statements(said: str) ->
     assert read_texts(said) == []
 
 
+def test_of_a_long_sentence_the_clauses_at_its_beginning_are_read() -> None:
+    told = "I'm studying rivers, and I prefer maps with contour lines" + ", and there are more of them" * 20
+    data = "i prefer " + "0123456789" * 50
+
+    found = read_texts(told, data)
+
+    assert [(statement.kind, statement.numbers) for statement in found] == [(StatementKind.PREFERENCE, (0,))]
+    assert found[0].text.startswith("I'm studying rivers, and I prefer maps with contour lines")
+    assert len(found[0].text) <= 400
+
+
 def test_a_preference_before_a_question_is_read_without_it() -> None:
     (found,) = read_texts("I prefer aisle seats over window seats, can you find me a flight?")
 
