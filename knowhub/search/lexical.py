@@ -288,8 +288,12 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
         self._wake_lag, self._wake = lag, wake
 
     async def catch_up(self) -> None:
-        """Index all that waits, some at a time. Raises Unavailable."""
-        while await self.index_pending(self._wake_lag):
+        """Index all that waits now, some at a time. Raises Unavailable.
+
+        What is written meanwhile waits for the next call, unless it is as much again: a commit of few rows costs nearly
+        as much as one of many.
+        """
+        while await self.index_pending(self._wake_lag) >= self._wake_lag:
             continue
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
