@@ -228,16 +228,23 @@ class Route(StarletteRoute):
         self.beside_body: type[BaseModel] | None = taken.get("params") if self.body is not None else None
         self.is_either = bool(either) and self.body is not None
         self._beginning = path.partition("{")[0]
+        self._is_fixed = "{" not in path
         self.app = self._answer
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match as Starlette does, but keep a slash in an id apart from the slashes of the path."""
         # Most requests are for another route, and a regular expression costs ten times as much.
-        if not scope["path"].startswith(self._beginning) and not scope.get("root_path"):
+        is_at_root = not scope.get("root_path")
+        if is_at_root and not scope["path"].startswith(self._beginning):
             return Match.NONE, {}
         raw = scope.get("raw_path") or b""
         # Compared in lower case only if needed: this runs for every request and every route.
         is_encoded = b"%2" in raw and b"%2f" in raw.lower()
+        if self._is_fixed and is_at_root and not is_encoded and scope["type"] == "http":
+            if scope["path"] != self.path:
+                return Match.NONE, {}
+            match = Match.FULL if scope["method"] in (self.methods or ()) else Match.PARTIAL
+            return match, {"endpoint": self.endpoint, "path_params": {}, "route": self}
         match, child = super().matches({**scope, "path": raw.decode("latin-1")} if is_encoded else scope)
         if match is not Match.NONE:
             child["route"] = self
