@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -18,6 +19,8 @@ from knowhub.web.middleware import READING, answer_problem
 
 BODY: Final = "knowhub.body"
 BODY_HASH: Final = "knowhub.body_hash"
+HAS_ARRIVED: Final = "knowhub.has_arrived"
+"""Whether the protocol has the end of the request already, so that no piece of its body needs to be waited for."""
 
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
 _RESOURCES: Final = "/api/resource/"
@@ -111,8 +114,10 @@ class RequestGuard:
         # A body that is too large is dropped as it comes.
         held = int(announced) if announced.isdigit() and int(announced) <= limit else 0
         refusal, size = share.hold(held), 0
+        # A time limit costs as much as the rest of this function.
+        has_arrived = scope.get(HAS_ARRIVED, False)
         try:
-            async with asyncio.timeout(self._rules.arrival_s):
+            async with nullcontext() if has_arrived else asyncio.timeout(self._rules.arrival_s):
                 while refusal is None or _is_last_request(scope):
                     message = await receive()
                     if message["type"] == "http.disconnect":
