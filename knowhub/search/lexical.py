@@ -70,8 +70,8 @@ class AccountIndex(Generic[HeadT]):
 
     def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed the text of a row."""
-        head = self._records.head(row_id)
-        if head is None or seq_of_change(head.text_num) != seq:
+        head = self._records.find_changed(row_id, seq)
+        if head is None:
             return
         if head.live:
             self._gone.pop(row_id, None)
