@@ -1,5 +1,6 @@
 """The declaration of a route: its signature says what it takes, its decorator what it answers."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +24,7 @@ from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Work
 from knowhub.web.auth import context_of, make_local_context
-from knowhub.web.parsing import parse_body, parse_query
+from knowhub.web.parsing import PARSED_AT_ONCE, parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH
 from knowhub.web.responses import answer_json, answer_text_list, answer_write
 from knowhub.web.schemas.parts import Body, CallerIds, DeleteBody, DeletionAnswer
@@ -294,7 +295,11 @@ class Route(StarletteRoute):
             return parse_query(query, self.query), self.beside_body() if self.beside_body else None, raw
         if query and self.beside_body is None:
             raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
-        sent = await parse_body(raw, self.body)
+        if len(raw) <= PARSED_AT_ONCE:
+            sent = parse_body(raw, self.body)
+        else:
+            # Other requests are answered meanwhile.
+            sent = await asyncio.to_thread(parse_body, raw, self.body)
         return sent, parse_query(query, self.beside_body) if self.beside_body else None, raw
 
 
