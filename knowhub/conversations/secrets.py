@@ -38,8 +38,7 @@ _HINTS = tuple(hint for pattern in PATTERNS for hint in pattern.hints)
 def has_secret_hint(text: str) -> bool:
     """Return whether a text has any of the words that stand in or before credentials; else it holds none."""
     lowered = text.lower()
-    # A loop: a generator would cost more than all the comparisons of a short text.
-    for hint in _HINTS:  # noqa: SIM110
+    for hint in _HINTS:  # noqa: SIM110 -- a generator would cost more than all the comparisons of a short text
         if hint in lowered:
             return True
     return False
