@@ -39,7 +39,6 @@ from knowhub.knowledge.evolve.slimming import Slimming, SlimOptions
 from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExtraction
 from knowhub.knowledge.impressions import ImpressionLog
-from knowhub.knowledge.model import KNOWLEDGE
 from knowhub.knowledge.outcomes import OutcomeService
 from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, SearchOptions
 from knowhub.knowledge.search.routing import KnowledgeReranking, Router
@@ -115,7 +114,6 @@ class Knowledge:
         self.extraction = KnowledgeExtraction(
             store, lexical, ids, chat, ExtractionOptions(indexes.records.index, budget_s, simplify)
         )
-        store.subscribe(self.similarity, [KNOWLEDGE])
         stack.push_async_callback(self.impressions.close)
 
 

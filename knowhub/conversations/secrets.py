@@ -32,6 +32,18 @@ class DetectedSecret:
     redacted: str
 
 
+_HINTS = tuple(hint for pattern in PATTERNS for hint in pattern.hints)
+
+
+def has_secret_hint(text: str) -> bool:
+    """Return whether a text has any of the words that stand in or before credentials; else it holds none."""
+    lowered = text.lower()
+    for hint in _HINTS:  # noqa: SIM110 -- a generator would cost more than all the comparisons of a short text
+        if hint in lowered:
+            return True
+    return False
+
+
 def find_secrets(text: str, offset: int = 0, most: int | None = 20) -> list[DetectedSecret]:
     """Return the first `most` credentials in a text, or all, in text order, none inside another.
 

@@ -52,9 +52,12 @@ def digest(text: str) -> bytes:
 
     Width, case and white space are folded in the first 16,384 characters; beyond them the text counts as it is.
     """
-    hashed = blake2b(normalize_text(text[:COMPARED_CHARS]).encode("utf-8", "surrogatepass"), digest_size=16)
-    hashed.update(f"\x1f{text[COMPARED_CHARS:]}".encode("utf-8", "surrogatepass"))
-    return hashed.digest()
+    return blake2b(normalize_compared(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def normalize_compared(text: str) -> str:
+    """Return what `digest` hashes: a control character separates the folded beginning from the rest."""
+    return f"{normalize_text(text[:COMPARED_CHARS])}\x1f{text[COMPARED_CHARS:]}"
 
 
 def make_text_key(text: str) -> int:

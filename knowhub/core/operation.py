@@ -46,7 +46,8 @@ class Draft:
 
     `agent_io` is what a language model was asked and said on the way, one object a call. `note` is not written: the
     later decisions of its group may read it. Rows of a draft that `is_checked` are not held against the
-    rules of their collections again: an undo has done that, and a restored snapshot has them as they once were.
+    rules of their collections again: a save or an undo has done that, and a restored snapshot has them as they once
+    were.
     """
 
     op: str

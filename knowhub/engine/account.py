@@ -186,11 +186,14 @@ class SearchableRows(Generic[SummaryT]):
         ]
         self._limit = limit
 
-    def head(self, row_id: str) -> SummaryT | None:
+    def find_changed(self, row_id: str, seq: int) -> SummaryT | None:
+        """Return the summary of a row; None where the operation `seq` has not written its newest text."""
         for table, _ in self._tables:
-            summary: SummaryT | None = table.summary(row_id)
+            summary = table.summary(row_id)
             if summary is not None:
-                return summary if self._is_within(summary) else None
+                is_within = self._limit is None or summary.ordinal < self._limit
+                found: SummaryT | None = summary if is_within and seq_of_change(summary.text_num) == seq else None
+                return found
         return None
 
     def by_text_num(self, text_num: int) -> SummaryT | None:

@@ -208,7 +208,7 @@ class InMemoryTable:
 
     def __init__(self, schema: TableSchema[Any]) -> None:
         self.summarize = schema.summarize
-        self._add_defaults = schema.add_defaults
+        self._add_defaults = schema.add_defaults if schema.defaults else None
         self._numbers: dict[str, int] = {}
         self._texts: list[bytes] = []
         self._summaries: list[Any] = []
@@ -264,7 +264,9 @@ class InMemoryTable:
     def text(self, row_id: str) -> bytes | None:
         """Return a row's text; None if there is none. Raises Unavailable if it does not read back from the log."""
         number = self._numbers.get(row_id)
-        return None if number is None else self._add_defaults(self._texts[number])
+        if number is None:
+            return None
+        return self._texts[number] if self._add_defaults is None else self._add_defaults(self._texts[number])
 
     def summary(self, row_id: str) -> Any:  # noqa: ANN401 -- of the table's schema
         """Return a row's summary; None if the id was never used."""

@@ -76,15 +76,17 @@ class OverlayTable:
 
     def put(self, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> None:
         """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
-        if self._schema.summarize is not None:
-            number = self.number(row_id)
+        schema = self._schema
+        if schema.summarize is not None:
+            earlier = self.summary(row_id)
+            number = None if earlier is None else self.number(row_id)
             if number is None:
                 number = self._first_number + len(self._new_numbers)
-            self.summaries[row_id] = self._schema.summarize(row, number, change_number, self.summary(row_id))
+            self.summaries[row_id] = schema.summarize(row, number, change_number, earlier)
             if number >= self._first_number:
                 self._new_numbers[row_id] = number
             self._log.append(row_id)
-        self.texts[row_id] = self._schema.add_defaults(text)
+        self.texts[row_id] = schema.add_defaults(text) if schema.defaults else text
 
     def __len__(self) -> int:
         return self._first_number + len(self._new_numbers)

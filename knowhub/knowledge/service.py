@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from knowhub.core import permissions
@@ -10,6 +10,7 @@ from knowhub.core.errors import Forbidden, InvalidInput, NotFound
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import (
     Change,
+    Committed,
     Draft,
     HistoryStore,
     IdempotencyKey,
@@ -73,9 +74,13 @@ class KnowledgeService(OwnedRows):
             batch = _NewRecords(view, ctx, self._ids)
             row = batch.add(new)
             op = REVIVE_OP if batch.restored else "save_knowledge"
-            return Draft(op, [record_rules.write(row)]) if batch.rows else Unchanged(row)
+            # `new_row` has checked the record.
+            return Draft(op, [record_rules.write(row)], is_checked=True) if batch.rows else Unchanged(row)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Committed) and not outcome.replayed and outcome.operation.changes[0].before is None:
+            # The caller sees what the record names: they have just named it.
+            return SavedRow(outcome.operation.changes[0].after, outcome.operation.operation_id, is_new=True)
         saved = self.make_saved(ctx, outcome)
         if saved.is_new:
             return saved
@@ -209,16 +214,16 @@ class KnowledgeService(OwnedRows):
         return SavedBatch(saved, operation_id)
 
 
+@dataclass(slots=True)
 class _NewRecords:
     """The records that one decision adds."""
 
-    def __init__(self, view: View, ctx: RequestContext, ids: Ids) -> None:
-        self._view = view
-        self._ctx = ctx
-        self._ids = ids
-        self._by_key: dict[bytes, Row] = {}
-        self.rows: dict[str, Row] = {}
-        self.restored: set[str] = set()
+    _view: View
+    _ctx: RequestContext
+    _ids: Ids
+    _by_key: dict[bytes, Row] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    restored: set[str] = field(default_factory=set)
 
     def add(self, new: NewKnowledge) -> Row:
         """Add a record and return its row, or return its duplicate. A duplicate is in `rows` only if it is restored."""

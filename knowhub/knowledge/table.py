@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
-from knowhub.core.near_duplicates import digest
+from knowhub.core.near_duplicates import normalize_compared
 from knowhub.core.operation import View
 from knowhub.core.recall import tag_facets
 from knowhub.core.request_context import RequestContext
@@ -55,8 +55,8 @@ def summarize(
         helpful=evaluation["helpful"],
         harmful=evaluation["harmful"],
         created_at=parse_iso(row["created_at"]),
-        valid_from=_seconds(row["valid_from"]),
-        valid_to=_seconds(row["valid_to"]),
+        valid_from=parse_iso(row["valid_from"]) if row["valid_from"] else None,
+        valid_to=parse_iso(row["valid_to"]) if row["valid_to"] else None,
         supersedes=row["supersedes"],
         merged_into=merged_into,
         votes=weigh_votes(evaluation),
@@ -96,7 +96,10 @@ def limit_to_visible(filters: Sequence[frozenset[str]], ctx: RequestContext) -> 
 @lru_cache(maxsize=64)
 def _duplicate_key(owner: str, own_scopes: tuple[str, ...], types: tuple[str, ...], task: str, content: str) -> bytes:
     kind = "\x1f".join([owner, "\x1e".join(sorted(set(own_scopes))), "\x1e".join(sorted(set(types)))])
-    return blake2b(kind.encode() + digest(task) + digest(content), digest_size=16).digest()
+    task, content = normalize_compared(task), normalize_compared(content)
+    # With the length of the task: texts may hold any character, also one that would end them.
+    text = f"{kind}\x1f{len(task)}\x1f{task}{content}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class _Kind(NamedTuple):
@@ -137,10 +140,6 @@ def _read_facet_values(row: Mapping[str, Any]) -> FacetValues:
 
 def _hash_searched(row: Mapping[str, Any], values: FacetValues) -> int:
     return hash((row["task"], row["content"], values, bool(row.get("deleted")), row.get("merged_into")))
-
-
-def _seconds(moment: str | None) -> float | None:
-    return None if moment is None else parse_iso(moment)
 
 
 BY_TEXT: Final = Index[KnowledgeSummary](

@@ -107,8 +107,8 @@ class AccountVectors(Generic[HeadT]):
 
     def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed the text of a record."""
-        head = self._records.head(row_id)
-        if head is None or seq_of_change(head.text_num) != seq:
+        head = self._records.find_changed(row_id, seq)
+        if head is None:
             return
         self._changes += 1
         self._drop(row_id)

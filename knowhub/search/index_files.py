@@ -69,12 +69,13 @@ class AccountIndexes(ABC, Generic[AccountT]):
 
     def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None:
         """Note the rows that an operation touched. Called by the store, in order."""
-        if account not in self._accounts:
+        index = self._accounts.get(account)
+        if index is None:
             # Opening an index finds all that it lacks, this operation too.
             self.account(account)
             return
         for change in changes:
-            self._accounts[account].follow(change.id, seq)
+            index.follow(change.id, seq)
 
     def _list(self, account: str | None = None) -> list[AccountT]:
         """Return the index of an account, or of all."""

@@ -70,8 +70,8 @@ class AccountIndex(Generic[HeadT]):
 
     def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed the text of a row."""
-        head = self._records.head(row_id)
-        if head is None or seq_of_change(head.text_num) != seq:
+        head = self._records.find_changed(row_id, seq)
+        if head is None:
             return
         if head.live:
             self._gone.pop(row_id, None)
@@ -288,8 +288,12 @@ class LexicalIndex(AccountIndexes[AccountIndex[HeadT]], Generic[HeadT]):
         self._wake_lag, self._wake = lag, wake
 
     async def catch_up(self) -> None:
-        """Index all that waits, some at a time. Raises Unavailable."""
-        while await self.index_pending(self._wake_lag):
+        """Index all that waits now, some at a time. Raises Unavailable.
+
+        What is written meanwhile waits for the next call, unless it is as much again: a commit of few rows costs nearly
+        as much as one of many.
+        """
+        while await self.index_pending(self._wake_lag) >= self._wake_lag:
             continue
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:

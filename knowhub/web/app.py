@@ -13,8 +13,11 @@ import fastapi_offline
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.staticfiles import StaticFiles
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.clock import Clock, SystemClock
@@ -62,6 +65,17 @@ _DESCRIPTION = (
 )
 
 
+class _App(FastAPI):
+    """FastAPI without the layers that no route of this server needs: each costs time in every request."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the middleware before the routes; `RequestIdMiddleware` is the first, and answers what fails."""
+        app: ASGIApp = ExceptionMiddleware(self.router, self.exception_handlers)
+        for layer in reversed(self.user_middleware):
+            app = layer.cls(app, *layer.args, **layer.kwargs)
+        return app
+
+
 def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     """Build the app. Without a `hub` it opens one from `settings` at start and closes it at the end."""
     metrics = Metrics()
@@ -74,7 +88,7 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
             yield
             await app.state.hooks.close()
 
-    app = FastAPI(
+    app = _App(
         title="KnowHub",
         version=version("knowhub"),
         summary="What agents learn, kept and found again.",
@@ -84,6 +98,8 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
         lifespan=None if hub else lifespan,
         # Whatever a slash at the end means, it does not mean another place.
         redirect_slashes=False,
+        # `/metrics` counts and times requests.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.settings = settings
     app.state.prove = lambda _headers: {}
@@ -152,13 +168,14 @@ def _serve_docs(app: FastAPI) -> None:
     )
     page.headers.update(_make_page_headers(bytes(page.body).decode()))
 
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
+    async def docs(_request: Request) -> HTMLResponse:
         return page
 
-    @app.get("/", include_in_schema=False)
-    async def home() -> RedirectResponse:
+    async def home(_request: Request) -> RedirectResponse:
         return RedirectResponse("/docs")
+
+    app.add_route("/docs", docs, include_in_schema=False)
+    app.add_route("/", home, include_in_schema=False)
 
 
 def _make_page_headers(page: str) -> dict[str, str]:

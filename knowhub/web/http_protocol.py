@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from knowhub.web.error_responses import problem
 from knowhub.web.middleware import READING
+from knowhub.web.request_guard import HAS_ARRIVED
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]{1,20} (/[^ \r\n]*) HTTP/1\.[01]\r\n")
 _AS_TYPED: Final = [bytes([byte]) if byte < 0x80 else b"%%%02X" % byte for byte in range(256)]  # noqa: PLR2004 -- ASCII
@@ -173,6 +174,7 @@ class HttpProtocol(HttpToolsProtocol):
         """End a request."""
         self._pending_bytes = 0
         self._is_in_body = False
+        self.scope[HAS_ARRIVED] = True  # type: ignore[typeddict-unknown-key]  # the guard reads it
         super().on_message_complete()
 
     # Refusals.

@@ -3,7 +3,6 @@
 FastAPI's own parsing of bodies and queries costs as much as the rest of a request (measured, see docs/decisions.md).
 """
 
-import asyncio
 import json
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -22,8 +21,7 @@ class MalformedJson(Exception):
     """A body that is not JSON."""
 
 
-# A larger body is parsed in a thread.
-_PARSED_AT_ONCE = 64 * 1024
+PARSED_AT_ONCE = 64 * 1024
 _SEARCHED_BYTES = 256 * 1024
 # Beyond 64 bits there are 19 digits at least; orjson makes such integers floats.
 _LONG_DIGITS = 19
@@ -31,18 +29,6 @@ _LONG_INTEGER = b"0" * _LONG_DIGITS
 _DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else ord(" ") for byte in range(256))
 _INTEGER_BOUND = 2.0**63
 _NAMED = 5
-
-
-async def parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
-    """Parse a JSON body into its model; no body at all is an empty object.
-
-    Raises MalformedJson and InvalidInput.
-
-    A large body is parsed in a thread, so that other requests are answered meanwhile.
-    """
-    if len(raw) <= _PARSED_AT_ONCE:
-        return _parse_body(raw, model)
-    return await asyncio.to_thread(_parse_body, raw, model)
 
 
 def parse_query(raw: bytes, model: type[ModelT]) -> ModelT:
@@ -74,7 +60,11 @@ def _is_list(model: type[BaseModel], name: str) -> bool:
     return field is not None and CommaSeparated in field.metadata
 
 
-def _parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
+def parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
+    """Parse a JSON body into its model; no body at all is an empty object.
+
+    Raises MalformedJson and InvalidInput. A body of more than PARSED_AT_ONCE bytes is to be parsed in a thread.
+    """
     is_large = len(raw) > PARSED_WHOLE
     try:
         value = parse_json(raw) if raw else {}

@@ -4,7 +4,8 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
@@ -18,6 +19,8 @@ from knowhub.web.middleware import READING, answer_problem
 
 BODY: Final = "knowhub.body"
 BODY_HASH: Final = "knowhub.body_hash"
+HAS_ARRIVED: Final = "knowhub.has_arrived"
+"""Whether the protocol has the end of the request already, so that no piece of its body needs to be waited for."""
 
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
 _RESOURCES: Final = "/api/resource/"
@@ -27,6 +30,13 @@ _HANDLED_AT_ONCE: Final = 256 * 1024
 _PART_BYTES: Final = 1024 * 1024
 _JSON: Final = ("application/json",)
 NDJSON: Final = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+
+
+_ALL_HOLD: Final = "requests that are not answered yet hold at most {} bytes together; try again"
+_CALLER_HOLDS: Final = (
+    "the requests of one caller that are not answered yet hold at most {} bytes together; "
+    "wait for answers, and send it again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +121,10 @@ class RequestGuard:
         # A body that is too large is dropped as it comes.
         held = int(announced) if announced.isdigit() and int(announced) <= limit else 0
         refusal, size = share.hold(held), 0
+        # A time limit costs as much as the rest of this function.
+        has_arrived = scope.get(HAS_ARRIVED, False)
         try:
-            async with asyncio.timeout(self._rules.arrival_s):
+            async with nullcontext() if has_arrived else asyncio.timeout(self._rules.arrival_s):
                 while refusal is None or _is_last_request(scope):
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -154,6 +166,7 @@ class RequestGuard:
             raise _Refusal(422, "invalid-input", f"body: {excess}")
 
 
+@dataclass(slots=True)
 class _BodyBuffer:
     """The bytes of a body as they come, in parts of a mebibyte, and the first and last of them for `read_id`.
 
@@ -161,11 +174,10 @@ class _BodyBuffer:
     would take many times the memory where they are a few bytes each.
     """
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._last = bytearray()
-        self.beginning = b""
-        self.end = b""
+    beginning: bytes = b""
+    end: bytes = b""
+    _parts: list[bytes] = field(default_factory=list)
+    _last: bytearray = field(default_factory=bytearray)
 
     def add(self, piece: bytes) -> None:
         """Take in what came."""
@@ -197,39 +209,34 @@ class _Refusal(Exception):
         self.headers = headers
 
 
+@dataclass(slots=True)
 class _Share:
     """The bytes that one request holds of those of all, which `held` counts, and of those of its caller.
 
     The caller is None where only the process has a limit.
     """
 
-    def __init__(self, rules: BodyRules, held: Counter[str | None], caller: str | None) -> None:
-        self._held = held
-        self._count = 0
-        self._limits: dict[str | None, tuple[int, str]] = {
-            None: (rules.held_bytes, "requests that are not answered yet hold at most {} bytes together; try again")
-        }
-        if caller is not None:
-            detail = (
-                "the requests of one caller that are not answered yet hold at most {} bytes together; "
-                "wait for answers, and send it again"
-            )
-            self._limits = {caller: (rules.caller_bytes, detail), **self._limits}
+    _rules: BodyRules
+    _held: Counter[str | None]
+    _caller: str | None
+    _count: int = 0
 
     def hold(self, size: int) -> str | None:
         """Count `size` bytes for this request from now on, or return which limit forbids it and count as before."""
-        more = size - self._count
+        more, held, caller = size - self._count, self._held, self._caller
         if not more:
             return None
-        for holder, (most, detail) in self._limits.items():
-            if more > 0 and 0 < most < self._held[holder] + more:
-                return detail.format(most)
+        if more > 0:
+            if caller is not None and 0 < self._rules.caller_bytes < held[caller] + more:
+                return _CALLER_HOLDS.format(self._rules.caller_bytes)
+            if 0 < self._rules.held_bytes < held[None] + more:
+                return _ALL_HOLD.format(self._rules.held_bytes)
         self._count = size
-        for holder in self._limits:
-            self._held[holder] += more
-            if not self._held[holder]:
+        for holder in (None,) if caller is None else (None, caller):
+            held[holder] += more
+            if not held[holder]:
                 # Callers come and go.
-                del self._held[holder]
+                del held[holder]
         return None
 
 

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from knowhub.context.commit.rule_extraction import UNREAD
 from knowhub.context.commit_model import CommitResult
 from knowhub.context.events import OutboxEvent
-from knowhub.conversations.secrets import find_secrets, pieces
+from knowhub.conversations.secrets import find_secrets, has_secret_hint, pieces
 from knowhub.core.clock import CooperativePause, iso
 from knowhub.core.owned_rows import HistoryPage, RowText, SavedBatch, SavedRow
 from knowhub.core.store_results import SnapshotEntry
@@ -160,10 +160,15 @@ def answer_saved(
     saved: SavedRow, status: int = 200, location: str | None = None, more: Mapping[str, Any] | None = None
 ) -> Response:
     """Answer with a row after a write, the path of a new one, and what `more` says of it."""
-    headers = etag(saved.record["version"])
+    body = make_saved_view(saved)
+    body.update(more or {})
+    body["operation_id"] = saved.operation_id
+    headers = {"ETag": f'"{saved.record["version"]}"'}
     if location:
         headers["Location"] = location
-    return answer_write({**make_saved_view(saved), **(more or {})}, saved.operation_id, status, headers)
+    if saved.operation_id is not None:
+        headers["X-Operation-Id"] = saved.operation_id
+    return JsonText(orjson.dumps(body), status, headers)
 
 
 async def find_warnings(texts: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
@@ -173,8 +178,12 @@ async def find_warnings(texts: Mapping[str, Any]) -> dict[str, list[dict[str, st
     a secret.
     """
     searched = {field: text for field, text in texts.items() if isinstance(text, str)}
-    is_long = sum(map(len, searched.values())) > _SEARCHED_AT_ONCE
-    warnings = await asyncio.to_thread(_list_warnings, searched) if is_long else _list_warnings(searched)
+    if sum(map(len, searched.values())) > _SEARCHED_AT_ONCE:
+        warnings = await asyncio.to_thread(_list_warnings, searched)
+    elif has_secret_hint("\n".join(searched.values())):
+        warnings = _list_warnings(searched)
+    else:
+        return {}
     return {"warnings": warnings} if warnings else {}
 
 
@@ -244,13 +253,16 @@ def view_of(model: type[BaseModel], source: object, **others: Any) -> dict[str, 
 
 def make_saved_view(saved: SavedRow, decided: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a row after a write, what happened to it, and what a model `decided`."""
-    optional = {
-        "duplicate_of": saved.duplicate_of,
-        "restored": saved.is_restored,
-        "decided": decided,
-        "dropped": saved.dropped,
-    }
-    return {**saved.record, **{name: value for name, value in optional.items() if value}}
+    view = dict(saved.record)
+    if saved.duplicate_of:
+        view["duplicate_of"] = saved.duplicate_of
+    if saved.is_restored:
+        view["restored"] = True
+    if decided:
+        view["decided"] = decided
+    if saved.dropped:
+        view["dropped"] = saved.dropped
+    return view
 
 
 def make_slimming_view(done: SlimResult) -> dict[str, Any]:

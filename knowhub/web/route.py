@@ -1,5 +1,6 @@
 """The declaration of a route: its signature says what it takes, its decorator what it answers."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +24,7 @@ from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Work
 from knowhub.web.auth import context_of, make_local_context
-from knowhub.web.parsing import parse_body, parse_query
+from knowhub.web.parsing import PARSED_AT_ONCE, parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH
 from knowhub.web.responses import answer_json, answer_text_list, answer_write
 from knowhub.web.schemas.parts import Body, CallerIds, DeleteBody, DeletionAnswer
@@ -228,16 +229,23 @@ class Route(StarletteRoute):
         self.beside_body: type[BaseModel] | None = taken.get("params") if self.body is not None else None
         self.is_either = bool(either) and self.body is not None
         self._beginning = path.partition("{")[0]
+        self._is_fixed = "{" not in path
         self.app = self._answer
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match as Starlette does, but keep a slash in an id apart from the slashes of the path."""
         # Most requests are for another route, and a regular expression costs ten times as much.
-        if not scope["path"].startswith(self._beginning) and not scope.get("root_path"):
+        is_at_root = not scope.get("root_path")
+        if is_at_root and not scope["path"].startswith(self._beginning):
             return Match.NONE, {}
         raw = scope.get("raw_path") or b""
         # Compared in lower case only if needed: this runs for every request and every route.
         is_encoded = b"%2" in raw and b"%2f" in raw.lower()
+        if self._is_fixed and is_at_root and not is_encoded and scope["type"] == "http":
+            if scope["path"] != self.path:
+                return Match.NONE, {}
+            match = Match.FULL if scope["method"] in (self.methods or ()) else Match.PARTIAL
+            return match, {"endpoint": self.endpoint, "path_params": {}, "route": self}
         match, child = super().matches({**scope, "path": raw.decode("latin-1")} if is_encoded else scope)
         if match is not Match.NONE:
             child["route"] = self
@@ -287,7 +295,11 @@ class Route(StarletteRoute):
             return parse_query(query, self.query), self.beside_body() if self.beside_body else None, raw
         if query and self.beside_body is None:
             raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
-        sent = await parse_body(raw, self.body)
+        if len(raw) <= PARSED_AT_ONCE:
+            sent = parse_body(raw, self.body)
+        else:
+            # Other requests are answered meanwhile.
+            sent = await asyncio.to_thread(parse_body, raw, self.body)
         return sent, parse_query(query, self.beside_body) if self.beside_body else None, raw
 
 

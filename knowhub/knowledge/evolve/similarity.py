@@ -1,6 +1,6 @@
 """Records whose text is nearly the same as another record's."""
 
-from collections.abc import Sequence
+from typing import TypeAlias
 
 from knowhub.core import scopes
 from knowhub.core.clock import CooperativePause
@@ -22,6 +22,8 @@ MAX_SHOWN = 10
 MAX_CACHED = 10_000
 _CANDIDATES = 20
 _QUERY_CHARS = 40
+_Request: TypeAlias = tuple[str, frozenset[str] | None]
+"""The id of a record, and the scopes that the caller sees."""
 
 
 class Similarity:
@@ -29,25 +31,26 @@ class Similarity:
 
     The word index finds up to 20 candidates by the longest words of the record; each is then compared in full. Only
     records that the caller sees are candidates, so hidden records do not change the answer. Answers are cached until
-    a record of the account changes.
+    something is written in the account.
     """
 
     def __init__(self, store: HistoryStore, index: KnowledgeIndex) -> None:
         self._store = store
         self._index = index
-        self._caches: dict[str, dict[tuple[str, frozenset[str] | None], list[tuple[str, float]]]] = {}
-
-    def follow(self, account: str, _seq: int, _changes: Sequence[object]) -> None:
-        """Drop the cached answers of an account whose records changed. Called by the store."""
-        self._caches.pop(account, None)
+        # By account, with the end of its log for which the answers were found.
+        self._caches: dict[str, tuple[tuple[int, int], dict[_Request, list[tuple[str, float]]]]] = {}
 
     async def find(self, ctx: RequestContext, knowledge_id: str) -> list[tuple[str, float]]:
         """Return up to 10 ids of live records that the caller sees with their similarity, the highest first."""
         summary = find_record(self._store.view(ctx.account), knowledge_id)
         if summary is None or not summary.live:
             return []
-        # A change during the search replaces this cache, so an outdated answer is never found again.
-        cache = self._caches.setdefault(ctx.account, {})
+        # A write during the search leads to another cache, so an outdated answer is never found again.
+        log_end = (self._store.base_seq, self._store.last_seq_of(ctx.account))
+        cached_end, cache = self._caches.get(ctx.account, (None, {}))
+        if cached_end != log_end:
+            cache = {}
+            self._caches[ctx.account] = (log_end, cache)
         request = (knowledge_id, ctx.visible)
         if request not in cache:
             found = await self._compare(ctx, summary)

@@ -119,10 +119,11 @@ class GroupCommit:
             await asyncio.sleep(_LOCK_POLL_S)
         self._holds_lock = True
         try:
-            if self._follower.is_publishing:
-                self._follower.recover()
-            while not self._follower.catch_up(CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
-                await asyncio.sleep(0)
+            if self._follower.is_behind:
+                if self._follower.is_publishing:
+                    self._follower.recover()
+                while not self._follower.catch_up(CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
+                    await asyncio.sleep(0)
             yield
         finally:
             self._holds_lock = False
@@ -299,13 +300,14 @@ class GroupCommit:
         self._applied = done
         pace = CooperativePause()
         try:
-            for item in placed:
+            for number, item in enumerate(placed):
+                if number:
+                    await pace.pause()
                 is_part = item.decided.operation.group is not None
                 for _ in self._replica.apply(batch, item):
                     # What is whole by itself is seen whole by those who do not wait, too.
                     if is_part:
                         await pace.pause()
-                await pace.pause()
         finally:
             self.applying = set()
             done.set()

@@ -63,6 +63,21 @@ async def test_rows_in_both_index_and_tail_are_found_once(tmp_path: Path) -> Non
         assert sorted(await search_ids(reader, "zebra")) == ids
 
 
+async def test_what_is_saved_while_the_index_is_written_waits_for_the_next_time(tmp_path: Path) -> None:
+    async with open_search_hub(tmp_path) as hub:
+        lexical, saved = hub.indexes.records.lexical, 0
+        await save_record(hub, new_knowledge("zebra stripes"))
+        writing = asyncio.create_task(lexical.catch_up())
+        while not writing.done() and saved < 500:
+            await save_record(hub, new_knowledge(f"lion mane {saved}"))
+            saved += 1
+
+        assert writing.done()
+        assert lexical.lag > 0
+        await lexical.catch_up()
+        assert lexical.lag == 0
+
+
 async def test_another_hub_takes_over_when_the_leader_closes(tmp_path: Path) -> None:
     async with open_search_hub(tmp_path) as second:
         async with open_search_hub(tmp_path) as first:

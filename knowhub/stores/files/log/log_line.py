@@ -117,7 +117,7 @@ SEAL_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
 """The length of the checksum at the end of each line."""
 
 
-def seal(*parts: bytes) -> bytes:
+def seal(*parts: bytes | memoryview) -> bytes:
     """Close a JSON object with its checksum and a newline; it comes in parts, and without its last brace."""
     checksum = 0
     for part in parts:
@@ -127,7 +127,7 @@ def seal(*parts: bytes) -> bytes:
 
 def seal_object(record: Mapping[str, Any]) -> bytes:
     """Return a JSON object as one sealed line."""
-    return seal(orjson.dumps(record)[:-1])
+    return seal(memoryview(orjson.dumps(record))[:-1])
 
 
 def is_sealed(line: bytes) -> bool:
@@ -159,7 +159,7 @@ def parse_object(line: bytes) -> dict[str, Any] | None:
 
 def encode(operation: Operation, changes: Sequence[WrittenChange], batch: int) -> bytes:
     """Write one operation as a sealed line. `batch` is the offset at which its batch begins."""
-    head = {
+    record: dict[str, Any] = {
         "seq": operation.seq,
         "batch": batch,
         "op": operation.op,
@@ -167,24 +167,25 @@ def encode(operation: Operation, changes: Sequence[WrittenChange], batch: int) -
         "account": operation.account,
         "actor": operation.actor,
         "timestamp": operation.timestamp,
-    }
-    tail: dict[str, Any] = {
+        # Rows go in as the text that they already are: they may be of many mebibytes.
+        "changes": [
+            {
+                "collection": change.collection,
+                "id": change.id,
+                "before": None if change.before is None else orjson.Fragment(change.before),
+                "after": orjson.Fragment(change.after),
+            }
+            for change in changes
+        ],
         "agent_io": operation.agent_io,
         "undo_of": operation.undo_of,
-        "idempotency": None if operation.idempotency is None else asdict(operation.idempotency),
+        "idempotency": operation.idempotency,
     }
     if operation.reply is not None:
-        tail["reply"] = operation.reply
+        record["reply"] = operation.reply
     if operation.group is not None:
-        tail["group"] = asdict(operation.group)
-    # In parts, which are joined once: rows may be of many mebibytes, and go in as the text they already are.
-    parts = [orjson.dumps(head)[:-1], b',"changes":[']
-    for change in changes:
-        row = orjson.dumps({"collection": change.collection, "id": change.id})
-        parts += (row[:-1], b',"before":', change.before or b"null", b',"after":', change.after, b"},")
-    if changes:
-        parts[-1] = b"}"
-    return seal(*parts, b"],", orjson.dumps(tail)[1:-1])
+        record["group"] = operation.group
+    return seal_object(record)
 
 
 def decode(read: PartialOperation, record: dict[str, Any]) -> Operation:
