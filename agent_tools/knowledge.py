@@ -279,10 +279,8 @@ async def knowledge_slim(model: str = "google/gemini-2.0-flash-001") -> ToolResu
         timeout_s=SLIM_TIMEOUT_S,
         not_found="This version of the server has no slim. Go on without it, and tell the operator of the server.",
     )
-    report = records.quote("report", json.dumps(reply, ensure_ascii=False))
-    output = "\n\n".join(
-        [f"The knowledge base was slimmed.{records.describe_degraded(reply)}", fences.FENCE_NOTE, report]
-    )
+    report = records.fence([{"report": json.dumps(reply, ensure_ascii=False)}])
+    output = f"The knowledge base was slimmed.{records.describe_degraded(records.list_degraded(reply))}\n\n{report}"
     return ToolResult("Knowledge slimmed", output, {"items": reply.get("results") or [], "report": reply})
 
 
@@ -339,6 +337,5 @@ def _format_update(record: dict[str, Any], *, asked_to_evolve: bool) -> ToolResu
     output = "The feedback was recorded."
     if asked_to_evolve:
         output += " The content was rewritten." if evolved else " The content was not rewritten."
-    output += f"{records.describe_degraded(record)}\n\n{records.format_records([record])}"
-    metadata = {"items": [record], "evolved": evolved, "degraded": records.list_degraded(record)}
-    return ToolResult("Knowledge updated", output, metadata)
+    output += f"\n\n{records.format_records([record])}"
+    return records.make_result("Knowledge updated", output, record, [record], evolved=evolved)

@@ -186,9 +186,11 @@ async def test_offered_resources_are_named(hub: respx.MockRouter) -> None:
     assert result.metadata["resources"] == [offer]
 
 
-async def test_an_unknown_parameter_raises() -> None:
-    with pytest.raises(TypeError, match="workspace_id"):
-        await extract_on_compaction([], workspace_id="w")
+async def test_an_unknown_parameter_is_named(hub: respx.MockRouter) -> None:
+    result = await extract_on_compaction([GOOD], workspace_id="w")
+
+    assert "The caller has workspace_id, which is not a context id" in (result.error or "")
+    assert not hub.calls
 
 
 async def test_the_prompt_names_resources_and_the_order_of_the_two_calls() -> None:
