@@ -57,21 +57,33 @@ async def request(
             response, content = await _exchange(message, call)
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         origin = f"{message.url.scheme}://{message.url.netloc.decode('ascii')}"
-        raise failures.make_unreachable(origin, str(error) or type(error).__name__) from error
+        reason = failures.shorten(error) or type(error).__name__
+        raise ToolFailure(
+            f"KnowHub is not reachable at {origin} ({reason}). Start it with `knowhub serve`, "
+            "or set KNOWHUB_API_URL to the address where it runs."
+        ) from error
     except (TimeoutError, httpx.TimeoutException) as error:
         raise failures.make_timeout(call, timeout_s) from error
     except httpx.HTTPError as error:
-        raise failures.make_disconnect(call, type(error).__name__) from error
+        raise ToolFailure(
+            f"The connection to KnowHub broke during {call} ({type(error).__name__}). {failures.PERHAPS_DONE}"
+        ) from error
     if not response.is_success:
         raise failures.make_refusal(call, response.status_code, response.headers, content, not_found)
-    return _parse_json_object(content, call)
+    try:
+        reply = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise failures.make_foreign_answer(call) from error
+    if not isinstance(reply, dict):
+        raise failures.make_foreign_answer(call)
+    return reply
 
 
 def get_field(reply: Mapping[str, Any], name: str, kind: type[ValueT]) -> ValueT:
     """Return a field of an answer. Raises ToolFailure if it has another type: no KnowHub has answered."""
     value = reply.get(name)
     if not isinstance(value, kind):
-        raise failures.make_foreign_answer("the request")
+        raise failures.make_foreign_answer()
     return value
 
 
@@ -79,7 +91,7 @@ def list_results(reply: Mapping[str, Any], name: str = "results") -> list[dict[s
     """Return the `results` of a list or a search, which must be objects."""
     results: list[Any] = get_field(reply, name, list)
     if not all(isinstance(result, dict) for result in results):
-        raise failures.make_foreign_answer("the request")
+        raise failures.make_foreign_answer()
     return results
 
 
@@ -177,16 +189,6 @@ async def _exchange(message: httpx.Request, call: str) -> tuple[httpx.Response, 
     finally:
         await response.aclose()
     return response, bytes(content)
-
-
-def _parse_json_object(content: bytes, call: str) -> dict[str, Any]:
-    try:
-        reply = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise failures.make_foreign_answer(call) from error
-    if not isinstance(reply, dict):
-        raise failures.make_foreign_answer(call)
-    return reply
 
 
 @lru_cache(maxsize=8)

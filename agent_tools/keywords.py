@@ -89,7 +89,7 @@ async def info_save(
 def _format_search(reply: Mapping[str, Any]) -> ToolResult:
     status = reply.get("status")
     if status not in _STATUSES:
-        raise failures.make_foreign_answer("the request")
+        raise failures.make_foreign_answer()
     node, candidates = _list_objects([reply.get("node")]), _list_objects(reply.get("candidates"))
     path, infos = _list_objects(reply.get("path")), _list_objects(reply.get("infos"))
     match status:
