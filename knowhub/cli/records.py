@@ -171,12 +171,12 @@ def list_records(
 ) -> Lines:
     """List records, the newest first."""
     columns: output.Columns = {
-        "id": lambda record: record["id"],
+        "id": "id",
         "types": lambda record: " ".join(record["types"]),
         "score": lambda record: record["eval"]["score"],
         "+": lambda record: record["eval"]["helpful"],
         "-": lambda record: record["eval"]["harmful"],
-        "owner": lambda record: record["owner"],
+        "owner": "owner",
         "task": lambda record: record["task"] or output.shorten(record["content"]),
     }
     return output.list_page(page, columns)
@@ -185,13 +185,7 @@ def list_records(
 @route_command(app, "get", "knowledge.get_knowledge")
 def get(record: Answer, knowledge_id: KnowledgeId) -> Lines:
     """Show all fields of a record."""
-    import orjson
-
-    plain = (str, int, float)
-    rows = [
-        (name, value if isinstance(value, plain) else orjson.dumps(value).decode()) for name, value in record.items()
-    ]
-    yield output.make_table(("field", "value"), rows)
+    return output.list_fields(record)
 
 
 @route_command(app, "feedback", "knowledge.update_knowledge")
