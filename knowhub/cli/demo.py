@@ -13,6 +13,7 @@ from knowhub.cli import output
 from knowhub.cli.commands import Answer, Lines, command
 from knowhub.cli.hub_access import load_settings
 from knowhub.cli.options import CommonOptions
+from knowhub.cli.records import list_found
 from knowhub.cli.serve import bind_socket, run_server
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.request_context import RequestContext, caller_context, local_context
@@ -177,23 +178,8 @@ def _summarize(found: KnowledgeSearchResult) -> list[dict[str, Any]]:
 
 def _list_answer(answer: Answer) -> Lines:
     caller = ", ".join(f"{name.removesuffix('_id')} {value}" for name, value in answer["context"].items())
-    rows = []
-    for record in answer["results"]:
-        is_expected = record["id"] == answer["expect"]
-        why = record["why"]
-        words = " ".join(why["recall"]["matched"])
-        rows.append(
-            (
-                output.cell("✓" if is_expected else "", "green"),
-                f"{record['relevance']:.2f}",
-                output.cell(f"{record['task']}\n{record['id']}", "bold" if is_expected else ""),
-                f"{why['recall']['rank']}. by words: {words}\nseen by {why['scope']['seen_by']}",
-            )
-        )
-    title = answer["q"] + (f"   (asked by {caller})" if caller else "")
-    yield output.make_table(("", "relevance", "record", "why"), rows, title)
-    for dropped in answer["filtered"]:
-        yield f"  left out: {dropped['id']} ({dropped['rule'].replace('_', ' ')})"
+    yield ("✓  " if answer["place"] else "   ") + answer["q"] + (f"   (asked by {caller})" if caller else "")
+    yield from list_found(answer["results"], answer["filtered"])
     yield f"  {answer['note']}\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -149,7 +150,12 @@ def search(
     """Find records about QUERY, the best first."""
     if not found["results"]:
         yield "nothing was found"
-    for record in found["results"]:
+    yield from list_found(found["results"], (found.get("explanation") or {}).get("filtered", ()))
+
+
+def list_found(results: Sequence[Answer], filtered: Sequence[Answer]) -> Lines:
+    """Yield what a search has found, and what it has left out by which rule."""
+    for record in results:
         yield f"{record['relevance']:>5.2f}  {record['id']}  {' '.join(record['types'])}"
         for text in filter(None, (record["task"], output.shorten(record["content"]))):
             yield f"        {text}"
@@ -158,7 +164,7 @@ def search(
             words = ", ".join(why["recall"]["matched"])
             stages = ", ".join(map(_format_stage, why["stages"]))
             yield f"        by {why['scope']['seen_by']}; {stages} for: {words}"
-    for dropped in (found.get("explanation") or {}).get("filtered", ()):
+    for dropped in filtered:
         yield f"  left out  {dropped['id']}  {dropped['rule']}"
 
 
