@@ -95,7 +95,7 @@ def _format_search(reply: Mapping[str, Any]) -> ToolResult:
     match status:
         case "matched":
             items = node
-            shown = records.fence([_get_fields(node, path), *map(_get_info_fields, infos)])
+            shown = fences.fence_rows([_get_fields(node, path), *map(_get_info_fields, infos)])
             output = f"Found, with {len(infos)} infos.\n\n{shown}"
         case "ambiguous":
             items = candidates
@@ -113,17 +113,17 @@ def _format_empty(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, An
     suggested = {name.replace("_", " ", 1): reply.get(name) for name in ("suggested_parent_id", "suggested_name")}
     if any(value is not None for value in suggested.values()):
         # Both may come from the texts of others, or from a model.
-        parts.append(records.fence([suggested]))
+        parts.append(fences.fence_rows([suggested]))
     if candidates:
         parts += ["The most similar keywords. Use one only if it is what you mean:", _format_candidates(candidates)]
     return "\n\n".join(parts)
 
 
 def _format_candidates(candidates: Sequence[Mapping[str, Any]]) -> str:
-    return records.fence(_get_fields([row], ()) for row in candidates)
+    return fences.fence_rows(_get_fields([row], ()) for row in candidates)
 
 
-def _get_fields(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> records.Fields:
+def _get_fields(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> fences.Fields:
     """Return what a model is shown of a keyword, and of the path to it where there is one."""
     row = rows[0] if rows else {}
     names = "/".join(str(above.get("name")) for above in path if above.get("id") != "root")
@@ -138,7 +138,7 @@ def _get_fields(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, A
     }
 
 
-def _get_info_fields(info: Mapping[str, Any]) -> records.Fields:
+def _get_info_fields(info: Mapping[str, Any]) -> fences.Fields:
     return {"info id": info.get("id"), "content": info.get("content"), "source": info.get("source")}
 
 

@@ -279,7 +279,7 @@ async def knowledge_slim(model: str = "google/gemini-2.0-flash-001") -> ToolResu
         timeout_s=SLIM_TIMEOUT_S,
         not_found="This version of the server has no slim. Go on without it, and tell the operator of the server.",
     )
-    report = records.fence([{"report": json.dumps(reply, ensure_ascii=False)}])
+    report = fences.fence_rows([{"report": json.dumps(reply, ensure_ascii=False)}])
     output = f"The knowledge base was slimmed.{records.describe_degraded(records.list_degraded(reply))}\n\n{report}"
     return ToolResult("Knowledge slimmed", output, {"items": reply.get("results") or [], "report": reply})
 

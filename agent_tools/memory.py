@@ -104,7 +104,7 @@ async def search_memory(
     }
     reply = await client.request("GET", "/api/context/search", params=params, not_found=_USE_A_FOUND_URI)
     blocks = client.list_results(reply, "blocks")
-    output = records.fence(map(_get_fields, blocks)) if blocks else "No memory was found."
+    output = fences.fence_rows(map(_get_fields, blocks)) if blocks else "No memory was found."
     title = f"Memories: {len(blocks)} found"
     return records.make_result(title, output, reply, blocks, query_plan=reply.get("query_plan"))
 
@@ -134,7 +134,7 @@ async def read_memory(
     }
     reply = await client.request("GET", "/api/context/read", params=params, not_found=_USE_A_FOUND_URI)
     metadata = {"items": [reply], "uri": client.get_field(reply, "uri", str)}
-    return ToolResult("Memory", records.fence([_get_fields(reply)]), metadata)
+    return ToolResult("Memory", fences.fence_rows([_get_fields(reply)]), metadata)
 
 
 def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
@@ -153,7 +153,7 @@ def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
     return records.make_result(f"Session {status}", "\n\n".join(parts), reply, writes, **metadata)
 
 
-def _get_fields(block: Mapping[str, Any]) -> records.Fields:
+def _get_fields(block: Mapping[str, Any]) -> fences.Fields:
     names = ("uri", "category", "said_at", "abstract", "overview", "content_excerpt", "content", "message_ids")
     # The whole text includes the excerpt.
     fields = {name: block.get(name) for name in names if name != "content_excerpt" or not block.get("content")}

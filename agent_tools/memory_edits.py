@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agent_tools import arguments, client, failures, records
+from agent_tools import arguments, client, failures, fences, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
@@ -148,7 +148,7 @@ def _format_write(done: str, uri: str, reply: Mapping[str, Any]) -> ToolResult:
 
 
 def _list_rows(title: str, reply: Mapping[str, Any], fields: tuple[str, ...], more: str = "") -> ToolResult:
-    def get_fields(row: Mapping[str, Any]) -> records.Fields:
+    def get_fields(row: Mapping[str, Any]) -> fences.Fields:
         return {name: row.get(name) for name in fields}
 
     return records.make_list(title, reply, client.list_results(reply), get_fields, more=more)

@@ -1,29 +1,16 @@
-"""Format stored records for a model: long texts are cut, and stored text is fenced as data."""
+"""The results of tools that show stored records, and what a model is shown of a record."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from agent_tools import failures
-from agent_tools.fences import FENCE_NOTE
+from agent_tools.fences import Fields, fence_rows
 from agent_tools.results import ToolResult
-
-OUTPUT_BUDGET_CHARS = 24_000
-_SHORTEST_EXCERPT_CHARS = 100
-
-Fields: TypeAlias = Mapping[str, object]
-"""What a model is shown of a row, by its labels. A list is shown as its parts, and nothing of an empty field."""
 
 
 def format_records(records: Sequence[Mapping[str, Any]]) -> str:
     """Format the tag, id, types, evidence, task, content and resources of each record."""
-    return fence(map(get_record_fields, records))
-
-
-def fence(rows: Iterable[Fields]) -> str:
-    """Format rows after FENCE_NOTE. Long texts are cut: each row has an equal share of `OUTPUT_BUDGET_CHARS`."""
-    listed = list(rows)
-    limit_chars = max(_SHORTEST_EXCERPT_CHARS, OUTPUT_BUDGET_CHARS // max(1, len(listed)))
-    return "\n\n".join([FENCE_NOTE, *("\n".join(_format_fields(row, limit_chars)) for row in listed)])
+    return fence_rows(map(get_record_fields, records))
 
 
 def make_list(
@@ -42,7 +29,7 @@ def make_list(
     more = " There are more: raise limit to see them." if has_more else more
     output = nothing if nothing and not rows else f"{len(rows)} found.{more}"
     if rows:
-        output += f"\n\n{fence(map(get_fields or get_record_fields, rows))}"
+        output += f"\n\n{fence_rows(map(get_fields or get_record_fields, rows))}"
     return make_result(f"{title}: {len(rows)} found", output, reply, list(rows))
 
 
@@ -52,17 +39,6 @@ def make_result(
     """Make a result that says at its end which parts the server did without, such as the language model."""
     degraded = list_degraded(reply)
     return ToolResult(title, output + describe_degraded(degraded), {"items": items, "degraded": degraded, **metadata})
-
-
-def quote(label: str, text: str, limit_chars: int = OUTPUT_BUDGET_CHARS) -> str:
-    """Put a bar before each line of a text, so that a model cannot take it for our own text.
-
-    Lines after the first are indented, so that a line cannot look like another field of the record.
-    """
-    left = len(text) - limit_chars
-    excerpt = f"{text[:limit_chars]} […{left} more characters]" if left > 0 else text
-    # splitlines, not split("\n"): a model may take any line break of Unicode for a new line.
-    return f"| {label}: " + "\n|   ".join(excerpt.splitlines())
 
 
 def list_degraded(reply: Mapping[str, Any]) -> list[Any]:
@@ -81,13 +57,6 @@ def get_record_fields(record: Mapping[str, Any]) -> Fields:
     fields = {name: record.get(name) for name in ("tag", "id", "types")}
     fields["evidence"] = _format_evidence(record)
     return fields | {name: record.get(name) for name in ("warning", "task", "content", "resource_ids")}
-
-
-def _format_fields(fields: Fields, limit_chars: int) -> Iterator[str]:
-    for label, value in fields.items():
-        if value not in (None, "", {}, []):
-            parts = value if isinstance(value, list) else [value]
-            yield quote(label, ", ".join(map(str, parts)), limit_chars)
 
 
 def _format_evidence(record: Mapping[str, Any]) -> str:

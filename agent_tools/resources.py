@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from agent_tools import arguments, client, failures, records
+from agent_tools import arguments, client, failures, fences, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
 from agent_tools.run import get_owner
@@ -76,7 +76,7 @@ async def resource_get(resource_id: str, reveal: bool = False) -> ToolResult:
     if not reveal:
         record = _drop_secret(record)
     expired = " It has expired. Renew it before you use it." if record.get("expired") else ""
-    formatted = records.fence([_get_fields(record)])
+    formatted = fences.fence_rows([_get_fields(record)])
     kind = failures.shorten(record.get("content_type") or "text")
     output = f"A resource of type {kind}: {failures.shorten(record['id'])}.{expired}\n\n{formatted}"
     return ToolResult("Resource", output, {"items": [record], "id": record["id"]})
@@ -110,6 +110,6 @@ def _drop_secret(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name != "secure_body"}
 
 
-def _get_fields(record: Mapping[str, Any]) -> records.Fields:
+def _get_fields(record: Mapping[str, Any]) -> fences.Fields:
     names = ("id", "title", "content_type", "expires_at", "expired", "has_secure_body", "metadata", "body")
     return {name: record.get(name) for name in (*names, "secure_body")}
