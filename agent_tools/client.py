@@ -119,9 +119,22 @@ def get_client() -> httpx.AsyncClient:
     """Return the client of the running loop. Make a new one if there is none or it is closed."""
     loop = asyncio.get_running_loop()
     client = _clients.get(loop)
-    if client is None or client.is_closed:
-        _forget_closed_loops()
-        client = _clients[loop] = _new_client()
+    if client is not None and not client.is_closed:
+        return client
+    # Open connections hold their loop, so the weak key does not free a loop that ended without `aclose_client`.
+    # `keyrefs` is a copy: the loop of another thread may be added meanwhile.
+    for reference in _clients.keyrefs():
+        other = reference()
+        if other is not None and other.is_closed():
+            _clients.pop(other, None)
+    client = _clients[loop] = httpx.AsyncClient(
+        limits=httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=IDLE_CONNECTION_S),
+        # HTTP_PROXY is meant for calls of models. It would also get requests to loopback with the API key, and httpx
+        # does not start with a SOCKS proxy.
+        trust_env=False,
+        # httpx would send our header with the key to the target of a redirect.
+        follow_redirects=False,
+    )
     return client
 
 
@@ -130,26 +143,6 @@ async def aclose_client() -> None:
     client = _clients.pop(asyncio.get_running_loop(), None)
     if client is not None:
         await client.aclose()
-
-
-def _new_client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        limits=httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=IDLE_CONNECTION_S),
-        # HTTP_PROXY is meant for calls of models. It would also get requests to loopback with the API key, and httpx
-        # does not start with a SOCKS proxy.
-        trust_env=False,
-        # httpx would send our header with the key to the target of a redirect.
-        follow_redirects=False,
-    )
-
-
-def _forget_closed_loops() -> None:
-    # Open connections hold their loop, so the weak key does not free a loop that ended without `aclose_client`.
-    # `keyrefs` is a copy: the loop of another thread may be added meanwhile.
-    for reference in _clients.keyrefs():
-        loop = reference()
-        if loop is not None and loop.is_closed():
-            _clients.pop(loop, None)
 
 
 def _build(

@@ -57,8 +57,7 @@ async def extract_on_compaction(
 
 def _format_extraction(reply: Mapping[str, Any], notice: str) -> ToolResult:
     candidates, saved = client.get_field(reply, "candidates", list), client.get_field(reply, "saved", list)
-    resources = reply.get("resources")
-    offers = [offer for offer in resources if isinstance(offer, Mapping)] if isinstance(resources, list) else []
+    offers = failures.list_objects(reply.get("resources"))
     status = "would be saved" if reply.get("dry_run") else "saved"
     output = f"{len(saved)} of {len(candidates)} {status}."
     if saved:

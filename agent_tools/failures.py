@@ -30,7 +30,12 @@ def make_refusal(call: str, status: int, headers: Mapping[str, str], body: bytes
 
     `call` is the method and path, for the reader. `not_found` says what a 404 means for this call.
     """
-    problem = _parse_problem(body)
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        # For example the HTML page of a proxy: only its status is useful.
+        parsed = None
+    problem: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     detail = shorten(problem.get("detail") or "")
     quoted = f": {detail}" if detail else ""
     advice = _describe_next_step(call, status, headers, problem, not_found)
@@ -52,15 +57,6 @@ def shorten(text: object) -> str:
     """Shorten a foreign text to one line, so that it fits into a sentence."""
     line = " ".join(str(text).split()).rstrip(".")
     return line if len(line) <= QUOTE_LIMIT_CHARS else line[:QUOTE_LIMIT_CHARS] + "…"
-
-
-def _parse_problem(body: bytes) -> dict[str, Any]:
-    try:
-        problem = json.loads(body)
-    except (ValueError, RecursionError):
-        # For example the HTML page of a proxy: only its status is useful.
-        return {}
-    return problem if isinstance(problem, dict) else {}
 
 
 def _describe_next_step(
@@ -98,7 +94,7 @@ def _describe_next_step(
 
 def _describe_keywords(problem: dict[str, Any]) -> str:
     """Say which keywords an ambiguous name may mean; "" if the conflict is another one."""
-    rows = _list_objects(problem, "keyword")
+    rows = list_objects(problem.get("keyword"))
     if not rows:
         return ""
     shown = [f"{shorten(row.get('path'))} (id {shorten(row.get('id'))})" for row in rows[:FIELD_LIMIT]]
@@ -107,12 +103,11 @@ def _describe_keywords(problem: dict[str, Any]) -> str:
 
 
 def _describe_fields(problem: dict[str, Any]) -> str:
-    errors = _list_objects(problem, "errors")[:FIELD_LIMIT]
+    errors = list_objects(problem.get("errors"))[:FIELD_LIMIT]
     named = "; ".join(f"{shorten(error.get('field'))}: {shorten(error.get('message'))}" for error in errors)
     return f"Correct these and call again — {named}." if named else "Correct the arguments and call again."
 
 
-def _list_objects(problem: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list in a problem. What else stands there is no server of ours."""
-    found = problem.get(name)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+def list_objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects of a JSON array. What else stands there, or in its place, is no server of ours."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -12,6 +12,7 @@ SEARCH_TIMEOUT_S = 30.0
 PLACE_TIMEOUT_S = 45.0
 
 _SAME_NAME = "Several keywords fit. Choose by path and description, and ask keyword_search for its id."
+_TEXTS = ("content", "source")
 _STATUSES = ("matched", "ambiguous", "not_found")
 
 
@@ -82,20 +83,28 @@ async def info_save(
     (content,), notice = fences.keep_own_words(content)
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
     body |= arguments.drop_none(keyword_ids=keyword_ids) | arguments.check_caller(ids)
-    reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _format_saved(client.check_row(reply), notice)
+    row = client.check_row(await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S))
+    dropped = failures.list_objects(row.get("dropped"))
+    named = [f"{item.get('count')} {item.get('what')} ({item.get('why')})" for item in dropped]
+    left_out = f" Left out: {failures.shorten(', '.join(named))}." if named else ""
+    known = row.get("duplicate_of") is not None
+    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}.{left_out}{notice}"
+    return _make_result("Info saved", output, row, "saved", dropped=dropped)
 
 
 def _format_search(reply: Mapping[str, Any]) -> ToolResult:
     status = reply.get("status")
     if status not in _STATUSES:
         raise failures.make_foreign_answer()
-    node, candidates = _list_objects([reply.get("node")]), _list_objects(reply.get("candidates"))
-    path, infos = _list_objects(reply.get("path")), _list_objects(reply.get("infos"))
+    node, candidates = failures.list_objects([reply.get("node")]), failures.list_objects(reply.get("candidates"))
+    path, infos = failures.list_objects(reply.get("path")), failures.list_objects(reply.get("infos"))
     match status:
         case "matched":
             items = node
-            shown = fences.fence_rows([_get_fields(node, path), *map(_get_info_fields, infos)])
+            told = (
+                {"info id": info.get("id")} | {name: info.get(name) for name in ("content", "source")} for info in infos
+            )
+            shown = fences.fence_rows([_get_fields(node, path), *told])
             output = f"Found, with {len(infos)} infos.\n\n{shown}"
         case "ambiguous":
             items = candidates
@@ -138,23 +147,6 @@ def _get_fields(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, A
     }
 
 
-def _get_info_fields(info: Mapping[str, Any]) -> fences.Fields:
-    return {"info id": info.get("id"), "content": info.get("content"), "source": info.get("source")}
-
-
-def _format_saved(row: Mapping[str, Any], notice: str) -> ToolResult:
-    dropped = _list_objects(row.get("dropped"))
-    named = [f"{item.get('count')} {item.get('what')} ({item.get('why')})" for item in dropped]
-    left_out = f" Left out: {failures.shorten(', '.join(named))}." if named else ""
-    known = row.get("duplicate_of") is not None
-    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}.{left_out}{notice}"
-    return _make_result("Info saved", output, row, "saved", dropped=dropped)
-
-
 def _make_result(title: str, output: str, row: Mapping[str, Any], status: str, **metadata: object) -> ToolResult:
     metadata |= {"id": row["id"], "operation_id": row.get("operation_id"), "decided": row.get("decided")}
     return records.make_result(title, output, row, [dict(row)], status=status, **metadata)
-
-
-def _list_objects(value: object) -> list[dict[str, Any]]:
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

@@ -174,7 +174,13 @@ async def knowledge_update(
         timeout_s=client.ANSWER_TIMEOUT_S if evolve_feedback is None else EVOLVE_TIMEOUT_S,
         not_found=_USE_A_SHOWN_ID,
     )
-    return _format_update(client.check_row(reply), asked_to_evolve=evolve_feedback is not None)
+    record = client.check_row(reply)
+    evolved = bool(record.get("evolved"))
+    output = "The feedback was recorded."
+    if evolve_feedback is not None:
+        output += " The content was rewritten." if evolved else " The content was not rewritten."
+    output += f"\n\n{records.format_records([record])}"
+    return records.make_result("Knowledge updated", output, record, [record], evolved=evolved)
 
 
 @tool()
@@ -330,12 +336,3 @@ def _format_saved(record: dict[str, Any], notice: str) -> ToolResult:
             "operation_id": record.get("operation_id"),
         },
     )
-
-
-def _format_update(record: dict[str, Any], *, asked_to_evolve: bool) -> ToolResult:
-    evolved = bool(record.get("evolved"))
-    output = "The feedback was recorded."
-    if asked_to_evolve:
-        output += " The content was rewritten." if evolved else " The content was not rewritten."
-    output += f"\n\n{records.format_records([record])}"
-    return records.make_result("Knowledge updated", output, record, [record], evolved=evolved)

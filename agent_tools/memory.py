@@ -139,7 +139,7 @@ async def read_memory(
 
 def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
     status, archive = client.get_field(reply, "status", str), client.get_field(reply, "archive", dict)
-    writes = [write for write in client.get_field(reply, "write_results", list) if isinstance(write, dict)]
+    writes = failures.list_objects(client.get_field(reply, "write_results", list))
     address = failures.shorten(archive.get("archive_uri") or "")
     summary = {
         "committed": f"The session is stored at {address}.",
@@ -158,9 +158,7 @@ def _get_fields(block: Mapping[str, Any]) -> fences.Fields:
     # The whole text includes the excerpt.
     fields = {name: block.get(name) for name in names if name != "content_excerpt" or not block.get("content")}
     targets: dict[str, list[object]] = {}
-    edges = block.get("relations")
-    for edge in edges if isinstance(edges, list) else []:
-        if isinstance(edge, dict):
-            label = f"relation {failures.shorten(edge.get('relation_type'))}"
-            targets.setdefault(label, []).append(edge.get("to_uri"))
+    for edge in failures.list_objects(block.get("relations")):
+        label = f"relation {failures.shorten(edge.get('relation_type'))}"
+        targets.setdefault(label, []).append(edge.get("to_uri"))
     return fields | targets
