@@ -11,7 +11,7 @@ import typer
 
 from knowhub.cli import output
 from knowhub.cli.commands import command
-from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, URL, Connection, list_edits
+from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, Connection, check_url, list_edits
 from knowhub.cli.hosts.edits import list_foreign, plan_changes
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def connect(options: ConnectOptions, host: HostArgument) -> None:
         raise typer.BadParameter("KnowHub answers no hooks of VS Code; leave --hooks-only out")
     if options.project and not options.user and not options.with_key:
         raise typer.BadParameter("--project needs --user: what is said in a session belongs to somebody")
-    if not URL.fullmatch(options.url):
-        raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a query")
+    check_url(options.url)
     place = _find_place(host, options)
     edits = list_edits(host, place, has_hooks=not options.mcp_only, has_mcp=not options.hooks_only)
     changes = plan_changes(edits, is_removal=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,7 +107,8 @@ def _list_report(report: Answer) -> Lines:
     yield f"{len(found)} of {len(report['questions'])} expected records are among the first {_TOP_K}\n"
     learning = report["feedback"]
     columns = [learning[name] for name in ("before", "after", "undone")]
-    rows = [(rank + 1, *(_format_rank(column, rank) for column in columns)) for rank in range(_TOP_K)]
+    tasks = [[output.shorten(record["task"], _TASK_CHARS) for record in column] for column in columns]
+    rows = [(rank, *row) for rank, row in enumerate(zip_longest(*tasks, fillvalue=""), 1)]
     headings = ("", "first run", "second run", "after undo")
     yield output.make_table(headings, rows, f"an agent that learns: {learning['q']}")
     yield f"  the first run said that {learning['misled_by']} was wrong, and saved {learning['learned']}"
@@ -181,7 +183,3 @@ def _list_answer(answer: Answer) -> Lines:
     yield ("✓  " if answer["place"] else "   ") + answer["q"] + (f"   (asked by {caller})" if caller else "")
     yield from list_found(answer["results"], answer["filtered"])
     yield f"  {answer['note']}\n"
-
-
-def _format_rank(records: list[dict[str, Any]], rank: int) -> str:
-    return output.shorten(records[rank]["task"], _TASK_CHARS) if rank < len(records) else ""

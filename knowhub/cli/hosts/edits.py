@@ -30,28 +30,22 @@ class McpServer:
     key_headers: Mapping[str, str]
 
     def add(self, text: str) -> str:
-        """Return the text with the entry; the same text where the entry is another's."""
+        """Return the text with the entry."""
         text = "{}\n" if text.isspace() else text
-        if self.find_foreign(text) or (text and json_text.find_value(text, self.keys) == self.entry):
+        if text and json_text.find_value(text, self.keys) == self.entry:
             return text
         return json_text.add(self.remove(text), self.keys, dict(self.entry))
 
     def remove(self, text: str) -> str:
-        """Return the text without the entry; the same text where the entry is another's."""
-        return json_text.remove(text, self.keys) if text.strip() and not self.find_foreign(text) else text
+        """Return the text without the entry."""
+        return json_text.remove(text, self.keys) if text.strip() else text
 
     def find_foreign(self, text: str) -> str | None:
         """Return the name of an entry that has the place of this one and is not as `connect` writes it."""
         if not text.strip() or self.keys[-1] not in json_text.list_keys(text, self.keys[:-1]):
             return None
-        there = json_text.find_value(text, self.keys)
-        with_key = {**self.entry, "headers": self.key_headers}
-        without_key = {name: value for name, value in self.entry.items() if name != "headers"}
-        if isinstance(there, dict) and _is_own_url(there.get("url")):
-            here = {**there, "url": self.entry["url"]}
-            if here in (with_key, without_key):
-                return None
-        return ".".join(self.keys)
+        is_own = _is_own(json_text.find_value(text, self.keys), self.entry, {"headers": self.key_headers})
+        return None if is_own else ".".join(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +105,9 @@ class TomlTable:
     key_values: Mapping[str, str]
 
     def add(self, text: str) -> str:
-        """Return the text with the table; the same text where the table is another's. Raises Conflict."""
+        """Return the text with the table. Raises Conflict."""
         there = self._find_server(text)
-        if there == self.values or self.find_foreign(text):
+        if there == self.values:
             return text
         table = f"{_TABLE}\n" + "".join(f"{line}\n" for line in _list_lines(self.values))
         # Without a blank line, the file did not end in a line break.
@@ -121,9 +115,9 @@ class TomlTable:
         return self._check(text, f"{before}{table}{after}", self.values)
 
     def remove(self, text: str) -> str:
-        """Return the text without the lines of the table; the same text where it is another's. Raises Conflict."""
+        """Return the text without the lines of the table. Raises Conflict."""
         parts = _cut_table(text, self._find_server(text))
-        if parts is None or self.find_foreign(text):
+        if parts is None:
             return text
         before, after = parts
         return self._check(text, before + after if after else before.removesuffix("\n").removesuffix("\r"), None)
@@ -133,12 +127,7 @@ class TomlTable:
         there = self._find_server(text)
         if there is None:
             return None
-        is_own = (
-            isinstance(there, dict)
-            and _is_own_url(there.get("url"))
-            and {**there, "url": ""} in ({"url": ""}, {"url": "", **self.key_values})
-            and _cut_table(text, there) is not None
-        )
+        is_own = _is_own(there, self.values, self.key_values) and _cut_table(text, there) is not None
         return None if is_own else _TABLE[1:-1]
 
     def _find_server(self, text: str) -> object:
@@ -209,7 +198,10 @@ def plan_changes(edits: Iterable[FileEdit], *, is_removal: bool) -> list[FileCha
     texts: dict[Path, tuple[str, str]] = {}
     for edit in edits:
         before, text = texts.get(edit.path) or (_read(edit.path),) * 2
-        if not is_removal and (foreign := _name_foreign(edit, text)):
+        foreign = _name_foreign(edit, text)
+        if foreign and is_removal:
+            continue
+        if foreign:
             raise Conflict(
                 f"{edit.path}: another server has the name {SERVER}: {foreign} is not as connect writes it. "
                 "Rename or remove it, and try again. Nothing was changed"
@@ -231,8 +223,15 @@ _TABLE = f"[mcp_servers.{SERVER}]"
 _OWN_PARAMETERS: tuple[list[str], ...] = ([], ["user"], ["project"], ["user", "project"])
 
 
-def _is_own_url(url: object) -> bool:
-    """Return whether `connect` writes such an address. It ends in `/mcp`, and may name a user, a project or both."""
+def _is_own(server: object, written: Mapping[str, Any], key_values: Mapping[str, Any]) -> bool:
+    """Return whether a server is as `connect` writes it, at any address, with the values for a key or without them.
+
+    The address ends in `/mcp`, and may name a user, a project or both.
+    """
+    if not isinstance(server, dict):
+        return False
+    url = server.get("url")
+    plain = {name: value for name, value in written.items() if name not in key_values} | {"url": url}
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         named = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
@@ -240,7 +239,8 @@ def _is_own_url(url: object) -> bool:
         return False
     names = [name for name, value in named if value]
     is_mcp = parts.scheme in {"http", "https"} and bool(parts.netloc) and parts.path.endswith("/mcp")
-    return is_mcp and not parts.fragment and len(names) == len(named) and names in _OWN_PARAMETERS
+    is_own_url = is_mcp and not parts.fragment and len(names) == len(named) and names in _OWN_PARAMETERS
+    return is_own_url and server in (plain, {**plain, **key_values})
 
 
 def _list_lines(values: Mapping[str, str]) -> list[str]:
