@@ -94,8 +94,8 @@ async def _run_demo(settings: Settings) -> dict[str, Any]:
     questions = orjson.loads(_read_example("questions.json"))
     async with open_hub(settings) as hub:
         result = await hub.knowledge.exchange.import_lines(local_context(hub.default_owner), lines, OnConflict.FAIL)
-        answers = [await _ask(hub, question) for question in questions]
-        learning = await _learn(hub)
+        answers = [await _answer(hub, question) for question in questions]
+        learning = await _run_agent(hub)
     return {"data_dir": str(settings.data_dir), "imported": result.imported, "questions": answers, "feedback": learning}
 
 
@@ -128,7 +128,7 @@ def _read_example(name: str) -> bytes:
     raise NotFound(f"the example file {name} is not part of this installation")
 
 
-async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
+async def _answer(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
     from knowhub.knowledge.search.filters import BELOW_FLOOR
 
     caller = question["context"]
@@ -144,7 +144,7 @@ async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _learn(hub: Hub) -> dict[str, Any]:
+async def _run_agent(hub: Hub) -> dict[str, Any]:
     """Run an agent twice. The first record fails it, and it saves what worked. Then undo both."""
     ctx = local_context(hub.default_owner)
     before = await _search(hub, ctx, _GOAL, "run-1")

@@ -109,7 +109,7 @@ class KeywordMethods:
     def search(self, query: str, *, use_agent: bool = True, disambiguate: bool | None = None) -> SearchResult:
         """Find a keyword by name; if there is none and `use_agent` is set, let the model search the tree."""
         query, expand = parse_text("query", query), check_flag("llm_expand_query", use_agent)
-        is_disambiguated = self._choose("llm_disambiguate", disambiguate)
+        is_disambiguated = self._get_flag("llm_disambiguate", disambiguate)
 
         async def search(hub: Hub, ctx: RequestContext) -> SearchResult:
             found = await hub.keywords.search.search(ctx, query, expand=expand, disambiguate=is_disambiguated)
@@ -168,7 +168,7 @@ class KeywordMethods:
         """Create a keyword. Without a parent the model chooses one; otherwise the root is the parent."""
         new = NewKeyword(name, parent_id, () if aliases is None else aliases, description, allow_duplicate=True)
         auto_place = check_flag("llm_auto_place", use_agent_for_parent)
-        is_checked = self._choose("llm_dedup_check", dedup_check)
+        is_checked = self._get_flag("llm_dedup_check", dedup_check)
         return self._write_node(
             lambda hub, ctx: hub.keywords.tree.create(ctx, new, auto_place=auto_place, dedup_check=is_checked)
         )
@@ -289,7 +289,7 @@ class KeywordMethods:
         self.last_operation_id = result.operation_ids[-1] if result.operation_ids else None
         return result.restore_id
 
-    def _choose(self, option: str, given: bool | None) -> bool:
+    def _get_flag(self, option: str, given: bool | None) -> bool:
         return self._defaults[option] if given is None else check_flag(option, given)
 
     def _write(self, work: Callable[[Hub, RequestContext], Coroutine[Any, Any, WrittenT]]) -> WrittenT:

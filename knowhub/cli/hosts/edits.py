@@ -44,8 +44,8 @@ class McpServer:
         """Return the name of an entry that has the place of this one and is not as `connect` writes it."""
         if not text.strip() or self.keys[-1] not in json_text.list_keys(text, self.keys[:-1]):
             return None
-        is_own = _is_own(json_text.find_value(text, self.keys), self.entry, {"headers": self.key_headers})
-        return None if is_own else ".".join(self.keys)
+        is_managed = _is_managed(json_text.find_value(text, self.keys), self.entry, {"headers": self.key_headers})
+        return None if is_managed else ".".join(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Hooks:
     def add(self, text: str) -> str:
         """Return the text with the hooks."""
         text = "{}\n" if text.isspace() else text or self.begin
-        found = [(path[1], json_text.find_value(text, path)) for path in self._find_own(text)]
+        found = [(path[1], json_text.find_value(text, path)) for path in self._find_hooks(text)]
         if len(found) == len(self.hooks) and dict(found) == self.hooks:
             return text
         text = self.remove(text) or self.begin
@@ -75,7 +75,7 @@ class Hooks:
 
     def remove(self, text: str) -> str:
         """Return the text without the hooks of KnowHub."""
-        while own := list(self._find_own(text)):
+        while own := list(self._find_hooks(text)):
             *group, _, _ = path = own[-1]
             is_alone = self.is_grouped and len(json_text.list_keys(text, path[:-1])) == 1
             text = json_text.remove(text, group if is_alone else path)
@@ -84,7 +84,7 @@ class Hooks:
     def find_foreign(self, _text: str) -> None:
         """Return None: hooks of others stand beside these."""
 
-    def _find_own(self, text: str) -> Iterator[json_text.Path]:
+    def _find_hooks(self, text: str) -> Iterator[json_text.Path]:
         if not text.strip():
             return
         for event in json_text.list_keys(text, ("hooks",)):
@@ -111,12 +111,12 @@ class TomlTable:
             return text
         table = f"{_TABLE}\n" + "".join(f"{line}\n" for line in _list_lines(self.values))
         # Without a blank line, the file did not end in a line break.
-        before, after = _cut_table(text, there) or (f"{text}{chr(10) if text else ''}", "")
+        before, after = _split_at_table(text, there) or (f"{text}{chr(10) if text else ''}", "")
         return self._check(text, f"{before}{table}{after}", self.values)
 
     def remove(self, text: str) -> str:
         """Return the text without the lines of the table. Raises Conflict."""
-        parts = _cut_table(text, self._find_server(text))
+        parts = _split_at_table(text, self._find_server(text))
         if parts is None:
             return text
         before, after = parts
@@ -127,8 +127,8 @@ class TomlTable:
         there = self._find_server(text)
         if there is None:
             return None
-        is_own = _is_own(there, self.values, self.key_values) and _cut_table(text, there) is not None
-        return None if is_own else _TABLE[1:-1]
+        is_managed = _is_managed(there, self.values, self.key_values) and _split_at_table(text, there) is not None
+        return None if is_managed else _TABLE[1:-1]
 
     def _find_server(self, text: str) -> object:
         try:
@@ -220,10 +220,10 @@ def list_foreign(edits: Iterable[FileEdit]) -> list[str]:
 
 
 _TABLE = f"[mcp_servers.{SERVER}]"
-_OWN_PARAMETERS: tuple[list[str], ...] = ([], ["user"], ["project"], ["user", "project"])
+_PARAMETERS: tuple[list[str], ...] = ([], ["user"], ["project"], ["user", "project"])
 
 
-def _is_own(server: object, written: Mapping[str, Any], key_values: Mapping[str, Any]) -> bool:
+def _is_managed(server: object, written: Mapping[str, Any], key_values: Mapping[str, Any]) -> bool:
     """Return whether a server is as `connect` writes it, at any address, with the values for a key or without them.
 
     The address ends in `/mcp`, and may name a user, a project or both.
@@ -239,7 +239,7 @@ def _is_own(server: object, written: Mapping[str, Any], key_values: Mapping[str,
         return False
     names = [name for name, value in named if value]
     is_mcp = parts.scheme in {"http", "https"} and bool(parts.netloc) and parts.path.endswith("/mcp")
-    is_own_url = is_mcp and not parts.fragment and len(names) == len(named) and names in _OWN_PARAMETERS
+    is_own_url = is_mcp and not parts.fragment and len(names) == len(named) and names in _PARAMETERS
     return is_own_url and server in (plain, {**plain, **key_values})
 
 
@@ -247,7 +247,7 @@ def _list_lines(values: Mapping[str, str]) -> list[str]:
     return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
 
 
-def _cut_table(text: str, server: object) -> tuple[str, str] | None:
+def _split_at_table(text: str, server: object) -> tuple[str, str] | None:
     """Return what is before the table and what is behind, without its lines; None where it is written differently."""
     lines = text.splitlines(keepends=True)
     bare = [line.rstrip("\r\n") for line in lines]

@@ -273,7 +273,7 @@ def test_an_empty_file_and_its_folder_are_there_after_disconnecting(name: str, t
         ('{"hooks": {"Stop": {}}}', "hooks.Stop must be a list"),
         *(
             (text, "it is not JSON in line 1")
-            for text in ("\x00", "{", '{"a" 1}', '{"a":1} x', "nope", '{"a":', "[1,,2]")
+            for text in ("\x00", "{", '{"a" 1}', '{"a":1} x', "nope nope", '{"a":', "[1,,2]")
         ),
         ("[" * 200, "it is nested too deeply"),
     ],
