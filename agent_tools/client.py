@@ -57,21 +57,33 @@ async def request(
             response, content = await _exchange(message, call)
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         origin = f"{message.url.scheme}://{message.url.netloc.decode('ascii')}"
-        raise failures.make_unreachable(origin, str(error) or type(error).__name__) from error
+        reason = failures.shorten(error) or type(error).__name__
+        raise ToolFailure(
+            f"KnowHub is not reachable at {origin} ({reason}). Start it with `knowhub serve`, "
+            "or set KNOWHUB_API_URL to the address where it runs."
+        ) from error
     except (TimeoutError, httpx.TimeoutException) as error:
         raise failures.make_timeout(call, timeout_s) from error
     except httpx.HTTPError as error:
-        raise failures.make_disconnect(call, type(error).__name__) from error
+        raise ToolFailure(
+            f"The connection to KnowHub broke during {call} ({type(error).__name__}). {failures.PERHAPS_DONE}"
+        ) from error
     if not response.is_success:
         raise failures.make_refusal(call, response.status_code, response.headers, content, not_found)
-    return _parse_json_object(content, call)
+    try:
+        reply = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise failures.make_foreign_answer(call) from error
+    if not isinstance(reply, dict):
+        raise failures.make_foreign_answer(call)
+    return reply
 
 
 def get_field(reply: Mapping[str, Any], name: str, kind: type[ValueT]) -> ValueT:
     """Return a field of an answer. Raises ToolFailure if it has another type: no KnowHub has answered."""
     value = reply.get(name)
     if not isinstance(value, kind):
-        raise failures.make_foreign_answer("the request")
+        raise failures.make_foreign_answer()
     return value
 
 
@@ -79,7 +91,7 @@ def list_results(reply: Mapping[str, Any], name: str = "results") -> list[dict[s
     """Return the `results` of a list or a search, which must be objects."""
     results: list[Any] = get_field(reply, name, list)
     if not all(isinstance(result, dict) for result in results):
-        raise failures.make_foreign_answer("the request")
+        raise failures.make_foreign_answer()
     return results
 
 
@@ -107,9 +119,22 @@ def get_client() -> httpx.AsyncClient:
     """Return the client of the running loop. Make a new one if there is none or it is closed."""
     loop = asyncio.get_running_loop()
     client = _clients.get(loop)
-    if client is None or client.is_closed:
-        _forget_closed_loops()
-        client = _clients[loop] = _new_client()
+    if client is not None and not client.is_closed:
+        return client
+    # Open connections hold their loop, so the weak key does not free a loop that ended without `aclose_client`.
+    # `keyrefs` is a copy: the loop of another thread may be added meanwhile.
+    for reference in _clients.keyrefs():
+        other = reference()
+        if other is not None and other.is_closed():
+            _clients.pop(other, None)
+    client = _clients[loop] = httpx.AsyncClient(
+        limits=httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=IDLE_CONNECTION_S),
+        # HTTP_PROXY is meant for calls of models. It would also get requests to loopback with the API key, and httpx
+        # does not start with a SOCKS proxy.
+        trust_env=False,
+        # httpx would send our header with the key to the target of a redirect.
+        follow_redirects=False,
+    )
     return client
 
 
@@ -118,26 +143,6 @@ async def aclose_client() -> None:
     client = _clients.pop(asyncio.get_running_loop(), None)
     if client is not None:
         await client.aclose()
-
-
-def _new_client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        limits=httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=IDLE_CONNECTION_S),
-        # HTTP_PROXY is meant for calls of models. It would also get requests to loopback with the API key, and httpx
-        # does not start with a SOCKS proxy.
-        trust_env=False,
-        # httpx would send our header with the key to the target of a redirect.
-        follow_redirects=False,
-    )
-
-
-def _forget_closed_loops() -> None:
-    # Open connections hold their loop, so the weak key does not free a loop that ended without `aclose_client`.
-    # `keyrefs` is a copy: the loop of another thread may be added meanwhile.
-    for reference in _clients.keyrefs():
-        loop = reference()
-        if loop is not None and loop.is_closed():
-            _clients.pop(loop, None)
 
 
 def _build(
@@ -177,16 +182,6 @@ async def _exchange(message: httpx.Request, call: str) -> tuple[httpx.Response, 
     finally:
         await response.aclose()
     return response, bytes(content)
-
-
-def _parse_json_object(content: bytes, call: str) -> dict[str, Any]:
-    try:
-        reply = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise failures.make_foreign_answer(call) from error
-    if not isinstance(reply, dict):
-        raise failures.make_foreign_answer(call)
-    return reply
 
 
 @lru_cache(maxsize=8)

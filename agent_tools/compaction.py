@@ -6,7 +6,7 @@ from typing import Any, Literal
 from agent_tools import arguments, client, failures, records
 from agent_tools.messages import Message, prepare_messages
 from agent_tools.registry import tool
-from agent_tools.results import ToolFailure, ToolResult, make_failure
+from agent_tools.results import ToolResult
 from agent_tools.run import current_run
 
 # The server gives its LLM 30 s.
@@ -52,23 +52,12 @@ async def extract_on_compaction(
     refuse is corrected or left out, and `metadata["notice"]` says so. Does not raise when the server cannot be reached:
     the compaction must go on.
     """
-    wrong = sorted(ids.keys() - set(arguments.CONTEXT_IDS))
-    if wrong:
-        taken = ", ".join(arguments.CONTEXT_IDS)
-        raise TypeError(f"extract_on_compaction has no parameter {', '.join(wrong)}; the ids are {taken}")
-    try:
-        given: list[Any] = list(messages)
-    except TypeError:
-        return make_failure(
-            "extract_on_compaction", ToolFailure("The messages are not a list. Pass a list, the oldest first.")
-        )
-    return await knowledge_extract(given, "compaction", trace_id, dry_run, **ids)
+    return await knowledge_extract(messages, "compaction", trace_id, dry_run, **ids)  # type: ignore[arg-type] # any host's
 
 
 def _format_extraction(reply: Mapping[str, Any], notice: str) -> ToolResult:
     candidates, saved = client.get_field(reply, "candidates", list), client.get_field(reply, "saved", list)
-    resources = reply.get("resources")
-    offers = [offer for offer in resources if isinstance(offer, Mapping)] if isinstance(resources, list) else []
+    offers = failures.list_objects(reply.get("resources"))
     status = "would be saved" if reply.get("dry_run") else "saved"
     output = f"{len(saved)} of {len(candidates)} {status}."
     if saved:
@@ -78,12 +67,8 @@ def _format_extraction(reply: Mapping[str, Any], notice: str) -> ToolResult:
         output += f"\n\nSave with resource_save, and name in resource_ids of the knowledge: {failures.shorten(names)}."
     if notice:
         output += f"\n\n{notice}"
-    metadata = {
-        "items": saved,
-        "candidates": candidates,
-        "resources": offers,
-        "degraded": reply.get("degraded") or [],
-        "operation_id": reply.get("operation_id"),
-        "notice": notice,
-    }
-    return ToolResult(f"Knowledge: {len(saved)} {status}", output, metadata)
+    metadata = {"candidates": candidates, "resources": offers, "notice": notice}
+    operation_id = reply.get("operation_id")
+    return records.make_result(
+        f"Knowledge: {len(saved)} {status}", output, reply, saved, operation_id=operation_id, **metadata
+    )

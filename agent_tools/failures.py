@@ -14,7 +14,7 @@ _READ_AGAIN = "Read it again with {search}, then decide whether the change is st
 _KEYWORD_PATHS = ("/api/keywords", "/api/infos")
 _CONFLICT = "It conflicts with the present state of the server."
 _ASK_OPERATOR = "Go on without it, and tell the operator of the server."
-_PERHAPS_DONE = "If it was a change, it may be done all the same: check before you repeat it."
+PERHAPS_DONE = "If it was a change, it may be done all the same: check before you repeat it."
 _ADVICE = {
     401: "Set KNOWHUB_API_KEY to a valid key of this server.",
     403: "The caller may not do this. Ask the owner or an admin, or go on without it.",
@@ -30,7 +30,12 @@ def make_refusal(call: str, status: int, headers: Mapping[str, str], body: bytes
 
     `call` is the method and path, for the reader. `not_found` says what a 404 means for this call.
     """
-    problem = _parse_problem(body)
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        # For example the HTML page of a proxy: only its status is useful.
+        parsed = None
+    problem: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     detail = shorten(problem.get("detail") or "")
     quoted = f": {detail}" if detail else ""
     advice = _describe_next_step(call, status, headers, problem, not_found)
@@ -38,48 +43,20 @@ def make_refusal(call: str, status: int, headers: Mapping[str, str], body: bytes
     return ToolFailure(f"KnowHub answered {status}{quoted}. {advice}", {"status": status, **known})
 
 
-def make_unreachable(server: str, reason: str) -> ToolFailure:
-    """Describe a failed connection to the address of the server."""
-    return ToolFailure(
-        f"KnowHub is not reachable at {server} ({shorten(reason)}). Start it with `knowhub serve`, "
-        "or set KNOWHUB_API_URL to the address where it runs.",
-    )
-
-
 def make_timeout(call: str, timeout_s: float) -> ToolFailure:
     """Describe a server that did not answer in time."""
-    return ToolFailure(
-        f"KnowHub did not answer {call} within {timeout_s:g} s. {_PERHAPS_DONE}",
-    )
+    return ToolFailure(f"KnowHub did not answer {call} within {timeout_s:g} s. {PERHAPS_DONE}")
 
 
-def make_disconnect(call: str, reason: str) -> ToolFailure:
-    """Describe a connection that broke before the end of the answer."""
-    return ToolFailure(
-        f"The connection to KnowHub broke during {call} ({reason}). {_PERHAPS_DONE}",
-    )
-
-
-def make_foreign_answer(call: str) -> ToolFailure:
+def make_foreign_answer(call: str = "the request") -> ToolFailure:
     """Describe a 2xx answer that does not come from KnowHub."""
-    return ToolFailure(
-        f"The answer to {call} does not come from KnowHub. Set KNOWHUB_API_URL to a KnowHub server.",
-    )
+    return ToolFailure(f"The answer to {call} does not come from KnowHub. Set KNOWHUB_API_URL to a KnowHub server.")
 
 
 def shorten(text: object) -> str:
     """Shorten a foreign text to one line, so that it fits into a sentence."""
     line = " ".join(str(text).split()).rstrip(".")
     return line if len(line) <= QUOTE_LIMIT_CHARS else line[:QUOTE_LIMIT_CHARS] + "…"
-
-
-def _parse_problem(body: bytes) -> dict[str, Any]:
-    try:
-        problem = json.loads(body)
-    except (ValueError, RecursionError):
-        # For example the HTML page of a proxy: only its status is useful.
-        return {}
-    return problem if isinstance(problem, dict) else {}
 
 
 def _describe_next_step(
@@ -117,7 +94,7 @@ def _describe_next_step(
 
 def _describe_keywords(problem: dict[str, Any]) -> str:
     """Say which keywords an ambiguous name may mean; "" if the conflict is another one."""
-    rows = _list_objects(problem, "keyword")
+    rows = list_objects(problem.get("keyword"))
     if not rows:
         return ""
     shown = [f"{shorten(row.get('path'))} (id {shorten(row.get('id'))})" for row in rows[:FIELD_LIMIT]]
@@ -126,17 +103,11 @@ def _describe_keywords(problem: dict[str, Any]) -> str:
 
 
 def _describe_fields(problem: dict[str, Any]) -> str:
-    errors = _list_objects(problem, "errors")[:FIELD_LIMIT]
-    if not errors:
-        return "Correct the arguments and call again."
-    return f"Correct these and call again — {'; '.join(_describe_field(error) for error in errors)}."
+    errors = list_objects(problem.get("errors"))[:FIELD_LIMIT]
+    named = "; ".join(f"{shorten(error.get('field'))}: {shorten(error.get('message'))}" for error in errors)
+    return f"Correct these and call again — {named}." if named else "Correct the arguments and call again."
 
 
-def _describe_field(error: dict[str, Any]) -> str:
-    return f"{shorten(error.get('field'))}: {shorten(error.get('message'))}"
-
-
-def _list_objects(problem: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list in a problem. What else stands there is no server of ours."""
-    found = problem.get(name)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+def list_objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects of a JSON array. What else stands there, or in its place, is no server of ours."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

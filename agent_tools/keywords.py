@@ -1,6 +1,6 @@
 """The keyword tools of an agent. Each is one call of the API; the server searches the tree."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_tools import arguments, client, failures, fences, records
@@ -12,6 +12,7 @@ SEARCH_TIMEOUT_S = 30.0
 PLACE_TIMEOUT_S = 45.0
 
 _SAME_NAME = "Several keywords fit. Choose by path and description, and ask keyword_search for its id."
+_TEXTS = ("content", "source")
 _STATUSES = ("matched", "ambiguous", "not_found")
 
 
@@ -60,7 +61,7 @@ async def keyword_create(
     row = client.check_row(reply)
     below = f" below {failures.shorten(row.get('parent_id'))}" if row.get("parent_id") else ""
     output = f"Created as {failures.shorten(row['id'])}{below}. Save infos under it with info_save."
-    return ToolResult("Keyword created", output + records.describe_degraded(row), _make_metadata(row, "created"))
+    return _make_result("Keyword created", output, row, "created")
 
 
 @tool()
@@ -82,101 +83,70 @@ async def info_save(
     (content,), notice = fences.keep_own_words(content)
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
     body |= arguments.drop_none(keyword_ids=keyword_ids) | arguments.check_caller(ids)
-    reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _format_saved(client.check_row(reply), notice)
+    row = client.check_row(await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S))
+    dropped = failures.list_objects(row.get("dropped"))
+    named = [f"{item.get('count')} {item.get('what')} ({item.get('why')})" for item in dropped]
+    left_out = f" Left out: {failures.shorten(', '.join(named))}." if named else ""
+    known = row.get("duplicate_of") is not None
+    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}.{left_out}{notice}"
+    return _make_result("Info saved", output, row, "saved", dropped=dropped)
 
 
 def _format_search(reply: Mapping[str, Any]) -> ToolResult:
     status = reply.get("status")
     if status not in _STATUSES:
-        raise failures.make_foreign_answer("the request")
-    node, candidates = _list_objects([reply.get("node")]), _list_objects(reply.get("candidates"))
-    path, infos = _list_objects(reply.get("path")), _list_objects(reply.get("infos"))
+        raise failures.make_foreign_answer()
+    node, candidates = failures.list_objects([reply.get("node")]), failures.list_objects(reply.get("candidates"))
+    path, infos = failures.list_objects(reply.get("path")), failures.list_objects(reply.get("infos"))
     match status:
         case "matched":
             items = node
-            parts = [
-                f"Found, with {len(infos)} infos.",
-                fences.FENCE_NOTE,
-                _format_keyword(node, path),
-                *_format_infos(infos),
-            ]
+            told = (
+                {"info id": info.get("id")} | {name: info.get(name) for name in ("content", "source")} for info in infos
+            )
+            shown = fences.fence_rows([_get_fields(node, path), *told])
+            output = f"Found, with {len(infos)} infos.\n\n{shown}"
         case "ambiguous":
             items = candidates
-            parts = [_SAME_NAME, fences.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)]
+            output = f"{_SAME_NAME}\n\n{_format_candidates(candidates)}"
         case _:
             items = []
-            parts = list(_format_empty(reply, candidates))
-    metadata = {
-        "items": items,
-        "status": status,
-        "path": path,
-        "infos": infos,
-        "candidates": candidates,
-        "reason": reply.get("reason"),
-        "suggested_parent_id": reply.get("suggested_parent_id"),
-        "suggested_name": reply.get("suggested_name"),
-        "degraded": records.list_degraded(reply),
-    }
-    return ToolResult(
-        f"Keyword: {str(status).replace('_', ' ')}", "\n\n".join(parts) + records.describe_degraded(reply), metadata
-    )
+            output = _format_empty(reply, candidates)
+    names = ("status", "reason", "suggested_parent_id", "suggested_name")
+    metadata = {name: reply.get(name) for name in names} | {"path": path, "infos": infos, "candidates": candidates}
+    return records.make_result(f"Keyword: {str(status).replace('_', ' ')}", output, reply, items, **metadata)
 
 
-def _format_empty(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    parent_id, name = reply.get("suggested_parent_id"), reply.get("suggested_name")
-    yield "No keyword was found. Use another name, or add a keyword with keyword_create."
-    if parent_id is not None or name is not None:
+def _format_empty(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> str:
+    parts = ["No keyword was found. Use another name, or add a keyword with keyword_create."]
+    suggested = {name.replace("_", " ", 1): reply.get(name) for name in ("suggested_parent_id", "suggested_name")}
+    if any(value is not None for value in suggested.values()):
         # Both may come from the texts of others, or from a model.
-        yield f"{fences.FENCE_NOTE}\n\n{_format_fields({'suggested parent_id': parent_id, 'suggested name': name})}"
+        parts.append(fences.fence_rows([suggested]))
     if candidates:
-        nearest = "The most similar keywords. Use one only if it is what you mean:"
-        yield "\n\n".join([nearest, fences.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)])
+        parts += ["The most similar keywords. Use one only if it is what you mean:", _format_candidates(candidates)]
+    return "\n\n".join(parts)
 
 
-def _format_keyword(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> str:
-    """Format the id, path, name, aliases, description and counts of a keyword."""
+def _format_candidates(candidates: Sequence[Mapping[str, Any]]) -> str:
+    return fences.fence_rows(_get_fields([row], ()) for row in candidates)
+
+
+def _get_fields(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> fences.Fields:
+    """Return what a model is shown of a keyword, and of the path to it where there is one."""
     row = rows[0] if rows else {}
-    aliases = row.get("aliases")
     names = "/".join(str(above.get("name")) for above in path if above.get("id") != "root")
-    values = {
+    return {
         "keyword id": row.get("id"),
         "path": names or row.get("path"),
         "name": None if path else row.get("name"),
-        "aliases": ", ".join(map(str, aliases)) if isinstance(aliases, list) else None,
+        "aliases": row.get("aliases"),
         "description": row.get("description"),
-        "children": row.get("child_count"),
-        "infos": row.get("infos_count"),
+        "children": row.get("child_count") or None,
+        "infos": row.get("infos_count") or None,
     }
-    return _format_fields(values)
 
 
-def _format_infos(infos: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    limit_chars = records.split_budget(len(infos))
-    for info in infos:
-        values = {"info id": info.get("id"), "content": info.get("content"), "source": info.get("source")}
-        yield _format_fields(values, limit_chars)
-
-
-def _format_fields(values: Mapping[str, object], limit_chars: int = records.OUTPUT_BUDGET_CHARS) -> str:
-    return "\n".join(records.quote(label, str(value), limit_chars) for label, value in values.items() if value)
-
-
-def _format_saved(row: Mapping[str, Any], notice: str) -> ToolResult:
-    known = row.get("duplicate_of") is not None
-    dropped = [
-        f"{item.get('count')} {item.get('what')} ({item.get('why')})" for item in _list_objects(row.get("dropped"))
-    ]
-    left_out = f" Left out: {failures.shorten(', '.join(dropped))}." if dropped else ""
-    output = f"{'Known already' if known else 'Saved'} as {failures.shorten(row['id'])}.{left_out}{notice}"
-    metadata = _make_metadata(row, "saved") | {"dropped": _list_objects(row.get("dropped"))}
-    return ToolResult("Info saved", output + records.describe_degraded(row), metadata)
-
-
-def _make_metadata(row: Mapping[str, Any], status: str) -> dict[str, Any]:
-    parts = {"status": status, "decided": row.get("decided"), "degraded": records.list_degraded(row)}
-    return {"items": [dict(row)], "id": row["id"], "operation_id": row.get("operation_id"), **parts}
-
-
-def _list_objects(value: object) -> list[dict[str, Any]]:
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+def _make_result(title: str, output: str, row: Mapping[str, Any], status: str, **metadata: object) -> ToolResult:
+    metadata |= {"id": row["id"], "operation_id": row.get("operation_id"), "decided": row.get("decided")}
+    return records.make_result(title, output, row, [dict(row)], status=status, **metadata)

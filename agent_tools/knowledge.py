@@ -174,7 +174,13 @@ async def knowledge_update(
         timeout_s=client.ANSWER_TIMEOUT_S if evolve_feedback is None else EVOLVE_TIMEOUT_S,
         not_found=_USE_A_SHOWN_ID,
     )
-    return _format_update(client.check_row(reply), asked_to_evolve=evolve_feedback is not None)
+    record = client.check_row(reply)
+    evolved = bool(record.get("evolved"))
+    output = "The feedback was recorded."
+    if evolve_feedback is not None:
+        output += " The content was rewritten." if evolved else " The content was not rewritten."
+    output += f"\n\n{records.format_records([record])}"
+    return records.make_result("Knowledge updated", output, record, [record], evolved=evolved)
 
 
 @tool()
@@ -279,10 +285,8 @@ async def knowledge_slim(model: str = "google/gemini-2.0-flash-001") -> ToolResu
         timeout_s=SLIM_TIMEOUT_S,
         not_found="This version of the server has no slim. Go on without it, and tell the operator of the server.",
     )
-    report = records.quote("report", json.dumps(reply, ensure_ascii=False))
-    output = "\n\n".join(
-        [f"The knowledge base was slimmed.{records.describe_degraded(reply)}", fences.FENCE_NOTE, report]
-    )
+    report = fences.fence_rows([{"report": json.dumps(reply, ensure_ascii=False)}])
+    output = f"The knowledge base was slimmed.{records.describe_degraded(records.list_degraded(reply))}\n\n{report}"
     return ToolResult("Knowledge slimmed", output, {"items": reply.get("results") or [], "report": reply})
 
 
@@ -332,13 +336,3 @@ def _format_saved(record: dict[str, Any], notice: str) -> ToolResult:
             "operation_id": record.get("operation_id"),
         },
     )
-
-
-def _format_update(record: dict[str, Any], *, asked_to_evolve: bool) -> ToolResult:
-    evolved = bool(record.get("evolved"))
-    output = "The feedback was recorded."
-    if asked_to_evolve:
-        output += " The content was rewritten." if evolved else " The content was not rewritten."
-    output += f"{records.describe_degraded(record)}\n\n{records.format_records([record])}"
-    metadata = {"items": [record], "evolved": evolved, "degraded": records.list_degraded(record)}
-    return ToolResult("Knowledge updated", output, metadata)

@@ -1,6 +1,6 @@
 """The memory tools of an agent: commit a session, search memories, and read them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -104,9 +104,9 @@ async def search_memory(
     }
     reply = await client.request("GET", "/api/context/search", params=params, not_found=_USE_A_FOUND_URI)
     blocks = client.list_results(reply, "blocks")
-    output = records.fence_rows(blocks, _format_block) if blocks else "No memory was found."
-    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": records.list_degraded(reply)}
-    return ToolResult(f"Memories: {len(blocks)} found", output + records.describe_degraded(reply), metadata)
+    output = fences.fence_rows(map(_get_fields, blocks)) if blocks else "No memory was found."
+    title = f"Memories: {len(blocks)} found"
+    return records.make_result(title, output, reply, blocks, query_plan=reply.get("query_plan"))
 
 
 @tool()
@@ -134,12 +134,12 @@ async def read_memory(
     }
     reply = await client.request("GET", "/api/context/read", params=params, not_found=_USE_A_FOUND_URI)
     metadata = {"items": [reply], "uri": client.get_field(reply, "uri", str)}
-    return ToolResult("Memory", records.fence_rows([reply], _format_block), metadata)
+    return ToolResult("Memory", fences.fence_rows([_get_fields(reply)]), metadata)
 
 
 def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
     status, archive = client.get_field(reply, "status", str), client.get_field(reply, "archive", dict)
-    writes = [write for write in client.get_field(reply, "write_results", list) if isinstance(write, dict)]
+    writes = failures.list_objects(client.get_field(reply, "write_results", list))
     address = failures.shorten(archive.get("archive_uri") or "")
     summary = {
         "committed": f"The session is stored at {address}.",
@@ -148,27 +148,17 @@ def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
     }.get(status, status)
     lines = [f"| {failures.shorten(write.get('action'))}: {failures.shorten(write.get('uri'))}" for write in writes]
     parts = [summary, *([fences.FENCE_NOTE, "\n".join(lines)] if lines else []), *([notice] if notice else [])]
-    metadata = {
-        "items": writes,
-        "status": status,
-        "archive_uri": archive.get("archive_uri"),
-        "stats": reply.get("stats"),
-        "degraded": records.list_degraded(reply),
-        "operation_id": reply.get("operation_id"),
-        "notice": notice,
-    }
-    return ToolResult(f"Session {status}", "\n\n".join(parts) + records.describe_degraded(reply), metadata)
+    metadata = {"archive_uri": archive.get("archive_uri"), "stats": reply.get("stats"), "notice": notice}
+    metadata |= {"status": status, "operation_id": reply.get("operation_id")}
+    return records.make_result(f"Session {status}", "\n\n".join(parts), reply, writes, **metadata)
 
 
-def _format_block(block: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
-    yield records.quote("uri", str(block.get("uri")), limit_chars)
-    for name in ("category", "said_at", "abstract", "overview", "content_excerpt", "content"):
-        # The whole text includes the excerpt.
-        if block.get(name) and not (name == "content_excerpt" and block.get("content")):
-            yield records.quote(name, str(block[name]), limit_chars)
-    message_ids, edges = block.get("message_ids"), block.get("relations")
-    if isinstance(message_ids, list) and message_ids:
-        yield records.quote("message_ids", ", ".join(map(str, message_ids)), limit_chars)
-    for edge in edges if isinstance(edges, list) else []:
-        if isinstance(edge, dict):
-            yield records.quote(f"relation {failures.shorten(edge.get('relation_type'))}", str(edge.get("to_uri")))
+def _get_fields(block: Mapping[str, Any]) -> fences.Fields:
+    names = ("uri", "category", "said_at", "abstract", "overview", "content_excerpt", "content", "message_ids")
+    # The whole text includes the excerpt.
+    fields = {name: block.get(name) for name in names if name != "content_excerpt" or not block.get("content")}
+    targets: dict[str, list[object]] = {}
+    for edge in failures.list_objects(block.get("relations")):
+        label = f"relation {failures.shorten(edge.get('relation_type'))}"
+        targets.setdefault(label, []).append(edge.get("to_uri"))
+    return fields | targets

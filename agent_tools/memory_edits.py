@@ -1,9 +1,9 @@
 """The memory tools of an agent that write by hand, look for a text, and read several at once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from agent_tools import arguments, client, failures, records
+from agent_tools import arguments, client, failures, fences, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
@@ -148,7 +148,7 @@ def _format_write(done: str, uri: str, reply: Mapping[str, Any]) -> ToolResult:
 
 
 def _list_rows(title: str, reply: Mapping[str, Any], fields: tuple[str, ...], more: str = "") -> ToolResult:
-    def format_row(row: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
-        return records.format_fields(row, fields, limit_chars)
+    def get_fields(row: Mapping[str, Any]) -> fences.Fields:
+        return {name: row.get(name) for name in fields}
 
-    return records.make_list(title, reply, client.list_results(reply), format_row, more=more)
+    return records.make_list(title, reply, client.list_results(reply), get_fields, more=more)

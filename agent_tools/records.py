@@ -1,38 +1,23 @@
-"""Format stored records for a model: long texts are cut, and stored text is fenced as data."""
+"""The results of tools that show stored records, and what a model is shown of a record."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from agent_tools import failures
-from agent_tools.fences import FENCE_NOTE
+from agent_tools.fences import Fields, fence_rows
 from agent_tools.results import ToolResult
-
-OUTPUT_BUDGET_CHARS = 24_000
-_SHORTEST_EXCERPT_CHARS = 100
-
-FormatRow: TypeAlias = Callable[[Mapping[str, Any], int], Iterator[str]]
-"""Returns the fields of a row as `quote` makes them, each with at most this many characters."""
 
 
 def format_records(records: Sequence[Mapping[str, Any]]) -> str:
-    """Format the tag, id, types, evidence, task, content and resources of each record.
-
-    Long texts are cut, so that all records together stay near `OUTPUT_BUDGET_CHARS`.
-    """
-    return fence_rows(records, _format_record)
-
-
-def fence_rows(rows: Sequence[Mapping[str, Any]], format_row: FormatRow) -> str:
-    """Format rows after FENCE_NOTE. Each row has an equal share of `OUTPUT_BUDGET_CHARS`."""
-    limit_chars = split_budget(len(rows))
-    return "\n\n".join([FENCE_NOTE, *("\n".join(format_row(row, limit_chars)) for row in rows)])
+    """Format the tag, id, types, evidence, task, content and resources of each record."""
+    return fence_rows(map(get_record_fields, records))
 
 
 def make_list(
     title: str,
     reply: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
-    format_row: FormatRow | None = None,
+    get_fields: Callable[[Mapping[str, Any]], Fields] | None = None,
     nothing: str | None = None,
     more: str = "",
 ) -> ToolResult:
@@ -44,63 +29,34 @@ def make_list(
     more = " There are more: raise limit to see them." if has_more else more
     output = nothing if nothing and not rows else f"{len(rows)} found.{more}"
     if rows:
-        output += f"\n\n{fence_rows(rows, format_row or _format_record)}"
-    metadata = {"items": list(rows), "degraded": list_degraded(reply)}
-    return ToolResult(f"{title}: {len(rows)} found", output + describe_degraded(reply), metadata)
+        output += f"\n\n{fence_rows(map(get_fields or get_record_fields, rows))}"
+    return make_result(f"{title}: {len(rows)} found", output, reply, list(rows))
 
 
-def format_fields(row: Mapping[str, Any], names: Sequence[str], limit_chars: int) -> Iterator[str]:
-    """Yield the fields of a row that hold something, as `quote` makes them."""
-    for name in names:
-        if row.get(name) not in (None, "", {}):
-            yield quote(name, str(row[name]), limit_chars)
-
-
-def split_budget(count: int) -> int:
-    """Return how many characters each of `count` texts may have."""
-    return max(_SHORTEST_EXCERPT_CHARS, OUTPUT_BUDGET_CHARS // max(1, count))
-
-
-def quote(label: str, text: str, limit_chars: int = OUTPUT_BUDGET_CHARS) -> str:
-    """Put a bar before each line of a text, so that a model cannot take it for our own text.
-
-    Lines after the first are indented, so that a line cannot look like another field of the record.
-    """
-    left = len(text) - limit_chars
-    excerpt = f"{text[:limit_chars]} […{left} more characters]" if left > 0 else text
-    # splitlines, not split("\n"): a model may take any line break of Unicode for a new line.
-    return f"| {label}: " + "\n|   ".join(excerpt.splitlines())
+def make_result(
+    title: str, output: str, reply: Mapping[str, Any], items: Sequence[Mapping[str, Any]], **metadata: object
+) -> ToolResult:
+    """Make a result that says at its end which parts the server did without, such as the language model."""
+    degraded = list_degraded(reply)
+    return ToolResult(title, output + describe_degraded(degraded), {"items": items, "degraded": degraded, **metadata})
 
 
 def list_degraded(reply: Mapping[str, Any]) -> list[Any]:
-    """Return the parts that the server did without, such as the language model."""
+    """Return the parts that the server did without."""
     parts = reply.get("degraded")
     return parts if isinstance(parts, list) else []
 
 
-def describe_degraded(reply: Mapping[str, Any]) -> str:
+def describe_degraded(parts: Sequence[object]) -> str:
     """Return a line about these parts for the end of an output. It is empty when there are none."""
-    parts = ", ".join(map(str, list_degraded(reply)))
-    return f"\nThe server had to do without: {failures.shorten(parts)}." if parts else ""
+    return f"\nThe server had to do without: {failures.shorten(', '.join(map(str, parts)))}." if parts else ""
 
 
-def _format_record(record: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
-    if record.get("tag"):
-        yield _quote_inline("tag", record["tag"])
-    yield _quote_inline("id", record.get("id"))
-    yield _quote_inline("types", record.get("types"))
-    yield _quote_inline("evidence", _format_evidence(record))
-    if record.get("warning"):
-        yield _quote_inline("warning", record["warning"])
-    yield quote("task", str(record.get("task") or ""), limit_chars)
-    yield quote("content", str(record.get("content") or ""), limit_chars)
-    if record.get("resource_ids"):
-        yield _quote_inline("resource_ids", record["resource_ids"])
-
-
-def _quote_inline(label: str, value: object) -> str:
-    parts = value if isinstance(value, list) else [value]
-    return f"| {label}: " + ", ".join(" ".join(str(part).split()) for part in parts if part is not None)
+def get_record_fields(record: Mapping[str, Any]) -> Fields:
+    """Return what a model is shown of a record."""
+    fields = {name: record.get(name) for name in ("tag", "id", "types")}
+    fields["evidence"] = _format_evidence(record)
+    return fields | {name: record.get(name) for name in ("warning", "task", "content", "resource_ids")}
 
 
 def _format_evidence(record: Mapping[str, Any]) -> str:
@@ -111,4 +67,4 @@ def _format_evidence(record: Mapping[str, Any]) -> str:
     counts = {**counts, **effective} if isinstance(effective, dict) else counts
     shown = [("relevance", record.get("relevance"))]
     shown += [(name, counts.get(name)) for name in ("confidence", "helpful", "harmful", "score")]
-    return ", ".join(f"{name} {value}" for name, value in shown if value is not None) or "not given"
+    return ", ".join(f"{name} {value}" for name, value in shown if value is not None)

@@ -122,9 +122,7 @@ def _check_arguments(called: Tool[...], arguments: Mapping[str, Any] | str) -> d
         raise ToolFailure(f"The arguments are not JSON ({error}). Pass one JSON object.") from error
     if not isinstance(given, Mapping):
         raise ToolFailure("The arguments must be one JSON object.")
-    schema = called.anthropic_schema()["input_schema"]
-    meant = schemas.parse_arguments(given, schema)
-    problems = schemas.find_problems(meant, schema)
+    parsed, problems = schemas.parse_arguments(given, called.anthropic_schema()["input_schema"])
     if problems:
         raise ToolFailure(f"Correct the arguments of {called.__name__} and call again: {'; '.join(problems)}.")
-    return meant
+    return parsed

@@ -1,10 +1,10 @@
 """The resource tools of an agent: code, credentials, cookies and other texts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from agent_tools import arguments, client, failures, records
+from agent_tools import arguments, client, failures, fences, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
 from agent_tools.run import get_owner
@@ -76,7 +76,7 @@ async def resource_get(resource_id: str, reveal: bool = False) -> ToolResult:
     if not reveal:
         record = _drop_secret(record)
     expired = " It has expired. Renew it before you use it." if record.get("expired") else ""
-    formatted = records.fence_rows([record], _format_resource)
+    formatted = fences.fence_rows([_get_fields(record)])
     kind = failures.shorten(record.get("content_type") or "text")
     output = f"A resource of type {kind}: {failures.shorten(record['id'])}.{expired}\n\n{formatted}"
     return ToolResult("Resource", output, {"items": [record], "id": record["id"]})
@@ -102,7 +102,7 @@ async def resource_list(
     }
     reply = await client.request("GET", "/api/resource", params=params)
     items = [_drop_secret(item) for item in client.list_results(reply)]
-    return records.make_list("Resources", reply, items, _format_resource, "No resource was found.")
+    return records.make_list("Resources", reply, items, _get_fields, "No resource was found.")
 
 
 def _drop_secret(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,8 +110,6 @@ def _drop_secret(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name != "secure_body"}
 
 
-def _format_resource(record: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
+def _get_fields(record: Mapping[str, Any]) -> fences.Fields:
     names = ("id", "title", "content_type", "expires_at", "expired", "has_secure_body", "metadata", "body")
-    yield from records.format_fields(record, names, limit_chars)
-    if record.get("secure_body") is not None:
-        yield records.quote("secure_body", str(record["secure_body"]))
+    return {name: record.get(name) for name in (*names, "secure_body")}

@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -78,31 +78,23 @@ def make_strict(schema: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def parse_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments as the function takes them.
+def parse_arguments(
+    arguments: Mapping[str, Any], schema: Mapping[str, Any], path: str = ""
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments as the function takes them, and what is missing, unknown or of the wrong type.
 
     Lists and objects that a model wrote as JSON text are parsed, pairs become a dict, and an optional field that is
     null is left out. A text stays a text when the parameter accepts texts, or when it is not such JSON.
     """
     properties, required = schema["properties"], schema["required"]
-    parsed = {name: _parse_value(value, properties.get(name, {})) for name, value in arguments.items()}
-    return {
-        name: value
-        for name, value in parsed.items()
-        if value is not None or name not in properties or name in required or _accepts(None, properties[name])
-    }
-
-
-def find_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any], path: str = "") -> list[str]:
-    """Describe each argument that is missing, unknown or of the wrong type."""
-    properties = schema["properties"]
-    problems = [f"{path}{name} is missing" for name in schema["required"] if name not in arguments]
+    problems = [f"{path}{name} is missing" for name in required if name not in arguments]
+    parsed: dict[str, Any] = {}
     for name, value in arguments.items():
-        if name in properties:
-            problems.extend(_find_mismatches(value, properties[name], f"{path}{name}"))
-        else:
+        if name not in properties:
             problems.append(f"{path}{name} is unknown (known are {', '.join(properties)})")
-    return problems
+        elif value is not None or name in required or _accepts(None, properties[name]):
+            parsed[name] = _parse_value(value, properties[name], f"{path}{name}", problems)
+    return parsed, problems
 
 
 def _split_docstring(function: Callable[..., Any]) -> tuple[str, str]:
@@ -155,34 +147,26 @@ def _make_nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [inner, {"type": "null"}]} | {name: schema[name] for name in ("description",) if name in schema}
 
 
-def _find_mismatches(value: object, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    fitting = next((option for option in schema.get("anyOf", [schema]) if _fits(value, option)), None)
-    if fitting is None:
-        yield f"{path} must be {_describe_type(schema)}, not {_name_type(value)}"
-    elif value not in fitting.get("enum", [value]):
-        yield f"{path} must be one of {', '.join(fitting['enum'])}"
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _find_mismatches(item, fitting.get("items", {}), f"{path}[{index}]")
-    elif isinstance(value, dict) and "properties" in fitting:
-        yield from find_problems(value, fitting, f"{path}.")
-    elif isinstance(value, dict) and "items" in fitting:
-        for name, item in value.items():
-            yield from _find_mismatches(item, {"type": "string"}, f"{path}.{name}")
-
-
-def _parse_value(value: object, schema: Mapping[str, Any]) -> object:
-    options = schema.get("anyOf", [schema])
+def _parse_value(value: object, schema: Mapping[str, Any], path: str, problems: list[str]) -> object:
+    """Return a value as the function takes it. What is wrong with it is added to `problems`."""
     if isinstance(value, str) and not _accepts(value, schema):
         value = _parse_text(value, schema)
-    fitting: Mapping[str, Any] = next((option for option in options if _fits(value, option)), {})
-    if isinstance(value, dict) and "properties" in fitting:
-        return parse_arguments(value, fitting)
-    if isinstance(value, list):
+    fitting = next((option for option in schema.get("anyOf", [schema]) if _fits(value, option)), None)
+    if fitting is None:
+        problems.append(f"{path} must be {_describe_type(schema)}, not {_name_type(value)}")
+    elif value not in fitting.get("enum", [value]):
+        problems.append(f"{path} must be one of {', '.join(fitting['enum'])}")
+    elif isinstance(value, list):
         items = fitting.get("items", {})
-        if items == _PAIR and not any(_find_mismatches(value, fitting, "")):
-            return {pair["name"]: pair["value"] for pair in value}
-        return [_parse_value(item, items) for item in value]
+        parsed: list[Any] = [_parse_value(item, items, f"{path}[{at}]", problems) for at, item in enumerate(value)]
+        return {pair["name"]: pair["value"] for pair in parsed} if items == _PAIR and not problems else parsed
+    elif isinstance(value, dict) and "properties" in fitting:
+        fields, wrong = parse_arguments(value, fitting, f"{path}.")
+        problems += wrong
+        return fields
+    elif isinstance(value, dict) and "items" in fitting:
+        for name, item in value.items():
+            _parse_value(item, {"type": "string"}, f"{path}.{name}", problems)
     return value
 
 

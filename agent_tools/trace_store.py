@@ -49,9 +49,9 @@ class FileTraceStore:
     async def load_goal_tree(self, trace_id: str) -> GoalTree | None:
         """Return the saved tree, or None for an unknown trace. Raises OSError, TraceDamaged."""
         path = self._path(trace_id)
-        loop = asyncio.get_running_loop()
-        content = await loop.run_in_executor(self._writer, _read, path)
-        if content is None:
+        try:
+            content = await asyncio.get_running_loop().run_in_executor(self._writer, path.read_bytes)
+        except FileNotFoundError:
             return None
         try:
             return GoalTree.from_dict(json.loads(content))
@@ -85,10 +85,3 @@ def _replace(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent_tools import fences, memory, records
+from agent_tools import fences, memory
 from agent_tools.results import ToolFailure, ToolResult
 
 DEFAULT_RESULTS: Final = 10
@@ -47,7 +47,7 @@ async def find_memories(user_id: str, query: str, top_k: int = DEFAULT_RESULTS) 
         FoundMemory(
             uri=str(block.get("uri")),
             category=str(block.get("category")),
-            quoted=records.quote("memory", str(block.get("abstract") or "")),
+            quoted=fences.quote("memory", str(block.get("abstract") or "")),
             said_at=block.get("said_at"),
             relevance=float(block.get("relevance") or 0.0),
         )

@@ -11,7 +11,7 @@ import typer
 
 from knowhub.cli import output
 from knowhub.cli.commands import command
-from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, URL, Connection, list_edits
+from knowhub.cli.hosts.connection import DEFAULT_URL, HOSTS, KEY_VARIABLE, PLUGIN, Connection, check_url, list_edits
 from knowhub.cli.hosts.edits import list_foreign, plan_changes
 
 if TYPE_CHECKING:
@@ -58,10 +58,9 @@ def connect(options: ConnectOptions, host: HostArgument) -> None:
         raise typer.BadParameter("KnowHub answers no hooks of VS Code; leave --hooks-only out")
     if options.project and not options.user and not options.with_key:
         raise typer.BadParameter("--project needs --user: what is said in a session belongs to somebody")
-    if not URL.fullmatch(options.url):
-        raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a query")
-    place = _find_place(host, options)
-    edits = list_edits(host, place, has_hooks=not options.mcp_only, has_mcp=not options.hooks_only)
+    check_url(options.url)
+    connection = _make_connection(host, options)
+    edits = list_edits(host, connection, has_hooks=not options.mcp_only, has_mcp=not options.hooks_only)
     changes = plan_changes(edits, is_removal=False)
     _apply(changes, dry_run=options.dry_run, nothing=f"{host} is connected like this already.")
     if changes and not options.dry_run:
@@ -71,15 +70,17 @@ def connect(options: ConnectOptions, host: HostArgument) -> None:
 @app.command("disconnect")
 def disconnect(host: HostArgument, dry_run: DryRun = False) -> None:
     """Take out what `connect` wrote, in your own files and in those of this folder."""
-    places = [_find_place(host, options) for options in (ConnectOptions(), ConnectOptions(project="this folder"))]
-    edits = [edit for place in places for edit in list_edits(host, place, has_hooks=True, has_mcp=True)]
+    connections = [
+        _make_connection(host, options) for options in (ConnectOptions(), ConnectOptions(project="this folder"))
+    ]
+    edits = [edit for connection in connections for edit in list_edits(host, connection, has_hooks=True, has_mcp=True)]
     foreign = list_foreign(edits)
     _apply(plan_changes(edits, is_removal=True), dry_run=dry_run, nothing=f"{host} is not connected.")
     for name in foreign:
         output.say(f"{name} stays: it is not as connect writes it, so it is not ours.")
 
 
-def _find_place(host: HostName, options: ConnectOptions) -> Connection:
+def _make_connection(host: HostName, options: ConnectOptions) -> Connection:
     from knowhub.settings import find_folder
 
     variable = HOSTS[host].config_variable

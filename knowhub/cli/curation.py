@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from knowhub.audit.model import DEFAULT_LIMIT, DEFAULT_STALE_DAYS, AuditSeverity, FindingKind
 from knowhub.cli import output
-from knowhub.cli.commands import Answer, Lines, command, route_command
-from knowhub.cli.hub_access import parse_model, run_on_hub
+from knowhub.cli.commands import Answer, Lines, route_command
 from knowhub.cli.inputs import read_messages
-from knowhub.cli.options import CallerOptions, CommonOptions
+from knowhub.cli.options import CommonOptions
 from knowhub.knowledge.extract.model import Trigger
-
-if TYPE_CHECKING:
-    from knowhub.bootstrap import Hub
-    from knowhub.core.request_context import RequestContext
 
 _MESSAGES_HELP = "Messages: a JSON array, an object with `messages`, or one JSON object per line; - reads stdin."
 _STYLES: dict[str, str] = {
@@ -67,34 +62,35 @@ def extract(extracted: Answer, conversation: ExtractOptions) -> Lines:
     yield from output.list_undo(extracted["operation_id"])
 
 
-@command(app, "slim")
+@route_command(app, "slim", "knowledge.slim_knowledge")
 def slim(
-    options: CallerOptions,
+    report: Answer,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be merged, and write nothing.")] = False,
     model: Annotated[str | None, typer.Option(help="Ask this model. Default: the model of the settings.")] = None,
-) -> None:
+) -> Lines:
     """Merge copies, near copies, and records that a model finds equal.
 
     `knowhub undo SLIM_ID` reverts all of it.
     """
-    from knowhub.web.responses import make_slimming_view
-    from knowhub.web.schemas.knowledge import SlimBody
-
-    body = parse_model(SlimBody, {"model": model, "dry_run": dry_run})
-    with output.show_progress(options.as_json) as bars:
-        task = bars.add_task("slimming", total=None)
-
-        async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
-            slimmed = await hub.knowledge.slimming.slim(
-                ctx,
-                body.model,
-                dry_run=body.dry_run,
-                progress=lambda done, total: bars.update(task, completed=done, total=total),
+    if report["merged"]:
+        rows = [
+            (
+                merge["into"],
+                "\n".join(merge["sources"]),
+                merge["how"],
+                output.shorten(f"{merge.get('task', '')} {merge.get('content', '')}", _MERGED_CHARS),
             )
-            return make_slimming_view(slimmed)
-
-        report = run_on_hub(options, work)
-    output.print_answer(report, _list_merged(report), as_json=options.as_json)
+            for merge in report["merged"]
+        ]
+        yield output.make_table(("into", "merged", "how", "new text"), rows)
+    for group in report["skipped"]:
+        yield f"not merged: {', '.join(group['ids'])}: {group['reason']}"
+    verb = "would become" if dry_run else "became"
+    yield f"{report['records_before']} records {verb} {report['records_after']}"
+    if report["slim_id"] is not None:
+        yield f"undo all of it with: knowhub undo {report['slim_id']}"
+    if report["has_more"]:
+        yield "some records were not compared yet: run it again"
 
 
 @route_command(app, "audit", "upkeep.audit", common=CommonOptions)
@@ -117,28 +113,6 @@ def audit(
     yield ", ".join(counts) or "nothing was found"
     if report["truncated"]:
         yield f"the first {report['count']} are shown; use --limit and --kind to see others"
-
-
-def _list_merged(report: Answer) -> Lines:
-    if report["merged"]:
-        rows = [
-            (
-                merge["into"],
-                "\n".join(merge["sources"]),
-                merge["how"],
-                output.shorten(f"{merge.get('task', '')} {merge.get('content', '')}", _MERGED_CHARS),
-            )
-            for merge in report["merged"]
-        ]
-        yield output.make_table(("into", "merged", "how", "new text"), rows)
-    for group in report["skipped"]:
-        yield f"not merged: {', '.join(group['ids'])}: {group['reason']}"
-    verb = "would become" if report["dry_run"] else "became"
-    yield f"{report['records_before']} records {verb} {report['records_after']}"
-    if report["slim_id"] is not None:
-        yield f"undo all of it with: knowhub undo {report['slim_id']}"
-    if report["has_more"]:
-        yield "some records were not compared yet: run it again"
 
 
 def _audit_rows(findings: Sequence[Answer]) -> Iterator[tuple[object, ...]]:

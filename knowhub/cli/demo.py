@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from knowhub.cli import output
 from knowhub.cli.commands import Answer, Lines, command
 from knowhub.cli.hub_access import load_settings
 from knowhub.cli.options import CommonOptions
+from knowhub.cli.records import list_found
 from knowhub.cli.serve import bind_socket, run_server
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.request_context import RequestContext, caller_context, local_context
@@ -92,8 +94,8 @@ async def _run_demo(settings: Settings) -> dict[str, Any]:
     questions = orjson.loads(_read_example("questions.json"))
     async with open_hub(settings) as hub:
         result = await hub.knowledge.exchange.import_lines(local_context(hub.default_owner), lines, OnConflict.FAIL)
-        answers = [await _ask(hub, question) for question in questions]
-        learning = await _learn(hub)
+        answers = [await _answer(hub, question) for question in questions]
+        learning = await _run_agent(hub)
     return {"data_dir": str(settings.data_dir), "imported": result.imported, "questions": answers, "feedback": learning}
 
 
@@ -105,7 +107,8 @@ def _list_report(report: Answer) -> Lines:
     yield f"{len(found)} of {len(report['questions'])} expected records are among the first {_TOP_K}\n"
     learning = report["feedback"]
     columns = [learning[name] for name in ("before", "after", "undone")]
-    rows = [(rank + 1, *(_format_rank(column, rank) for column in columns)) for rank in range(_TOP_K)]
+    tasks = [[output.shorten(record["task"], _TASK_CHARS) for record in column] for column in columns]
+    rows = [(rank, *row) for rank, row in enumerate(zip_longest(*tasks, fillvalue=""), 1)]
     headings = ("", "first run", "second run", "after undo")
     yield output.make_table(headings, rows, f"an agent that learns: {learning['q']}")
     yield f"  the first run said that {learning['misled_by']} was wrong, and saved {learning['learned']}"
@@ -125,7 +128,7 @@ def _read_example(name: str) -> bytes:
     raise NotFound(f"the example file {name} is not part of this installation")
 
 
-async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
+async def _answer(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
     from knowhub.knowledge.search.filters import BELOW_FLOOR
 
     caller = question["context"]
@@ -141,7 +144,7 @@ async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _learn(hub: Hub) -> dict[str, Any]:
+async def _run_agent(hub: Hub) -> dict[str, Any]:
     """Run an agent twice. The first record fails it, and it saves what worked. Then undo both."""
     ctx = local_context(hub.default_owner)
     before = await _search(hub, ctx, _GOAL, "run-1")
@@ -177,25 +180,6 @@ def _summarize(found: KnowledgeSearchResult) -> list[dict[str, Any]]:
 
 def _list_answer(answer: Answer) -> Lines:
     caller = ", ".join(f"{name.removesuffix('_id')} {value}" for name, value in answer["context"].items())
-    rows = []
-    for record in answer["results"]:
-        is_expected = record["id"] == answer["expect"]
-        why = record["why"]
-        words = " ".join(why["recall"]["matched"])
-        rows.append(
-            (
-                output.cell("✓" if is_expected else "", "green"),
-                f"{record['relevance']:.2f}",
-                output.cell(f"{record['task']}\n{record['id']}", "bold" if is_expected else ""),
-                f"{why['recall']['rank']}. by words: {words}\nseen by {why['scope']['seen_by']}",
-            )
-        )
-    title = answer["q"] + (f"   (asked by {caller})" if caller else "")
-    yield output.make_table(("", "relevance", "record", "why"), rows, title)
-    for dropped in answer["filtered"]:
-        yield f"  left out: {dropped['id']} ({dropped['rule'].replace('_', ' ')})"
+    yield ("✓  " if answer["place"] else "   ") + answer["q"] + (f"   (asked by {caller})" if caller else "")
+    yield from list_found(answer["results"], answer["filtered"])
     yield f"  {answer['note']}\n"
-
-
-def _format_rank(records: list[dict[str, Any]], rank: int) -> str:
-    return output.shorten(records[rank]["task"], _TASK_CHARS) if rank < len(records) else ""

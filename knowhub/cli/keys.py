@@ -46,10 +46,10 @@ def list_keys(
 ) -> Lines:
     """List the keys, the oldest first. Expired and revoked keys are included."""
     columns: output.Columns = {
-        "key": lambda key: key["key_id"],
-        "account": lambda key: key["account"],
+        "key": "key_id",
+        "account": "account",
         "holder": _format_holder,
-        "role": lambda key: key["role"],
+        "role": "role",
         "until": _format_validity,
         "last used": lambda key: key["last_used_at"] or "",
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from mcp.server.lowlevel.server import Server
     from starlette.requests import Request
 
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
     from knowhub.settings import Settings
-    from knowhub.web.mcp.server import CallerOf, LoadTools
     from knowhub.web.mcp.tools import ToolSet
 
 app = typer.Typer()
@@ -45,24 +44,13 @@ def mcp(
     import asyncio
 
     if url is not None:
-        from knowhub.cli.hosts.connection import DEFAULT_URL, URL
+        from knowhub.cli.hosts.connection import check_url
 
         if options.data_dir or tools:
             raise typer.BadParameter("--url names a server, which has its own data directory and tools; give it alone")
-        if not URL.fullmatch(url) or not _is_usable(url):
-            raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a user or a query")
+        check_url(url)
     settings = load_settings(options, mcp_tools=tools)
     asyncio.run(_serve(settings, options.ids(), url, None if url is None else _get_key()))
-
-
-def _is_usable(url: str) -> bool:
-    from urllib.parse import urlsplit
-
-    try:
-        address = urlsplit(url)
-        return address.port != 0 and address.username is None
-    except ValueError:
-        return False
 
 
 def _get_key() -> str | None:
@@ -112,7 +100,9 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
 
     opening = asyncio.create_task(_keep_open(settings, ids, opened), name="opening the hub")
     try:
-        await wire.serve(await asyncio.to_thread(_make_server, load_tools, caller_of))
+        # Imported in a thread, as is what opens the hub: it takes a second.
+        server = await asyncio.to_thread(import_module, "knowhub.web.mcp.server")
+        await wire.serve(server.HubServer(load_tools, caller_of).server)
     finally:
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
@@ -129,12 +119,6 @@ def _find_url(find: Callable[[], str | None], settings: Settings) -> str:
     return url
 
 
-def _make_server(load_tools: LoadTools, caller_of: CallerOf) -> Server[Any]:
-    from knowhub.web.mcp.server import HubServer
-
-    return HubServer(load_tools, caller_of).server
-
-
 class _Opened(NamedTuple):
     hub: Hub
     caller: RequestContext
@@ -146,7 +130,8 @@ async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asy
     import asyncio
 
     try:
-        await asyncio.to_thread(_import_hub)
+        await asyncio.to_thread(import_module, "knowhub.bootstrap")
+        await asyncio.to_thread(import_module, "knowhub.web.mcp.tools")
         from knowhub.bootstrap import open_hub
         from knowhub.web.mcp.tools import choose_tools
         from knowhub.web.schemas.parts import CallerIds
@@ -162,8 +147,3 @@ async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asy
         # The client sees the error with its first call; a person at the terminal sees this line.
         output.warn(str(error))
         opened.set_exception(error if isinstance(error, KnowHubError) else Unavailable(str(error)))
-
-
-def _import_hub() -> None:
-    import knowhub.bootstrap
-    import knowhub.web.mcp.tools  # noqa: F401 -- imported in a thread: it takes a second

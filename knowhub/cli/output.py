@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 from unicodedata import category
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-Columns: TypeAlias = Mapping[str, Callable[[Mapping[str, Any]], object]]
-"""The headings of a table, each with what its column shows of a row."""
+Columns: TypeAlias = Mapping[str, str | Callable[[Mapping[str, Any]], object]]
+"""The headings of a table, each with a field of a row, or with what else its column shows of the row."""
 _MAX_ERRORS = 20
 _PIPE_WIDTH = 140
 _LINE_CHARS = 120
@@ -91,9 +92,21 @@ def _make_console() -> Console:
 
 def list_page(page: Mapping[str, Any], columns: Columns) -> Iterator[str | Table]:
     """Yield the table of a page, and how to read the next page."""
-    yield make_table(tuple(columns), ([show(row) for show in columns.values()] for row in page["results"]))
+    shown = (
+        [row[show] if isinstance(show, str) else show(row) for show in columns.values()] for row in page["results"]
+    )
+    yield make_table(tuple(columns), shown)
     if page.get("next_cursor") is not None:
         yield f"more with: --cursor {page['next_cursor']}"
+
+
+def list_fields(row: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield the table of all fields of a row. A list or an object is shown as JSON."""
+    import orjson
+
+    plain = (str, int, float, NoneType)
+    rows = [(name, value if isinstance(value, plain) else orjson.dumps(value).decode()) for name, value in row.items()]
+    yield make_table(("field", "value"), rows)
 
 
 def cell(value: object, style: str = "") -> Text:

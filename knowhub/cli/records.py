@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -149,7 +150,12 @@ def search(
     """Find records about QUERY, the best first."""
     if not found["results"]:
         yield "nothing was found"
-    for record in found["results"]:
+    yield from list_found(found["results"], (found.get("explanation") or {}).get("filtered", ()))
+
+
+def list_found(results: Sequence[Answer], filtered: Sequence[Answer]) -> Lines:
+    """Yield what a search has found, and what it has left out by which rule."""
+    for record in results:
         yield f"{record['relevance']:>5.2f}  {record['id']}  {' '.join(record['types'])}"
         for text in filter(None, (record["task"], output.shorten(record["content"]))):
             yield f"        {text}"
@@ -158,7 +164,7 @@ def search(
             words = ", ".join(why["recall"]["matched"])
             stages = ", ".join(map(_format_stage, why["stages"]))
             yield f"        by {why['scope']['seen_by']}; {stages} for: {words}"
-    for dropped in (found.get("explanation") or {}).get("filtered", ()):
+    for dropped in filtered:
         yield f"  left out  {dropped['id']}  {dropped['rule']}"
 
 
@@ -171,12 +177,12 @@ def list_records(
 ) -> Lines:
     """List records, the newest first."""
     columns: output.Columns = {
-        "id": lambda record: record["id"],
+        "id": "id",
         "types": lambda record: " ".join(record["types"]),
         "score": lambda record: record["eval"]["score"],
         "+": lambda record: record["eval"]["helpful"],
         "-": lambda record: record["eval"]["harmful"],
-        "owner": lambda record: record["owner"],
+        "owner": "owner",
         "task": lambda record: record["task"] or output.shorten(record["content"]),
     }
     return output.list_page(page, columns)
@@ -185,13 +191,7 @@ def list_records(
 @route_command(app, "get", "knowledge.get_knowledge")
 def get(record: Answer, knowledge_id: KnowledgeId) -> Lines:
     """Show all fields of a record."""
-    import orjson
-
-    plain = (str, int, float)
-    rows = [
-        (name, value if isinstance(value, plain) else orjson.dumps(value).decode()) for name, value in record.items()
-    ]
-    yield output.make_table(("field", "value"), rows)
+    return output.list_fields(record)
 
 
 @route_command(app, "feedback", "knowledge.update_knowledge")

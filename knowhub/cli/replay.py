@@ -63,7 +63,7 @@ def _parse_call(call: Row, operation_id: str) -> dict[str, Any]:
     prompt = _prompt_data(call.get("messages") or ())
     choices = call.get("choices") or {}
     decided = _resolve(call.get("output"), choices)
-    used = _texts_in(decided)
+    used = json.dumps(decided, ensure_ascii=False)
     return {
         "operation_id": operation_id,
         "function": str(call.get("function")),
@@ -71,7 +71,7 @@ def _parse_call(call: Row, operation_id: str) -> dict[str, Any]:
         "question": _question(prompt),
         "decided": decided,
         "failure": call.get("failure"),
-        "names": {row_id: name for row_id, name in _names(prompt, choices).items() if row_id in used},
+        "names": {row_id: name for row_id, name in _names(prompt, choices).items() if f'"{row_id}"' in used},
     }
 
 
@@ -91,16 +91,6 @@ def _resolve(value: Any, choices: Mapping[str, str], *, is_reference: bool = Fal
             return choices.get(str(value), value)
         case _:
             return value
-
-
-def _texts_in(value: Any) -> set[str]:  # noqa: ANN401 -- any JSON
-    match value:
-        case Mapping():
-            return {text for part in value.values() for text in _texts_in(part)}
-        case list():
-            return {text for part in value for text in _texts_in(part)}
-        case _:
-            return {str(value)}
 
 
 def _prompt_data(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ def get(
     reveal: Annotated[bool, typer.Option("--reveal", help="Show the secret text too. The log records it.")] = False,
 ) -> Lines:
     """Show all fields of a resource."""
-    yield output.make_table(("field", "value"), record.items())
+    return output.list_fields(record)
 
 
 @route_command(app, "list", "resources.list_resources")
@@ -82,15 +82,12 @@ def list_resources(
     cursor: Annotated[str | None, typer.Option(help="The next_cursor of the page before.")] = None,
 ) -> Lines:
     """List resources by id, without their secret texts."""
-    columns: output.Columns = {
-        "id": lambda record: record["id"],
-        "type": lambda record: record["content_type"],
-        "title": lambda record: record["title"],
-        "owner": lambda record: record["owner"],
-        "sealed": lambda record: record["has_secure_body"],
-        "expires": lambda record: f"{record['expires_at'] or ''}{' (expired)' if record['expired'] else ''}",
-    }
-    return output.list_page(page, columns)
+    fields = {"id": "id", "type": "content_type", "title": "title", "owner": "owner", "sealed": "has_secure_body"}
+
+    def show_expiry(record: Answer) -> str:
+        return f"{record['expires_at'] or ''}{' (expired)' if record['expired'] else ''}"
+
+    return output.list_page(page, {**fields, "expires": show_expiry})
 
 
 @route_command(app, "delete", "resources.delete_resource")

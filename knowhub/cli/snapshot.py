@@ -27,10 +27,10 @@ def create(snapshot: Answer) -> Lines:
 def list_snapshots(page: Answer) -> Lines:
     """List the snapshots, the newest first."""
     columns: output.Columns = {
-        "ts": lambda item: item["ts"],
-        "bytes": lambda item: item["bytes"],
+        "ts": "ts",
+        "bytes": "bytes",
         "created": lambda item: item["created_at"] or "",
-        "operation": lambda item: item["last_seq"],
+        "operation": "last_seq",
         "reason": lambda item: item["problem"] or item["reason"] or "",
     }
     return output.list_page(page, columns)

@@ -78,12 +78,7 @@ def list_keywords(
     cursor: Annotated[str | None, typer.Option(help="The next_cursor of the page before.")] = None,
 ) -> Lines:
     """List keywords, the newest first."""
-    columns: output.Columns = {
-        "id": lambda row: row["id"],
-        "name": lambda row: row["name"],
-        "aliases": lambda row: ", ".join(row["aliases"]),
-    }
-    return output.list_page(page, columns)
+    return output.list_page(page, {"id": "id", "name": "name", "aliases": lambda row: ", ".join(row["aliases"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +195,8 @@ def list_infos(
     sort: Annotated[InfoSort, typer.Option(help="relevance puts PRIMARY first.")] = InfoSort.TIME,
 ) -> Lines:
     """List the infos of a keyword, the newest first."""
-    columns: output.Columns = {
-        "id": lambda info: info["id"],
-        "relation": lambda info: info["relation"],
-        "content": lambda info: output.shorten(info["content"]),
-        "source": lambda info: info["source"],
-    }
-    return output.list_page(found, columns)
+    text = {"content": lambda info: output.shorten(info["content"])}
+    return output.list_page(found, {"id": "id", "relation": "relation", **text, "source": "source"})
 
 
 def _list_change(status: str, row: Answer, path: Answer) -> Lines:

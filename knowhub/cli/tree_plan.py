@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ _MAX_NAMES = 5
 @route_command(app, "metrics", "keywords.tree_metrics")
 def metrics(figures: Answer) -> Lines:
     """Count orphans, missing descriptions, depths, children and duplicate names."""
-    yield output.make_table(("", ""), _metric_rows(figures))
+    return output.list_fields(figures)
 
 
 @command(app, "reorganize")
@@ -123,24 +123,3 @@ def _label(reference: object) -> str:
     if not isinstance(reference, dict):
         return ""
     return str(reference.get("path") or reference.get("name") or reference.get("id"))
-
-
-def _metric_rows(figures: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    missing, fan_out = figures["missing_descriptions"], figures["fan_out"]
-    yield "keywords", f"{figures['nodes']}, {figures['leaves']} of them without children"
-    yield "links of infos", str(figures["links"])
-    yield "depth", ", ".join(f"{count} on level {level}" for level, count in figures["depths"].items())
-    yield "too deep", _count_with_names(figures["deep_count"], (node["name"] for node in figures["deep"]))
-    yield (
-        "orphans",
-        f"{figures['orphan_keyword_count']} empty keywords, {figures['orphan_info_count']} infos on no keyword",
-    )
-    yield "without a description", f"{missing['count']} ({missing['rate']:.1%})"
-    yield "children", f"{fan_out['mean']} on average, {fan_out['max']} at most, half have {fan_out['p50']} or fewer"
-    yield "widest", ", ".join(f"{node['name']} {node['children']}" for node in fan_out["widest"])
-    duplicates = (duplicate["token"] for duplicate in figures["duplicates"])
-    yield "the same name or alias", _count_with_names(figures["duplicate_count"], duplicates)
-
-
-def _count_with_names(count: int, names: Iterable[str]) -> str:
-    return f"{count}: {', '.join(list(names)[:_MAX_NAMES])}" if count else "0"

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from typing import Any, Final, TypeVar
 
 from knowhub.core.errors import InvalidInput
-from knowhub.keywords.fields import parse_integer, parse_texts
+from knowhub.keywords.fields import parse_texts
 from knowhub.keywords.model import NewInfo, NewKeyword
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.settings import Settings
@@ -46,15 +46,6 @@ def check_flag(field: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput.of(field, f"must be True or False, not {type(value).__name__}")
     return value
-
-
-def check_version(value: object, *, is_required: bool = False) -> int | None:
-    """Return the version that a caller read. None means any version, unless a version is required."""
-    if value is None and not is_required:
-        return None
-    if parse_integer("version", value) < 1:
-        raise InvalidInput.of("version", "counts from 1")
-    return parse_integer("version", value)
 
 
 def check_number(field: str, value: object) -> float:

@@ -22,7 +22,6 @@ from knowhub.sdk.arguments import (
     check_flag,
     check_normal_forms,
     check_number,
-    check_version,
     parse_options,
     parse_specs,
 )
@@ -110,7 +109,7 @@ class KeywordMethods:
     def search(self, query: str, *, use_agent: bool = True, disambiguate: bool | None = None) -> SearchResult:
         """Find a keyword by name; if there is none and `use_agent` is set, let the model search the tree."""
         query, expand = parse_text("query", query), check_flag("llm_expand_query", use_agent)
-        is_disambiguated = self._choose("llm_disambiguate", disambiguate)
+        is_disambiguated = self._get_flag("llm_disambiguate", disambiguate)
 
         async def search(hub: Hub, ctx: RequestContext) -> SearchResult:
             found = await hub.keywords.search.search(ctx, query, expand=expand, disambiguate=is_disambiguated)
@@ -121,20 +120,20 @@ class KeywordMethods:
     def get_keyword(self, id: str) -> KeywordNode | None:
         """Return a keyword, or None."""
         try:
-            return make_node(self._thread.run(lambda hub, ctx: hub.keywords.tree.get(ctx, parse_text("id", id))).json)
+            return make_node(self._thread.run(lambda hub, ctx: hub.keywords.tree.get(ctx, id)).json)
         except NotFound:
             return None
 
     def get_children(self, id: str) -> list[KeywordNode]:
         """Return the children of a keyword, the oldest first. Raises NotFound."""
-        rows = self._thread.run(lambda hub, ctx: hub.keywords.tree.list_children(ctx, parse_text("id", id)))
+        rows = self._thread.run(lambda hub, ctx: hub.keywords.tree.list_children(ctx, id))
         return [make_node(row) for row in rows.records]
 
     def get_path(self, id: str) -> list[KeywordNode]:
         """Return the keywords from the root to this one. Raises NotFound."""
 
         async def read_path(hub: Hub, ctx: RequestContext) -> list[KeywordNode]:
-            return _make_nodes(hub, ctx, await hub.keywords.tree.get_path(ctx, parse_text("id", id)))
+            return _make_nodes(hub, ctx, await hub.keywords.tree.get_path(ctx, id))
 
         return self._thread.run(read_path)
 
@@ -142,16 +141,15 @@ class KeywordMethods:
         self, id: str, relation: RelationType | None = None, page: int = 0, size: int = 50
     ) -> list[Info]:
         """Return a page of the infos of a keyword, the newest first. The first page is 0. Raises NotFound."""
-        keyword_id = parse_text("id", id)
         query = InfoQuery(None if relation is None else parse_choice("relation", RelationType, relation), page, size)
-        rows = self._thread.run(lambda hub, ctx: hub.keywords.infos.list_for_keyword(ctx, keyword_id, query))
+        rows = self._thread.run(lambda hub, ctx: hub.keywords.infos.list_for_keyword(ctx, id, query))
         return [make_info(row) for row in rows]
 
     def get_keywords_of_info(self, info_id: str) -> list[tuple[KeywordNode, RelationType]]:
         """Return the keywords that an info is linked to, each with its relation. Raises NotFound."""
 
         async def read_keywords(hub: Hub, ctx: RequestContext) -> list[tuple[KeywordNode, RelationType]]:
-            linked = await hub.keywords.infos.list_keywords(ctx, parse_text("info_id", info_id))
+            linked = await hub.keywords.infos.list_keywords(ctx, info_id)
             nodes = _make_nodes(hub, ctx, (row for row, _, _ in linked))
             return [(node, relation) for node, (_, relation, _) in zip(nodes, linked, strict=True)]
 
@@ -170,49 +168,42 @@ class KeywordMethods:
         """Create a keyword. Without a parent the model chooses one; otherwise the root is the parent."""
         new = NewKeyword(name, parent_id, () if aliases is None else aliases, description, allow_duplicate=True)
         auto_place = check_flag("llm_auto_place", use_agent_for_parent)
-        is_checked = self._choose("llm_dedup_check", dedup_check)
+        is_checked = self._get_flag("llm_dedup_check", dedup_check)
         return self._write_node(
             lambda hub, ctx: hub.keywords.tree.create(ctx, new, auto_place=auto_place, dedup_check=is_checked)
         )
 
     def update_keyword(self, id: str, patch: Mapping[str, Any], version: int) -> KeywordNode:
         """Change name, aliases, description or metadata. Raises VersionConflict if `version` is not the current one."""
-        row_id, seen = parse_text("id", id), check_version(version, is_required=True)
         return self._write_node(
-            lambda hub, ctx: hub.keywords.tree.update(ctx, row_id, patch, seen, allow_duplicate=True)
+            lambda hub, ctx: hub.keywords.tree.update(ctx, id, patch, version, allow_duplicate=True)
         )
 
     def move_keyword(self, id: str, new_parent_id: str, version: int | None = None) -> str | None:
         """Move a keyword with everything below it; return the operation. Raises Conflict for a cycle."""
-        row_id, parent_id, seen = (
-            parse_text("id", id),
-            parse_text("new_parent_id", new_parent_id),
-            check_version(version),
-        )
         return self._write(
-            lambda hub, ctx: hub.keywords.tree.move(ctx, row_id, parent_id, seen, allow_duplicate=True)
+            lambda hub, ctx: hub.keywords.tree.move(ctx, id, new_parent_id, version, allow_duplicate=True)
         ).operation_id
 
     def merge_keywords(self, src_id: str, dst_id: str, version: int | None = None) -> str | None:
         """Merge the first keyword into the second; return the operation. Raises Conflict if the second is below it."""
-        source, into, seen = parse_text("src_id", src_id), parse_text("dst_id", dst_id), check_version(version)
-        return self._write(lambda hub, ctx: hub.keywords.tree.merge(ctx, source, into, seen)).operation_id
+        return self._write(lambda hub, ctx: hub.keywords.tree.merge(ctx, src_id, dst_id, version)).operation_id
 
     def delete_keyword(
         self, id: str, cascade: bool = False, info_policy: str = "reattach", version: int | None = None
     ) -> str:
         """Delete a keyword; return the operation. `info_policy` is reattach, forbid or detach."""
-        keyword_id, policy = parse_text("id", id), parse_choice("info_policy", InfoPolicy, info_policy)
-        deletion = DeleteOptions(check_flag("cascade", cascade), policy, check_version(version))
-        return self._run_operation(lambda hub, ctx: hub.keywords.tree.delete(ctx, keyword_id, deletion))
+        policy = parse_choice("info_policy", InfoPolicy, info_policy)
+        deletion = DeleteOptions(check_flag("cascade", cascade), policy, version)
+        return self._run_operation(lambda hub, ctx: hub.keywords.tree.delete(ctx, id, deletion))
 
     def add_alias(self, id: str, alias: str) -> KeywordNode:
         """Add an alias to a keyword. Raises Conflict when another keyword has this name."""
-        return self._write_node(lambda hub, ctx: hub.keywords.tree.add_alias(ctx, parse_text("id", id), alias))
+        return self._write_node(lambda hub, ctx: hub.keywords.tree.add_alias(ctx, id, alias))
 
     def remove_alias(self, id: str, alias: str) -> KeywordNode:
         """Remove an alias from a keyword. Raises NotFound."""
-        return self._write_node(lambda hub, ctx: hub.keywords.tree.remove_alias(ctx, parse_text("id", id), alias))
+        return self._write_node(lambda hub, ctx: hub.keywords.tree.remove_alias(ctx, id, alias))
 
     def create_info(
         self, content: str, source: str = "", keyword_ids: list[str] | None = None, auto_link: bool = False
@@ -224,26 +215,22 @@ class KeywordMethods:
 
     def update_info(self, info_id: str, patch: Mapping[str, Any], version: int | None = None) -> Info:
         """Change content, source or metadata. Raises VersionConflict if `version` is given and not the current one."""
-        row_id, seen = parse_text("info_id", info_id), check_version(version)
-        return make_info(self._write(lambda hub, ctx: hub.keywords.infos.patch(ctx, row_id, patch, seen)).record)
+        return make_info(self._write(lambda hub, ctx: hub.keywords.infos.patch(ctx, info_id, patch, version)).record)
 
     def delete_info(self, info_id: str, version: int | None = None) -> str:
         """Delete an info with its links; return the operation."""
-        row_id, seen = parse_text("info_id", info_id), check_version(version)
-        return self._run_operation(lambda hub, ctx: hub.keywords.infos.delete(ctx, row_id, seen))
+        return self._run_operation(lambda hub, ctx: hub.keywords.infos.delete(ctx, info_id, version))
 
     def link_info(
         self, info_id: str, keyword_id: str, relation: RelationType = RelationType.RELATED, created_by: str = "user"
     ) -> InfoKeywordLink:
         """Link an info to a keyword. If they are linked, the relation and the creator are replaced."""
-        info, keyword = parse_text("info_id", info_id), parse_text("keyword_id", keyword_id)
         link = LinkRequest(parse_choice("relation", RelationType, relation), created_by)
-        return make_link(self._write(lambda hub, ctx: hub.keywords.infos.link(ctx, info, keyword, link)).record)
+        return make_link(self._write(lambda hub, ctx: hub.keywords.infos.link(ctx, info_id, keyword_id, link)).record)
 
     def unlink_info(self, info_id: str, keyword_id: str) -> str:
         """Unlink an info from a keyword; return the operation. Raises NotFound."""
-        info, keyword = parse_text("info_id", info_id), parse_text("keyword_id", keyword_id)
-        return self._run_operation(lambda hub, ctx: hub.keywords.infos.unlink(ctx, info, keyword))
+        return self._run_operation(lambda hub, ctx: hub.keywords.infos.unlink(ctx, info_id, keyword_id))
 
     def batch_create_keywords(self, specs: Sequence[Mapping[str, Any]]) -> list[KeywordNode]:
         """Create all keywords in one operation, or none. A spec may name an earlier `ref` as its `parent_ref`."""
@@ -259,7 +246,6 @@ class KeywordMethods:
 
     def reorganize(self, scope_id: str | None = None) -> dict[str, Any]:
         """Return a plan to tidy the tree, or the part below a keyword. Nothing is changed."""
-        scope_id = None if scope_id is None else parse_text("scope_id", scope_id)
         return self._thread.run(lambda hub, ctx: hub.keywords.curator.reorganize(ctx, scope_id))
 
     def apply_reorganize_plan(self, plan: Mapping[str, Any]) -> str | None:
@@ -277,8 +263,7 @@ class KeywordMethods:
 
         Those are in `extra["blocked_by"]`. `with_later` undoes them too, newest first, all or none.
         """
-        undone = parse_text("operation_id", operation_id)
-        result = self._thread.run(lambda hub, ctx: hub.operations.log.undo(ctx, undone, with_later=bool(with_later)))
+        result = self._thread.run(lambda hub, ctx: hub.operations.log.undo(ctx, operation_id, with_later=with_later))
         self.last_operation_id = result.operation_ids[-1] if result.operation_ids else None
         return self.last_operation_id
 
@@ -300,11 +285,11 @@ class KeywordMethods:
 
         The present state is saved in another snapshot first. Raises NotFound, and InvalidInput for a damaged snapshot.
         """
-        result = self._thread.run(lambda hub, ctx: hub.operations.snapshots.restore(ctx, parse_text("ts", ts)))
+        result = self._thread.run(lambda hub, ctx: hub.operations.snapshots.restore(ctx, ts))
         self.last_operation_id = result.operation_ids[-1] if result.operation_ids else None
         return result.restore_id
 
-    def _choose(self, option: str, given: bool | None) -> bool:
+    def _get_flag(self, option: str, given: bool | None) -> bool:
         return self._defaults[option] if given is None else check_flag(option, given)
 
     def _write(self, work: Callable[[Hub, RequestContext], Coroutine[Any, Any, WrittenT]]) -> WrittenT:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.sdk import KeywordTree, LongTermMemory, SearchStatus, StubLLMClient
+from knowhub.core.errors import NotFound
+from knowhub.sdk import KeywordTree, SearchStatus, StubLLMClient
 
 
 def test_a_restored_tree_answers_as_it_did_and_the_restore_is_undone(tmp_path: Path) -> None:
@@ -41,18 +41,3 @@ def test_a_restore_without_changes_is_no_operation(tmp_path: Path) -> None:
         assert tree.last_operation_id is None
         with pytest.raises(NotFound):
             tree.restore("20200101T000000Z")
-
-
-def test_a_long_term_memory_is_restored_and_names_damage(tmp_path: Path) -> None:
-    with KeywordTree(str(tmp_path)) as tree:
-        memory = LongTermMemory(tree)
-        ts = memory.Snapshot()
-        memory.CreateKeyword("Ruby", "root")
-        restore_id = memory.Restore(ts)
-        path = tmp_path / "snapshots" / f"snapshot_{ts}.tar.gz"
-        path.write_bytes(path.read_bytes()[:-20])
-
-        assert restore_id is not None
-        assert memory.GetChildren("root") == []
-        with pytest.raises(InvalidInput, match="change_log"):
-            memory.Restore(ts)

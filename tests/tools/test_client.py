@@ -48,31 +48,24 @@ async def test_a_proxy_in_the_environment_does_not_capture_the_calls(
 
 
 @pytest.mark.parametrize(
-    ("configured", "host"), [(None, "127.0.0.1:8000"), ("", "127.0.0.1:8000"), (" ", "127.0.0.1:8000")]
+    ("configured", "called"),
+    [
+        (None, "http://127.0.0.1:8000"),
+        ("", "http://127.0.0.1:8000"),
+        (" ", "http://127.0.0.1:8000"),
+        ("https://tools.test/knowhub/", "https://tools.test/knowhub"),
+    ],
 )
-async def test_without_an_address_the_default_is_called(
-    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch, configured: str | None, host: str
+async def test_an_address_may_be_missing_or_have_a_prefix(
+    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch, configured: str | None, called: str
 ) -> None:
     if configured is None:
         monkeypatch.delenv("KNOWHUB_API_URL")
     else:
         monkeypatch.setenv("KNOWHUB_API_URL", configured)
-    hub.get(f"http://{host}{PATH}").respond(json={"ours": True})
+    hub.get(f"{called}{PATH}").respond(json={"ours": True})
 
-    reply = await request("GET", PATH)
-
-    assert reply == {"ours": True}
-
-
-async def test_an_address_may_have_a_prefix_and_a_final_slash(
-    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KNOWHUB_API_URL", "https://tools.test/knowhub/")
-    route = hub.get(f"https://tools.test/knowhub{PATH}").respond(json={})
-
-    await request("GET", PATH)
-
-    assert route.called
+    assert await request("GET", PATH) == {"ours": True}
 
 
 async def test_a_change_of_address_counts_at_the_next_call(

@@ -80,15 +80,6 @@ async def test_a_tool_has_advice_of_its_own(
     assert result.metadata["status"] == status
 
 
-async def test_a_conflict_names_the_current_version(hub: respx.MockRouter) -> None:
-    hub.get(PATH).mock(return_value=problem(409, "changed meanwhile", current_version=7))
-
-    failure = await get_failure()
-
-    assert "its version is now 7" in failure.advice
-    assert failure.metadata["current_version"] == 7
-
-
 async def test_a_conflict_on_a_keyword_names_its_search_and_the_paths(hub: respx.MockRouter) -> None:
     named = [{"id": f"k-{number}", "path": f"目的地{number}/Java"} for number in range(12)]
     hub.post("/api/infos").mock(return_value=problem(409, "12 keywords are called 'Java'", keyword=named))
@@ -105,40 +96,37 @@ async def test_a_conflict_on_a_keyword_names_its_search_and_the_paths(hub: respx
         assert "knowledge_search" not in failure.advice
 
 
-async def test_a_422_names_each_field(hub: respx.MockRouter) -> None:
-    errors = [
-        {"field": "score", "message": "must be 1 to 5"},
-        {"field": "source.urls", "message": "too many."},
-    ]
-    hub.get(PATH).mock(return_value=problem(422, "two fields", errors=errors))
-
-    failure = await get_failure()
-
-    assert "score: must be 1 to 5; source.urls: too many." in failure.advice
-    assert failure.metadata["errors"] == errors
+ERRORS = [{"field": "score", "message": "must be 1 to 5"}, {"field": "source.urls", "message": "too many."}]
 
 
 @pytest.mark.parametrize(
-    ("retry_after", "advice"),
+    ("answer", "advice", "told"),
     [
-        ("12", "Wait 12 s, then call again."),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", "Wait until Wed, 21 Oct 2026 07:28:00 GMT"),
+        (problem(409, "changed", current_version=7), "its version is now 7", {"current_version": 7}),
+        (problem(422, "two", errors=ERRORS), "score: must be 1 to 5; source.urls: too many.", {"errors": ERRORS}),
+        (problem(429, "too fast", {"Retry-After": "12"}), "Wait 12 s, then call again.", {}),
+        (problem(429, "too fast", {"Retry-After": "Wed, 21 Oct 2026"}), "Wait until Wed, 21 Oct 2026, then call", {}),
+        (problem(500, "oh", {"X-Request-ID": "req-1"}), "Its request id is req-1.", {}),
+        # Errors of another form are ignored.
+        *(
+            (
+                problem(422, "wrong", errors=errors),
+                "422: wrong. Correct the arguments and call again.",
+                {"errors": errors},
+            )
+            for errors in ("text", [1, None], [], {"field": "x"})
+        ),
     ],
 )
-async def test_a_429_says_how_long_to_wait(hub: respx.MockRouter, retry_after: str, advice: str) -> None:
-    hub.get(PATH).mock(return_value=problem(429, "too fast", {"Retry-After": retry_after}))
+async def test_the_advice_says_what_the_answer_names(
+    hub: respx.MockRouter, answer: httpx.Response, advice: str, told: dict[str, object]
+) -> None:
+    hub.get(PATH).mock(return_value=answer)
 
     failure = await get_failure()
 
     assert advice in failure.advice
-
-
-async def test_a_failure_of_the_server_names_the_request(hub: respx.MockRouter) -> None:
-    hub.get(PATH).mock(return_value=problem(500, "oh", {"X-Request-ID": "req-1"}))
-
-    failure = await get_failure()
-
-    assert "Its request id is req-1." in failure.advice
+    assert failure.metadata == {"status": answer.status_code, **told}
 
 
 async def test_a_redirect_is_not_followed_with_the_key(hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,15 +146,6 @@ async def test_an_error_page_shows_only_its_status(hub: respx.MockRouter, body: 
     failure = await get_failure()
 
     assert failure.advice.startswith("KnowHub answered 502. ")
-
-
-@pytest.mark.parametrize("errors", ["text", [1, None], [], {"field": "x"}])
-async def test_errors_with_other_fields_are_ignored(hub: respx.MockRouter, errors: object) -> None:
-    hub.get(PATH).mock(return_value=problem(422, "wrong", errors=errors))
-
-    failure = await get_failure()
-
-    assert failure.advice == "KnowHub answered 422: wrong. Correct the arguments and call again."
 
 
 async def test_a_long_detail_is_cut_and_stays_on_one_line(hub: respx.MockRouter) -> None:

@@ -1,7 +1,6 @@
 """Focusing a goal: one call of the server, and what holds when there is none."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -150,25 +149,6 @@ async def test_a_goal_without_shown_knowledge_sends_no_evidence(hub: respx.MockR
         await goals.goal("complete", wanted.id)
 
     assert not outcome.called
-
-
-async def test_evidence_that_was_not_sent_is_sent_with_the_next_goal(hub: respx.MockRouter) -> None:
-    answer_search(hub, RECORD)
-    outcome = hub.post("/api/knowledge/outcome").mock(side_effect=httpx.ConnectError("refused"))
-    run = AgentRun(trace_id="trace-1")
-    first, second = run.tree.add("登录"), run.tree.add("下载")
-    with running(run):
-        await goals.goal("focus", first.id)
-        missed = await goals.goal("complete", first.id)
-        outcome.mock(return_value=httpx.Response(200, json={}))
-        await goals.goal("focus", second.id)
-
-        await goals.goal("complete", second.id)
-
-    assert "not yet recorded" in missed.output
-    assert missed.error is None
-    assert [json.loads(call.request.content)["goal_id"] for call in outcome.calls] == [first.id, first.id, second.id]
-    assert not first.evidence_due
 
 
 async def test_the_tool_says_what_to_do_without_a_run_and_for_a_wrong_action(hub: respx.MockRouter) -> None:

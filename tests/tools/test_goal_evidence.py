@@ -78,14 +78,16 @@ async def test_a_late_success_is_sent_although_the_goal_was_taken_up_again(hub: 
     first, second = run.tree.add("remove the link"), run.tree.add("remove the file")
     with running(run):
         await goals.goal("focus", first.id)
-        await goals.goal("complete", first.id)
+        missed = await goals.goal("complete", first.id)
         await goals.goal("focus", first.id)
         outcome.mock(return_value=httpx.Response(200, json={}))
         await goals.goal("focus", second.id)
 
         await goals.goal("fail", second.id)
 
+    assert (missed.error, "not yet recorded" in missed.output) == (None, True)
     assert list_outcomes(outcome) == [(first.id, True), (first.id, True), (second.id, False)]
+    assert not first.evidence_due
 
 
 @pytest.mark.parametrize("outcome_text", ["captcha\x00", "captcha \ud83d"])

@@ -85,20 +85,14 @@ async def test_create_names_the_new_keyword_and_its_parent(hub: respx.MockRouter
     assert result.metadata["items"] == [made]
 
 
-async def test_save_names_missing_parts(hub: respx.MockRouter) -> None:
-    hub.post("/api/infos").respond(201, json={**INFO, "operation_id": "op-2", "degraded": ["llm"]})
-
-    result = await info_save("Integer 用 equals 比较", ["k-2"])
-
-    assert result.output == "Saved as i-1.\nThe server had to do without: llm."
-    assert (result.metadata["id"], result.metadata["status"]) == ("i-1", "saved")
-
-
-async def test_save_says_which_links_were_left_out(hub: respx.MockRouter) -> None:
+async def test_save_names_missing_parts_and_links_that_were_left_out(hub: respx.MockRouter) -> None:
     dropped = [{"what": "links", "why": "not_shown", "count": 1}]
-    hub.post("/api/infos").respond(201, json={**INFO, "degraded": [], "dropped": dropped})
+    route = hub.post("/api/infos").respond(201, json={**INFO, "operation_id": "op-2", "degraded": ["llm"]})
+    saved = await info_save("Integer 用 equals 比较", ["k-2"])
+    route.respond(201, json={**INFO, "degraded": [], "dropped": dropped})
+    linked = await info_save("Integer 用 equals 比较", auto_link=True)
 
-    result = await info_save("Integer 用 equals 比较", auto_link=True)
-
-    assert result.output == "Saved as i-1. Left out: 1 links (not_shown)."
-    assert result.metadata["dropped"] == dropped
+    assert saved.output == "Saved as i-1.\nThe server had to do without: llm."
+    assert (saved.metadata["id"], saved.metadata["status"]) == ("i-1", "saved")
+    assert linked.output == "Saved as i-1. Left out: 1 links (not_shown)."
+    assert linked.metadata["dropped"] == dropped

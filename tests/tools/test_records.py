@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_tools.fences import FENCE_NOTE
-from agent_tools.records import OUTPUT_BUDGET_CHARS, format_records
+from agent_tools.fences import FENCE_NOTE, OUTPUT_BUDGET_CHARS
+from agent_tools.records import format_records
 
 RECORD = {
     "id": "knowledge-20260305-a1b2",

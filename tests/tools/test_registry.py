@@ -96,34 +96,21 @@ PARAMETERS: dict[str, Any] = {
 
 
 def test_a_tool_stays_an_async_function_with_its_signature() -> None:
-    signature = inspect.signature(registry_test_weigh)
-
     assert inspect.iscoroutinefunction(registry_test_weigh)
-    assert list(signature.parameters) == list(PARAMETERS["properties"])
+    assert list(inspect.signature(registry_test_weigh).parameters) == list(PARAMETERS["properties"])
     assert registry_test_weigh.__name__ == "registry_test_weigh"
+    assert registered_tools()["registry_test_weigh"] is registry_test_weigh
+    assert "weigh_parcel" not in registered_tools()
 
 
-def test_the_openai_schema_holds_types_defaults_and_descriptions() -> None:
+def test_both_schemas_hold_types_defaults_and_descriptions() -> None:
+    header = {"name": "registry_test_weigh", "description": "Weigh a parcel.\n\nSecond paragraph."}
     schema = registry_test_weigh.openai_schema()
 
-    assert schema == {
-        "type": "function",
-        "function": {
-            "name": "registry_test_weigh",
-            "description": "Weigh a parcel.\n\nSecond paragraph.",
-            "parameters": PARAMETERS,
-        },
-    }
-
-
-def test_the_anthropic_schema_holds_the_same_parameters() -> None:
-    schema = registry_test_weigh.anthropic_schema()
-
-    assert schema == {
-        "name": "registry_test_weigh",
-        "description": "Weigh a parcel.\n\nSecond paragraph.",
-        "input_schema": PARAMETERS,
-    }
+    assert schema == {"type": "function", "function": {**header, "parameters": PARAMETERS}}
+    # Changing a schema that was handed out changes no other.
+    schema["function"]["parameters"]["properties"].clear()
+    assert registry_test_weigh.anthropic_schema() == {**header, "input_schema": PARAMETERS}
 
 
 def test_a_bare_dict_is_any_object_and_a_false_default_is_kept() -> None:
@@ -223,19 +210,6 @@ async def test_pairs_become_a_dict() -> None:
     ]
 
     assert [result.metadata["tags"] for result in results] == [{"a": "b"}] * 3
-
-
-def test_changing_a_schema_that_was_handed_out_changes_no_other() -> None:
-    registry_test_weigh.openai_schema()["function"]["parameters"]["properties"].clear()
-
-    assert registry_test_weigh.anthropic_schema()["input_schema"] == PARAMETERS
-
-
-def test_registered_tools_are_found_by_name_and_not_by_alias() -> None:
-    tools = registered_tools()
-
-    assert tools["registry_test_weigh"] is registry_test_weigh
-    assert "weigh_parcel" not in tools
 
 
 async def test_a_failure_outside_becomes_a_result() -> None:

@@ -57,17 +57,6 @@ async def test_no_trace_id_leads_out_of_the_folder(tmp_path: Path, trace_id: str
     assert len(names_in(tmp_path / "traces")) == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"goals":[{"id":"x"}]}', b'{"goals":3}', b"\xff"])
-async def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "t.json"
-    path.write_bytes(content)
-
-    with pytest.raises(TraceDamaged, match=r"t\.json"):
-        await FileTraceStore(tmp_path).load_goal_tree("t")
-
-    assert path.read_bytes() == content
-
-
 def make_goal(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON value
     goal: dict[str, Any] = {
         "id": "a",
@@ -80,28 +69,39 @@ def make_goal(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON valu
     return {**goal, "evidence_due": False, **fields}
 
 
+def make_file(goals: object) -> bytes:
+    return json.dumps({"trace_id": "t", "goals": goals}).encode()
+
+
+WRONG_FIELDS: list[dict[str, Any]] = [
+    {"knowledge": [1]},
+    {"knowledge": "abc"},
+    {"description": 5},
+    {"evidence_due": "yes"},
+    {"status": "lost"},
+]
+
+
 @pytest.mark.parametrize(
-    "goals",
+    "content",
     [
-        pytest.param([make_goal(knowledge=[1])], id="knowledge of numbers"),
-        pytest.param([make_goal(knowledge="abc")], id="knowledge of letters"),
-        pytest.param([make_goal(description=5)], id="no description"),
-        pytest.param([make_goal(evidence_due="yes")], id="no truth"),
-        pytest.param([make_goal(status="lost")], id="no status"),
-        pytest.param([1], id="no goal"),
-        pytest.param({}, id="no list"),
+        *(b"", b"{", b"[]", b'{"goals":[{"id":"x"}]}', b'{"goals":3}', b"\xff", make_file([1]), make_file({})),
+        *(make_file([make_goal(**fields)]) for fields in WRONG_FIELDS),
     ],
 )
-async def test_an_invalid_tree_is_refused(tmp_path: Path, goals: object) -> None:
-    (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
+async def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(content)
 
     with pytest.raises(TraceDamaged, match=r"t\.json"):
         await FileTraceStore(tmp_path).load_goal_tree("t")
 
+    assert path.read_bytes() == content
+
 
 async def test_a_child_may_come_before_its_parent(tmp_path: Path) -> None:
     goals = [make_goal(parent_id="c"), make_goal(id="b", parent_id="a"), make_goal(id="c")]
-    (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
+    (tmp_path / "t.json").write_bytes(make_file(goals))
 
     kept = await FileTraceStore(tmp_path).load_goal_tree("t")
 

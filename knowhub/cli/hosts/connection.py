@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+import typer
+
 from knowhub.cli.hosts.edits import SERVER, FileEdit, Hooks, McpServer, TomlTable
 
 PLUGIN: Final = Path(__file__).with_name("claude_plugin")
 """The folder of the plugin for Claude Code."""
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
-URL: Final = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
+_URL: Final = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
 KEY_VARIABLE: Final = "KNOWHUB_API_KEY"
 _ENV_KEY: Final = f"${{env:{KEY_VARIABLE}}}"
 _HTTP_SECONDS: Final = 1
@@ -25,6 +27,17 @@ _CAPTURES: Final = ("PreCompact", "Stop", "SessionEnd")
 _CURSOR_EVENTS: Final = ("sessionStart", "preCompact", "stop", "sessionEnd")
 _CURSOR_FILE: Final = '{\n  "version": 1\n}\n'
 _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def check_url(url: str) -> None:
+    """Raise BadParameter for what is no address of a KnowHub."""
+    try:
+        address = urlsplit(url)
+        is_usable = bool(_URL.fullmatch(url)) and address.port != 0 and address.username is None
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a user or without a query")
 
 
 @dataclass(frozen=True, slots=True)

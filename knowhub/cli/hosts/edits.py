@@ -30,28 +30,22 @@ class McpServer:
     key_headers: Mapping[str, str]
 
     def add(self, text: str) -> str:
-        """Return the text with the entry; the same text where the entry is another's."""
+        """Return the text with the entry."""
         text = "{}\n" if text.isspace() else text
-        if self.find_foreign(text) or (text and json_text.find_value(text, self.keys) == self.entry):
+        if text and json_text.find_value(text, self.keys) == self.entry:
             return text
         return json_text.add(self.remove(text), self.keys, dict(self.entry))
 
     def remove(self, text: str) -> str:
-        """Return the text without the entry; the same text where the entry is another's."""
-        return json_text.remove(text, self.keys) if text.strip() and not self.find_foreign(text) else text
+        """Return the text without the entry."""
+        return json_text.remove(text, self.keys) if text.strip() else text
 
     def find_foreign(self, text: str) -> str | None:
         """Return the name of an entry that has the place of this one and is not as `connect` writes it."""
         if not text.strip() or self.keys[-1] not in json_text.list_keys(text, self.keys[:-1]):
             return None
-        there = json_text.find_value(text, self.keys)
-        with_key = {**self.entry, "headers": self.key_headers}
-        without_key = {name: value for name, value in self.entry.items() if name != "headers"}
-        if isinstance(there, dict) and _is_own_url(there.get("url")):
-            here = {**there, "url": self.entry["url"]}
-            if here in (with_key, without_key):
-                return None
-        return ".".join(self.keys)
+        is_managed = _is_managed(json_text.find_value(text, self.keys), self.entry, {"headers": self.key_headers})
+        return None if is_managed else ".".join(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,7 @@ class Hooks:
     def add(self, text: str) -> str:
         """Return the text with the hooks."""
         text = "{}\n" if text.isspace() else text or self.begin
-        found = [(path[1], json_text.find_value(text, path)) for path in self._find_own(text)]
+        found = [(path[1], json_text.find_value(text, path)) for path in self._find_hooks(text)]
         if len(found) == len(self.hooks) and dict(found) == self.hooks:
             return text
         text = self.remove(text) or self.begin
@@ -81,7 +75,7 @@ class Hooks:
 
     def remove(self, text: str) -> str:
         """Return the text without the hooks of KnowHub."""
-        while own := list(self._find_own(text)):
+        while own := list(self._find_hooks(text)):
             *group, _, _ = path = own[-1]
             is_alone = self.is_grouped and len(json_text.list_keys(text, path[:-1])) == 1
             text = json_text.remove(text, group if is_alone else path)
@@ -90,7 +84,7 @@ class Hooks:
     def find_foreign(self, _text: str) -> None:
         """Return None: hooks of others stand beside these."""
 
-    def _find_own(self, text: str) -> Iterator[json_text.Path]:
+    def _find_hooks(self, text: str) -> Iterator[json_text.Path]:
         if not text.strip():
             return
         for event in json_text.list_keys(text, ("hooks",)):
@@ -111,19 +105,19 @@ class TomlTable:
     key_values: Mapping[str, str]
 
     def add(self, text: str) -> str:
-        """Return the text with the table; the same text where the table is another's. Raises Conflict."""
+        """Return the text with the table. Raises Conflict."""
         there = self._find_server(text)
-        if there == self.values or self.find_foreign(text):
+        if there == self.values:
             return text
         table = f"{_TABLE}\n" + "".join(f"{line}\n" for line in _list_lines(self.values))
         # Without a blank line, the file did not end in a line break.
-        before, after = _cut_table(text, there) or (f"{text}{chr(10) if text else ''}", "")
+        before, after = _split_at_table(text, there) or (f"{text}{chr(10) if text else ''}", "")
         return self._check(text, f"{before}{table}{after}", self.values)
 
     def remove(self, text: str) -> str:
-        """Return the text without the lines of the table; the same text where it is another's. Raises Conflict."""
-        parts = _cut_table(text, self._find_server(text))
-        if parts is None or self.find_foreign(text):
+        """Return the text without the lines of the table. Raises Conflict."""
+        parts = _split_at_table(text, self._find_server(text))
+        if parts is None:
             return text
         before, after = parts
         return self._check(text, before + after if after else before.removesuffix("\n").removesuffix("\r"), None)
@@ -133,13 +127,8 @@ class TomlTable:
         there = self._find_server(text)
         if there is None:
             return None
-        is_own = (
-            isinstance(there, dict)
-            and _is_own_url(there.get("url"))
-            and {**there, "url": ""} in ({"url": ""}, {"url": "", **self.key_values})
-            and _cut_table(text, there) is not None
-        )
-        return None if is_own else _TABLE[1:-1]
+        is_managed = _is_managed(there, self.values, self.key_values) and _split_at_table(text, there) is not None
+        return None if is_managed else _TABLE[1:-1]
 
     def _find_server(self, text: str) -> object:
         try:
@@ -209,7 +198,10 @@ def plan_changes(edits: Iterable[FileEdit], *, is_removal: bool) -> list[FileCha
     texts: dict[Path, tuple[str, str]] = {}
     for edit in edits:
         before, text = texts.get(edit.path) or (_read(edit.path),) * 2
-        if not is_removal and (foreign := _name_foreign(edit, text)):
+        foreign = _name_foreign(edit, text)
+        if foreign and is_removal:
+            continue
+        if foreign:
             raise Conflict(
                 f"{edit.path}: another server has the name {SERVER}: {foreign} is not as connect writes it. "
                 "Rename or remove it, and try again. Nothing was changed"
@@ -228,11 +220,18 @@ def list_foreign(edits: Iterable[FileEdit]) -> list[str]:
 
 
 _TABLE = f"[mcp_servers.{SERVER}]"
-_OWN_PARAMETERS: tuple[list[str], ...] = ([], ["user"], ["project"], ["user", "project"])
+_PARAMETERS: tuple[list[str], ...] = ([], ["user"], ["project"], ["user", "project"])
 
 
-def _is_own_url(url: object) -> bool:
-    """Return whether `connect` writes such an address. It ends in `/mcp`, and may name a user, a project or both."""
+def _is_managed(server: object, written: Mapping[str, Any], key_values: Mapping[str, Any]) -> bool:
+    """Return whether a server is as `connect` writes it, at any address, with the values for a key or without them.
+
+    The address ends in `/mcp`, and may name a user, a project or both.
+    """
+    if not isinstance(server, dict):
+        return False
+    url = server.get("url")
+    plain = {name: value for name, value in written.items() if name not in key_values} | {"url": url}
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         named = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
@@ -240,14 +239,15 @@ def _is_own_url(url: object) -> bool:
         return False
     names = [name for name, value in named if value]
     is_mcp = parts.scheme in {"http", "https"} and bool(parts.netloc) and parts.path.endswith("/mcp")
-    return is_mcp and not parts.fragment and len(names) == len(named) and names in _OWN_PARAMETERS
+    is_own_url = is_mcp and not parts.fragment and len(names) == len(named) and names in _PARAMETERS
+    return is_own_url and server in (plain, {**plain, **key_values})
 
 
 def _list_lines(values: Mapping[str, str]) -> list[str]:
     return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
 
 
-def _cut_table(text: str, server: object) -> tuple[str, str] | None:
+def _split_at_table(text: str, server: object) -> tuple[str, str] | None:
     """Return what is before the table and what is behind, without its lines; None where it is written differently."""
     lines = text.splitlines(keepends=True)
     bare = [line.rstrip("\r\n") for line in lines]

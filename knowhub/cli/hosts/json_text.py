@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_SPACE: Final = re.compile(r"\s*")
+# White space and comments. What is not closed goes on to the end.
+_SPACE: Final = re.compile(r"(?:\s++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?)*+")
 _SCALAR: Final = re.compile(r"[\w.+-]+")
 _DECODER: Final = json.JSONDecoder(strict=False)
 _MAX_DEPTH: Final = 100
@@ -195,17 +196,8 @@ def _expect(text: str, at: int, sign: str) -> int:
 
 def _skip(text: str, at: int) -> int:
     """Return the next position that is no white space and no comment."""
-    while True:
-        found = _SPACE.match(text, at)
-        at = found.end() if found else at
-        if text.startswith("//", at):
-            end = text.find("\n", at)
-        elif text.startswith("/*", at):
-            end = text.find("*/", at + 2) + 2
-        else:
-            return at
-        # What is not closed goes on to the end.
-        at = end if end > at else len(text)
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
 
 
 def _name_line(text: str, at: int) -> str:

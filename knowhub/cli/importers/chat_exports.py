@@ -16,7 +16,7 @@ _KIND_CHARS: Final = 40
 
 def read_chatgpt(source: ImportSource) -> Iterator[Conversation]:
     """Yield conversations as they went on last. Large exports have `conversations-000.json` and so on."""
-    for file in _choose(source, "conversations"):
+    for file in _select_files(source, "conversations"):
         for item in file.iterate_items("conversations"):
             mapping = get_object(get_object(item).get("mapping"))
             session_id = get_text(get_object(item), "conversation_id") or get_text(get_object(item), "id")
@@ -75,7 +75,7 @@ def _read_node(sent_message: Mapping[str, Any], source: ImportSource) -> Iterato
 
 def read_claude_export(source: ImportSource) -> Iterator[Item]:
     """Yield conversations, what Claude remembers of the user, and the documents of projects."""
-    for file in _choose(source, "conversations", "memories", "projects"):
+    for file in _select_files(source, "conversations", "memories", "projects"):
         for item in file.iterate_items("conversations"):
             entry = get_object(item)
             if "chat_messages" in entry:
@@ -129,7 +129,7 @@ def _read_project(entry: Mapping[str, Any]) -> Iterator[Note]:
             yield Note(f"doc {document.get('uuid')}", title, text, "definition", {"project": name}, said_at)
 
 
-def _choose(source: ImportSource, *names: str) -> list[SourceFile]:
+def _select_files(source: ImportSource, *names: str) -> list[SourceFile]:
     """Return the files with these names; a single file may have any."""
     files, chosen = source.list_files(".json"), []
     for file in files:

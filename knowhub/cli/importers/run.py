@@ -36,7 +36,7 @@ _MOST_LINES: Final = 20
 
 
 @dataclass(slots=True)
-class _Survey:
+class _ImportSummary:
     """What was read: how many conversations and messages, and the notes."""
 
     left_out: Mapping[str, int]
@@ -58,18 +58,18 @@ def import_foreign(
         def open_source() -> ImportSource:
             return ImportSource(path, lambda read, total: bars.update(reading, completed=read, total=total))
 
-        survey = _survey(form, path, open_source())
+        summary = _read_source(form, path, open_source())
         if dry_run:
-            _print(form, survey, None, as_json=options.as_json)
+            _print(form, summary, None, as_json=options.as_json)
             return
-        writing = bars.add_task("writing", total=survey.messages + len(survey.notes))
+        writing = bars.add_task("writing", total=summary.messages + len(summary.notes))
 
         async def write(hub: Hub, ctx: RequestContext) -> ImportWriter:
             source = open_source()
             writer = ImportWriter(hub, ctx, source.left_out, lambda count: bars.update(writing, completed=count))
             try:
-                await writer.write_notes(form, survey.notes, on_conflict)
-                await writer.write_conversations(READERS[form](source) if survey.conversations else ())
+                await writer.write_notes(form, summary.notes, on_conflict)
+                await writer.write_conversations(READERS[form](source) if summary.conversations else ())
             except BaseException:
                 if writer.operations:
                     output.warn(
@@ -80,40 +80,42 @@ def import_foreign(
             return writer
 
         written = run_on_hub(options, write, create=True)
-    _print(form, survey, written, as_json=options.as_json)
+    _print(form, summary, written, as_json=options.as_json)
 
 
-def _survey(form: ImportFormat, path: Path, source: ImportSource) -> _Survey:
-    survey = _Survey(source.left_out)
+def _read_source(form: ImportFormat, path: Path, source: ImportSource) -> _ImportSummary:
+    summary = _ImportSummary(source.left_out)
     for item in READERS[form](source):
         if isinstance(item, Conversation):
-            survey.conversations += 1
-            survey.messages += len(item.messages)
+            summary.conversations += 1
+            summary.messages += len(item.messages)
         else:
-            survey.notes.append(item)
-    if not survey.conversations and not survey.notes:
-        found = "; ".join(_list_left_out(survey.left_out))
+            summary.notes.append(item)
+    if not summary.conversations and not summary.notes:
+        found = "; ".join(_list_left_out(summary.left_out))
         raise InvalidInput(f"{path} holds nothing of {form}" + (f"; left out: {found}" if found else ""))
-    return survey
+    return summary
 
 
-def _print(form: ImportFormat, survey: _Survey, written: ImportWriter | None, *, as_json: bool) -> None:
-    left_out = survey.left_out if written is None else {**survey.left_out, **written.left_out}
+def _print(form: ImportFormat, summary: _ImportSummary, written: ImportWriter | None, *, as_json: bool) -> None:
+    left_out = summary.left_out if written is None else {**summary.left_out, **written.left_out}
     import_id = written.import_id if written is not None and written.operations else None
     answer: dict[str, Any] = {
         "from": form.value,
         "dry_run": written is None,
-        "conversations": survey.conversations,
-        "messages": {"read": survey.messages, **(written.messages if written else {})},
-        "records": {"read": len(survey.notes), **(written.records if written else {})},
+        "conversations": summary.conversations,
+        "messages": {"read": summary.messages, **(written.messages if written else {})},
+        "records": {"read": len(summary.notes), **(written.records if written else {})},
         "left_out": {name: count for name, count in left_out.items() if count},
         "import_id": import_id,
     }
     read = "would import" if written is None else "read"
     lines = (
-        [f"{read} {survey.conversations} conversations of {survey.messages} messages"] if survey.conversations else []
+        [f"{read} {summary.conversations} conversations of {summary.messages} messages"]
+        if summary.conversations
+        else []
     )
-    lines += [f"{read} {len(survey.notes)} notes"] if survey.notes else []
+    lines += [f"{read} {len(summary.notes)} notes"] if summary.notes else []
     for name in ("messages", "records") if written is not None else ():
         counts = [f"{count} {what}" for what, count in answer[name].items() if what != "read"]
         lines += [f"{name}: {', '.join(counts)}"] if counts else []

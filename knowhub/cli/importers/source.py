@@ -143,7 +143,7 @@ class ImportSource:
         self._read = self._total = 0
         if not path.exists():
             raise NotFound(f"there is no {path}")
-        self._archive = _open_archive(path) if path.is_file() and _is_zip(path) else None
+        self._archive = _open_archive(path) if path.is_file() else None
 
     def list_files(self, *suffixes: str, hidden: bool = False) -> list[SourceFile]:
         """Return the files with a suffix, by name. What is hidden is left out, unless it is asked for."""
@@ -200,13 +200,11 @@ class ImportSource:
         return SourceFile(name, status.st_size, clock.iso(status.st_mtime), self)
 
 
-def _is_zip(path: Path) -> bool:
+def _open_archive(path: Path) -> zipfile.ZipFile | None:
+    """Open an archive after a look at each of its names, before anything is read from it; None if it is none."""
     with path.open("rb") as file:
-        return file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
-
-
-def _open_archive(path: Path) -> zipfile.ZipFile:
-    """Open an archive after a look at each of its names, before anything is read from it."""
+        if file.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
+            return None
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, RuntimeError) as error:

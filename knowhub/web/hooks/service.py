@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from agent_tools.fences import FENCE_NOTE, HEADING
+from agent_tools.fences import FENCE_NOTE, HEADING, format_rows
 from knowhub.bootstrap import Hub
 from knowhub.context import uri
 from knowhub.context.search_model import MemorySearchResult
@@ -27,7 +27,6 @@ from knowhub.knowledge.search.retrieval import estimate_tokens
 from knowhub.knowledge.table import make_filters
 from knowhub.web.hooks.hosts import Action, Host
 from knowhub.web.hooks.transcripts import Capturer, CaptureState, SentTranscript
-from knowhub.web.mcp.fenced_text import format_rows
 from knowhub.web.metrics import Metrics
 from knowhub.web.profile_rows import list_profile
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from agent_tools.fences import without_fenced
+from agent_tools.fences import fence_rows, without_fenced
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.context.model import Level
@@ -20,7 +20,6 @@ from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import name_readers
 from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
 from knowhub.usecases.recall import RecallQuery
-from knowhub.web.mcp.fenced_text import fence_rows
 from knowhub.web.profile_rows import list_profile
 from knowhub.web.responses import make_commit_view
 from knowhub.web.schemas.parts import Label, Text, clean

@@ -10,7 +10,6 @@ from langgraph.store.base import GetOp, InvalidNamespaceError, Item, ListNamespa
 from langgraph.store.memory import InMemoryStore
 
 from agent_tools.integrations.langgraph_store import KnowHubStore
-from agent_tools.results import ToolFailure
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
 
@@ -300,7 +299,7 @@ async def test_an_item_that_is_read_without_renewal_expires(user: str) -> None:
     assert set(await keys(store)) == {"default", "forever"}
 
 
-# ── without waiting, and without a server ─────────────────────────────────────────────────────────────────────────
+# ── without waiting ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_code_that_cannot_wait_uses_the_store_too(store: KnowHubStore) -> None:
@@ -315,10 +314,3 @@ async def test_code_that_cannot_wait_uses_the_store_too(store: KnowHubStore) -> 
         assert store.get(NS, "a") is None
 
     await asyncio.to_thread(work)
-
-
-async def test_without_a_server_the_error_says_what_to_do(store: KnowHubStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KNOWHUB_API_URL", "http://127.0.0.1:9")
-
-    with pytest.raises(ToolFailure, match="KnowHub is not reachable"):
-        await store.aget(NS, "a")

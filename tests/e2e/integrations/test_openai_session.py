@@ -7,7 +7,6 @@ from agents import SessionSettings, SQLiteSession
 from agents.memory import Session
 
 from agent_tools.integrations.openai_session import KnowHubSession
-from agent_tools.results import ToolFailure
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
 
@@ -52,28 +51,3 @@ async def test_the_settings_limit_what_is_read(user: str) -> None:
 
     assert await session.get_items() == ITEMS[-2:]
     assert await session.get_items(3) == ITEMS[-3:]
-
-
-async def test_another_process_reads_the_session_and_goes_on(session: KnowHubSession, user: str) -> None:
-    await session.add_items(ITEMS[:2])
-    other = KnowHubSession("conversation/1", user_id=user)
-
-    await other.add_items(ITEMS[2:])
-
-    assert await session.get_items() == ITEMS
-
-
-async def test_sessions_and_users_are_apart(session: KnowHubSession, user: str) -> None:
-    await session.add_items(ITEMS)
-
-    assert await KnowHubSession("conversation", user_id=user).get_items() == []
-    assert await KnowHubSession("conversation/1", user_id=f"{user}2").get_items() == []
-
-
-async def test_without_a_server_the_error_says_what_to_do(
-    session: KnowHubSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KNOWHUB_API_URL", "http://127.0.0.1:9")
-
-    with pytest.raises(ToolFailure, match="KnowHub is not reachable"):
-        await session.add_items(ITEMS)

@@ -52,13 +52,13 @@ def read_end(payload: dict[str, object]) -> dict[str, object]:
     return {"transcript": lines[cut:].decode("utf-8", "replace"), "transcript_offset": start + cut}
 
 
-def _leave() -> None:
+def _exit() -> None:
     os._exit(0)
 
 
 if __name__ == "__main__":
     seconds = _SENDING_SECONDS if "--send-transcript" in sys.argv else _SECONDS
-    timer = threading.Timer(seconds, _leave)
+    timer = threading.Timer(seconds, _exit)
     timer.daemon = True
     timer.start()
     try:
@@ -67,4 +67,4 @@ if __name__ == "__main__":
         sys.stderr.write(f"KnowHub: {error!r}\n")
     # At once, also while something still waits for the network.
     sys.stderr.flush()
-    _leave()
+    _exit()
