@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from mcp.server.lowlevel.server import Server
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
     from knowhub.settings import Settings
-    from knowhub.web.mcp.server import CallerOf, LoadTools
-    from knowhub.web.mcp.tools import ToolSet
+    from knowhub.web.mcp.endpoint import McpEndpoint
 
 app = typer.Typer()
 
@@ -87,35 +86,32 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
     version = await wire.greet()
     if wire.is_over:
         return
+    import httpx
+
+    from knowhub.web.mcp.bridge import Bridge
+
     is_named = url is not None or ids["user_id"] is not None or ids["agent_id"] is not None
     owner = None if is_named else await asyncio.to_thread(default_owner, settings)
     find = partial(find_server, settings.data_dir, settings.mcp_tools, owner)
-    if url is not None or await asyncio.to_thread(find) is not None:
-        from knowhub.web.mcp.bridge import Bridge
-
-        find_url = partial(_find_url, find, settings) if url is None else partial(str, url)
-        caller = {name: value for name, value in ids.items() if value is not None}
-        bridge = Bridge(find_url, caller, key, version, settings.mcp_tools if url is None else "core")
-        try:
-            await wire.forward(bridge.ask)
-        finally:
-            await bridge.close()
-        return
-    opened: asyncio.Future[_Opened] = asyncio.get_running_loop().create_future()
-
-    async def caller_of(_request: Request | None) -> tuple[Hub, RequestContext]:
-        found = await asyncio.shield(opened)
-        return found.hub, found.caller
-
-    async def load_tools() -> ToolSet:
-        return (await asyncio.shield(opened)).tools
-
-    opening = asyncio.create_task(_keep_open(settings, ids, opened), name="opening the hub")
+    opening, transport = None, None
+    if url is not None:
+        find_url = partial(str, url)
+    elif await asyncio.to_thread(find) is not None:
+        find_url = partial(_find_url, find, settings)
+    else:
+        find_url = partial(str, "http://localhost")
+        opened: asyncio.Future[McpEndpoint] = asyncio.get_running_loop().create_future()
+        opening = asyncio.create_task(_keep_open(settings, ids, opened), name="opening the hub")
+        transport = httpx.ASGITransport(partial(_answer_here, opened))
+    caller = {name: value for name, value in ids.items() if value is not None}
+    bridge = Bridge(find_url, caller, key, version, settings.mcp_tools if url is None else "core", transport)
     try:
-        await wire.serve(await asyncio.to_thread(_make_server, load_tools, caller_of))
+        await wire.forward(bridge.ask)
     finally:
-        opening.cancel()
-        await asyncio.gather(opening, return_exceptions=True)
+        await bridge.close()
+        if opening is not None:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
 
 
 def _find_url(find: Callable[[], str | None], settings: Settings) -> str:
@@ -129,32 +125,38 @@ def _find_url(find: Callable[[], str | None], settings: Settings) -> str:
     return url
 
 
-def _make_server(load_tools: LoadTools, caller_of: CallerOf) -> Server[Any]:
-    from knowhub.web.mcp.server import HubServer
+async def _answer_here(opened: asyncio.Future[McpEndpoint], scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request in this process, once the hub is open. Raises KnowHubError if it could not be opened."""
+    import asyncio
 
-    return HubServer(load_tools, caller_of).server
+    from starlette.requests import Request
+
+    from knowhub.web.request_guard import BODY
+
+    endpoint = await asyncio.shield(opened)
+    body = await Request(scope, receive).body()
+    await endpoint({**scope, BODY: body}, receive, send)
 
 
-class _Opened(NamedTuple):
-    hub: Hub
-    caller: RequestContext
-    tools: ToolSet
-
-
-async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asyncio.Future[_Opened]) -> None:
-    """Open the hub and keep it until this task is cancelled. `opened` gets the result, or the error."""
+async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asyncio.Future[McpEndpoint]) -> None:
+    """Open the hub and keep it until this task is cancelled. `opened` gets its endpoint, or the error."""
     import asyncio
 
     try:
         await asyncio.to_thread(_import_hub)
         from knowhub.bootstrap import open_hub
+        from knowhub.web.mcp.endpoint import McpEndpoint
         from knowhub.web.mcp.tools import choose_tools
         from knowhub.web.schemas.parts import CallerIds
 
         given = parse_model(CallerIds, ids)
         tools = choose_tools(settings.mcp_tools)
         async with open_hub(settings) as hub:
-            opened.set_result(_Opened(hub, given.context(hub.default_owner), tools))
+
+            async def find_caller(_request: Request) -> tuple[Hub, RequestContext]:
+                return hub, given.context(hub.default_owner)
+
+            opened.set_result(McpEndpoint(tools, find_caller))
             await asyncio.Event().wait()
     except (KnowHubError, OSError, ValueError, typer.BadParameter) as error:
         if opened.done():
@@ -166,4 +168,4 @@ async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asy
 
 def _import_hub() -> None:
     import knowhub.bootstrap
-    import knowhub.web.mcp.tools  # noqa: F401 -- imported in a thread: it takes a second
+    import knowhub.web.mcp.endpoint  # noqa: F401 -- imported in a thread: it takes a second
