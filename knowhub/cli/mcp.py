@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
     from knowhub.settings import Settings
-    from knowhub.web.mcp.tools import ToolSet
+    from knowhub.web.mcp.endpoint import McpEndpoint
 
 app = typer.Typer()
 
@@ -44,13 +45,24 @@ def mcp(
     import asyncio
 
     if url is not None:
-        from knowhub.cli.hosts.connection import check_url
+        from knowhub.cli.hosts.connection import DEFAULT_URL, URL
 
         if options.data_dir or tools:
             raise typer.BadParameter("--url names a server, which has its own data directory and tools; give it alone")
-        check_url(url)
+        if not URL.fullmatch(url) or not _is_usable(url):
+            raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a user or a query")
     settings = load_settings(options, mcp_tools=tools)
     asyncio.run(_serve(settings, options.ids(), url, None if url is None else _get_key()))
+
+
+def _is_usable(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        address = urlsplit(url)
+        return address.port != 0 and address.username is None
+    except ValueError:
+        return False
 
 
 def _get_key() -> str | None:
@@ -75,37 +87,32 @@ async def _serve(settings: Settings, ids: dict[str, str | None], url: str | None
     version = await wire.greet()
     if wire.is_over:
         return
+    import httpx
+
+    from knowhub.web.mcp.bridge import Bridge
+
     is_named = url is not None or ids["user_id"] is not None or ids["agent_id"] is not None
     owner = None if is_named else await asyncio.to_thread(default_owner, settings)
     find = partial(find_server, settings.data_dir, settings.mcp_tools, owner)
-    if url is not None or await asyncio.to_thread(find) is not None:
-        from knowhub.web.mcp.bridge import Bridge
-
-        find_url = partial(_find_url, find, settings) if url is None else partial(str, url)
-        caller = {name: value for name, value in ids.items() if value is not None}
-        bridge = Bridge(find_url, caller, key, version, settings.mcp_tools if url is None else "core")
-        try:
-            await wire.forward(bridge.ask)
-        finally:
-            await bridge.close()
-        return
-    opened: asyncio.Future[_Opened] = asyncio.get_running_loop().create_future()
-
-    async def caller_of(_request: Request | None) -> tuple[Hub, RequestContext]:
-        found = await asyncio.shield(opened)
-        return found.hub, found.caller
-
-    async def load_tools() -> ToolSet:
-        return (await asyncio.shield(opened)).tools
-
-    opening = asyncio.create_task(_keep_open(settings, ids, opened), name="opening the hub")
+    opening, transport = None, None
+    if url is not None:
+        find_url = partial(str, url)
+    elif await asyncio.to_thread(find) is not None:
+        find_url = partial(_find_url, find, settings)
+    else:
+        find_url = partial(str, "http://localhost")
+        opened: asyncio.Future[McpEndpoint] = asyncio.get_running_loop().create_future()
+        opening = asyncio.create_task(_keep_open(settings, ids, opened), name="opening the hub")
+        transport = httpx.ASGITransport(partial(_answer_here, opened))
+    caller = {name: value for name, value in ids.items() if value is not None}
+    bridge = Bridge(find_url, caller, key, version, settings.mcp_tools if url is None else "core", transport)
     try:
-        # Imported in a thread, as is what opens the hub: it takes a second.
-        server = await asyncio.to_thread(import_module, "knowhub.web.mcp.server")
-        await wire.serve(server.HubServer(load_tools, caller_of).server)
+        await wire.forward(bridge.ask)
     finally:
-        opening.cancel()
-        await asyncio.gather(opening, return_exceptions=True)
+        await bridge.close()
+        if opening is not None:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
 
 
 def _find_url(find: Callable[[], str | None], settings: Settings) -> str:
@@ -119,27 +126,40 @@ def _find_url(find: Callable[[], str | None], settings: Settings) -> str:
     return url
 
 
-class _Opened(NamedTuple):
-    hub: Hub
-    caller: RequestContext
-    tools: ToolSet
+async def _answer_here(opened: asyncio.Future[McpEndpoint], scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request in this process, once the hub is open. Raises KnowHubError if it could not be opened."""
+    import asyncio
+
+    from starlette.requests import Request
+
+    from knowhub.web.request_guard import BODY
+
+    endpoint = await asyncio.shield(opened)
+    body = await Request(scope, receive).body()
+    await endpoint({**scope, BODY: body}, receive, send)
 
 
-async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asyncio.Future[_Opened]) -> None:
-    """Open the hub and keep it until this task is cancelled. `opened` gets the result, or the error."""
+async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asyncio.Future[McpEndpoint]) -> None:
+    """Open the hub and keep it until this task is cancelled. `opened` gets its endpoint, or the error."""
     import asyncio
 
     try:
+        # In threads: the imports take a second.
         await asyncio.to_thread(import_module, "knowhub.bootstrap")
-        await asyncio.to_thread(import_module, "knowhub.web.mcp.tools")
+        await asyncio.to_thread(import_module, "knowhub.web.mcp.endpoint")
         from knowhub.bootstrap import open_hub
+        from knowhub.web.mcp.endpoint import McpEndpoint
         from knowhub.web.mcp.tools import choose_tools
         from knowhub.web.schemas.parts import CallerIds
 
         given = parse_model(CallerIds, ids)
         tools = choose_tools(settings.mcp_tools)
         async with open_hub(settings) as hub:
-            opened.set_result(_Opened(hub, given.context(hub.default_owner), tools))
+
+            async def find_caller(_request: Request) -> tuple[Hub, RequestContext]:
+                return hub, given.context(hub.default_owner)
+
+            opened.set_result(McpEndpoint(tools, find_caller))
             await asyncio.Event().wait()
     except (KnowHubError, OSError, ValueError, typer.BadParameter) as error:
         if opened.done():

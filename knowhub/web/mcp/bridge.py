@@ -1,16 +1,17 @@
-"""Answers messages of MCP by asking a running server: what `knowhub mcp` does where it opens no data directory.
+"""Answers messages of MCP by asking a server: a running one, or the endpoint in the process of `knowhub mcp`.
 
 A server that is down is an error of each call, which says what to do. As soon as it is up, calls work.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import httpx
 import orjson
 
-from knowhub.core.errors import KnowHubError, Unavailable
+from knowhub.core.errors import InvalidInput, KnowHubError, Unavailable
 from knowhub.web.json_rpc import INTERNAL_ERROR, META_VERSION, PATH, make_error
 
 _ANSWER_S: Final = 120.0
@@ -24,7 +25,7 @@ class Bridge:
     """Asks a server. `find_url` returns its address and raises KnowHubError; `query` names the caller.
 
     `version` is that of the protocol, where `initialize` was answered. `mcp_tools` is the setting whose tools are
-    listed while the server is down: clients list them once only.
+    listed while the server is down: clients list them once only. `transport` reaches a server in this process.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Bridge:
         key: str | None,
         version: str | None,
         mcp_tools: str,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._find_url = find_url
         self._query = query
@@ -47,6 +49,7 @@ class Bridge:
             limits=httpx.Limits(keepalive_expiry=_IDLE_S),
             trust_env=False,
             follow_redirects=False,
+            transport=transport,
         )
 
     async def close(self) -> None:
@@ -68,8 +71,10 @@ class Bridge:
         if "id" not in message or "method" not in message:
             return None
         if message["method"] == "tools/list":
-            tools = await asyncio.to_thread(_list_tools, self._mcp_tools)
-            return {"jsonrpc": "2.0", "id": message["id"], "result": {"tools": tools}}
+            # The setting may be wrong too.
+            with suppress(InvalidInput):
+                tools = await asyncio.to_thread(_list_tools, self._mcp_tools)
+                return {"jsonrpc": "2.0", "id": message["id"], "result": {"tools": tools}}
         if message["method"] == "tools/call":
             result = {"content": [{"type": "text", "text": problem}], "isError": True}
             return {"jsonrpc": "2.0", "id": message["id"], "result": result}

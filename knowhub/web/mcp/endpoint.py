@@ -13,7 +13,6 @@ from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
-from knowhub.core.errors import Forbidden
 from knowhub.core.request_context import RequestContext
 from knowhub.web.auth import context_of
 from knowhub.web.json_rpc import PATH, find_fault, make_refusal
@@ -25,18 +24,21 @@ from knowhub.web.schemas.parts import AddressedCallerIds
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
+    from knowhub.web.mcp.server import CallerOf
+
 _ACCEPTED: Final = ("*/*", "application/*", "application/json")
 
 
 class McpEndpoint:
     """An ASGI app for one path. Each request is answered on its own; no session is kept."""
 
-    def __init__(self, tools: ToolSet) -> None:
+    def __init__(self, tools: ToolSet, caller_of: "CallerOf") -> None:
         self._tools = tools
+        self._caller_of = caller_of
         self._server: asyncio.Task[Server[Any]] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one POST."""
+        """Answer one POST, whose body a guard has read already."""
         body = scope.get(BODY, b"")
         # The library would answer with the text of its own checks.
         fault = find_fault(body)
@@ -49,7 +51,7 @@ class McpEndpoint:
             await Response(orjson.dumps(refusal), 406, media_type="application/json")(scope, receive, send)
             return
         if self._server is None:
-            self._server = asyncio.create_task(asyncio.to_thread(_make_server, self._tools), name="loading MCP")
+            self._server = asyncio.create_task(asyncio.to_thread(self._make_server), name="loading MCP")
         server = await asyncio.shield(self._server)
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415 -- see above
 
@@ -59,7 +61,12 @@ class McpEndpoint:
         size = max(1, len(body))
         manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=size)
         async with manager.run():
-            await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), send)
+            await manager.handle_request({**scope, "headers": headers}, _replay(body, receive), send)
+
+    def _make_server(self) -> "Server[Any]":
+        from knowhub.web.mcp.server import HubServer  # noqa: PLC0415 -- see above
+
+        return HubServer(self._tools, self._caller_of).server
 
 
 def make_route(tools: str) -> Route:
@@ -67,7 +74,7 @@ def make_route(tools: str) -> Route:
 
     Other methods than POST are answered 405: streams from the server are not offered.
     """
-    return _McpRoute(PATH, McpEndpoint(choose_tools(tools)), methods=["POST"], include_in_schema=False)
+    return _McpRoute(PATH, McpEndpoint(choose_tools(tools), _find_caller), methods=["POST"], include_in_schema=False)
 
 
 class _McpRoute(Route):
@@ -78,35 +85,20 @@ class _McpRoute(Route):
         return match, {**child, "route": self} if match is not Match.NONE else child
 
 
-async def caller_of(request: Request | None) -> tuple[Hub, RequestContext]:
+async def _find_caller(request: Request) -> tuple[Hub, RequestContext]:
     """Return the hub and the caller: the holder of the key, and the ids in the address.
 
     Raises InvalidInput for an unknown or invalid id, and Forbidden for an id that is not the key's.
     """
-    if request is None:
-        raise Forbidden("this transport names no caller")
     ids = parse_query(request.scope["query_string"], AddressedCallerIds)
     return request.app.state.hub, context_of(request, ids)
 
 
-def _make_server(tools: ToolSet) -> "Server[Any]":
-    from knowhub.web.mcp.server import HubServer  # noqa: PLC0415 -- see above
-
-    async def load_tools() -> ToolSet:
-        return tools
-
-    return HubServer(load_tools, caller_of).server
-
-
-def _replay(scope: Scope, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body which the guard has read already."""
-    body: bytes | None = scope.get(BODY, b"")
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives a body which was read already."""
+    unread = [body]
 
     async def replay() -> Message:
-        nonlocal body
-        if body is None:
-            return await receive()
-        whole, body = body, None
-        return {"type": "http.request", "body": whole, "more_body": False}
+        return {"type": "http.request", "body": unread.pop(), "more_body": False} if unread else await receive()
 
     return replay

@@ -10,7 +10,6 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
-from starlette.requests import Request
 
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.request_context import RequestContext
@@ -40,18 +39,17 @@ on. Give `feedback` on each recalled record that helped or was wrong.""",
     ),
 }
 
-LoadTools = Callable[[], Awaitable["ToolSet"]]
 _log = structlog.get_logger("knowhub.mcp")
 
-CallerOf = Callable[[Request | None], Awaitable["tuple[Hub, RequestContext]"]]
-"""Returns the hub and the caller, given the HTTP request or None over stdio. Raises KnowHubError."""
+CallerOf = Callable[[Any], Awaitable["tuple[Hub, RequestContext]"]]
+"""Returns the hub and the caller of an HTTP request. Raises KnowHubError."""
 
 
 class HubServer:
     """Answers MCP requests. `caller_of` finds out who calls: a model never chooses that."""
 
-    def __init__(self, load_tools: LoadTools, caller_of: CallerOf) -> None:
-        self._load_tools = load_tools
+    def __init__(self, tools: "ToolSet", caller_of: CallerOf) -> None:
+        self._tools = tools
         self._caller_of = caller_of
         self.server: Server[Any] = Server(
             "knowhub",
@@ -69,7 +67,7 @@ class HubServer:
         self.server.middleware.append(self._name_failure)
 
     async def _name_failure(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Answer a request. Raises MCPError that says what KnowHub refuses, or that `initialize` is missing."""
+        """Answer a request. Raises MCPError that says what KnowHub refuses."""
         is_known = ctx.request_id is None or ctx.method == INITIALIZE or self.server.get_request_handler(ctx.method)
         if not is_known:
             # The library would look at the parameters first.
@@ -79,40 +77,35 @@ class HubServer:
         except KnowHubError as error:
             code = types.INTERNAL_ERROR if isinstance(error, Unavailable) else types.INVALID_PARAMS
             raise MCPError(code, " ".join(error.detail.splitlines())) from error
-        except MCPError as error:
-            # So the library refuses what comes before `initialize`; wrong parameters are another exception.
-            if (error.code, error.data) == (types.INVALID_PARAMS, ""):
-                raise MCPError(types.INVALID_REQUEST, "send `initialize` first, and then this request again") from error
-            raise
 
     async def _list_tools(
         self, _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[describe_tool(tool) for tool in (await self._load_tools()).tools])
+        return types.ListToolsResult(tools=[describe_tool(tool) for tool in self._tools.tools])
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         result = await self._run_tool(ctx, params)
-        # Over stdio there is no request, and nobody scrapes.
-        if isinstance(ctx.request, Request):
+        # Over stdio there is no app, and nobody scrapes.
+        app = ctx.request and ctx.request.scope.get("app")
+        if app is not None:
             # A client may send any name, and each would stay there for ever.
-            tool = params.name if (await self._load_tools()).get(params.name) else "unknown"
-            ctx.request.app.state.metrics.count_tool_call(tool, is_error=bool(result.is_error))
+            tool = params.name if self._tools.get(params.name) else "unknown"
+            app.state.metrics.count_tool_call(tool, is_error=bool(result.is_error))
         return result
 
     async def _run_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         try:
-            offered = await self._load_tools()
-            tool = offered.get(params.name)
+            tool = self._tools.get(params.name)
             if tool is None:
-                known = ", ".join(tool.name for tool in offered.tools)
+                known = ", ".join(tool.name for tool in self._tools.tools)
                 return _refuse(f"no tool {params.name[:_SHOWN_NAME_CHARS]!r}; known are {known}")
             sent = tool.arguments.model_validate(params.arguments or {})
             hub, caller = await self._caller_of(ctx.request)
-            count_write = ctx.request.scope.get(COUNT_WRITE) if isinstance(ctx.request, Request) else None
+            count_write = ctx.request and ctx.request.scope.get(COUNT_WRITE)
             if count_write is not None and not tool.is_read_only:
                 await count_write()
             answer = await tool.run(hub, caller, sent)
@@ -147,7 +140,7 @@ class HubServer:
         if not address.startswith(_SCHEME) or address == _SCHEME:
             raise MCPError(types.INVALID_PARAMS, f"no resource {address!r}; addresses begin with {_SCHEME}")
         hub, caller = await self._caller_of(ctx.request)
-        text = await (await self._load_tools()).read_resource(hub, caller, address.removeprefix(_SCHEME))
+        text = await self._tools.read_resource(hub, caller, address.removeprefix(_SCHEME))
         contents = types.TextResourceContents(uri=address, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[contents])
 

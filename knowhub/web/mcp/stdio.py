@@ -9,9 +9,8 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 import orjson
@@ -20,14 +19,8 @@ from knowhub.web.json_rpc import EDGE_BYTES, INVALID_REQUEST, find_fault, make_e
 from knowhub.web.json_text import JsonLimits, find_excess
 from knowhub.web.mcp.greeting import make_greeting
 
-if TYPE_CHECKING:
-    from mcp.server.lowlevel.server import Server
-    from mcp.shared.message import SessionMessage
-
 _PIECE_BYTES: Final = 64 * 1024
 _AT_ONCE: Final = 32
-# How long what was asked before the client closed stdin may take.
-_FINISH_S: Final = 120.0
 
 Ask: TypeAlias = Callable[[bytes], Awaitable[Mapping[str, Any] | None]]
 
@@ -37,29 +30,6 @@ class _LongLine(NamedTuple):
 
     beginning: bytes
     end: bytes
-
-
-class _Unanswered:
-    """The ids of the requests that have no answer yet."""
-
-    def __init__(self) -> None:
-        self._ids: set[str | int | None] = set()
-        self._is_empty = asyncio.Event()
-        self._is_empty.set()
-
-    def add(self, request_id: str | int) -> None:
-        self._ids.add(request_id)
-        self._is_empty.clear()
-
-    async def discard(self, request_id: str | int | None) -> None:
-        self._ids.discard(request_id)
-        if not self._ids:
-            self._is_empty.set()
-
-    async def wait(self) -> None:
-        """Wait until there are none, for _FINISH_S at most."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._is_empty.wait(), _FINISH_S)
 
 
 class StdioWire:
@@ -76,7 +46,7 @@ class StdioWire:
         self._lines: asyncio.Queue[bytes | EOFError | _LongLine] = asyncio.Queue(1)
         self._writing = asyncio.Lock()
         self._opening: bytes | None = None
-        self._greeted_id: str | int | None = None
+        self._is_greeted = False
         # Nothing can interrupt a read of a pipe: the end of the process must not wait for this thread.
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read_lines, args=(loop,), daemon=True, name="reading stdin").start()
@@ -91,55 +61,9 @@ class StdioWire:
         self._opening = await anext(self._messages(), None)
         greeting = make_greeting(orjson.loads(self._opening)) if self._opening is not None else None
         if greeting is not None:
-            self._greeted_id = greeting["id"]
+            self._is_greeted = True
             await self._write(greeting)
         return greeting["result"]["protocolVersion"] if greeting is not None else None
-
-    async def serve(self, server: "Server[Any]") -> None:
-        """Pass messages between the client and the library until the client closes stdin."""
-        import anyio  # noqa: PLC0415 -- see above
-        import mcp_types as types  # noqa: PLC0415 -- see above
-        from mcp.shared.message import ServerMessageMetadata, SessionMessage  # noqa: PLC0415 -- see above
-
-        to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-        unanswered = _Unanswered()
-
-        async def read() -> None:
-            # The library closes its end when it ends.
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                async with to_server:
-                    if self._opening is not None:
-                        await pass_on(self._opening)
-                    async for line in self._messages():
-                        await pass_on(line)
-                    # The library cancels what runs when its end is closed.
-                    await unanswered.wait()
-
-        async def pass_on(line: bytes) -> None:
-            try:
-                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValueError:
-                await self._write(make_error(INVALID_REQUEST, "this is no message of JSON-RPC"))
-                return
-            metadata = None
-            if isinstance(message, types.JSONRPCRequest):
-                unanswered.add(message.id)
-                # The library does not answer what the client cancels.
-                metadata = ServerMessageMetadata(on_request_unanswered=partial(unanswered.discard, message.id))
-            await to_server.send(SessionMessage(message, metadata))
-
-        async def write() -> None:
-            async with from_server:
-                async for sent in from_server:
-                    await self._write_message(sent)
-                    await unanswered.discard(getattr(sent.message, "id", None))
-
-        async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(read(), name="reading MCP")
-            tasks.create_task(write(), name="writing MCP")
-            await server.run(incoming, outgoing, server.create_initialization_options())
-            reading.cancel()
 
     async def forward(self, ask: Ask) -> None:
         """Answer messages with what `ask` returns for them, until the client closes stdin.
@@ -167,7 +91,7 @@ class StdioWire:
             task.add_done_callback(lambda _: slots.release())
 
         async with asyncio.TaskGroup() as tasks:
-            if self._opening is not None and self._greeted_id is None:
+            if self._opening is not None and not self._is_greeted:
                 await take(self._opening)
             async for line in self._messages():
                 await take(line)
@@ -189,13 +113,6 @@ class StdioWire:
         if excess is not None:
             return make_error(INVALID_REQUEST, excess, read_id(line, line))
         return find_fault(line) if line else None
-
-    async def _write_message(self, sent: "SessionMessage") -> None:
-        if self._greeted_id is not None and getattr(sent.message, "id", None) == self._greeted_id:
-            # The client has this answer already.
-            self._greeted_id = None
-            return
-        await self._write(sent.message.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
     async def _write(self, message: Mapping[str, Any]) -> None:
         async with self._writing:
