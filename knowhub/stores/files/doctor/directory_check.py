@@ -26,7 +26,6 @@ from knowhub.stores.files.doctor.findings import (
     format_size,
 )
 from knowhub.stores.files.doctor.log_contents import LogContents, ProjectionsOf, SealedRows, check_projections
-from knowhub.stores.files.erasing.old_journal import JOURNAL, has_journal
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem
 from knowhub.stores.files.keys import read_keyring
 from knowhub.stores.files.lock import LockFile, try_flock
@@ -159,9 +158,7 @@ def _quarantine(directory: DataDirectory) -> Iterator[Finding]:
     for path in directory.list_quarantine():
         size = format_size(path.stat().st_size)
         if "-damaged-" in path.name:
-            detail = (
-                f"{size} of acknowledged operations that `knowhub doctor --repair` took out of the log, as they were"
-            )
+            detail = f"{size} that `knowhub doctor --repair` took out of the log, as they were"
         elif path.name.startswith("records-"):
             detail = f"{size} of a record file as it was when the log was damaged; it may tell of what is lost"
         else:
@@ -266,9 +263,6 @@ def _list_unused(files: FileSystem, directory: DataDirectory, log: ChangeLog) ->
         if name.endswith(".tmp"):
             detail = "is left over from a write that was broken off; nothing reads it"
             yield Finding(Severity.NOTE, str(directory.change_log / name), detail, REPAIR)
-    if has_journal(files, directory):
-        detail = "an earlier version was broken off while it erased; the next opening ends that, or takes it back"
-        yield Finding(Severity.NOTE, str(directory.change_log / JOURNAL), detail)
 
 
 _PUT_BACK = "put keys/keyring.json back from a backup, or from keys/ of the newest snapshot"

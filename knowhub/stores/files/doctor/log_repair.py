@@ -1,7 +1,7 @@
 """`doctor --repair` on the log: write every file again from its good lines, and publish all of them together.
 
-Good lines come in the order of their numbers, and a line that says so takes the place of each lost operation. Removed
-bytes are in quarantine before the new files are published. So a repair that dies changes nothing, and the next repair
+Good lines come in the order of their numbers, and a line that says so takes the place of each lost operation. All other
+lines are in quarantine before the new files are published. So a repair that dies changes nothing, and the next repair
 does the same again.
 """
 
@@ -63,18 +63,17 @@ def repair_log(files: FileSystem, directory: DataDirectory, end: LogBounds, ids:
 
 @dataclass(slots=True)
 class _ScannedSegment:
-    """What a segment holds: the offset and the time of its good lines by their numbers, and the ranges of other bytes.
+    """What a segment holds: the offset and the time of its good lines by their numbers, and its other lines.
 
-    The acknowledged bytes end at `end`; None if nobody can tell. `size` is 0 for a segment that is missing.
+    `header` is None if it is damaged, or missing with its segment. `lost` is how many operations may have been behind
+    the last good line.
     """
 
     number: int
     header: Header | None = None
-    size: int = 0
-    end: int | None = None
     lines: dict[int, tuple[int, float]] = field(default_factory=dict)
-    bad: list[tuple[int, int]] = field(default_factory=list)
-    good_end: int = 0
+    bad: list[bytes] = field(default_factory=list)
+    lost: int = 0
 
     @property
     def first_seq(self) -> int | None:
@@ -108,12 +107,19 @@ class _LogRepair:
         gone = [self._log.path(segment.number) for segment in segments if segment.number not in self._headers]
         done += [_note(path, "was missing") for path in dict.fromkeys([*self._log.missing(), *gone])]
         base, findings = self._write_base(segments)
-        last_seq = self._last_seq
-        done += [*findings, *(finding for segment in segments for finding in self._quarantine(segment))]
-        last = max([last_seq, *(seq for segment in segments for seq in segment.lines)])
+        done += [
+            *findings,
+            *(finding for segment in segments for finding in self._put_aside(segment.number, segment.bad)),
+        ]
         known = {seq for segment in segments for seq in segment.lines}
-        lost = [seq for seq in range(last_seq + 1, last + self._estimate_lost(segments) + 1) if seq not in known]
-        names = self._write_segments(segments, last_seq, lost)
+        last = max([self._last_seq, *known])
+        for segment in reversed(segments):
+            # So no number is given twice.
+            last += segment.lost
+            if segment.lines:
+                break
+        lost = [seq for seq in range(self._last_seq + 1, last + 1) if seq not in known]
+        names = self._write_segments(segments, last)
         publish_manifest(self._files, self._log.folder, LogManifest(self._generation, LogFiles(base, names)))
         what = f"operations {format_ranges(lost)} are lost" if lost else "no operation is lost"
         return [*done, _note(self._log.folder, f"written again from its good lines; {what}")]
@@ -139,33 +145,29 @@ class _LogRepair:
 
     def _scan(self, number: int, limit: int | None) -> _ScannedSegment:
         """Find the good lines of a segment; the next one begins with the operation `limit`."""
-        segment = _ScannedSegment(number, end=self._find_end(number))
-        if number not in self._headers:
-            return segment
-        segment.size = self._log.size(number)
-        header, start = self._headers[number], self._log.header(number)[1]
-        if header is not None and header.log_id != self._log_id:
+        segment, end, size = _ScannedSegment(number), self._find_end(number), 0
+        if number in self._headers:
+            size, header = self._log.size(number), self._headers[number]
             # The numbers in lines of another log may fit by chance: none of them counts.
-            segment.bad.append((0, segment.size))
-            return segment
-        if header is not None:
-            segment.header, segment.good_end = header, start
-        elif start:
-            _extend(segment.bad, 0, start)
-        for line in self._log.lines(number, start, segment.size):
-            end = line.offset + len(line.data)
-            operation = line.full_operation
-            # If somebody inserted bytes, good lines are behind the end now.
-            is_torn = segment.end is not None and line.offset >= segment.end and not segment.bad
-            if operation is not None and not is_torn and self._is_expected(operation.seq, segment, limit):
-                segment.lines[operation.seq], segment.good_end = (line.offset, operation.timestamp), end
-            else:
-                _extend(segment.bad, line.offset, end)
+            is_ours = header is None or header.log_id == self._log_id
+            segment.header = header if is_ours else None
+            start = self._log.header(number)[1] if segment.header is not None else 0
+            first = self._last_seq + 1 if segment.header is None else segment.header.first_seq
+            for line in self._log.lines(number, start, size):
+                operation = line.full_operation if is_ours else None
+                # If somebody inserted bytes, good lines are behind the end now.
+                is_torn = end is not None and line.offset >= end and not segment.bad
+                seq = -1 if operation is None or is_torn else operation.seq
+                is_expected = first <= seq and (limit is None or seq < limit) and seq not in segment.lines
+                if operation is not None and is_expected:
+                    segment.lines[seq], segment.lost = (line.offset, operation.timestamp), 0
+                    continue
+                segment.bad.append(line.data)
+                if end is not None and 0 < line.offset < end:
+                    segment.lost += _count_operations(line.data)
+        missing = max(0, (end or 0) - size)
+        segment.lost = max(segment.lost, 1 if missing else 0) + missing // len(_lost_line(1))
         return segment
-
-    def _is_expected(self, seq: int, segment: _ScannedSegment, limit: int | None) -> bool:
-        first = segment.header.first_seq if segment.header is not None else self._last_seq + 1
-        return first <= seq and (limit is None or seq < limit) and seq not in segment.lines
 
     def _find_end(self, number: int) -> int | None:
         """Return where the acknowledged bytes of a segment end, by the next segment or by LOCK."""
@@ -175,45 +177,27 @@ class _LogRepair:
         position = self._bounds.position or self._bounds.vanished
         return position.offset if position is not None and position.segment == number else None
 
-    def _estimate_lost(self, segments: Sequence[_ScannedSegment]) -> int:
-        """Return how many operations may be lost behind the last good line, so that no number is given twice."""
-        count, shortest = 0, len(_lost_line(1))
-        for segment in reversed(segments):
-            end = segment.end or 0
-            missing = max(0, end - segment.size)
-            behind = [(start, stop) for start, stop in segment.bad if max(segment.good_end, 1) <= start < end]
-            found = sum(_count_lines(self._log.read(segment.number, *place), shortest) for place in behind)
-            count += max(found, 1 if missing else 0) + missing // shortest
-            if segment.lines:
-                break
-        return count
-
-    def _write_segments(
-        self, segments: Sequence[_ScannedSegment], last_seq: int, lost: Sequence[int]
-    ) -> list[LogFileName]:
+    def _write_segments(self, segments: Sequence[_ScannedSegment], last: int) -> list[LogFileName]:
         """Write each segment, and an empty one at the end: what its lines say of their batches need not be right."""
         names: list[LogFileName] = []
-        size, time = None, 0.0
-        due = iter(lost)
-        next_lost = next(due, None)
+        size, time, next_seq = None, 0.0, self._last_seq + 1
 
-        def rewrite(segment: _ScannedSegment, *, is_last: bool) -> Iterator[bytes]:
-            nonlocal last_seq, next_lost, time
+        def rewrite(segment: _ScannedSegment, stop: int) -> Iterator[bytes]:
+            nonlocal next_seq, time
             generation = self._generation if segment.header is None else segment.header.generation
-            yield header_line(Header(self._log_id, segment.number, generation, last_seq + 1, size))
-            for seq in [*sorted(segment.lines), *([None] if is_last else [])]:
-                while next_lost is not None and (seq is None or next_lost < seq):
-                    yield _lost_line(next_lost, time)
-                    last_seq, next_lost = next_lost, next(due, None)
-                if seq is not None:
+            yield header_line(Header(self._log_id, segment.number, generation, next_seq, size))
+            for seq in range(next_seq, stop):
+                if seq in segment.lines:
                     offset, time = segment.lines[seq]
                     yield self._log.line_at(segment.number, offset)
-                    last_seq = seq
+                else:
+                    yield _lost_line(seq, time)
+            next_seq = max(next_seq, stop)
 
         for segment in [*segments, _ScannedSegment(segments[-1].number + 1)]:
             name = LogFileName(SEGMENT_PREFIX, segment.number, self._generation)
-            is_last = segment.number == segments[-1].number
-            size = write_version(self._files, self._log, name, rewrite(segment, is_last=is_last))
+            stop = last if segment.number == segments[-1].number else max(segment.lines, default=0)
+            size = write_version(self._files, self._log, name, rewrite(segment, stop + 1))
             names.append(name)
         return names
 
@@ -222,48 +206,44 @@ class _LogRepair:
         number = self._base
         if number is None:
             return None, []
-        lines, expected, rows = list[int](), None, 0
-        bad: list[tuple[int, int]] = []
+        good, bad = list[int](), list[bytes]()
+        expected, rows = None, 0
         start = self._log.base_header(number)[1] if self._base_header is not None else 0
         for line in self._log.lines(number, start, self._log.size(number)):
-            part = line.base_line if line.record is not None else None
-            if part is None:
-                _extend(bad, line.offset, line.offset + len(line.data))
-            elif part.changes is not None:
-                lines.append(line.offset)
+            part = line.base_line
+            if part is not None and part.changes is not None:
+                good.append(line.offset)
                 rows += len(part.changes)
-            elif part.knowhub_base_end is not None:
+            elif part is not None and part.knowhub_base_end is not None:
                 expected = part.rows
+            elif part is None or line.offset:
+                # A header that is good is written again.
+                bad.append(line.data)
         if self._base_header is not None and not bad and rows == expected:
             return self._log.name(number), []
-        done = [self._quarantine_range(number, *place, "damaged") for place in bad]
+        done = self._put_aside(number, bad)
         if self._base_header is None:
             following = next((seq for segment in segments if (seq := segment.first_seq) is not None), 1)
             self._base_header = BaseHeader(
                 self._log_id, number ^ BASE, self._generation, following - 1, "", 0.0, following - 1
             )
         name = LogFileName(BASE_PREFIX, number ^ BASE, self._generation)
-        texts = (self._log.line_at(number, offset) for offset in lines)
+        texts = (self._log.line_at(number, offset) for offset in good)
         write_version(self._files, self._log, name, [header_line(self._base_header), *texts, end_line(rows)])
         kept = f"{rows} rows of it are kept; by its end it held {expected or 'an unknown number'}"
         return name, [*done, _note(self._log.path(number), kept)]
 
-    def _quarantine(self, segment: _ScannedSegment) -> Iterator[Finding]:
-        if segment.end is not None and segment.size < segment.end:
-            gone = format_size(segment.end - segment.size)
-            yield _note(self._log.path(segment.number), f"offset {segment.size}: {gone} are gone")
-        for start, end in segment.bad:
-            is_torn = start >= segment.good_end and start >= (segment.good_end if segment.end is None else segment.end)
-            yield self._quarantine_range(segment.number, start, end, "torn" if is_torn and start else "damaged")
-
-    def _quarantine_range(self, number: int, start: int, end: int, kind: str) -> Finding:
-        path, data = self._log.path(number), self._log.read(number, start, end)
-        kept = quarantine_bytes(self._files, self._directory.quarantine, f"{path.stem}-at-{start}-{kind}", data)
-        what = "were damaged and" if kind == "damaged" else "that were never acknowledged"
-        detail = f"offset {start}: {format_size(len(data))} {what} lie in quarantine/{kept.name}"
-        if rows := _find_row_ids(data):
-            detail += f"; they told of {format_names(rows)}"
-        return _note(path, detail)
+    def _put_aside(self, number: int, bad: Sequence[bytes]) -> list[Finding]:
+        """Store the lines of a file that are not kept in the quarantine."""
+        path, data = self._log.path(number), b"".join(bad)
+        if not bad:
+            return []
+        kept = quarantine_bytes(self._files, self._directory.quarantine, f"{path.stem}-damaged", data)
+        detail = f"{format_size(len(data))} that are no good lines lie in quarantine/{kept.name}"
+        if rows := list(dict.fromkeys(_ROW_ID.findall(data))):
+            names = [f"{name.decode()} {row_id.decode(errors='replace')}" for name, row_id in rows]
+            detail += f"; they told of {format_names(names)}"
+        return [_note(path, detail)]
 
 
 class _ZeroIds:
@@ -278,25 +258,9 @@ def _lost_line(seq: int, time: float = 0.0) -> bytes:
     return encode(Operation(seq, operation_id(seq, _ZeroIds()), LOST_OPERATION, "default", _ACTOR, time, []), [], 0)
 
 
-def _count_lines(data: bytes, shortest: int) -> int:
-    """Return how many operations damaged bytes may have held at most."""
-    parts = [part for part in data.split(b"\n") if part]
-    # A run of NUL bytes may have replaced line ends.
-    return sum(max(1, len(part) // shortest if b"\0" in part else part.count(b'{"seq":')) for part in parts)
-
-
-def _find_row_ids(data: bytes) -> list[str]:
-    """Return the rows that damaged bytes still name."""
-    found = _ROW_ID.finditer(data)
-    return list(dict.fromkeys(f"{match[1].decode()} {match[2].decode(errors='replace')}" for match in found))
-
-
-def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
-    """Add a range, as a part of the one before it if that ends here. The range of a header stays alone."""
-    if ranges and ranges[-1][1] == start and ranges[-1][0]:
-        ranges[-1] = ranges[-1][0], end
-    else:
-        ranges.append((start, end))
+def _count_operations(line: bytes) -> int:
+    """Return how many operations a damaged line may have held: a run of NUL bytes may have replaced line ends."""
+    return max(1, len(line) // len(_lost_line(1)) if b"\0" in line else line.count(b'{"seq":'))
 
 
 def _note(path: Path, detail: str) -> Finding:

@@ -12,11 +12,10 @@ from knowhub.stores.files.data_directory import DataDirectory, check_format, che
 from knowhub.stores.files.doctor.findings import Finding, Severity
 from knowhub.stores.files.doctor.log_contents import LogContents, ProjectionsOf, check_projections
 from knowhub.stores.files.doctor.log_repair import repair_log
-from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_reader import LogBounds, quarantine_bytes
+from knowhub.stores.files.log.log_reader import LogBounds
 from knowhub.stores.files.projections.plain_files import remove_partial_files
 
 _IN_USE = "{} is open in a running KnowHub; stop every server and command on this directory, then repair"
@@ -35,7 +34,7 @@ def repair(
     if not files.names(directory.change_log):
         return []
     with _alone(files, directory) as lock:
-        done = [*_finish_erase(files, directory, lock)]
+        done: list[Finding] = []
         try:
             with _read_whole(files, directory, lock, collections) as (end, read):
                 is_damaged = read.is_damaged or end.vanished is not None
@@ -80,22 +79,6 @@ def _lengthen(files: FileSystem, stack: ExitStack, lock: Path) -> None:
     if files.size(descriptor) < LOCK_BYTES:
         files.truncate(descriptor, 0)
         files.truncate(descriptor, LOCK_BYTES)
-
-
-def _finish_erase(files: FileSystem, directory: DataDirectory, lock: LockFile) -> Iterator[Finding]:
-    """Finish an interrupted erase, or cancel it, as the next opening would."""
-    path = directory.change_log / old_journal.JOURNAL
-    try:
-        is_found = old_journal.finish(files, directory, lock)
-    except Unavailable:
-        kept = quarantine_bytes(files, directory.quarantine, "erase.journal-damaged", files.read(path))
-        files.remove(path)
-        files.sync_folder(path.parent)
-        detail = "was damaged, so the erase could not be finished: erase the record again; it lies in quarantine/"
-        yield Finding(Severity.PROBLEM, str(path), f"{detail}{kept.name}")
-        return
-    if is_found:
-        yield Finding(Severity.NOTE, str(path), "an erasing that was broken off was carried out, or thrown away")
 
 
 @contextmanager
