@@ -33,7 +33,6 @@ class DataDirectory:
         self.lock = root / "LOCK"
         self.leader_lock = root / "KEEPER"
         self.change_log = root / "change_log"
-        self.cache = root / "cache"
         self.records = root / "records"
         self.indexes = root / "indexes"
         self.context = root / "context"
