@@ -26,7 +26,7 @@ from knowhub.stores.files.doctor.findings import (
     format_size,
 )
 from knowhub.stores.files.doctor.log_contents import LogContents, ProjectionsOf, check_projections
-from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem
+from knowhub.stores.files.filesystem import PRIVATE_MODE, TEMPORARY, FileSystem
 from knowhub.stores.files.keys import read_keyring
 from knowhub.stores.files.lock import LockFile, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
@@ -36,7 +36,7 @@ from knowhub.stores.files.snapshots.archive import DamagedSnapshot, check_snapsh
 _MEGABYTE = 1024 * 1024
 _SPACE_NEEDED, _SPACE_WANTED = 128 * _MEGABYTE, 1024 * _MEGABYTE
 _ANY_SIZE = 1 << 62
-_ARCHIVE, _TEMPORARY = ".tar.gz", ".tmp"
+_ARCHIVE = ".tar.gz"
 
 
 def inspect(
@@ -139,7 +139,7 @@ def _snapshots(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]
     whole = []
     for name in files.names(directory.snapshots):
         path = directory.snapshots / name
-        if name.endswith(_TEMPORARY):
+        if name.endswith(TEMPORARY):
             yield Finding(Severity.NOTE, str(path), "is left over from a snapshot that was broken off", REPAIR)
         elif name.endswith(_ARCHIVE):
             try:
@@ -191,7 +191,7 @@ def _check_log(files: FileSystem, directory: DataDirectory, log: ChangeLog, read
         detail = "is not in force any more, or never was; the next rewrite of the log removes it"
         yield Finding(Severity.NOTE, str(log.folder / str(left)), detail)
     for name in files.names(directory.change_log):
-        if name.endswith(_TEMPORARY):
+        if name.endswith(TEMPORARY):
             detail = "is left over from a write that was broken off; nothing reads it"
             yield Finding(Severity.NOTE, str(directory.change_log / name), detail, REPAIR)
 

@@ -20,7 +20,7 @@ from knowhub.core.operation import Operation
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.doctor.findings import Finding, Severity, format_names, format_ranges, format_size
 from knowhub.stores.files.doctor.log_contents import LOST_OPERATION, LogContents, ProjectionsOf, check_projections
-from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.filesystem import FileSystem, remove_partial_files, write_all
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, clear_segment, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, encode, end_line, header_line
@@ -35,7 +35,6 @@ from knowhub.stores.files.log.log_manifest import (
 )
 from knowhub.stores.files.log.log_reader import LogBounds, quarantine_bytes
 from knowhub.stores.files.log.rewrite import remove_unused_files, write_version
-from knowhub.stores.files.projections.plain_files import remove_partial_files
 
 _IN_USE = "{} is open in a running KnowHub; stop every server and command on this directory, then repair"
 

@@ -20,7 +20,7 @@ from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.data_directory import DataDirectory, list_timestamps, snapshot_path
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, contains_row, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
-from knowhub.stores.files.filesystem import FileSystem, translate_errors
+from knowhub.stores.files.filesystem import FileSystem, remove_partial_files, translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder, try_flock, try_lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
@@ -36,7 +36,6 @@ from knowhub.stores.files.log.rewrite import (
     write_version,
 )
 from knowhub.stores.files.maintenance import Maintenance
-from knowhub.stores.files.projections.plain_files import remove_partial_files
 from knowhub.stores.files.replica import LogFollower, Replica
 
 # Writers wait while this much is copied; a larger segment is closed first.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.core.operation import Operation
-from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
+from knowhub.stores.files.filesystem import FileSystem, read_range, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
 from knowhub.stores.files.log.log_line import (
     BASE,
@@ -182,7 +182,7 @@ class ChangeLog(ActiveFiles):
 
     def read(self, segment: int, start: int, end: int) -> bytes:
         """Return the bytes of a segment from `start` to `end`, fewer when it is shorter."""
-        return _read(self._files, self._reader(segment), start, end)
+        return read_range(self._files, self._reader(segment), start, end)
 
     async def read_async(self, segment: int, start: int, end: int) -> bytes:
         """Return the same as `read`, which a thread reads: to copy many mebibytes takes long."""
@@ -191,7 +191,7 @@ class ChangeLog(ActiveFiles):
 
         def read() -> bytes:
             with file:
-                return _read(self._files, file.fileno(), start, end)
+                return read_range(self._files, file.fileno(), start, end)
 
         return await asyncio.to_thread(read)
 
@@ -238,17 +238,6 @@ class ChangeLog(ActiveFiles):
             self.close_writer()
             self._writer = (segment, self._files.open(self.path(segment), os.O_WRONLY))
         return self._writer[1]
-
-
-def _read(files: FileSystem, descriptor: int, start: int, end: int) -> bytes:
-    pieces: list[bytes] = []
-    while start < end:
-        piece = files.read_at(descriptor, end - start, start)
-        if not piece:
-            break
-        pieces.append(piece)
-        start += len(piece)
-    return b"".join(pieces)
 
 
 @dataclass(slots=True)

@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Final, Protocol
 
 from knowhub.core.operation import Operation
 from knowhub.core.projection import CheckResult, LogMark, LogPosition
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import FileSystem, remove_path, replace_file
 from knowhub.stores.files.lock import lock_folder, read_boot_id
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.log_line import PartialOperation, decode_operation, parse_line, seal_object
-from knowhub.stores.files.projections.plain_files import put_file, remove
 
 CHECKPOINT: Final = "checkpoint.json"
 
@@ -76,7 +75,7 @@ class DerivedFiles(ABC):
     def discard(self) -> None:
         """Remove the files. Nobody else may have the directory open. Raises OSError."""
         for path in sorted(self._list_files(), key=lambda path: path.name != self.checkpoint_name):
-            remove(self._files, path)
+            remove_path(self._files, path)
 
     def checkpoint(self) -> Checkpoint:
         """Read the checkpoint; an empty one where there is none that reads back. Raises OSError."""
@@ -120,7 +119,7 @@ class DerivedFiles(ABC):
 
     async def _save(self, checkpoint: Checkpoint) -> None:
         data = seal_object(asdict(checkpoint))
-        await asyncio.to_thread(put_file, self._files, self._folder / self.checkpoint_name, data)
+        await asyncio.to_thread(replace_file, self._files, self._folder / self.checkpoint_name, data, is_durable=False)
 
 
 class LogProjection(DerivedFiles):
@@ -228,4 +227,4 @@ class DisabledExport:
 
     def discard(self) -> None:
         """Remove the folder. Raises OSError."""
-        remove(self._files, self._folder)
+        remove_path(self._files, self._folder)

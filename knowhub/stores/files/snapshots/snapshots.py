@@ -19,16 +19,14 @@ from knowhub.engine.account import Account
 from knowhub.engine.view import Overlay
 from knowhub.stores.files.data_directory import (
     KEYRING,
-    SCRATCH,
     TIMESTAMP,
     DataDirectory,
     list_timestamps,
     snapshot_path,
 )
-from knowhub.stores.files.filesystem import FileSystem, translate_errors
+from knowhub.stores.files.filesystem import SCRATCH, FileSystem, remove_partial_files, remove_path, translate_errors
 from knowhub.stores.files.keys import FileKeyring
 from knowhub.stores.files.lock import lock_folder
-from knowhub.stores.files.projections.plain_files import remove_partial_files, remove_tree
 from knowhub.stores.files.snapshots.archive import DamagedSnapshot, read_manifest, temporary_path
 from knowhub.stores.files.snapshots.restore import DIFFERENCES
 from knowhub.stores.files.store import FileStore, LogEnd
@@ -92,7 +90,7 @@ class SnapshotFolder:
                 end = await self._prepare(archive, scratch, account)
                 yield PreparedSnapshot(self, account, end.last_seq, scratch, archive.name)
             finally:
-                remove_tree(self.files, scratch)
+                remove_path(self.files, scratch)
 
     async def _prepare(self, archive: Path, scratch: Path, account: str) -> LogEnd:
         end = await self.log.get_end()
