@@ -22,7 +22,7 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 _AFTER = b'"after":'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogLine:
     """A line of the log: its bytes, and the segment and the offset at which they begin."""
 

@@ -126,7 +126,7 @@ class Compaction:
                 what = Damage(str(self._log.path(number)), line.offset, "its checksum or its JSON is wrong")
                 self._replica.history.damage.append(what)
                 return False
-            self._replica.move_rows(number, line)
+            self._replica.move_rows(line)
             # Rest as long as the work took: requests get half of the time.
             await asyncio.sleep(loop.time() - began)
             began = loop.time()

@@ -116,30 +116,30 @@ class Replica:
         self.last_time = max(self.last_time, base.last_time)
         self.erases = max(self.erases, base.erases)
 
-    def load_rows(self, number: int, line: Line) -> None:
-        """Take in the rows in a line of the base `number`."""
+    def load_rows(self, line: Line) -> None:
+        """Take in the rows in a line of the base."""
         read = line.base_line or decode_base_line(line.data)
-        self._get_or_create(read.account or "").load(0, read.changes or (), LogLine(number, line.offset, line.data))
+        self._get_or_create(read.account or "").load(0, read.changes or (), line)
 
-    def move_rows(self, number: int, line: Line) -> None:
-        """Read the rows that stay on disk from a line of the base `number` from now on, if they are still the same."""
+    def move_rows(self, line: Line) -> None:
+        """Read the rows that stay on disk from a line of a base from now on, if they are still the same."""
         read = line.base_line
         if read is not None and read.account is not None and read.changes is not None:
-            self._get_or_create(read.account).move(read.changes, LogLine(number, line.offset, line.data))
+            self._get_or_create(read.account).move(read.changes, line)
 
-    def load_operation(self, segment: int, line: Line) -> None:
+    def load_operation(self, line: Line) -> None:
         """Take in an operation that was read back.
 
         Raises one of SHAPE_ERRORS for a line that holds no operation, or a row of another shape.
         """
-        read, placed = line.operation or decode_operation(line.data), LogLine(segment, line.offset, line.data)
+        read = line.operation or decode_operation(line.data)
         # At start there are no subscribers and millions of rows, so no change objects are made.
         operation = line.full_operation if self.subscriptions else summarize(read)
         if operation is None:
             raise ValueError("its rows cannot be read")
         # Rows first: if they cannot be loaded, the history must not know the operation.
-        self._get_or_create(operation.account).load(operation.seq, read.changes, placed)
-        self._note(operation, placed)
+        self._get_or_create(operation.account).load(operation.seq, read.changes, line)
+        self._note(operation, line)
         self._notify(operation)
 
     def place(self, batch: Batch, segment: int) -> list[PlacedOperation]:

@@ -66,15 +66,15 @@ class LogContents(Replica):
         """Return the rows of an account."""
         return AccountView(self.account(account), now=0.0)
 
-    def load_rows(self, number: int, line: Line) -> None:
-        """Load a line of the base `number`. Raises one of SHAPE_ERRORS for another line."""
-        super().load_rows(number, line)
+    def load_rows(self, line: Line) -> None:
+        """Load a line of the base. Raises one of SHAPE_ERRORS for another line."""
+        super().load_rows(line)
         record = line.record or {}
         self._note_rows(record.get("account", ""), record.get("changes", ()))
 
-    def load_operation(self, segment: int, line: Line) -> None:
+    def load_operation(self, line: Line) -> None:
         """Load the line of an operation. Raises one of SHAPE_ERRORS for another line."""
-        super().load_operation(segment, line)
+        super().load_operation(line)
         record = line.record or {}
         if record["op"] == LOST_OPERATION:
             self.lost.append(record["seq"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.core.operation import Operation
+from knowhub.engine.disk_rows import LogLine
 from knowhub.stores.files.filesystem import FileSystem, read_range, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
 from knowhub.stores.files.log.log_line import (
@@ -198,7 +199,7 @@ class ChangeLog(ActiveFiles):
     def lines(self, number: int, start: int, end: int) -> Iterator["Line"]:
         """Yield the lines that begin between two offsets, a few megabytes in memory at a time."""
         for offset, piece in self.chunks(number, start, end):
-            yield from lines_of(piece, offset)
+            yield from lines_of(number, piece, offset)
 
     def chunks(self, number: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         """Yield the bytes between two offsets in chunks of complete lines, with their offsets.
@@ -241,11 +242,9 @@ class ChangeLog(ActiveFiles):
 
 
 @dataclass(slots=True)
-class Line:
-    """A line of a segment and its offset. It `is_whole` if its checksum is right."""
+class Line(LogLine):
+    """A line of a segment or a base. It `is_whole` if its checksum is right."""
 
-    offset: int
-    data: bytes
     is_whole: bool
     _record: dict[str, Any] | None = None
     _operation: PartialOperation | None = None
@@ -286,12 +285,12 @@ class Line:
         return self._base_line
 
 
-def lines_of(data: bytes, start: int) -> Iterator[Line]:
+def lines_of(segment: int, data: bytes, start: int) -> Iterator[Line]:
     """Split bytes that begin at offset `start` into lines. A last line without newline is not whole."""
     begin = 0
     while begin < len(data):
         newline = data.find(b"\n", begin)
         end = len(data) if newline < 0 else newline + 1
         line = data[begin:end]
-        yield Line(start + begin, line, is_sealed(line))
+        yield Line(segment, start + begin, line, is_sealed(line))
         begin = end

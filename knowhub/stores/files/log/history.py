@@ -160,7 +160,7 @@ class History:
     def _read(self, seq: int, line: bytes) -> Operation | None:
         """Parse a line. If it could be parsed when it was loaded and cannot any more, report damage."""
         segment, offset, _ = self._find_span(seq) or (0, 0, 0)
-        operation = Line(offset, line, is_sealed(line)).full_operation
+        operation = Line(segment, offset, line, is_sealed(line)).full_operation
         if operation is None:
             path = str(self._log.path(segment))
             if all((known.path, known.offset) != (path, offset) for known in self.damage):
