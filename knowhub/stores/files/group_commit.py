@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome, RunDecision
+from knowhub.engine.disk_rows import LogLine
 from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.loader import StoreContext, start_segment
 from knowhub.stores.files.log.log_reader import Damage
-from knowhub.stores.files.replica import LogFollower, PlacedOperation, Replica
+from knowhub.stores.files.replica import LogFollower, Replica
 
 CATCH_UP_BYTES = 4 * 1024 * 1024
 _DECISIONS_PER_BATCH = 512
@@ -150,16 +151,10 @@ class GroupCommit:
         if not batch.decided:
             return batch
         segment = self._follower.position.segment
-
-        def append() -> Sequence[PlacedOperation]:
-            # Joined and searched here too: of a large group that alone would hold the event loop for long.
-            self._log.append(segment, batch.pieces(), batch.offset)
-            return self._replica.place(batch, segment)
-
-        placed = await self.in_thread(append)
+        await self.in_thread(lambda: self._log.append(segment, batch.pieces(), batch.offset))
         self._is_full = False
         self._follower.publish(Position(self._follower.position.generation, segment, batch.offset + batch.size))
-        await self.apply(batch, placed)
+        await self.apply(batch, segment)
         return batch
 
     async def recover(self) -> bool:
@@ -292,19 +287,16 @@ class GroupCommit:
                 return
         await batch.run(request)
 
-    async def apply(self, batch: Batch, placed: Sequence[PlacedOperation]) -> None:
-        """Take in what was decided, written and published here. Needs the lock."""
+    async def apply(self, batch: Batch, segment: int) -> None:
+        """Take in what was decided, written to a segment and published here. Needs the lock."""
         # Taking in a large group at once would stall the event loop. Reads of its account wait until it is whole.
-        self.applying, done = {item.decided.operation.account for item in placed}, asyncio.Event()
+        self.applying, done = {item.operation.account for item in batch.decided}, asyncio.Event()
         self._applied = done
-        pace = CooperativePause()
+        pace, offset = CooperativePause(), batch.offset
         try:
-            for item in placed:
-                is_part = item.decided.operation.group is not None
-                for _ in self._replica.apply(batch, item):
-                    # What is whole by itself is seen whole by those who do not wait, too.
-                    if is_part:
-                        await pace.pause()
+            for item in batch.decided:
+                self._replica.apply(item.operation, item.changes, LogLine(segment, offset, item.line))
+                offset += len(item.line)
                 await pace.pause()
         finally:
             self.applying = set()

@@ -1,16 +1,16 @@
 """What memory holds of the log: rows, history, idempotency keys; and the subscribers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from knowhub.core.collection import Collections, table_schemas
 from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.operation import Change, Committed, IdempotencyKey, Operation
-from knowhub.engine.account import Account
-from knowhub.engine.disk_rows import LogLine, PlacedRows
-from knowhub.stores.files.batch import Batch, DecidedOperation, key_name
+from knowhub.engine.account import Account, LoadedChange, WrittenChange
+from knowhub.engine.disk_rows import LogLine
+from knowhub.stores.files.batch import key_name
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
@@ -82,15 +82,6 @@ class IdempotencyKeys:
             del self._used[oldest]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedOperation:
-    """An operation that was decided and written here: its line, and its rows that stay on disk, by collection."""
-
-    decided: DecidedOperation
-    line: LogLine
-    rows: Mapping[str, PlacedRows[Any]]
-
-
 class Replica:
     """All acknowledged operations as memory holds them. It belongs to the event loop's thread."""
 
@@ -137,29 +128,13 @@ class Replica:
         operation = line.full_operation if self.subscriptions else summarize(read)
         if operation is None:
             raise ValueError("its rows cannot be read")
+        self.apply(operation, read.changes, line)
+
+    def apply(self, operation: Operation, changes: Sequence[LoadedChange | WrittenChange], line: LogLine) -> None:
+        """Take in an operation with its changes, from its line of the log."""
         # Rows first: if they cannot be loaded, the history must not know the operation.
-        self._get_or_create(operation.account).load(operation.seq, read.changes, line)
+        self._get_or_create(operation.account).load(operation.seq, changes, line)
         self._note(operation, line)
-        self._notify(operation)
-
-    def place(self, batch: Batch, segment: int) -> list[PlacedOperation]:
-        """Find where the rows of a batch are in its lines, for `apply`; it may run in a thread."""
-        placed: list[PlacedOperation] = []
-        offset = batch.offset
-        for decided in batch.decided:
-            line = LogLine(segment, offset, decided.line)
-            rows = self.account(decided.operation.account).place(decided.changes, line)
-            placed.append(PlacedOperation(decided, line, rows))
-            offset += len(decided.line)
-        return placed
-
-    def apply(self, batch: Batch, item: PlacedOperation) -> Iterator[None]:
-        """Take in one operation of a batch, in steps; they come in their order."""
-        operation, changes = item.decided.operation, item.decided.changes
-        self._note(operation, item.line)
-        yield from self._get_or_create(operation.account).apply(
-            operation.seq, changes, item.rows, batch.overlay(operation.account).find_decided
-        )
         self._notify(operation)
 
     def _note(self, operation: Operation, line: LogLine) -> None:

@@ -226,7 +226,7 @@ class Eraser:
             raise
         log.reload()
         self._follower.publish(Position(generation, number, batch.offset + batch.size))
-        await self._commits.apply(batch, self._replica.place(batch, number))
+        await self._commits.apply(batch, number)
         self._unconfirmed.append((batch.decided[0].operation.seq, manifest))
 
     def _discard(self, rewrite: _Rewrite) -> None:
