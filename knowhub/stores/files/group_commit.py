@@ -137,8 +137,33 @@ class GroupCommit:
             raise self._mark_failed(problem) from problem
 
     async def end_segment(self) -> None:
-        """Go on in a fresh segment. Needs the lock."""
-        await self._start_segment(self._follower.position)
+        """Go on in a fresh segment: bytes behind the durable offset of the old one are never read. Needs the lock."""
+        previous, first_seq = self._follower.position, self._replica.history.last_seq + 1
+        # Whoever may go on in the old segment must learn of the new one, also from a process that dies in between. A
+        # segment that a failed write has spoilt nobody goes on in, and its end must not be looked for.
+        is_announced = not self._lock.suspect and self._log.size(previous.segment) == previous.offset
+
+        def start() -> Position:
+            try:
+                return start_segment(self._context, previous, self._log_id, first_seq)
+            except OSError:
+                with suppress(OSError):
+                    self._context.files.remove(self._log.path(previous.segment + 1))
+                raise
+
+        if is_announced:
+            self._lock.begin()
+        try:
+            position = await self.in_thread(start)
+        except KnowHubError:
+            if is_announced:
+                self._lock.cancel()
+            raise
+        self._log.close_writer()
+        try:
+            self._follower.publish(position)
+        except OSError as problem:
+            raise self._mark_failed(problem) from problem
 
     async def write(self, requests: Sequence[Request]) -> Batch:
         """Decide requests, append, sync, publish and apply. Needs the lock."""
@@ -227,36 +252,7 @@ class GroupCommit:
             raise ReadOnly(self._read_only)
         stale_tail = self._log.size(position.segment) != position.offset
         if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
-            await self._start_segment(position)
-
-    async def _start_segment(self, previous: Position) -> None:
-        """Go on in a fresh segment: bytes behind the durable offset of the old one will never be read."""
-        first_seq = self._replica.history.last_seq + 1
-        # Whoever may go on in the old segment must learn of the new one, also from a process that dies in between. A
-        # segment that a failed write has spoilt nobody goes on in, and its end must not be looked for.
-        is_announced = not self._lock.suspect and self._log.size(previous.segment) == previous.offset
-
-        def start() -> Position:
-            try:
-                return start_segment(self._context, previous, self._log_id, first_seq)
-            except OSError:
-                with suppress(OSError):
-                    self._context.files.remove(self._log.path(previous.segment + 1))
-                raise
-
-        if is_announced:
-            self._lock.begin()
-        try:
-            position = await self.in_thread(start)
-        except KnowHubError:
-            if is_announced:
-                self._lock.cancel()
-            raise
-        self._log.close_writer()
-        try:
-            self._follower.publish(position)
-        except OSError as problem:
-            raise self._mark_failed(problem) from problem
+            await self.end_segment()
 
     def new_batch(self, offset: int) -> Batch:
         """Return a batch whose first line will begin at this offset of its segment. Needs the lock."""

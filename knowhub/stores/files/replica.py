@@ -61,7 +61,9 @@ class IdempotencyKeys:
         """
         seq = self.find(account, key, now)
         first = await history.at_async(seq) if seq is not None else None
-        operations = await history.group_of(first) if first is not None else []
+        operations = [] if first is None else [first]
+        if first is not None and first.group is not None:
+            operations = await history.group(account, first.group.id)
         for operation in operations:
             erased = [change.id for change in operation.changes if is_erased(change.after)]
             if erased and not operation.op.startswith(ERASING):

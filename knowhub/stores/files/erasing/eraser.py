@@ -244,8 +244,9 @@ class Eraser:
         compacting = "the log is being compacted; erase when that has ended"
         archiving = "a snapshot is being made or restored; erase after that"
         async with (
-            lock_folder(self._files, directory.change_log, wait_s, compacting),
+            # In this order, as a snapshot locks them too.
             lock_folder(self._files, directory.snapshots, wait_s, archiving),
+            lock_folder(self._files, directory.change_log, wait_s, compacting),
         ):
             yield
 

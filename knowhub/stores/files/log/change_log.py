@@ -139,16 +139,10 @@ class ChangeLog(ActiveFiles):
         finally:
             self._files.close(descriptor)
 
-    def release(self, number: int) -> int | None:
-        """Return the descriptor of a file that is no longer needed; None if it is not open.
-
-        The caller closes it.
-        """
-        return self._readers.pop(number, None)
-
-    def open_numbers(self) -> list[int]:
-        """Return the numbers of the files that are open for reading."""
-        return list(self._readers)
+    def release_before(self, base: int) -> list[int]:
+        """Return the descriptors of the files that a base replaces; the caller closes them."""
+        gone = [number for number in self._readers if number < (base if number & BASE else base & ~BASE)]
+        return [self._readers.pop(number) for number in gone]
 
     def inode(self, segment: int) -> int:
         return os.fstat(self._reader(segment)).st_ino

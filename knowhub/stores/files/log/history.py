@@ -76,10 +76,8 @@ class History:
         span = self._find_span(seq)
         if span is None:
             return None
-        segment, start, end = span
-        if end - start <= _READ_AT_ONCE:
-            return self._log.read(segment, start, end)
-        return await self._log.read_async(segment, start, end)
+        is_short = span[2] - span[1] <= _READ_AT_ONCE
+        return self._log.read(*span) if is_short else await self._log.read_async(*span)
 
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line, also of the last one in the base; empty when there is none."""
@@ -123,10 +121,6 @@ class History:
             # The lines of an import are long: other requests are answered meanwhile.
             await pace.pause()
         return [operation for operation in found if operation is not None and operation.account == account]
-
-    async def group_of(self, operation: Operation) -> list[Operation]:
-        """Return all operations of an operation's group, or the operation alone."""
-        return await self.group(operation.account, operation.group.id) if operation.group else [operation]
 
     def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
         """Yield the operations of an account below a number, newest first."""

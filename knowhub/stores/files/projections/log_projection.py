@@ -161,8 +161,13 @@ class LogProjection(DerivedFiles):
                 await self.rebuild(checkpoint)
                 await self._save(checkpoint)
             # Where a compaction has forgotten what comes next, the next call builds the files again.
-            while self._log.history.base_seq <= checkpoint.seq < self._log.history.last_seq:
-                checkpoint = await self._apply_next(checkpoint)
+            history = self._log.history
+            while history.base_seq <= checkpoint.seq < history.last_seq:
+                lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
+                operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
+                await self.apply(operations, checkpoint)
+                checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
+                await self._save(checkpoint)
 
     def _new_checkpoint(self, seq: int) -> Checkpoint:
         history, log = self._log.history, self._log
@@ -172,15 +177,6 @@ class LogProjection(DerivedFiles):
         return checkpoint.seq == self._log.history.last_seq and (
             self.fits(checkpoint) or (checkpoint.seq == 0 and not self._list_files())
         )
-
-    async def _apply_next(self, checkpoint: Checkpoint) -> Checkpoint:
-        history = self._log.history
-        lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
-        operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
-        await self.apply(operations, checkpoint)
-        checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
-        await self._save(checkpoint)
-        return checkpoint
 
 
 def _parse_lines(history: History, seq: int, lines: Sequence[bytes]) -> tuple[list[PartialOperation], int]:
