@@ -39,7 +39,7 @@ class _SegmentBytes(ChangeLog):
         return Path("segment")
 
     def lines(self, number: int, start: int, end: int) -> Iterator[Line]:
-        return lines_of(self._data[start - self._start : end - self._start], start)
+        return lines_of(0, self._data[start - self._start : end - self._start], start)
 
 
 class _Lines:
@@ -49,8 +49,8 @@ class _Lines:
     def begin_after(self, base: BaseHeader) -> None:
         raise NotImplementedError
 
-    def load_rows(self, number: int, line: Line) -> None:
+    def load_rows(self, line: Line) -> None:
         raise NotImplementedError
 
-    def load_operation(self, segment: int, line: Line) -> None:
+    def load_operation(self, line: Line) -> None:
         self.good.append(line)

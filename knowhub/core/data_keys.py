@@ -15,8 +15,7 @@ class MasterKey:
 class WrappedKey:
     """A data key as the keyring holds it: which sealed body it opens, wrapped by which master key.
 
-    `nonce` and `data` are empty where it was destroyed, at `destroyed_at`; nothing revives it. The version before also
-    kept keys without a `resource_id`, which open no body.
+    `nonce` and `data` are empty where it was destroyed, at `destroyed_at`; nothing revives it.
     """
 
     account: str
@@ -25,8 +24,3 @@ class WrappedKey:
     nonce: bytes = field(default=b"", repr=False)
     data: bytes = field(default=b"", repr=False)
     destroyed_at: str | None = None
-
-    @property
-    def is_of_a_body(self) -> bool:
-        """Return whether it opens, or before it was destroyed did open, a sealed body."""
-        return self.resource_id != ""

@@ -1,6 +1,6 @@
 """All acknowledged rows of one account: a table for each collection, made from the schema that a domain declares."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Generic
@@ -10,13 +10,12 @@ import orjson
 
 from knowhub.core.operation import Row
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, SummaryT, TableSchema, TableSchemas
-from knowhub.engine.disk_rows import LogLine, PlacedRows, ReadText
+from knowhub.engine.disk_rows import LogLine, ReadText
 from knowhub.engine.disk_tables import DiskTable
 from knowhub.engine.edge_tables import EdgeTable, Table
 from knowhub.engine.tables import InMemoryTable
 
 _CHANGES_PER_OPERATION_BITS = 20
-_ROWS_A_STEP = 100
 
 
 class LoadedChange(msgspec.Struct, frozen=True):
@@ -37,8 +36,9 @@ class WrittenChange:
     id: str
     before: bytes | None
     after: bytes
-    after_row: Row
+    row: Row
     before_row: Row | None
+    number: None = None
 
 
 class Account:
@@ -51,67 +51,30 @@ class Account:
         self._undos: dict[str, str] = {}
         self._base_numbers = BaseNumbers()
 
-    def load(self, seq: int, changes: Sequence[LoadedChange], line: LogLine) -> None:
-        """Take in an operation that was read back from a line of the log. `seq` is 0 for the rows of a base."""
-        texts = [bytes(change.after) for change in changes]
+    def load(self, seq: int, changes: Sequence[LoadedChange | WrittenChange], line: LogLine) -> None:
+        """Take in an operation from its line of the log. `seq` is 0 for the rows of a base."""
         numbers = [change_number(seq, n) for n in range(len(changes))] if seq else self._base_numbers.list(changes)
         names = {change.collection for change in changes}
         for name in self._in_order(names):
-            table = self.table(name)
-            if len(names) == 1:
-                table.load([change.id for change in changes], texts, numbers, line)
+            table, mine, of_mine = self.table(name), changes, numbers
+            if len(names) > 1:
+                positions = [position for position, change in enumerate(changes) if change.collection == name]
+                mine = [changes[position] for position in positions]
+                of_mine = [numbers[position] for position in positions]
+            texts = [bytes(change.after) for change in mine]
+            if not isinstance(table, InMemoryTable):
+                table.load(texts, of_mine, line)
                 continue
-            positions = [position for position, change in enumerate(changes) if change.collection == name]
-            ids = [changes[position].id for position in positions]
-            table.load(
-                ids, [texts[position] for position in positions], [numbers[position] for position in positions], line
-            )
+            for change, text, number in zip(mine, texts, of_mine, strict=True):
+                row = change.row if isinstance(change, WrittenChange) else orjson.loads(text)
+                table.put(change.id, text, row, number)
 
     def move(self, changes: Sequence[LoadedChange], line: LogLine) -> None:
         """Read rows that stay on disk from another line from now on, where they are still the same."""
         for name in {change.collection for change in changes}:
-            mine = [change for change in changes if change.collection == name]
-            self.table(name).move([change.id for change in mine], [bytes(change.after) for change in mine], line)
-
-    def place(self, changes: Sequence[WrittenChange], line: LogLine) -> dict[str, PlacedRows[Any]]:
-        """Return the rows of an operation that stay on disk, by collection, for `apply`; it may run in a thread."""
-        texts: dict[str, list[bytes]] = {}
-        tables: dict[str, DiskTable | EdgeTable] = {}
-        for change in changes:
-            table = self.table(change.collection)
+            table, mine = self.table(name), [change for change in changes if change.collection == name]
             if not isinstance(table, InMemoryTable):
-                tables[change.collection] = table
-                texts.setdefault(change.collection, []).append(change.after)
-        return {name: tables[name].place(texts[name], line) for name in self._in_order(set(tables))} if tables else {}
-
-    def apply(
-        self,
-        seq: int,
-        changes: Sequence[WrittenChange],
-        placed: Mapping[str, PlacedRows[Any]],
-        find_decided: Callable[[str, str], Any],
-    ) -> Iterator[None]:
-        """Take in an operation that this process has decided and written; `place` has found its rows.
-
-        It yields after some rows each, and is not whole before its end. `find_decided(collection, row_id)` returns a
-        summary that was made while the operation was decided.
-        """
-        on_disk: dict[str, list[int]] = {name: [] for name in placed}
-        for position, change in enumerate(changes):
-            if position and position % _ROWS_A_STEP == 0:
-                yield
-            table = self.table(change.collection)
-            if not isinstance(table, InMemoryTable):
-                on_disk[change.collection].append(change_number(seq, position))
-                continue
-            if (summary := find_decided(change.collection, change.id)) is not None:
-                table.put_summary(change.id, change.after, summary)
-            else:
-                table.put(change.id, change.after, change.after_row, change_number(seq, position))
-        for name, rows in placed.items():
-            table = self.table(name)
-            if isinstance(table, DiskTable | EdgeTable):
-                table.put(rows, on_disk[name])
+                table.move([change.id for change in mine], [bytes(change.after) for change in mine], line)
 
     def note_undo(self, undo_of: str, operation_id: str) -> None:
         """Remember which operation undid which."""
@@ -164,7 +127,7 @@ class BaseNumbers:
     def __init__(self) -> None:
         self._last = change_number(1, -1)
 
-    def list(self, changes: Sequence[LoadedChange]) -> "list[int]":
+    def list(self, changes: Sequence[LoadedChange | WrittenChange]) -> "list[int]":
         """Return the numbers of the next rows of the account."""
         return [self._make_next() if change.number is None else change.number for change in changes]
 

@@ -22,7 +22,7 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 _AFTER = b'"after":'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogLine:
     """A line of the log: its bytes, and the segment and the offset at which they begin."""
 
@@ -62,10 +62,14 @@ class PlacedRows(Generic[RowT]):
 
     @classmethod
     def find(cls, decode: Callable[[bytes], RowT], texts: Sequence[bytes], line: LogLine) -> "PlacedRows[RowT]":
-        """Decode rows of a line and find where they are. It touches no table, and so may run in a thread."""
-        # No `map`: it would keep the interpreter until the last row of a batch is decoded.
-        rows = [decode(text) for text in texts]
-        return cls(line.segment, rows, list(texts), line.offsets_of(texts), [zlib.crc32(text) for text in texts])
+        """Decode rows of a line and find where they are."""
+        return cls(
+            line.segment,
+            list(map(decode, texts)),
+            list(texts),
+            line.offsets_of(texts),
+            [zlib.crc32(text) for text in texts],
+        )
 
     def part(self, start: int, end: int) -> "PlacedRows[RowT]":
         """Return the rows from `start` to `end`."""

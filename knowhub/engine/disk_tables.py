@@ -62,15 +62,11 @@ class DiskTable:
         self._text_keys = array("q")
         self._buckets: dict[int, array[int]] = {}
 
-    def load(self, _ids: Sequence[str], texts: Sequence[bytes], numbers: Sequence[int], line: LogLine) -> None:
+    def load(self, texts: Sequence[bytes], numbers: Sequence[int], line: LogLine) -> None:
         """Take in rows with their new content. A thousand new rows in one call cost little each."""
-        self.put(self.place(texts, line), numbers)
+        self._put(PlacedRows.find(self._read_row, texts, line), numbers)
 
-    def place(self, texts: Sequence[bytes], line: LogLine) -> PlacedRows[KeyedRow]:
-        """Return rows of a line for `put`; it may run in a thread."""
-        return PlacedRows.find(self._read_row, texts, line)
-
-    def put(self, placed: PlacedRows[KeyedRow], changes: Sequence[int]) -> None:
+    def _put(self, placed: PlacedRows[KeyedRow], changes: Sequence[int]) -> None:
         """Take in placed rows; `changes` has the change number of each."""
         first = len(self._ids)
         numbers = list(map(self._numbers.setdefault, [row.id for row in placed.rows], count(first)))
@@ -96,7 +92,7 @@ class DiskTable:
     def add_missing(self, row_id: str) -> int:
         """Add a row whose own line is damaged, and return its number: what refers to it can still be read."""
         row = KeyedRow(row_id, "", [], state=0, text_key=self._text_key(""))
-        self.put(PlacedRows(0, [row], [b""], [-1], [0]), [0])
+        self._put(PlacedRows(0, [row], [b""], [-1], [0]), [0])
         return len(self._ids) - 1
 
     def __len__(self) -> int:

@@ -52,15 +52,9 @@ class EdgeTable:
         self._target_ids: list[str] = []
         self._entries: list[array[int]] = []
 
-    def load(self, _ids: Sequence[str], texts: Sequence[bytes], _numbers: Sequence[int], line: LogLine) -> None:
+    def load(self, texts: Sequence[bytes], _numbers: Sequence[int], line: LogLine) -> None:
         """Take in edges with their new content. New edges, the most frequent case, cost least."""
-        self.put(self.place(texts, line))
-
-    def place(self, texts: Sequence[bytes], line: LogLine) -> PlacedRows[Any]:
-        """Return edges of a line for `put`; it may run in a thread."""
-        return PlacedRows.find(self._decode, texts, line)
-
-    def put(self, placed: PlacedRows[Any], _numbers: Sequence[int] = ()) -> None:
+        placed = PlacedRows.find(self._decode, texts, line)
         added = self._add_new(placed)
         self._texts.extend(placed.part(0, added))
         for index in range(added, len(placed.rows)):

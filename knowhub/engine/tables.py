@@ -5,152 +5,104 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
+from itertools import groupby
 from typing import Any
-
-import orjson
 
 from knowhub.core.operation import Row
 from knowhub.core.table_schema import Index, TableSchema, Totals
-from knowhub.engine.disk_rows import LogLine
 
 _NOTHING: Mapping[Hashable, int] = {}
+_NO_PLACES: Sequence[Any] = []
+_ONE_PLACE = (int, tuple)
 
 
-class PostingIndex:
-    """Lists rows in the order of their creation.
+class RowIndex:
+    """Lists rows by their keys, in the order of their creation or by an order of their own.
 
-    Most keys have one row, and cost no object of their own: their posting is a plain number. Others have an array.
+    The place of a row in that order is its number, or what `order` returns with its number. Most keys have one row, and
+    cost no object of their own: their posting is its place. Others have an ascending array or list.
     """
 
     def __init__(self, schema: Index[Any]) -> None:
         self._keys_of = schema.keys
+        self._order = schema.order
         self._of_deleted = schema.of_deleted
-        self._postings: dict[Hashable, int | array[int]] = {}
+        self._postings: dict[Hashable, Any] = {}
 
     def update(self, number: int, old: Any, new: Any) -> None:  # noqa: ANN401 -- summaries of the table
         """Take in that row `number` changed from one summary to another; None before the first."""
         before: Collection[Hashable] = () if old is None or not (old.live or self._of_deleted) else self._keys_of(old)
         after: Collection[Hashable] = self._keys_of(new) if new.live or self._of_deleted else ()
-        if before == after:
+        earlier: Any = number
+        place: Any = number
+        if self._order is not None:
+            place = (self._order(new), number)
+            earlier = place if old is None else (self._order(old), number)
+        is_moved = earlier != place
+        if before == after and not is_moved:
             return
         for key in before:
-            if key not in after:
-                self._remove(key, number)
+            if is_moved or key not in after:
+                self._remove(key, earlier)
         for key in after:
-            if key not in before:
-                self._add(key, number)
-
-    def numbers(self, key: Hashable) -> Sequence[int]:
-        """Return the numbers of the rows that have a key, ascending."""
-        posting = self._postings.get(key, ())
-        return (posting,) if isinstance(posting, int) else posting
-
-    def scan(self, key: Hashable, at_least: int | None) -> Iterator[int]:
-        """Yield the numbers of the rows that have a key, from `at_least` on."""
-        numbers = self.numbers(key)
-        start = 0 if at_least is None else bisect_left(numbers, at_least)
-        return (numbers[index] for index in range(start, len(numbers)))
-
-    def scan_desc(self, keys: Iterable[Hashable], below: int | None) -> Iterator[int]:
-        """Yield the numbers of the rows that have any of some keys, each once, newest first."""
-        return _distinct(merge(*(self._scan_desc(key, below) for key in keys), reverse=True))
-
-    def _scan_desc(self, key: Hashable, below: int | None) -> Iterator[int]:
-        numbers = self.numbers(key)
-        end = len(numbers) if below is None else bisect_left(numbers, below)
-        return (numbers[index] for index in range(end - 1, -1, -1))
-
-    def _add(self, key: Hashable, number: int) -> None:
-        posting = self._postings.get(key, number)
-        if isinstance(posting, int):
-            self._postings[key] = number if posting == number else array("I", sorted((posting, number)))
-        elif posting[-1] < number:
-            posting.append(number)
-        else:
-            index = bisect_left(posting, number)
-            if posting[index] != number:
-                posting.insert(index, number)
-
-    def _remove(self, key: Hashable, number: int) -> None:
-        posting = self._postings.get(key)
-        if posting is None:
-            return
-        if isinstance(posting, int):
-            if posting == number:
-                del self._postings[key]
-            return
-        index = bisect_left(posting, number)
-        if index < len(posting) and posting[index] == number:
-            del posting[index]
-        if not posting:
-            del self._postings[key]
-
-
-class SortedIndex:
-    """Lists rows by an order of their own. The rows of a key are sorted when they are next read."""
-
-    def __init__(self, schema: Index[Any]) -> None:
-        if schema.order is None:
-            raise ValueError(f"index {schema.name!r} of {schema.collection!r} has no order")
-        self._keys_of = schema.keys
-        self._order = schema.order
-        self._of_deleted = schema.of_deleted
-        self._places: dict[Hashable, list[tuple[Any, int]]] = {}
-        self._unsorted: set[Hashable] = set()
-
-    def update(self, number: int, old: Any, new: Any) -> None:  # noqa: ANN401 -- summaries of the table
-        """Take in that row `number` changed from one summary to another; None before the first."""
-        before = self._entries(number, old)
-        after = self._entries(number, new)
-        if before == after:
-            return
-        for key, place in before:
-            self._remove(key, place)
-        for key, place in after:
-            places = self._places.setdefault(key, [])
-            if places and places[-1] > place:
-                self._unsorted.add(key)
-            places.append(place)
+            if is_moved or key not in before:
+                self._add(key, place)
 
     def numbers(self, key: Hashable) -> Sequence[int]:
         """Return the numbers of the rows that have a key, in order."""
-        return [number for _, number in self._sort(key)]
+        places = self._places(key)
+        return places if self._order is None else [number for _, number in places]
 
-    def scan(self, key: Hashable, at_least: Any) -> Iterator[int]:  # noqa: ANN401 -- what `order` returns
+    def scan(self, key: Hashable, at_least: Any) -> Iterator[int]:  # noqa: ANN401 -- a number, or what `order` returns
         """Yield the numbers of the rows that have a key, in order, from `at_least` on."""
-        places = self._sort(key)
-        start = 0 if at_least is None else bisect_left(places, (at_least,))
-        return (places[index][1] for index in range(start, len(places)))
+        places = self._places(key)
+        start = 0 if at_least is None else self._find(places, at_least)
+        return self._to_numbers(places[index] for index in range(start, len(places)))
 
-    def scan_desc(self, keys: Iterable[Hashable], below: Any) -> Iterator[int]:  # noqa: ANN401 -- what `order` returns
+    def scan_desc(self, keys: Iterable[Hashable], below: Any) -> Iterator[int]:  # noqa: ANN401 -- as `scan`
         """Yield the numbers of the rows that have any of some keys, each once, last first."""
         found = merge(*(self._scan_desc(key, below) for key in keys), reverse=True)
-        return _distinct(number for _, number in found)
+        return self._to_numbers(place for place, _ in groupby(found))
 
-    def _scan_desc(self, key: Hashable, below: Any) -> Iterator[tuple[Any, int]]:  # noqa: ANN401 -- what `order` returns
-        places = self._sort(key)
-        end = len(places) if below is None else bisect_left(places, (below,))
+    def _scan_desc(self, key: Hashable, below: Any) -> Iterator[Any]:  # noqa: ANN401 -- as `scan`
+        places = self._places(key)
+        end = len(places) if below is None else self._find(places, below)
         return (places[index] for index in range(end - 1, -1, -1))
 
-    def _entries(self, number: int, summary: Any) -> list[tuple[Hashable, tuple[Any, int]]]:  # noqa: ANN401 -- any JSON
-        if summary is None or not (summary.live or self._of_deleted):
-            return []
-        place = (self._order(summary), number)
-        return [(key, place) for key in self._keys_of(summary)]
+    def _find(self, places: Sequence[Any], bound: Any) -> int:  # noqa: ANN401 -- as `scan`
+        return bisect_left(places, bound if self._order is None else (bound,))
 
-    def _remove(self, key: Hashable, place: tuple[Any, int]) -> None:
-        places = self._sort(key)
-        del places[bisect_left(places, place)]
-        if not places:
-            del self._places[key]
+    def _to_numbers(self, places: Iterator[Any]) -> Iterator[int]:
+        return places if self._order is None else (number for _, number in places)
 
-    def _sort(self, key: Hashable) -> list[tuple[Any, int]]:
-        places = self._places.get(key, [])
-        if key in self._unsorted:
-            # A new list: a long decision reads in a thread of its own, and a list is empty while it is sorted.
-            places = self._places[key] = sorted(places)
-            self._unsorted.discard(key)
-        return places
+    def _places(self, key: Hashable) -> Sequence[Any]:
+        posting = self._postings.get(key, _NO_PLACES)
+        return (posting,) if isinstance(posting, _ONE_PLACE) else posting
+
+    def _add(self, key: Hashable, place: Any) -> None:  # noqa: ANN401 -- as `update`
+        posting = self._postings.setdefault(key, place)
+        if isinstance(posting, _ONE_PLACE):
+            if posting != place:
+                pair = sorted((posting, place))
+                self._postings[key] = array("I", pair) if self._order is None else pair
+        elif posting[-1] < place:
+            posting.append(place)
+        else:
+            index = bisect_left(posting, place)
+            if posting[index] != place:
+                posting.insert(index, place)
+
+    def _remove(self, key: Hashable, place: Any) -> None:  # noqa: ANN401 -- as `update`
+        posting = self._postings.get(key, _NO_PLACES)
+        if isinstance(posting, _ONE_PLACE):
+            if posting == place:
+                del self._postings[key]
+            return
+        index = bisect_left(posting, place)
+        if index < len(posting) and posting[index] == place:
+            del posting[index]
+            if not posting:
+                del self._postings[key]
 
 
 class RunningTotals:
@@ -195,14 +147,6 @@ def insert_sorted(numbers: "array[int]", number: int) -> None:
         insort(numbers, number)
 
 
-def _distinct(numbers: Iterable[int]) -> Iterator[int]:
-    last = -1
-    for number in numbers:
-        if number != last:
-            yield number
-        last = number
-
-
 class InMemoryTable:
     """A table whose row texts are in memory. Rows are numbered from 0 in the order of their creation."""
 
@@ -212,19 +156,9 @@ class InMemoryTable:
         self._numbers: dict[str, int] = {}
         self._texts: list[bytes] = []
         self._summaries: list[Any] = []
-        self._indexes: dict[str, PostingIndex | SortedIndex] = {
-            index.name: PostingIndex(index) if index.order is None else SortedIndex(index) for index in schema.indexes
-        }
+        self._indexes = {index.name: RowIndex(index) for index in schema.indexes}
         self._totals = {totals.name: RunningTotals(totals) for totals in schema.totals}
         self._followers: Sequence[Any] = (*self._indexes.values(), *self._totals.values())
-
-    def load(self, ids: Sequence[str], texts: Sequence[bytes], numbers: Sequence[int], _line: LogLine) -> None:
-        """Take in rows of one operation that was read back; `numbers` are their change numbers."""
-        for row_id, text, number in zip(ids, texts, numbers, strict=True):
-            self.put(row_id, text, orjson.loads(text), number)
-
-    def move(self, _ids: Sequence[str], _texts: Sequence[bytes], _line: LogLine) -> None:
-        """Do nothing: row texts are in memory."""
 
     def put(self, row_id: str, text: bytes, row: Row, change_number: int) -> None:
         """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""

@@ -46,11 +46,6 @@ class Overlay:
         changed = self._tables.get(name)
         return self.below.table(name) if changed is None else changed
 
-    def find_decided(self, collection: str, row_id: str) -> Any:  # noqa: ANN401 -- of the collection's schema
-        """Return the summary of a row that is changed here; None for any other."""
-        changed = self._tables.get(collection)
-        return None if changed is None else changed.summaries.get(row_id)
-
     def undo_of(self, operation_id: str) -> str | None:
         return self._undos.get(operation_id) or self.below.undo_of(operation_id)
 

@@ -111,12 +111,10 @@ class Vault:
             masters = self._masters.keys(make=False)
             if not masters:
                 raise Unavailable(_NO_MASTER)
-            # The version before had keys of another kind, which open nothing.
-            kept = {key_id: key for key_id, key in keys.items() if key.is_of_a_body}
-            old = [key_id for key_id, wrapped_key in kept.items() if _is_old(wrapped_key, masters[0])]
-            fresh = {key_id: self._rewrap(key_id, kept[key_id], masters) for key_id in old}
-            counts.append(RotationResult(masters[0].name, sum(map(_is_in_use, kept.values())), len(old)))
-            return {**kept, **fresh}
+            old = [key_id for key_id, wrapped_key in keys.items() if _is_old(wrapped_key, masters[0])]
+            fresh = {key_id: self._rewrap(key_id, keys[key_id], masters) for key_id in old}
+            counts.append(RotationResult(masters[0].name, sum(map(_is_in_use, keys.values())), len(old)))
+            return {**keys, **fresh}
 
         def finish_rotation(keys: Mapping[str, WrappedKey]) -> None:
             masters = self._masters.keys(make=False)
@@ -159,11 +157,11 @@ class Vault:
 
 
 def _is_in_use(wrapped: WrappedKey) -> bool:
-    return wrapped.is_of_a_body and wrapped.destroyed_at is None
+    return wrapped.destroyed_at is None
 
 
 def _is_old(wrapped: WrappedKey, master: MasterKey) -> bool:
-    return wrapped.destroyed_at is None and wrapped.master != master.name
+    return _is_in_use(wrapped) and wrapped.master != master.name
 
 
 def _place(account: str, resource_id: str, version: int) -> bytes:

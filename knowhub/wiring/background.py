@@ -12,7 +12,6 @@ from knowhub.resources.model import RESOURCES
 from knowhub.resources.vault import Vault
 from knowhub.stores.files.erasing.eraser import ErasureFollowUp
 from knowhub.stores.files.maintenance import Maintenance, MaintenanceTask
-from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.adapters import Adapters
@@ -35,7 +34,7 @@ class BackgroundWork:
         self.archives = _snapshot_folder(adapters)
         snapshots = _periodic_snapshots(adapters, self.archives)
         compaction = _compaction(adapters)
-        projections = _projections(adapters, indexes, self.exports)
+        projections = _projections(indexes, self.exports)
         leader_jobs: dict[str, MaintenanceTask] = {
             name: projection.catch_up for name, projection in projections.items()
         }
@@ -109,7 +108,7 @@ def _close_folders_to_others(adapters: Adapters) -> None:
             adapters.files.make_folder(folder)
 
 
-def _projections(adapters: Adapters, indexes: Indexes, exports: Exports) -> dict[str, Projection]:
+def _projections(indexes: Indexes, exports: Exports) -> dict[str, Projection]:
     return {
         "indexes": indexes.records.lexical,
         "vectors": indexes.records.vector_files,
@@ -120,9 +119,6 @@ def _projections(adapters: Adapters, indexes: Indexes, exports: Exports) -> dict
         "records": exports.records,
         "maps": exports.maps,
         "context": exports.directories,
-        # An earlier version stored search answers and dead letters there.
-        "cache": DisabledExport(adapters.files, adapters.directory.cache),
-        "dead_letters": DisabledExport(adapters.files, adapters.directory.indexes / "context" / "outbox.json"),
     }
 
 

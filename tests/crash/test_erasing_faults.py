@@ -295,7 +295,7 @@ async def test_a_compaction_during_an_erasure_is_refused(tmp_path: Path) -> None
         held = os.open(tmp_path / "change_log", os.O_RDONLY)
         assert try_flock(held)
 
-        with pytest.raises(Conflict, match="erases from it"):
+        with pytest.raises(Conflict, match="erased from"):
             await hub.store.compact(0.0, run_in_process(FileSystem()))
 
         os.close(held)

@@ -53,17 +53,17 @@ FAULTS = (
     Fault(
         "acknowledge before the write and its sync",
         "group_commit.py",
-        "        placed = await self.in_thread(append)\n",
-        "        placed = self._replica.place(batch, segment)\n        self._thread.submit(append)\n",
+        "        await self.in_thread(lambda: self._log.append(segment, batch.pieces(), batch.offset))\n",
+        "        self._thread.submit(lambda: self._log.append(segment, batch.pieces(), batch.offset))\n",
         [FAILED_WRITE],
     ),
     Fault(
         "publish the durable offset before the sync",
         "group_commit.py",
-        "        placed = await self.in_thread(append)\n",
+        "        await self.in_thread(lambda: self._log.append(segment, batch.pieces(), batch.offset))\n",
         "        position = self._follower.position\n"
         "        self._follower.publish(Position(position.generation, segment, batch.offset + batch.size))\n"
-        "        placed = await self.in_thread(append)\n",
+        "        await self.in_thread(lambda: self._log.append(segment, batch.pieces(), batch.offset))\n",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
     Fault(

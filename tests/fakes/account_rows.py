@@ -8,9 +8,9 @@ import orjson
 
 from knowhub.core.collection import Collection, table_schemas
 from knowhub.core.table_schema import TableSchemas
-from knowhub.engine.account import Account, LoadedChange, WrittenChange, change_number
+from knowhub.engine.account import Account, LoadedChange, WrittenChange
 from knowhub.engine.disk_rows import LogLine
-from knowhub.engine.view import AccountView, Overlay
+from knowhub.engine.view import AccountView
 from knowhub.wiring.collections import COLLECTIONS
 
 SCHEMAS = table_schemas(COLLECTIONS)
@@ -31,11 +31,7 @@ class AccountRows:
     def put(self, collection: str, *rows: Mapping[str, Any]) -> None:
         """Take in rows that this process has written."""
         changes, line = self._line(collection, rows)
-        seq = len(self.lines)
-        overlay = Overlay(self.account)
-        for position, change in enumerate(changes):
-            overlay.put(collection, change.id, change.after_row, change.after, change_number(seq, position))
-        list(self.account.apply(seq, changes, self.account.place(changes, line), overlay.find_decided))
+        self.account.load(len(self.lines), changes, line)
 
     def load(self, collection: str, *rows: Mapping[str, Any]) -> None:
         """Take in rows that were read back."""

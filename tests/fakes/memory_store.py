@@ -78,11 +78,7 @@ class MemoryStore:
                 self._retries.remember(item.operation, item.operation.idempotency, now)
             self._lines.append(item.line)
             line = LogLine(item.operation.seq, 0, item.line)
-            state = self.account(account)
-            steps = state.apply(
-                item.operation.seq, item.changes, state.place(item.changes, line), batch.overlay(account).find_decided
-            )
-            list(steps)
+            self.account(account).load(item.operation.seq, item.changes, line)
             if item.operation.undo_of is not None:
                 self.account(account).note_undo(item.operation.undo_of, item.operation.operation_id)
             for subscriber, collections in self._subscriptions:

@@ -141,7 +141,7 @@ class Batch:
             account=request.account,
             actor=request.actor,
             timestamp=self.now,
-            changes=[Change(change.collection, change.id, change.before_row, change.after_row) for change in changes],
+            changes=[Change(change.collection, change.id, change.before_row, change.row) for change in changes],
             reply=draft.reply,
             undo_of=draft.undo_of,
             group=draft.group,
@@ -165,7 +165,7 @@ class Batch:
         overlay = self.overlay(operation.account)
         for position, change in enumerate(decided.changes):
             number = change_number(operation.seq, position)
-            overlay.put(change.collection, change.id, change.after_row, change.after, number)
+            overlay.put(change.collection, change.id, change.row, change.after, number)
         if operation.undo_of is not None:
             overlay.note_undo(operation.undo_of, operation.operation_id)
 

@@ -21,7 +21,7 @@ from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.loader import StoreContext
-from knowhub.stores.files.log.log_line import BASE, BaseHeader, PartialWrite, end_line, header_line, row_text, seal
+from knowhub.stores.files.log.log_line import BaseHeader, PartialWrite, end_line, header_line, row_text, seal
 from knowhub.stores.files.log.log_manifest import BASE_PREFIX, LogFileName, LogFiles, LogManifest
 from knowhub.stores.files.log.log_reader import Damage, DamagedLog, read_log
 from knowhub.stores.files.log.rewrite import publish, remove_unused_files
@@ -30,7 +30,7 @@ from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _WAIT_FOR_OTHERS_S = 2.0
 _POLL_S = 0.05
-_REFUSAL = "another process compacts this directory, or erases from it; try again when it has ended"
+_REFUSAL = "the log is being compacted, erased from or copied to a snapshot; try again when that has ended"
 
 
 class Compaction:
@@ -62,7 +62,7 @@ class Compaction:
         """Forget the operations that are older than `retention_s` seconds, a segment at a time.
 
         What an idempotency key may still ask for stays, and so does what another process has yet to read. Raises
-        Conflict while another process compacts or erases, ReadOnly, StorageFull and Unavailable.
+        Conflict while the log is compacted, erased from or copied, ReadOnly, StorageFull and Unavailable.
         """
         directory, files = self._context.directory, self._context.files
         async with self._running, lock_folder(files, directory.change_log, self._commits.lock_timeout_s, _REFUSAL):
@@ -126,15 +126,13 @@ class Compaction:
                 what = Damage(str(self._log.path(number)), line.offset, "its checksum or its JSON is wrong")
                 self._replica.history.damage.append(what)
                 return False
-            self._replica.move_rows(number, line)
+            self._replica.move_rows(line)
             # Rest as long as the work took: requests get half of the time.
             await asyncio.sleep(loop.time() - began)
             began = loop.time()
-        for opened in self._log.open_numbers():
-            is_superseded = opened < number if opened & BASE else opened < number & ~BASE
-            if is_superseded and (descriptor := self._log.release(opened)) is not None:
-                # The file is gone already: closing it frees its room, which takes tens of milliseconds.
-                await asyncio.to_thread(self._context.files.close, descriptor)
+        for descriptor in self._log.release_before(number):
+            # The file is gone already: closing it frees its room, which takes tens of milliseconds.
+            await asyncio.to_thread(self._context.files.close, descriptor)
         return True
 
     async def finish_remap(self) -> None:

@@ -19,8 +19,6 @@ ARCHIVE_VERSION = 1
 """What a snapshot says of itself: a log in it has no manifest, so that every version reads it."""
 _READ_VERSIONS = (1, FORMAT_VERSION)
 KEYRING = "keys/keyring.json"
-SCRATCH = ".restore-"
-"""The name of the folder below `snapshots/` in which a restore is prepared begins so."""
 PUT_LOG_BACK = "put change_log/ back from a backup before anything is started here, which would begin an empty log"
 
 
@@ -33,7 +31,6 @@ class DataDirectory:
         self.lock = root / "LOCK"
         self.leader_lock = root / "KEEPER"
         self.change_log = root / "change_log"
-        self.cache = root / "cache"
         self.records = root / "records"
         self.indexes = root / "indexes"
         self.context = root / "context"

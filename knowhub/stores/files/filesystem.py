@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,10 @@ from knowhub.core.errors import StorageFull, Unavailable
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_NO_FILE = (*_NO_FOLDER, errno.EISDIR, errno.ENXIO)
+TEMPORARY = ".tmp"
+SCRATCH = ".restore-"
+"""The name of the folder below `snapshots/` in which a restore is prepared begins so."""
 
 _WRITE_BYTES = 1024 * 1024
 # Writers wait while this is synced, so it is synced in small parts.
@@ -189,17 +194,13 @@ def replace_file(
     data: bytes,
     mode: int = FILE_MODE,
     *,
+    is_durable: bool = True,
     before_rename: Callable[[], None] = lambda: None,
 ) -> None:
-    """Replace a file in one durable step: temporary file, sync, rename, sync of the folder."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Replace a file in one step: temporary file, rename; both are synced if `is_durable`. Raises OSError."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
     try:
-        descriptor = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        try:
-            write_all(files, descriptor, data, 0)
-            files.sync(descriptor)
-        finally:
-            files.close(descriptor)
+        write_file(files, temporary, data, mode, is_durable=is_durable)
         before_rename()
         files.rename(temporary, path)
     except OSError:
@@ -207,4 +208,92 @@ def replace_file(
         with suppress(OSError):
             files.remove(temporary)
         raise
-    files.sync_folder(path.parent)
+    if is_durable:
+        files.sync_folder(path.parent)
+
+
+def write_file(
+    files: FileSystem, path: FilePath, data: bytes, mode: int = FILE_MODE, *, is_durable: bool = False
+) -> None:
+    """Write a file, through no symlink. Raises OSError."""
+    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+    try:
+        write_all(files, descriptor, data, 0)
+        if is_durable:
+            files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+
+
+def append_file(files: FileSystem, path: Path, data: bytes, length: int) -> None:
+    """Write behind the first `length` bytes of a file, or make it, through no symlink. Raises OSError."""
+    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW)
+    try:
+        files.truncate(descriptor, length)
+        write_all(files, descriptor, data, length)
+    finally:
+        files.close(descriptor)
+
+
+def read_file(files: FileSystem, path: Path) -> bytes | None:
+    """Return what a file holds; None where there is none, or a link or a folder in its place. Raises OSError."""
+    try:
+        descriptor = files.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as problem:
+        if problem.errno in _NO_FILE:
+            return None
+        raise
+    try:
+        if not stat.S_ISREG(files.fstat(descriptor).st_mode):
+            return None
+        return read_range(files, descriptor, 0, files.size(descriptor))
+    finally:
+        files.close(descriptor)
+
+
+def read_range(files: FileSystem, descriptor: int, start: int, end: int) -> bytes:
+    """Return the bytes of an open file from `start` to `end`, fewer if it is shorter. Raises OSError."""
+    pieces: list[bytes] = []
+    while start < end and (piece := files.read_at(descriptor, end - start, start)):
+        pieces.append(piece)
+        start += len(piece)
+    return b"".join(pieces)
+
+
+def is_folder(files: FileSystem, path: Path) -> bool:
+    """Return whether a path is a folder, and no link to one. Raises OSError."""
+    found = files.lstat(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def remove_path(files: FileSystem, path: Path) -> None:
+    """Remove a file, a link, or a folder with all that is in it, if it is there; follow no link. Raises OSError."""
+    if not is_folder(files, path):
+        with suppress(FileNotFoundError):
+            files.remove(path)
+        return
+    for name in files.names(path):
+        remove_path(files, path / name)
+    with suppress(FileNotFoundError):
+        files.remove_folder(path)
+
+
+def clear_path(files: FileSystem, root: Path, folder: Path) -> None:
+    """Remove the first thing between `root` and `folder`, or at it, that is no folder. Raises OSError.
+
+    `root` itself is the operator's: it may be a link.
+    """
+    path = root
+    for name in folder.relative_to(root).parts:
+        path /= name
+        if not is_folder(files, path):
+            remove_path(files, path)
+            return
+
+
+def remove_partial_files(files: FileSystem, folder: Path) -> list[str]:
+    """Remove what processes were writing into a folder when they died; return the names. Raises OSError."""
+    names = [name for name in files.names(folder) if name.endswith(TEMPORARY) or name.startswith(SCRATCH)]
+    for name in names:
+        remove_path(files, folder / name)
+    return names

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from knowhub.core.clock import CooperativePause
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome, RunDecision
+from knowhub.engine.disk_rows import LogLine
 from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.loader import StoreContext, start_segment
 from knowhub.stores.files.log.log_reader import Damage
-from knowhub.stores.files.replica import LogFollower, PlacedOperation, Replica
+from knowhub.stores.files.replica import LogFollower, Replica
 
 CATCH_UP_BYTES = 4 * 1024 * 1024
 _DECISIONS_PER_BATCH = 512
@@ -137,8 +138,33 @@ class GroupCommit:
             raise self._mark_failed(problem) from problem
 
     async def end_segment(self) -> None:
-        """Go on in a fresh segment. Needs the lock."""
-        await self._start_segment(self._follower.position)
+        """Go on in a fresh segment: bytes behind the durable offset of the old one are never read. Needs the lock."""
+        previous, first_seq = self._follower.position, self._replica.history.last_seq + 1
+        # Whoever may go on in the old segment must learn of the new one, also from a process that dies in between. A
+        # segment that a failed write has spoilt nobody goes on in, and its end must not be looked for.
+        is_announced = not self._lock.suspect and self._log.size(previous.segment) == previous.offset
+
+        def start() -> Position:
+            try:
+                return start_segment(self._context, previous, self._log_id, first_seq)
+            except OSError:
+                with suppress(OSError):
+                    self._context.files.remove(self._log.path(previous.segment + 1))
+                raise
+
+        if is_announced:
+            self._lock.begin()
+        try:
+            position = await self.in_thread(start)
+        except KnowHubError:
+            if is_announced:
+                self._lock.cancel()
+            raise
+        self._log.close_writer()
+        try:
+            self._follower.publish(position)
+        except OSError as problem:
+            raise self._mark_failed(problem) from problem
 
     async def write(self, requests: Sequence[Request]) -> Batch:
         """Decide requests, append, sync, publish and apply. Needs the lock."""
@@ -151,16 +177,10 @@ class GroupCommit:
         if not batch.decided:
             return batch
         segment = self._follower.position.segment
-
-        def append() -> Sequence[PlacedOperation]:
-            # Joined and searched here too: of a large group that alone would hold the event loop for long.
-            self._log.append(segment, batch.pieces(), batch.offset)
-            return self._replica.place(batch, segment)
-
-        placed = await self.in_thread(append)
+        await self.in_thread(lambda: self._log.append(segment, batch.pieces(), batch.offset))
         self._is_full = False
         self._follower.publish(Position(self._follower.position.generation, segment, batch.offset + batch.size))
-        await self.apply(batch, placed)
+        await self.apply(batch, segment)
         return batch
 
     async def recover(self) -> bool:
@@ -233,36 +253,7 @@ class GroupCommit:
             raise ReadOnly(self._read_only)
         stale_tail = self._log.size(position.segment) != position.offset
         if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
-            await self._start_segment(position)
-
-    async def _start_segment(self, previous: Position) -> None:
-        """Go on in a fresh segment: bytes behind the durable offset of the old one will never be read."""
-        first_seq = self._replica.history.last_seq + 1
-        # Whoever may go on in the old segment must learn of the new one, also from a process that dies in between. A
-        # segment that a failed write has spoilt nobody goes on in, and its end must not be looked for.
-        is_announced = not self._lock.suspect and self._log.size(previous.segment) == previous.offset
-
-        def start() -> Position:
-            try:
-                return start_segment(self._context, previous, self._log_id, first_seq)
-            except OSError:
-                with suppress(OSError):
-                    self._context.files.remove(self._log.path(previous.segment + 1))
-                raise
-
-        if is_announced:
-            self._lock.begin()
-        try:
-            position = await self.in_thread(start)
-        except KnowHubError:
-            if is_announced:
-                self._lock.cancel()
-            raise
-        self._log.close_writer()
-        try:
-            self._follower.publish(position)
-        except OSError as problem:
-            raise self._mark_failed(problem) from problem
+            await self.end_segment()
 
     def new_batch(self, offset: int) -> Batch:
         """Return a batch whose first line will begin at this offset of its segment. Needs the lock."""
@@ -293,21 +284,18 @@ class GroupCommit:
                 return
         await batch.run(request)
 
-    async def apply(self, batch: Batch, placed: Sequence[PlacedOperation]) -> None:
-        """Take in what was decided, written and published here. Needs the lock."""
+    async def apply(self, batch: Batch, segment: int) -> None:
+        """Take in what was decided, written to a segment and published here. Needs the lock."""
         # Taking in a large group at once would stall the event loop. Reads of its account wait until it is whole.
-        self.applying, done = {item.decided.operation.account for item in placed}, asyncio.Event()
+        self.applying, done = {item.operation.account for item in batch.decided}, asyncio.Event()
         self._applied = done
-        pace = CooperativePause()
+        pace, offset = CooperativePause(), batch.offset
         try:
-            for number, item in enumerate(placed):
+            for number, item in enumerate(batch.decided):
                 if number:
                     await pace.pause()
-                is_part = item.decided.operation.group is not None
-                for _ in self._replica.apply(batch, item):
-                    # What is whole by itself is seen whole by those who do not wait, too.
-                    if is_part:
-                        await pace.pause()
+                self._replica.apply(item.operation, item.changes, LogLine(segment, offset, item.line))
+                offset += len(item.line)
         finally:
             self.applying = set()
             done.set()

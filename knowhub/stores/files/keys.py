@@ -18,9 +18,14 @@ import structlog
 from knowhub.core.data_keys import MasterKey, WrappedKey
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, replace_file, translate_errors
+from knowhub.stores.files.filesystem import (
+    PRIVATE_MODE,
+    FileSystem,
+    remove_partial_files,
+    replace_file,
+    translate_errors,
+)
 from knowhub.stores.files.lock import lock_folder
-from knowhub.stores.files.projections.plain_files import remove_partial_files
 
 _REFUSAL = "another process has held the keyring for too long; nothing was changed, try it again"
 

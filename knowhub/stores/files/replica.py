@@ -1,16 +1,16 @@
 """What memory holds of the log: rows, history, idempotency keys; and the subscribers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from knowhub.core.collection import Collections, table_schemas
 from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.operation import Change, Committed, IdempotencyKey, Operation
-from knowhub.engine.account import Account
-from knowhub.engine.disk_rows import LogLine, PlacedRows
-from knowhub.stores.files.batch import Batch, DecidedOperation, key_name
+from knowhub.engine.account import Account, LoadedChange, WrittenChange
+from knowhub.engine.disk_rows import LogLine
+from knowhub.stores.files.batch import key_name
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
@@ -61,7 +61,9 @@ class IdempotencyKeys:
         """
         seq = self.find(account, key, now)
         first = await history.at_async(seq) if seq is not None else None
-        operations = await history.group_of(first) if first is not None else []
+        operations = [] if first is None else [first]
+        if first is not None and first.group is not None:
+            operations = await history.group(account, first.group.id)
         for operation in operations:
             erased = [change.id for change in operation.changes if is_erased(change.after)]
             if erased and not operation.op.startswith(ERASING):
@@ -80,15 +82,6 @@ class IdempotencyKeys:
             if self._used[oldest].timestamp + self._lifetime_s >= now:
                 return
             del self._used[oldest]
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedOperation:
-    """An operation that was decided and written here: its line, and its rows that stay on disk, by collection."""
-
-    decided: DecidedOperation
-    line: LogLine
-    rows: Mapping[str, PlacedRows[Any]]
 
 
 class Replica:
@@ -116,50 +109,34 @@ class Replica:
         self.last_time = max(self.last_time, base.last_time)
         self.erases = max(self.erases, base.erases)
 
-    def load_rows(self, number: int, line: Line) -> None:
-        """Take in the rows in a line of the base `number`."""
+    def load_rows(self, line: Line) -> None:
+        """Take in the rows in a line of the base."""
         read = line.base_line or decode_base_line(line.data)
-        self._get_or_create(read.account or "").load(0, read.changes or (), LogLine(number, line.offset, line.data))
+        self._get_or_create(read.account or "").load(0, read.changes or (), line)
 
-    def move_rows(self, number: int, line: Line) -> None:
-        """Read the rows that stay on disk from a line of the base `number` from now on, if they are still the same."""
+    def move_rows(self, line: Line) -> None:
+        """Read the rows that stay on disk from a line of a base from now on, if they are still the same."""
         read = line.base_line
         if read is not None and read.account is not None and read.changes is not None:
-            self._get_or_create(read.account).move(read.changes, LogLine(number, line.offset, line.data))
+            self._get_or_create(read.account).move(read.changes, line)
 
-    def load_operation(self, segment: int, line: Line) -> None:
+    def load_operation(self, line: Line) -> None:
         """Take in an operation that was read back.
 
         Raises one of SHAPE_ERRORS for a line that holds no operation, or a row of another shape.
         """
-        read, placed = line.operation or decode_operation(line.data), LogLine(segment, line.offset, line.data)
+        read = line.operation or decode_operation(line.data)
         # At start there are no subscribers and millions of rows, so no change objects are made.
         operation = line.full_operation if self.subscriptions else summarize(read)
         if operation is None:
             raise ValueError("its rows cannot be read")
+        self.apply(operation, read.changes, line)
+
+    def apply(self, operation: Operation, changes: Sequence[LoadedChange | WrittenChange], line: LogLine) -> None:
+        """Take in an operation with its changes, from its line of the log."""
         # Rows first: if they cannot be loaded, the history must not know the operation.
-        self._get_or_create(operation.account).load(operation.seq, read.changes, placed)
-        self._note(operation, placed)
-        self._notify(operation)
-
-    def place(self, batch: Batch, segment: int) -> list[PlacedOperation]:
-        """Find where the rows of a batch are in its lines, for `apply`; it may run in a thread."""
-        placed: list[PlacedOperation] = []
-        offset = batch.offset
-        for decided in batch.decided:
-            line = LogLine(segment, offset, decided.line)
-            rows = self.account(decided.operation.account).place(decided.changes, line)
-            placed.append(PlacedOperation(decided, line, rows))
-            offset += len(decided.line)
-        return placed
-
-    def apply(self, batch: Batch, item: PlacedOperation) -> Iterator[None]:
-        """Take in one operation of a batch, in steps; they come in their order."""
-        operation, changes = item.decided.operation, item.decided.changes
-        self._note(operation, item.line)
-        yield from self._get_or_create(operation.account).apply(
-            operation.seq, changes, item.rows, batch.overlay(operation.account).find_decided
-        )
+        self._get_or_create(operation.account).load(operation.seq, changes, line)
+        self._note(operation, line)
         self._notify(operation)
 
     def _note(self, operation: Operation, line: LogLine) -> None:

@@ -22,7 +22,6 @@ from knowhub.engine.account import Account
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.compaction import Compaction
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
-from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.erasing.eraser import Eraser
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.group_commit import CATCH_UP_BYTES, GroupCommit, StoreOptions
@@ -70,7 +69,6 @@ class FileStore:
         self._lock = context.lock
         self._clock = context.clock
         self._replica = replica = Replica(context.log, collections, options.retry_key_lifetime_s)
-        old_journal.finish(context.files, context.directory, context.lock)
         loaded = load(context, replica)
         self._log_id = loaded.log_id
         self._quarantined = loaded.quarantined

@@ -181,15 +181,3 @@ async def test_erasing_a_message_removes_its_vector(tmp_path: Path) -> None:
         assert secret <= before
         assert set(read_vectors(tmp_path)) == set(list_live_summaries(hub)) == before - secret
         assert (await status_of(hub)).dead == 0
-
-
-async def test_dead_letters_that_an_earlier_version_stored_are_removed(tmp_path: Path) -> None:
-    async with memory_hub(tmp_path) as hub:
-        await write_rows(hub, part_rows(session_at(), TEXTS))
-    letters = tmp_path / "indexes" / "context" / "outbox.json"
-    letters.write_text('{"letters":["ctx://default/users/li/sessions/s/m1"]}')
-
-    async with memory_hub(tmp_path) as hub:
-        await hub.maintenance.tick()
-
-        assert not letters.exists()

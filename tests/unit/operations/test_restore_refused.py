@@ -119,15 +119,19 @@ async def test_a_full_disk_refuses_a_restore(tmp_path: Path) -> None:
                 pass
 
 
-async def test_a_snapshot_fails_if_the_log_keeps_being_compacted(tmp_path: Path) -> None:
-    async def gone(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        raise FileNotFoundError
+async def test_a_compaction_waits_for_a_snapshot(tmp_path: Path) -> None:
+    async def compacting(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        with pytest.raises(Conflict, match="copied to a snapshot"):
+            await hub.compact(0.0)
+        return await run_in_process(FileSystem())(name, root, arguments)
 
-    async with open_hub_at(tmp_path) as hub:
+    async with open_hub_at(tmp_path, lock_timeout_s=0.1) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
 
-        with pytest.raises(Conflict, match="again and again"):
-            await make_snapshot_folder(hub, tmp_path, gone).create(SnapshotReason.DEMAND)
+        entry = await make_snapshot_folder(hub, tmp_path, compacting).create(SnapshotReason.DEMAND)
+
+        assert entry.last_seq == hub.store.last_seq
+        assert (await hub.compact(0.0)).operations == entry.last_seq
 
 
 async def test_a_compaction_during_a_restore_is_a_conflict(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +23,7 @@ from knowhub.wiring.adapters import Overrides
 from tests.archives import Archive, read_folder
 from tests.builders import OWNER, FakeClock, import_line, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.hubs import make_snapshot_folder, open_hub_at
+from tests.hubs import open_hub_at
 from tests.whole_state import state_of
 
 pytestmark = pytest.mark.anyio
@@ -254,30 +252,6 @@ async def test_changes_of_the_snapshot_folder_are_serialised(tmp_path: Path) -> 
 
         os.close(descriptor)
         assert len({entry.ts for entry in made}) == 4
-
-
-async def test_a_snapshot_overlapping_an_erasure_is_made_again(tmp_path: Path) -> None:
-    async with open_hub_at(tmp_path) as hub:
-        ids = await fill(hub)
-        key = (KNOWLEDGE, ids["zebra 0"])
-        stub = Write(*key, {**(hub.store.view("default").get(*key) or {}), "deleted": True, "erased": True})
-        made: list[str] = []
-
-        async def erasing(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            answer = await run_in_process(FileSystem())(name, root, arguments)
-            made.append(arguments["manifest"]["ts"])
-            if len(made) == 1:
-                await hub.store.commit("default", OWNER, lambda _view: Draft("erase_knowledge", [stub]))
-            return answer
-
-        entry = await make_snapshot_folder(hub, tmp_path, erasing).create(SnapshotReason.DEMAND)
-
-        assert len(made) == 2
-        assert (
-            [item.last_seq for item in await hub.operations.snapshots.entries()]
-            == [hub.store.last_seq]
-            == [entry.last_seq]
-        )
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])

@@ -244,10 +244,6 @@ CASES: dict[str, tuple[Spoil, Sequence[tuple[str, str, str]]]] = {
         lambda root: append(root / "change_log/base-00000002.jsonl.tmp", b"half"),
         [("note", ".jsonl.tmp", "is left over from a write that was broken off")],
     ),
-    "a journal": (
-        lambda root: append(root / "change_log/erase.journal", b"half"),
-        [("note", "erase.journal", "an earlier version was broken off while it erased")],
-    ),
     "an index of another log": (change_index_log, [("note", "indexes/lexical", REBUILT)]),
     "an index note that does not read": (
         lambda root: index_note(root).write_text("[1"),
@@ -368,19 +364,6 @@ def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
 
     kept = sorted(path.name for path in (data / "quarantine").glob("records-*knowledge.jsonl"))
     assert kept == ["records-1-knowledge.jsonl", "records-2-knowledge.jsonl"]
-
-
-@pytest.mark.parametrize("operation_id", ["none", None], ids=["without its operation", "damaged"])
-def test_a_journal_of_the_version_before_is_removed(data: Path, operation_id: str | None) -> None:
-    header = {"knowhub_erase": 1, "account": "default", "operation_id": operation_id, "overwrites": 0}
-    text = b"half" if operation_id is None else seal(orjson.dumps(header)[:-1])
-    append(data / "change_log/erase.journal", text)
-
-    (done,) = repair_directory(make_settings(data))
-
-    assert ("erase the record again" in done.detail) == (operation_id is None)
-    assert not (data / "change_log/erase.journal").exists()
-    assert [path.read_bytes() for path in data.glob("quarantine/*")] == [text] * (operation_id is None)
 
 
 def damage_of(root: Path) -> list[str]:

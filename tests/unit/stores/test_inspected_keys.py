@@ -1,4 +1,4 @@
-"""What `knowhub doctor` reports of the keys of sealed bodies: missing, destroyed and unused ones."""
+"""What `knowhub doctor` reports of the keys of sealed bodies: missing and destroyed ones."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -98,21 +98,6 @@ async def test_a_body_whose_key_was_destroyed_is_noted(hub: Hub, tmp_path: Path)
     ]
 
 
-async def test_unused_keys_are_counted_and_no_problem(hub: Hub, tmp_path: Path) -> None:
-    await save_sealed(hub, ID)
-    for text in ("second", "third"):
-        await hub.resources.patch(local(), ID, {"secure_body": text})
-    before = list_findings(tmp_path, Severity.OK)[0].detail
-
-    await hub.compact(0.0)
-
-    assert before == "3 keys of sealed bodies, 0 destroyed"
-    assert list_findings(tmp_path, Severity.OK)[0].detail == (
-        "3 keys of sealed bodies, 0 destroyed; 2 of them are named by no line of the log, which harms nothing"
-    )
-    assert list_findings(tmp_path) == []
-
-
 async def test_a_damaged_keyring_is_reported_once(hub: Hub, tmp_path: Path) -> None:
     await save_sealed(hub, "a", "b")
     (tmp_path / KEYRING).write_bytes(b"{")
@@ -120,14 +105,3 @@ async def test_a_damaged_keyring_is_reported_once(hub: Hub, tmp_path: Path) -> N
     (problem,) = list_findings(tmp_path)
 
     assert "is damaged" in problem.detail
-
-
-async def test_with_a_damaged_log_no_key_is_called_unused(hub: Hub, tmp_path: Path) -> None:
-    await save_sealed(hub, "a")
-    await save_sealed(hub, "b")
-    segment = next((tmp_path / "change_log").glob("segment-*"))
-    data = bytearray(segment.read_bytes())
-    data[data.index(b'"id":"b"') + 6] ^= 1
-    segment.write_bytes(data)
-
-    assert list_findings(tmp_path, Severity.OK)[0].detail == "2 keys of sealed bodies, 0 destroyed"

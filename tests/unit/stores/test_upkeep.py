@@ -107,13 +107,3 @@ async def test_folders_of_a_world_readable_directory_are_private(tmp_path: Path)
     modes = modes_in(tmp_path)
     assert {"records", "indexes", "context", "snapshots", "change_log"} <= modes.keys()
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o007} == {}
-
-
-async def test_cache_files_of_an_earlier_version_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "descend_cache.json").write_text("{}")
-
-    async with open_search_hub(tmp_path) as hub:
-        await hub.maintenance.tick()
-
-    assert not (tmp_path / "cache").exists()

@@ -25,9 +25,8 @@ from knowhub.stores.files.doctor.findings import (
     format_ranges,
     format_size,
 )
-from knowhub.stores.files.doctor.log_contents import LogContents, ProjectionsOf, SealedRows, check_projections
-from knowhub.stores.files.erasing.old_journal import JOURNAL, has_journal
-from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem
+from knowhub.stores.files.doctor.log_contents import LogContents, ProjectionsOf, check_projections
+from knowhub.stores.files.filesystem import PRIVATE_MODE, TEMPORARY, FileSystem
 from knowhub.stores.files.keys import read_keyring
 from knowhub.stores.files.lock import LockFile, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
@@ -37,7 +36,7 @@ from knowhub.stores.files.snapshots.archive import DamagedSnapshot, check_snapsh
 _MEGABYTE = 1024 * 1024
 _SPACE_NEEDED, _SPACE_WANTED = 128 * _MEGABYTE, 1024 * _MEGABYTE
 _ANY_SIZE = 1 << 62
-_ARCHIVE, _TEMPORARY = ".tar.gz", ".tmp"
+_ARCHIVE = ".tar.gz"
 
 
 def inspect(
@@ -58,11 +57,11 @@ def inspect(
     log = ChangeLog(files, directory.change_log)
     read = LogContents(log, collections, row_checks)
     checks: Sequence[tuple[str, Callable[[], Iterator[Finding]]]] = [
-        ("change_log", lambda: check_log_files(files, directory, log, read)),
+        ("change_log", lambda: _check_log(files, directory, log, read)),
         ("rows", lambda: _check_rows(row_checks)),
         ("KEEPER", lambda: _leader(files, directory)),
         ("derived", lambda: (finding for _, finding, _ in check_projections(projections(read), read))),
-        ("keys", lambda: check_keys(files, directory, read.sealed, is_whole=not read.is_damaged)),
+        ("keys", lambda: _check_keys(files, directory, read)),
         ("snapshots", lambda: _snapshots(files, directory)),
         ("quarantine", lambda: _quarantine(directory)),
     ]
@@ -140,7 +139,7 @@ def _snapshots(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]
     whole = []
     for name in files.names(directory.snapshots):
         path = directory.snapshots / name
-        if name.endswith(_TEMPORARY):
+        if name.endswith(TEMPORARY):
             yield Finding(Severity.NOTE, str(path), "is left over from a snapshot that was broken off", REPAIR)
         elif name.endswith(_ARCHIVE):
             try:
@@ -159,9 +158,7 @@ def _quarantine(directory: DataDirectory) -> Iterator[Finding]:
     for path in directory.list_quarantine():
         size = format_size(path.stat().st_size)
         if "-damaged-" in path.name:
-            detail = (
-                f"{size} of acknowledged operations that `knowhub doctor --repair` took out of the log, as they were"
-            )
+            detail = f"{size} that `knowhub doctor --repair` took out of the log, as they were"
         elif path.name.startswith("records-"):
             detail = f"{size} of a record file as it was when the log was damaged; it may tell of what is lost"
         else:
@@ -172,58 +169,58 @@ def _quarantine(directory: DataDirectory) -> Iterator[Finding]:
 _LOCK_WAIT_S = 1.0
 
 
-def check_log_files(
-    files: FileSystem, directory: DataDirectory, log: ChangeLog, read: LogContents
-) -> Iterator[Finding]:
-    """Load the newest base and all segments after it into `read`; yield the findings. Raises OSError."""
+def _check_log(files: FileSystem, directory: DataDirectory, log: ChangeLog, read: LogContents) -> Iterator[Finding]:
+    """Load the newest base and all segments after it into `read`; yield what is wrong. Raises OSError."""
     try:
-        found, end = check_lock(files, directory, log)
+        found, end = _check_lock(files, directory, log)
     except ValueError:
         advice = "move files that KnowHub did not make out of change_log/"
         yield Finding(Severity.PROBLEM, "change_log", "holds a segment file whose name is no number", advice)
         return
     yield found
     if not end.segments and end.base is None:
-        yield _without_log(files, directory)
+        witness = find_log_trace(files, directory)
+        if witness is None:
+            yield Finding(Severity.NOTE, "change_log", "there is none yet; the first start makes it")
+        else:
+            detail = f"the log is gone, and {witness.name} tells of it"
+            yield Finding(Severity.PROBLEM, "change_log", detail, PUT_LOG_BACK)
         return
-    findings = list(check_log_lines(log, read, end))
-    if not any(finding.severity is Severity.PROBLEM for finding in findings):
-        size = format_size(sum(log.size(number) for number in [*end.segments, *([end.base] if end.base else [])]))
-        since = f" since operation {read.history.base_seq}" if read.history.base_seq else ""
-        detail = f"segments: {len(end.segments)}, operations{since}: {read.last_seq - read.history.base_seq}, {size}; "
-        yield Finding(Severity.OK, "change_log", detail + "every checksum is right")
-    yield from findings
-    if read.lost:
-        detail = f"operations {format_ranges(read.lost)} were lost to damage; what was left of them is in quarantine/"
-        yield Finding(Severity.NOTE, "change_log", detail)
-    yield from _list_unused(files, directory, log)
+    yield from _check_lines(log, read, end)
+    for left in log.list_unused():
+        detail = "is not in force any more, or never was; the next rewrite of the log removes it"
+        yield Finding(Severity.NOTE, str(log.folder / str(left)), detail)
+    for name in files.names(directory.change_log):
+        if name.endswith(TEMPORARY):
+            detail = "is left over from a write that was broken off; nothing reads it"
+            yield Finding(Severity.NOTE, str(directory.change_log / name), detail, REPAIR)
 
 
-def check_log_lines(log: ChangeLog, read: LogContents, bounds: LogBounds) -> Iterator[Finding]:
-    """Read the base and every segment behind it into `read`; yield what is wrong. Raises OSError."""
-    reader = read.read(bounds)
+def _check_lines(log: ChangeLog, read: LogContents, end: LogBounds) -> Iterator[Finding]:
+    reader = read.read(end)
     for damage in reader.damage:
         # All of a file that is missing, or has another place, is meant.
         where = f"offset {damage.offset}: " if damage.offset else ""
         yield Finding(Severity.PROBLEM, damage.path, f"{where}{damage.reason}", RESTORE)
-    for number, end in reader.ends.items():
-        is_last = number == bounds.segments[-1]
-        size = bounds.size if is_last else log.size(number)
-        if size > end:
+    if not reader.damage:
+        size = format_size(sum(map(log.size, log.numbers())))
+        since = f" since operation {read.history.base_seq}" if read.history.base_seq else ""
+        detail = f"segments: {len(end.segments)}, operations{since}: {read.last_seq - read.history.base_seq}, {size}; "
+        yield Finding(Severity.OK, "change_log", detail + "every checksum is right")
+    for number, stop in reader.ends.items():
+        is_last = number == end.segments[-1]
+        size_read = end.size if is_last else log.size(number)
+        if size_read > stop:
             becomes = "the next opening keeps them in quarantine/" if is_last else "they are never read"
-            detail = f"offset {end}: {size - end} bytes of a write that was never acknowledged; {becomes}"
+            detail = f"offset {stop}: {size_read - stop} bytes of a write that was never acknowledged; {becomes}"
             yield Finding(Severity.NOTE, str(log.path(number)), detail)
+    if read.lost:
+        detail = f"operations {format_ranges(read.lost)} were lost to damage; what was left of them is in quarantine/"
+        yield Finding(Severity.NOTE, "change_log", detail)
 
 
-def _without_log(files: FileSystem, directory: DataDirectory) -> Finding:
-    witness = find_log_trace(files, directory)
-    if witness is None:
-        return Finding(Severity.NOTE, "change_log", "there is none yet; the first start makes it")
-    return Finding(Severity.PROBLEM, "change_log", f"the log is gone, and {witness.name} tells of it", PUT_LOG_BACK)
-
-
-def check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> tuple[Finding, LogBounds]:
-    """Read LOCK while no writer appends, so that all positions are of the same moment.
+def _check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> tuple[Finding, LogBounds]:
+    """Return whether LOCK is trusted, and the end of the log. No writer appends meanwhile: both are of one moment.
 
     Raises ValueError for a file of the log whose name is no number, and OSError.
     """
@@ -237,14 +234,9 @@ def check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> t
             advice = "if writes hang: `fuser LOCK` names the process; a stopped one must go on or be ended"
             detail = "one process has held it for a second"
             return Finding(Severity.PROBLEM, "LOCK", detail, advice), LogBounds.of(log)
-        return end_of_log(lock, log)
+        bounds, is_suspect = LogBounds.of(log, lock), lock.suspect
     finally:
         lock.close()
-
-
-def end_of_log(lock: LockFile, log: ChangeLog) -> tuple[Finding, LogBounds]:
-    """Return whether a LOCK that nobody else holds is trusted, and the end of the log. Raises ValueError, OSError."""
-    bounds = LogBounds.of(log, lock)
     if bounds.vanished is not None:
         detail = f"says that {log.path(bounds.vanished.segment).name} was written, which is not there"
         return Finding(Severity.PROBLEM, "LOCK", detail, RESTORE), bounds
@@ -252,54 +244,32 @@ def end_of_log(lock: LockFile, log: ChangeLog) -> tuple[Finding, LogBounds]:
         detail = "is of another boot, another directory or a dead writer; the end of the log is judged from the log"
         return Finding(Severity.NOTE, "LOCK", detail), bounds
     detail = f"the log is durable up to offset {bounds.position.offset} of {log.path(bounds.position.segment).name}"
-    if lock.suspect:
+    if is_suspect:
         detail += "; a write behind it failed, so the next one begins a fresh segment"
-        return Finding(Severity.NOTE, "LOCK", detail), bounds
-    return Finding(Severity.OK, "LOCK", detail), bounds
-
-
-def _list_unused(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> Iterator[Finding]:
-    for left in log.list_unused():
-        detail = "is not in force any more, or never was; the next rewrite of the log removes it"
-        yield Finding(Severity.NOTE, str(log.folder / str(left)), detail)
-    for name in files.names(directory.change_log):
-        if name.endswith(".tmp"):
-            detail = "is left over from a write that was broken off; nothing reads it"
-            yield Finding(Severity.NOTE, str(directory.change_log / name), detail, REPAIR)
-    if has_journal(files, directory):
-        detail = "an earlier version was broken off while it erased; the next opening ends that, or takes it back"
-        yield Finding(Severity.NOTE, str(directory.change_log / JOURNAL), detail)
+    return Finding(Severity.NOTE if is_suspect else Severity.OK, "LOCK", detail), bounds
 
 
 _PUT_BACK = "put keys/keyring.json back from a backup, or from keys/ of the newest snapshot"
 _GONE = "nothing opens them any more: save them anew, or delete them"
 
 
-def check_keys(files: FileSystem, directory: DataDirectory, sealed: SealedRows, *, is_whole: bool) -> Iterator[Finding]:
+def _check_keys(files: FileSystem, directory: DataDirectory, log: LogContents) -> Iterator[Finding]:
     """Check that the keyring can be read and has every key that the log needs, and that the master key is private.
 
-    The log must be read first: a key is in the keyring before its row is in the log. `is_whole` says whether all of
-    the log could be read. Raises OSError.
+    The log must be read first: a key is in the keyring before its row is in the log. Raises OSError.
     """
-    names = files.names(directory.keys)
-    if not names and not sealed.keys:
+    names, sealed, ring = files.names(directory.keys), dict(log.list_sealed()), str(directory.keyring)
+    if not names and not sealed:
         return
-    ring = str(directory.keyring)
     try:
         keys = read_keyring(files, directory.keyring)
     except ValueError as problem:
         advice = f"nothing sealed opens: {_PUT_BACK}"
         yield Finding(Severity.PROBLEM, ring, f"is damaged: it {problem}", advice)
     else:
-        of_bodies = {key_id: key for key_id, key in keys.items() if key.is_of_a_body}
-        live = {key_id for key_id, key in of_bodies.items() if key.destroyed_at is None}
-        detail = f"{len(live)} keys of sealed bodies, {len(of_bodies) - len(live)} destroyed"
-        # Keys of versions that a compaction forgot, or of a body that is being sealed now.
-        if is_whole and (spare := len(live - sealed.all_keys)):
-            detail += f"; {spare} of them are named by no line of the log, which harms nothing"
-        yield Finding(Severity.OK, "keys", detail)
-        for account in sorted({account for account, _ in sealed.keys}):
-            bodies = {row_id: key_id for (owner, row_id), key_id in sealed.keys.items() if owner == account}
+        live = sum(key.destroyed_at is None for key in keys.values())
+        yield Finding(Severity.OK, "keys", f"{live} keys of sealed bodies, {len(keys) - live} destroyed")
+        for account, bodies in sealed.items():
             yield from _check_bodies(keys, account, bodies, ring)
     for name in names:
         if name.startswith(directory.master_key.name):

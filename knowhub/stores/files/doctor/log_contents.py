@@ -1,10 +1,10 @@
 """Read a log for the doctor, and compare what is derived from it. Nothing is created or written."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 from knowhub.core.collection import Collections
+from knowhub.core.operation import is_live
 from knowhub.core.projection import CheckResult
 from knowhub.core.row_check import RowCheck
 from knowhub.engine.view import AccountView
@@ -17,27 +17,6 @@ LOST_OPERATION = "lose_operation"
 """The name of the operation that replaces each lost operation. It changes no row."""
 
 
-@dataclass(slots=True)
-class SealedRows:
-    """The data keys that a log names: the key of each live sealed row, by account and id, and those of all versions."""
-
-    collections: Collections
-    keys: dict[tuple[str, str], str] = field(default_factory=dict)
-    all_keys: set[str] = field(default_factory=set)
-
-    def add(self, account: str, collection: str, row: Mapping[str, Any]) -> None:
-        """Take the newest version of a row so far."""
-        declared = self.collections.get(collection)
-        if declared is None or declared.sealed_field is None:
-            return
-        row_key, sealed = (account, row["id"]), row.get(declared.sealed_field)
-        self.keys.pop(row_key, None)
-        if sealed is not None:
-            self.all_keys.add(sealed["key_id"])
-            if not row.get("deleted", False):
-                self.keys[row_key] = sealed["key_id"]
-
-
 class LogContents(Replica):
     """All that reading a log gave: the rows of every account, and the position of each operation.
 
@@ -48,7 +27,6 @@ class LogContents(Replica):
         super().__init__(log, collections, retry_key_lifetime_s=0.0)
         self._row_checks = row_checks
         self.log_id = ""
-        self.sealed = SealedRows(collections)
         self.lost: list[int] = []
         self.is_damaged = False
 
@@ -56,6 +34,19 @@ class LogContents(Replica):
     def last_seq(self) -> int:
         """The number of the last operation."""
         return self.history.last_seq
+
+    def list_sealed(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield each account that has live sealed rows, with the data keys of these rows by their ids."""
+        fields = {name: declared.sealed_field for name, declared in self.collections.items() if declared.sealed_field}
+        for account in sorted(self.accounts):
+            keys: dict[str, str] = {}
+            for name, sealed_field in fields.items():
+                rows = self.account(account).read_rows(name)
+                keys |= {
+                    row_id: row[sealed_field]["key_id"] for row_id, row in rows if is_live(row) and row[sealed_field]
+                }
+            if keys:
+                yield account, keys
 
     def read(self, bounds: LogBounds) -> LogReader:
         """Read all of the log, and return what was found wrong. Raises OSError."""
@@ -75,15 +66,15 @@ class LogContents(Replica):
         """Return the rows of an account."""
         return AccountView(self.account(account), now=0.0)
 
-    def load_rows(self, number: int, line: Line) -> None:
-        """Load a line of the base `number`. Raises one of SHAPE_ERRORS for another line."""
-        super().load_rows(number, line)
+    def load_rows(self, line: Line) -> None:
+        """Load a line of the base. Raises one of SHAPE_ERRORS for another line."""
+        super().load_rows(line)
         record = line.record or {}
         self._note_rows(record.get("account", ""), record.get("changes", ()))
 
-    def load_operation(self, segment: int, line: Line) -> None:
+    def load_operation(self, line: Line) -> None:
         """Load the line of an operation. Raises one of SHAPE_ERRORS for another line."""
-        super().load_operation(segment, line)
+        super().load_operation(line)
         record = line.record or {}
         if record["op"] == LOST_OPERATION:
             self.lost.append(record["seq"])
@@ -91,10 +82,8 @@ class LogContents(Replica):
 
     def _note_rows(self, account: str, changes: Sequence[Mapping[str, Any]]) -> None:
         for change in changes:
-            row = (account, change["collection"], change["after"])
-            self.sealed.add(*row)
             for check in self._row_checks:
-                check.add(*row)
+                check.add(account, change["collection"], change["after"])
 
 
 _ADVICE: Final = (

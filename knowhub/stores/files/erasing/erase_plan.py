@@ -65,7 +65,8 @@ def plan_erase(
         numbers = [number for number in log.numbers() if number <= end.segment or number == log.base]
 
         def find_lines(number: int, terms: Sequence[bytes]) -> Iterator[bytes]:
-            return _find_lines(log, number, end.offset if number == end.segment else log.size(number), terms)
+            lines = log.lines(number, 0, end.offset if number == end.segment else log.size(number))
+            return (line.data for line in lines if _has_any(line.data, terms))
 
         id_term = _id_prefix(target) if target.below else orjson.dumps(target.id)
         lines = (line for number in numbers for line in find_lines(number, [id_term]))
@@ -153,21 +154,6 @@ class _RelatedRows:
             reached |= dict.fromkeys(new)
             queue += new
         return list(reached)[1:]
-
-
-def _find_lines(log: ChangeLog, number: int, end: int, terms: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield each line up to an offset that contains one of `terms`, in their order."""
-    for _, chunk in log.chunks(number, 0, end):
-        starts: set[int] = set()
-        for term in terms:
-            at = chunk.find(term)
-            while at >= 0:
-                starts.add(chunk.rfind(b"\n", 0, at) + 1)
-                newline = chunk.find(b"\n", at)
-                at = chunk.find(term, newline) if newline >= 0 else -1
-        for start in sorted(starts):
-            newline = chunk.find(b"\n", start) + 1
-            yield chunk[start : newline or len(chunk)]
 
 
 def _has_any(data: bytes, terms: Iterable[bytes]) -> bool:

@@ -20,7 +20,7 @@ from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.data_directory import DataDirectory, list_timestamps, snapshot_path
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, contains_row, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
-from knowhub.stores.files.filesystem import FileSystem, translate_errors
+from knowhub.stores.files.filesystem import FileSystem, remove_partial_files, translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder, try_flock, try_lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
@@ -36,7 +36,6 @@ from knowhub.stores.files.log.rewrite import (
     write_version,
 )
 from knowhub.stores.files.maintenance import Maintenance
-from knowhub.stores.files.projections.plain_files import remove_partial_files
 from knowhub.stores.files.replica import LogFollower, Replica
 
 # Writers wait while this much is copied; a larger segment is closed first.
@@ -227,7 +226,7 @@ class Eraser:
             raise
         log.reload()
         self._follower.publish(Position(generation, number, batch.offset + batch.size))
-        await self._commits.apply(batch, self._replica.place(batch, number))
+        await self._commits.apply(batch, number)
         self._unconfirmed.append((batch.decided[0].operation.seq, manifest))
 
     def _discard(self, rewrite: _Rewrite) -> None:
@@ -245,8 +244,9 @@ class Eraser:
         compacting = "the log is being compacted; erase when that has ended"
         archiving = "a snapshot is being made or restored; erase after that"
         async with (
-            lock_folder(self._files, directory.change_log, wait_s, compacting),
+            # In this order, as a snapshot locks them too.
             lock_folder(self._files, directory.snapshots, wait_s, archiving),
+            lock_folder(self._files, directory.change_log, wait_s, compacting),
         ):
             yield
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.core.operation import Operation
-from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
+from knowhub.engine.disk_rows import LogLine
+from knowhub.stores.files.filesystem import FileSystem, read_range, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
 from knowhub.stores.files.log.log_line import (
     BASE,
@@ -138,16 +139,10 @@ class ChangeLog(ActiveFiles):
         finally:
             self._files.close(descriptor)
 
-    def release(self, number: int) -> int | None:
-        """Return the descriptor of a file that is no longer needed; None if it is not open.
-
-        The caller closes it.
-        """
-        return self._readers.pop(number, None)
-
-    def open_numbers(self) -> list[int]:
-        """Return the numbers of the files that are open for reading."""
-        return list(self._readers)
+    def release_before(self, base: int) -> list[int]:
+        """Return the descriptors of the files that a base replaces; the caller closes them."""
+        gone = [number for number in self._readers if number < (base if number & BASE else base & ~BASE)]
+        return [self._readers.pop(number) for number in gone]
 
     def inode(self, segment: int) -> int:
         return os.fstat(self._reader(segment)).st_ino
@@ -182,7 +177,7 @@ class ChangeLog(ActiveFiles):
 
     def read(self, segment: int, start: int, end: int) -> bytes:
         """Return the bytes of a segment from `start` to `end`, fewer when it is shorter."""
-        return _read(self._files, self._reader(segment), start, end)
+        return read_range(self._files, self._reader(segment), start, end)
 
     async def read_async(self, segment: int, start: int, end: int) -> bytes:
         """Return the same as `read`, which a thread reads: to copy many mebibytes takes long."""
@@ -191,14 +186,14 @@ class ChangeLog(ActiveFiles):
 
         def read() -> bytes:
             with file:
-                return _read(self._files, file.fileno(), start, end)
+                return read_range(self._files, file.fileno(), start, end)
 
         return await asyncio.to_thread(read)
 
     def lines(self, number: int, start: int, end: int) -> Iterator["Line"]:
         """Yield the lines that begin between two offsets, a few megabytes in memory at a time."""
         for offset, piece in self.chunks(number, start, end):
-            yield from lines_of(piece, offset)
+            yield from lines_of(number, piece, offset)
 
     def chunks(self, number: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         """Yield the bytes between two offsets in chunks of complete lines, with their offsets.
@@ -240,23 +235,10 @@ class ChangeLog(ActiveFiles):
         return self._writer[1]
 
 
-def _read(files: FileSystem, descriptor: int, start: int, end: int) -> bytes:
-    pieces: list[bytes] = []
-    while start < end:
-        piece = files.read_at(descriptor, end - start, start)
-        if not piece:
-            break
-        pieces.append(piece)
-        start += len(piece)
-    return b"".join(pieces)
-
-
 @dataclass(slots=True)
-class Line:
-    """A line of a segment and its offset. It `is_whole` if its checksum is right."""
+class Line(LogLine):
+    """A line of a segment or a base. It `is_whole` if its checksum is right."""
 
-    offset: int
-    data: bytes
     is_whole: bool
     _record: dict[str, Any] | None = None
     _operation: PartialOperation | None = None
@@ -297,12 +279,12 @@ class Line:
         return self._base_line
 
 
-def lines_of(data: bytes, start: int) -> Iterator[Line]:
+def lines_of(segment: int, data: bytes, start: int) -> Iterator[Line]:
     """Split bytes that begin at offset `start` into lines. A last line without newline is not whole."""
     begin = 0
     while begin < len(data):
         newline = data.find(b"\n", begin)
         end = len(data) if newline < 0 else newline + 1
         line = data[begin:end]
-        yield Line(start + begin, line, is_sealed(line))
+        yield Line(segment, start + begin, line, is_sealed(line))
         begin = end

@@ -76,10 +76,8 @@ class History:
         span = self._find_span(seq)
         if span is None:
             return None
-        segment, start, end = span
-        if end - start <= _READ_AT_ONCE:
-            return self._log.read(segment, start, end)
-        return await self._log.read_async(segment, start, end)
+        is_short = span[2] - span[1] <= _READ_AT_ONCE
+        return self._log.read(*span) if is_short else await self._log.read_async(*span)
 
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line, also of the last one in the base; empty when there is none."""
@@ -124,10 +122,6 @@ class History:
             await pace.pause()
         return [operation for operation in found if operation is not None and operation.account == account]
 
-    async def group_of(self, operation: Operation) -> list[Operation]:
-        """Return all operations of an operation's group, or the operation alone."""
-        return await self.group(operation.account, operation.group.id) if operation.group else [operation]
-
     def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
         """Yield the operations of an account below a number, newest first."""
         return self._scan_back(account, self.last_seq + 1 if before_seq is None else before_seq, None)
@@ -160,7 +154,7 @@ class History:
     def _read(self, seq: int, line: bytes) -> Operation | None:
         """Parse a line. If it could be parsed when it was loaded and cannot any more, report damage."""
         segment, offset, _ = self._find_span(seq) or (0, 0, 0)
-        operation = Line(offset, line, is_sealed(line)).full_operation
+        operation = Line(segment, offset, line, is_sealed(line)).full_operation
         if operation is None:
             path = str(self._log.path(segment))
             if all((known.path, known.offset) != (path, offset) for known in self.damage):

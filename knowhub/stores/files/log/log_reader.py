@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -57,7 +56,7 @@ def check_sequence(lines: Iterable[Line], next_seq: int, *, after_bad: bool) -> 
             yield line
         else:
             after_bad = True
-            yield Line(line.offset, line.data, is_whole=False)
+            yield Line(line.segment, line.offset, line.data, is_whole=False)
 
 
 def find_durable_end(lines: Iterable[Line], end: int) -> int:
@@ -108,8 +107,8 @@ class LogSink(Protocol):
     """
 
     def begin_after(self, base: BaseHeader) -> None: ...
-    def load_rows(self, number: int, line: Line) -> None: ...
-    def load_operation(self, segment: int, line: Line) -> None: ...
+    def load_rows(self, line: Line) -> None: ...
+    def load_operation(self, line: Line) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +211,7 @@ class LogReader:
             end = find_durable_end(read(), size)
         for line in read():
             if line.is_whole:
-                self._load(path, line, partial(self._sink.load_operation, number))
+                self._load(path, line, self._sink.load_operation)
                 self.offset = line.offset + len(line.data)
                 self.last_seq = (line.operation or decode_operation(line.data)).seq
             else:
@@ -254,7 +253,7 @@ class LogReader:
                 self.report(
                     path, line.offset, "it is no line of this KnowHub's log: neither rows nor the end of a base"
                 )
-            elif self._load(path, line, partial(self._sink.load_rows, number)):
+            elif self._load(path, line, self._sink.load_rows):
                 rows += len(read.changes)
         if rows != expected and len(self.damage) == known:
             self.report(path, 0, f"holds {rows} rows, and by its end it held {expected}")
@@ -318,15 +317,13 @@ class WholeLog(LogReader):
         """See `LogSink`."""
         self._base_checksum = base.checksum
 
-    def load_rows(self, number: int, line: Line) -> None:
+    def load_rows(self, line: Line) -> None:
         """See `LogSink`."""
-        del number
         read = line.base_line or decode_base_line(line.data)
         self._take(read.account or "", read.changes or (), self.last_seq)
 
-    def load_operation(self, segment: int, line: Line) -> None:
+    def load_operation(self, line: Line) -> None:
         """See `LogSink`."""
-        del segment
         operation = line.operation or decode_operation(line.data)
         self._take(operation.account, operation.changes, operation.seq)
         self._last_line = line.data

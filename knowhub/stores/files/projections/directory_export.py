@@ -13,23 +13,23 @@ import structlog
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Operation
 from knowhub.core.projection import DirectoryFormat
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import (
+    TEMPORARY,
+    FileSystem,
+    append_file,
+    clear_path,
+    is_folder,
+    read_file,
+    remove_path,
+    replace_file,
+    write_file,
+)
 from knowhub.stores.files.log.log_line import PartialOperation
 from knowhub.stores.files.projections.log_projection import (
     CHECKPOINT,
     Checkpoint,
     LogProjection,
     ProjectionLog,
-)
-from knowhub.stores.files.projections.plain_files import (
-    TEMPORARY,
-    append_file,
-    clear_path,
-    is_folder,
-    put_file,
-    read_file,
-    remove,
-    write_file,
 )
 
 _PER_TURN: Final = 64
@@ -94,7 +94,7 @@ class DirectoryExport(LogProjection):
         for account in self._log.accounts:
             paths |= await self._write_all(account, self._shape.live_ids(self._log.view(account)))
         for path in await asyncio.to_thread(lambda: list(self._unknown(paths))):
-            await asyncio.to_thread(remove, self._files, path)
+            await asyncio.to_thread(remove_path, self._files, path)
 
     def _has_rows(self) -> bool:
         return any(True for account in self._log.accounts for _ in self._shape.live_ids(self._log.view(account)))
@@ -159,7 +159,7 @@ class DirectoryExport(LogProjection):
     def _write(self, wanted: Sequence[_Wanted]) -> None:
         if self._files.lstat(self._scratch) is not None:
             # A process died while it made a directory, or removed one.
-            remove(self._files, self._scratch)
+            remove_path(self._files, self._scratch)
         cleared = set[Path]()
         for path, texts in wanted:
             folder = self._folder / path
@@ -203,20 +203,20 @@ class DirectoryExport(LogProjection):
     def _update(self, folder: Path, contents: Mapping[str, bytes]) -> None:
         for name in self._files.names(folder):
             if name not in contents or is_folder(self._files, folder / name):
-                remove(self._files, folder / name)
+                remove_path(self._files, folder / name)
         for name, data in contents.items():
             stored = read_file(self._files, folder / name)
             if stored and len(stored) < len(data) and data.startswith(stored):
                 # A transcript grows at its end. Who reads it meanwhile sees by the sums of the directory.
                 append_file(self._files, folder / name, data[len(stored) :], len(stored))
             elif stored != data:
-                put_file(self._files, folder / name, data)
+                replace_file(self._files, folder / name, data, is_durable=False)
 
     def _remove(self, folder: Path, *, is_there: bool) -> None:
         if is_there:
             # It vanishes at once.
             self._files.rename(folder, self._scratch)
-            remove(self._files, self._scratch)
+            remove_path(self._files, self._scratch)
         # Also behind a process that died: it may have removed the directory and left empty folders.
         while (folder := folder.parent) != self._folder and not self._files.names(folder):
             if self._files.lstat(folder) is not None:

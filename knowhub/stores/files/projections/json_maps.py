@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.filesystem import TEMPORARY, FileSystem, write_file
 from knowhub.stores.files.projections.log_projection import Checkpoint, DerivedFiles, ProjectionLog
 from knowhub.stores.files.projections.record_files import RecordFiles
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
@@ -157,9 +157,6 @@ MAP_NAMES = (
     "info_by_kw.json",
     "kw_by_info.json",
 )
-TEMPORARY = ".tmp"
-
-_PIECE_BYTES = 1024 * 1024
 
 _Entries = Iterator[tuple[str, Any]]
 
@@ -172,7 +169,7 @@ def write_maps(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> d
     directory, account = DataDirectory(root), arguments["account"]
     files.make_folder(directory.indexes / account)
     for name, entries in _maps(files, directory, account, arguments["lengths"]):
-        _write(files, directory.indexes / account / f"{name}{TEMPORARY}", entries)
+        write_file(files, directory.indexes / account / f"{name}{TEMPORARY}", _render(entries))
     return {}
 
 
@@ -182,7 +179,7 @@ def compare_maps(
     """Yield the names of the maps whose files are not what would be written now. Raises OSError as `write_maps`."""
     for name, entries in _maps(files, directory, account, lengths):
         path = directory.indexes / account / name
-        if files.inode(path) is None or files.read(path) != b"".join(_pieces(entries)):
+        if files.inode(path) is None or files.read(path) != _render(entries):
             yield name
 
 
@@ -227,18 +224,16 @@ def _lines(files: FileSystem, path: Path, length: int) -> Iterator[tuple[int, by
     """Yield the lines of a record file up to a length, each with its offset. Raises OSError where it is shorter."""
     if not length:
         return
-    descriptor = files.open(path, os.O_RDONLY)
+    descriptor, offset = files.open(path, os.O_RDONLY), 0
     try:
-        offset, read, rest = 0, 0, b""
-        while read < length:
-            piece = files.read_at(descriptor, min(_PIECE_BYTES, length - read), read)
-            if not piece:
-                raise OSError(errno.ENODATA, f"{path} has {read} bytes, and {length} were noted")
-            read += len(piece)
-            *lines, rest = (rest + piece).split(b"\n")
+        if (size := files.size(descriptor)) < length:
+            raise OSError(errno.ENODATA, f"{path} has {size} bytes, and {length} were noted")
+        with open(descriptor, "rb", closefd=False) as lines:
             for line in lines:
+                if offset == length:
+                    break
                 yield offset, line
-                offset += len(line) + 1
+                offset += len(line)
     finally:
         files.close(descriptor)
 
@@ -250,24 +245,7 @@ def _group(pairs: Iterable[tuple[str, str]]) -> _Entries:
     return iter(groups.items())
 
 
-def _pieces(entries: _Entries) -> Iterator[bytes]:
-    """Yield a JSON object with a line for each entry, so that `grep` and `diff` show entries."""
-    opening, piece = b"{\n", bytearray()
-    for key, value in entries:
-        piece += opening + orjson.dumps(key) + b":" + orjson.dumps(value)
-        opening = b",\n"
-        if len(piece) >= _PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
-    yield bytes(piece) + (b"{}\n" if opening == b"{\n" else b"\n}\n")
-
-
-def _write(files: FileSystem, path: Path, entries: _Entries) -> None:
-    size = 0
-    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        for piece in _pieces(entries):
-            write_all(files, descriptor, piece, size)
-            size += len(piece)
-    finally:
-        files.close(descriptor)
+def _render(entries: _Entries) -> bytes:
+    """Return a JSON object with a line for each entry, so that `grep` and `diff` show entries."""
+    lines = [orjson.dumps(key) + b":" + orjson.dumps(value) for key, value in entries]
+    return b"{\n" + b",\n".join(lines) + b"\n}\n" if lines else b"{}\n"

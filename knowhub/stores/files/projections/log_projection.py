@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Final, Protocol
 
 from knowhub.core.operation import Operation
 from knowhub.core.projection import CheckResult, LogMark, LogPosition
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import FileSystem, remove_path, replace_file
 from knowhub.stores.files.lock import lock_folder, read_boot_id
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.log_line import PartialOperation, decode_operation, parse_line, seal_object
-from knowhub.stores.files.projections.plain_files import put_file, remove
 
 CHECKPOINT: Final = "checkpoint.json"
 
@@ -76,7 +75,7 @@ class DerivedFiles(ABC):
     def discard(self) -> None:
         """Remove the files. Nobody else may have the directory open. Raises OSError."""
         for path in sorted(self._list_files(), key=lambda path: path.name != self.checkpoint_name):
-            remove(self._files, path)
+            remove_path(self._files, path)
 
     def checkpoint(self) -> Checkpoint:
         """Read the checkpoint; an empty one where there is none that reads back. Raises OSError."""
@@ -120,7 +119,7 @@ class DerivedFiles(ABC):
 
     async def _save(self, checkpoint: Checkpoint) -> None:
         data = seal_object(asdict(checkpoint))
-        await asyncio.to_thread(put_file, self._files, self._folder / self.checkpoint_name, data)
+        await asyncio.to_thread(replace_file, self._files, self._folder / self.checkpoint_name, data, is_durable=False)
 
 
 class LogProjection(DerivedFiles):
@@ -162,8 +161,13 @@ class LogProjection(DerivedFiles):
                 await self.rebuild(checkpoint)
                 await self._save(checkpoint)
             # Where a compaction has forgotten what comes next, the next call builds the files again.
-            while self._log.history.base_seq <= checkpoint.seq < self._log.history.last_seq:
-                checkpoint = await self._apply_next(checkpoint)
+            history = self._log.history
+            while history.base_seq <= checkpoint.seq < history.last_seq:
+                lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
+                operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
+                await self.apply(operations, checkpoint)
+                checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
+                await self._save(checkpoint)
 
     def _new_checkpoint(self, seq: int) -> Checkpoint:
         history, log = self._log.history, self._log
@@ -173,15 +177,6 @@ class LogProjection(DerivedFiles):
         return checkpoint.seq == self._log.history.last_seq and (
             self.fits(checkpoint) or (checkpoint.seq == 0 and not self._list_files())
         )
-
-    async def _apply_next(self, checkpoint: Checkpoint) -> Checkpoint:
-        history = self._log.history
-        lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
-        operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
-        await self.apply(operations, checkpoint)
-        checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
-        await self._save(checkpoint)
-        return checkpoint
 
 
 def _parse_lines(history: History, seq: int, lines: Sequence[bytes]) -> tuple[list[PartialOperation], int]:
@@ -228,4 +223,4 @@ class DisabledExport:
 
     def discard(self) -> None:
         """Remove the folder. Raises OSError."""
-        remove(self._files, self._folder)
+        remove_path(self._files, self._folder)

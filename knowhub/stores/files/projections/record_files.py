@@ -17,7 +17,7 @@ import orjson
 from knowhub.core.projection import RecordFormat
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.engine.account import LoadedChange
-from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.filesystem import FileSystem, append_file
 from knowhub.stores.files.log.log_line import PartialOperation, decode_base_line, row_text
 from knowhub.stores.files.projections.log_projection import Checkpoint, LogProjection, ProjectionLog
 
@@ -90,12 +90,7 @@ class RecordFiles(LogProjection):
             path, length = self._folder / name, checkpoint.lengths.get(name, 0)
             data = b"\n".join(added) + b"\n"
             self._files.make_folder(path.parent)
-            descriptor = self._files.open(path, os.O_WRONLY | os.O_CREAT)
-            try:
-                self._files.truncate(descriptor, length)
-                write_all(self._files, descriptor, data, length)
-            finally:
-                self._files.close(descriptor)
+            append_file(self._files, path, data, length)
             checkpoint.lengths[name] = length + len(data)
 
     def _base_rows(self) -> Iterator[tuple[str, Sequence[LoadedChange]]]:

@@ -11,10 +11,9 @@ from knowhub.core.errors import Conflict, StorageFull
 from knowhub.core.operation import Row, is_live
 from knowhub.core.store_results import differs
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
-from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, create_file, replace_file
+from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, create_file, remove_path, replace_file
 from knowhub.stores.files.keys import keyring_text, merge_keys, read_keyring
 from knowhub.stores.files.log.log_reader import DamagedLog, latest_rows
-from knowhub.stores.files.projections.plain_files import remove_tree
 from knowhub.stores.files.snapshots.archive import DamagedSnapshot, Manifest, unpack_snapshot
 
 DIFFERENCES = "differences.jsonl"
@@ -36,7 +35,7 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
         manifest = unpack_snapshot(files, archive, scratch, arguments["max_bytes"])
         then = read_snapshot_rows(files, archive.name, scratch, manifest, account)
         # From here on the log that was laid out is not needed, and what is to be written may be as much again.
-        remove_tree(files, scratch / "change_log")
+        remove_path(files, scratch / "change_log")
         now = latest_rows(files, DataDirectory(root).change_log, account, end=tuple(arguments["end"]))[1]
         with create_file(files, scratch / DIFFERENCES) as writer:
             for key, row in _diff(arguments["fixed"], then, now):
@@ -114,7 +113,7 @@ def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: in
     if others or root.is_file():
         raise Conflict(f"{root} is not empty; a snapshot is unpacked into an empty directory, or a new one")
     try:
-        remove_tree(files, scratch)
+        remove_path(files, scratch)
         files.make_folder(scratch)
         manifest = unpack_snapshot(files, archive, scratch, max_bytes)
         read_snapshot_rows(files, archive.name, scratch, manifest, None)
@@ -126,7 +125,7 @@ def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: in
         files.rename(scratch / "FORMAT", directory.format)
         files.sync_folder(root)
     finally:
-        remove_tree(files, scratch)
+        remove_path(files, scratch)
     return manifest
 
 

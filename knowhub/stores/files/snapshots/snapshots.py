@@ -19,25 +19,23 @@ from knowhub.engine.account import Account
 from knowhub.engine.view import Overlay
 from knowhub.stores.files.data_directory import (
     KEYRING,
-    SCRATCH,
     TIMESTAMP,
     DataDirectory,
     list_timestamps,
     snapshot_path,
 )
-from knowhub.stores.files.filesystem import FileSystem, translate_errors
+from knowhub.stores.files.filesystem import SCRATCH, FileSystem, remove_partial_files, remove_path, translate_errors
 from knowhub.stores.files.keys import FileKeyring
 from knowhub.stores.files.lock import lock_folder
-from knowhub.stores.files.projections.plain_files import remove_partial_files, remove_tree
 from knowhub.stores.files.snapshots.archive import DamagedSnapshot, read_manifest, temporary_path
 from knowhub.stores.files.snapshots.restore import DIFFERENCES
 from knowhub.stores.files.store import FileStore, LogEnd
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
+_COMPACTING = "the log is being compacted; make a snapshot when that has ended"
 _REFUSAL = "another snapshot is being made or restored in this directory; wait for its end"
 _SECOND_CHARS = len("20261121T120000Z")
 _SCRATCH_DIGITS = 16
-_TRIES = 5
 _LINES_A_TURN = 200
 
 
@@ -92,7 +90,7 @@ class SnapshotFolder:
                 end = await self._prepare(archive, scratch, account)
                 yield PreparedSnapshot(self, account, end.last_seq, scratch, archive.name)
             finally:
-                remove_tree(self.files, scratch)
+                remove_path(self.files, scratch)
 
     async def _prepare(self, archive: Path, scratch: Path, account: str) -> LogEnd:
         end = await self.log.get_end()
@@ -116,23 +114,11 @@ class SnapshotFolder:
         return end
 
     async def create_under_lock(self, reason: SnapshotReason) -> SnapshotEntry:
-        """Create a snapshot. The caller holds the lock on the folder."""
-        for _ in range(_TRIES):
+        """Create a snapshot. The caller holds the lock on the folder, so nobody erases meanwhile."""
+        async with lock_folder(self.files, self.directory.change_log, self.wait_s, _COMPACTING):
             end = await self.log.get_end()
-            ts = self._free_timestamp()
-            try:
-                with translate_errors("no snapshot was made"):
-                    entry = await self._write(end, ts, reason)
-            except Unavailable as problem:
-                if isinstance(problem.__cause__, FileNotFoundError):
-                    # Another process has compacted the log meanwhile.
-                    continue
-                raise
-            if (await self.log.get_end()).erases == end.erases:
-                return entry
-            # The snapshot may contain what was erased meanwhile.
-            self.files.remove(snapshot_path(self.directory, ts))
-        raise Conflict("the log was compacted, or erased from, again and again; no snapshot was made, try it again")
+            with translate_errors("no snapshot was made"):
+                return await self._write(end, self._free_timestamp(), reason)
 
     async def _write(self, end: LogEnd, ts: str, reason: SnapshotReason) -> SnapshotEntry:
         created_at = iso(self.clock.now())
