@@ -45,24 +45,13 @@ def mcp(
     import asyncio
 
     if url is not None:
-        from knowhub.cli.hosts.connection import DEFAULT_URL, URL
+        from knowhub.cli.hosts.connection import check_url
 
         if options.data_dir or tools:
             raise typer.BadParameter("--url names a server, which has its own data directory and tools; give it alone")
-        if not URL.fullmatch(url) or not _is_usable(url):
-            raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a user or a query")
+        check_url(url)
     settings = load_settings(options, mcp_tools=tools)
     asyncio.run(_serve(settings, options.ids(), url, None if url is None else _get_key()))
-
-
-def _is_usable(url: str) -> bool:
-    from urllib.parse import urlsplit
-
-    try:
-        address = urlsplit(url)
-        return address.port != 0 and address.username is None
-    except ValueError:
-        return False
 
 
 def _get_key() -> str | None:

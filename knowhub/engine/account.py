@@ -16,6 +16,7 @@ from knowhub.engine.edge_tables import EdgeTable, Table
 from knowhub.engine.tables import InMemoryTable
 
 _CHANGES_PER_OPERATION_BITS = 20
+_ROWS_A_STEP = 100
 
 
 class LoadedChange(msgspec.Struct, frozen=True):
@@ -53,6 +54,11 @@ class Account:
 
     def load(self, seq: int, changes: Sequence[LoadedChange | WrittenChange], line: LogLine) -> None:
         """Take in an operation from its line of the log. `seq` is 0 for the rows of a base."""
+        for _ in self.load_in_steps(seq, changes, line):
+            pass
+
+    def load_in_steps(self, seq: int, changes: Sequence[LoadedChange | WrittenChange], line: LogLine) -> Iterator[None]:
+        """Do as `load`, and yield after some rows each. The operation is not whole before the end."""
         numbers = [change_number(seq, n) for n in range(len(changes))] if seq else self._base_numbers.list(changes)
         names = {change.collection for change in changes}
         for name in self._in_order(names):
@@ -65,7 +71,9 @@ class Account:
             if not isinstance(table, InMemoryTable):
                 table.load(texts, of_mine, line)
                 continue
-            for change, text, number in zip(mine, texts, of_mine, strict=True):
+            for done, (change, text, number) in enumerate(zip(mine, texts, of_mine, strict=True)):
+                if done and done % _ROWS_A_STEP == 0:
+                    yield
                 row = change.row if isinstance(change, WrittenChange) else orjson.loads(text)
                 table.put(change.id, text, row, number)
 

@@ -294,7 +294,10 @@ class GroupCommit:
             for number, item in enumerate(batch.decided):
                 if number:
                     await pace.pause()
-                self._replica.apply(item.operation, item.changes, LogLine(segment, offset, item.line))
+                for _ in self._replica.apply(item.operation, item.changes, LogLine(segment, offset, item.line)):
+                    # What is whole by itself is seen whole by those who do not wait, too.
+                    if item.operation.group is not None:
+                        await pace.pause()
                 offset += len(item.line)
         finally:
             self.applying = set()

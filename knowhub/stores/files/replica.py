@@ -1,6 +1,6 @@
 """What memory holds of the log: rows, history, idempotency keys; and the subscribers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -130,12 +130,15 @@ class Replica:
         operation = line.full_operation if self.subscriptions else summarize(read)
         if operation is None:
             raise ValueError("its rows cannot be read")
-        self.apply(operation, read.changes, line)
+        for _ in self.apply(operation, read.changes, line):
+            pass
 
-    def apply(self, operation: Operation, changes: Sequence[LoadedChange | WrittenChange], line: LogLine) -> None:
-        """Take in an operation with its changes, from its line of the log."""
+    def apply(
+        self, operation: Operation, changes: Sequence[LoadedChange | WrittenChange], line: LogLine
+    ) -> Iterator[None]:
+        """Take in an operation with its changes, from its line of the log. It yields after some rows each."""
         # Rows first: if they cannot be loaded, the history must not know the operation.
-        self._get_or_create(operation.account).load(operation.seq, changes, line)
+        yield from self._get_or_create(operation.account).load_in_steps(operation.seq, changes, line)
         self._note(operation, line)
         self._notify(operation)
 
