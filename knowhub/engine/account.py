@@ -31,7 +31,7 @@ class LoadedChange(msgspec.Struct, frozen=True):
 # Not frozen, as many are made for each request or row: to make a frozen one takes several times as long.
 @dataclass(slots=True)
 class WrittenChange:
-    """A change that this process decided, with its rows as JSON text and parsed."""
+    """A change that this process decided: its rows as JSON text and parsed, and the summary made with the decision."""
 
     collection: str
     id: str
@@ -40,6 +40,7 @@ class WrittenChange:
     row: Row
     before_row: Row | None
     number: None = None
+    summary: Any = None
 
 
 class Account:
@@ -74,8 +75,12 @@ class Account:
             for done, (change, text, number) in enumerate(zip(mine, texts, of_mine, strict=True)):
                 if done and done % _ROWS_A_STEP == 0:
                     yield
-                row = change.row if isinstance(change, WrittenChange) else orjson.loads(text)
-                table.put(change.id, text, row, number)
+                if isinstance(change, LoadedChange):
+                    table.put(change.id, text, orjson.loads(text), number)
+                elif change.summary is None:
+                    table.put(change.id, text, change.row, number)
+                else:
+                    table.put_summary(change.id, text, change.summary)
 
     def move(self, changes: Sequence[LoadedChange], line: LogLine) -> None:
         """Read rows that stay on disk from another line from now on, where they are still the same."""

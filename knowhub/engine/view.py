@@ -28,14 +28,18 @@ class Overlay:
         """The collection and the id of every row that is changed here."""
         return [(name, row_id) for name, table in self._tables.items() for row_id in table.texts]
 
-    def put(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> None:
-        """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
+    def put(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> Any:  # noqa: ANN401 -- of the collection's schema
+        """Take in the new content of a row, and return its summary.
+
+        Raises KeyError, TypeError or ValueError for a row of another shape.
+        """
         table = self._tables.get(collection)
         if table is None:
             schema = self.schemas.get(collection) or TableSchema[Any](collection)
             table = OverlayTable(self.below.table(collection), schema, self)
-        table.put(row_id, row, text, change_number)
+        summary = table.put(row_id, row, text, change_number)
         self._tables[collection] = table
+        return summary
 
     def note_undo(self, undo_of: str, operation_id: str) -> None:
         """Remember which operation undid which."""
@@ -69,19 +73,24 @@ class OverlayTable:
         self._indexes: dict[str, dict[Hashable, dict[str, None]]] = {}
         self._indexed: dict[str, int] = {}
 
-    def put(self, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> None:
-        """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
+    def put(self, row_id: str, row: Mapping[str, Any], text: bytes, change_number: int) -> Any:  # noqa: ANN401 -- of the table's schema
+        """Take in the new content of a row, and return its summary.
+
+        Raises KeyError, TypeError or ValueError for a row of another shape.
+        """
         schema = self._schema
+        summary = None
         if schema.summarize is not None:
             earlier = self.summary(row_id)
             number = None if earlier is None else self.number(row_id)
             if number is None:
                 number = self._first_number + len(self._new_numbers)
-            self.summaries[row_id] = schema.summarize(row, number, change_number, earlier)
+            summary = self.summaries[row_id] = schema.summarize(row, number, change_number, earlier)
             if number >= self._first_number:
                 self._new_numbers[row_id] = number
             self._log.append(row_id)
         self.texts[row_id] = schema.add_defaults(text) if schema.defaults else text
+        return summary
 
     def __len__(self) -> int:
         return self._first_number + len(self._new_numbers)

@@ -165,7 +165,7 @@ class Batch:
         overlay = self.overlay(operation.account)
         for position, change in enumerate(decided.changes):
             number = change_number(operation.seq, position)
-            overlay.put(change.collection, change.id, change.row, change.after, number)
+            change.summary = overlay.put(change.collection, change.id, change.row, change.after, number)
         if operation.undo_of is not None:
             overlay.note_undo(operation.undo_of, operation.operation_id)
 
