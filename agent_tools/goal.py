@@ -59,7 +59,10 @@ async def goal(
         raise ToolFailure("No run is active. The host must call this within `agent_tools.goal.running(run)`.")
     match action:
         case "create":
-            return await _create_goal(run, description or "", parent_id, goal_id)
+            created = run.tree.add(description or "", parent_id, goal_id)
+            notice = await _save_tree(run)
+            output = _join_parts(f"{created.id}: {created.description}", notice)
+            return ToolResult("✅ Goal 已创建", output, _make_metadata(created, notice))
         case "focus":
             return await _focus_goal(run, _require_id(goal_id))
         case "complete" | "fail" | "cancel":
@@ -135,14 +138,6 @@ async def before_risky_step(step: str, tool_name: str = "", *, run: AgentRun | N
 def _choose_caller(caller: Mapping[str, str] | None) -> Mapping[str, str]:
     run = current_run()
     return caller if caller is not None else run.caller if run else {}
-
-
-async def _create_goal(run: AgentRun, description: str, parent_id: str | None, goal_id: str | None) -> ToolResult:
-    created = run.tree.add(description, parent_id, goal_id)
-    notice = await _save_tree(run)
-    return ToolResult(
-        "✅ Goal 已创建", _join_parts(f"{created.id}: {created.description}", notice), _make_metadata(created, notice)
-    )
 
 
 async def _focus_goal(run: AgentRun, goal_id: str) -> ToolResult:

@@ -119,14 +119,14 @@ class KnowHubStore(BaseStore):
 
     async def _refresh(self, items: Sequence[Document], *, refresh: bool) -> None:
         """Let items with a time to live begin it again, because they are read."""
-        if refresh:
-            await _gather([self._extend(item) for item in items if "ttl_minutes" in item.metadata])
 
-    async def _extend(self, item: Document) -> None:
-        expires_at = _add_minutes(item.metadata["ttl_minutes"])
-        # Whoever writes the item meanwhile sets its time anew.
-        if await self._folder.change(item, expires_at=expires_at):
-            await self._index.extend(item.path, expires_at)
+        async def extend(item: Document) -> None:
+            expires_at = _add_minutes(item.metadata["ttl_minutes"])
+            # Whoever writes the item meanwhile sets its time anew.
+            if await self._folder.change(item, expires_at=expires_at):
+                await self._index.extend(item.path, expires_at)
+
+        await _gather([extend(item) for item in items if refresh and "ttl_minutes" in item.metadata])
 
     async def _put(self, path: tuple[str, ...], op: PutOp) -> None:
         if op.value is None:

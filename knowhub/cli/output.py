@@ -154,22 +154,14 @@ def show_progress(quiet: bool) -> Iterator[Progress]:
 def print_refusal(error: KnowHubError) -> None:
     """Print on stderr what was refused and what to do, with every field of the HTTP answer."""
     warn(f"knowhub: {error.detail}")
-    if isinstance(error, InvalidInput):
-        fields = error.errors[:_MAX_ERRORS]
-        lines = [f"{item.field}: {item.message}" for item in fields]
-        for line in lines if lines != [error.detail] else []:
-            warn(f"  {line}")
-        _warn_of_more(len(error.errors))
+    fields = [f"{item.field}: {item.message}" for item in error.errors] if isinstance(error, InvalidInput) else []
+    groups = [fields if fields != [error.detail] else []]
     for name, value in error.extra.items():
-        values: Sequence[object] = value if isinstance(value, list) else [value]
-        for item in values[:_MAX_ERRORS]:
-            warn(f"  {name}: {_format_detail(item)}")
-        _warn_of_more(len(values))
-
-
-def _warn_of_more(count: int) -> None:
-    if count > _MAX_ERRORS:
-        warn(f"  … and {count - _MAX_ERRORS} more")
+        groups.append([f"{name}: {_format_detail(item)}" for item in (value if isinstance(value, list) else [value])])
+    for lines in groups:
+        more = [f"… and {len(lines) - _MAX_ERRORS} more"] if len(lines) > _MAX_ERRORS else []
+        for line in [*lines[:_MAX_ERRORS], *more]:
+            warn(f"  {line}")
 
 
 def _format_detail(value: object) -> str:

@@ -14,6 +14,7 @@ from knowhub.keywords import rendering
 from knowhub.keywords.fields import parse_choice, parse_text, parse_texts
 from knowhub.keywords.model import InfoPolicy, InfoQuery, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.search.candidates import VisibleTree
+from knowhub.keywords.search.descent import DescentResult
 from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.service import DeleteOptions
 from knowhub.keywords.tree import find_by_token
@@ -314,24 +315,21 @@ class KeywordMethods:
 
     def _AgentDescend(self, query: str, intent: str) -> dict[str, Any]:
         """Let the model search the tree; return the outcome."""
-        query, purpose = parse_text("query", query), parse_choice("intent", Intent, intent)
-        outcome = self._thread.run(
-            lambda hub, ctx: hub.keywords.agent.descend(
-                ctx, lambda: hub.store.view(ctx.account), Goal(query, purpose), hub.settings.descent_budget_s
-            )
-        )
-        values = asdict(outcome)
+        goal = Goal(parse_text("query", query), parse_choice("intent", Intent, intent))
+        values = asdict(self._descend(goal, "descent_budget_s"))
         return {name: values[name] for name in _DESCENT_FIELDS}
 
     def _SuggestParent(self, name: str) -> str:
         """Return the parent that the model chooses for a name; the root if it finds none."""
         goal = Goal(parse_text("name", name), Intent.SUGGEST_PARENT)
-        suggestion = self._thread.run(
+        return self._descend(goal, "llm_write_budget_s").parent_id
+
+    def _descend(self, goal: Goal, budget: str) -> DescentResult:
+        return self._thread.run(
             lambda hub, ctx: hub.keywords.agent.descend(
-                ctx, lambda: hub.store.view(ctx.account), goal, hub.settings.llm_write_budget_s
+                ctx, lambda: hub.store.view(ctx.account), goal, getattr(hub.settings, budget)
             )
         )
-        return suggestion.parent_id
 
     def _CollectCandidates(self, start_ids: Sequence[str]) -> list[dict[str, str]]:
         """Return what a model would see below these keywords: `{id, name, path}`, breadth first."""
