@@ -1,23 +1,20 @@
-"""An OpenAI-compatible server that does as its script says: answers, lies, drips, drops the connection.
+"""An OpenAI-compatible server that does as its script says: answers, lies, drips, fails.
 
-`python -m tests.e2e.scripted_llm --port 0 ` prints `{"url": "http://127.0.0.1:…/v1"}`. `POST /script`
+`python -m tests.e2e.scripted_llm --port 0 --script FILE` prints `{"url": "http://127.0.0.1:…/v1"}`. `POST /script`
 takes a list of steps in place of those that are left, `GET /requests` tells what was asked. Each request for an
 answer takes the next step; after the last one the model says `missing`. A step is a JSON object with one of:
 
-    jump, match, ambiguous   a name or a list of them, as the prompt shows them (`jump` to two is a list of two)
-    missing                  the name to suggest, or null      pick      words of tasks: the records that hold one
-    answer                   an object, answered as it is      text      what the model writes, as it is
-    garbage, other_schema, invented_ids                        true
-    huge                     how many bytes to write           slow_drip seconds between two bytes
-    late                     seconds; the answer is `missing`  close     true: the connection is dropped
-    status                   such as 429, with `retry_after`   refuse_rung  `response_format`, `tools` or `schema`:
-                                                               what this request may not hold
+    jump, match   the name of a keyword, as the prompt shows it
+    missing       the name to suggest, or null
+    answer        an object, answered as it is
+    huge          how many bytes to write
+    slow_drip     seconds between two bytes
+    late          seconds before the answer
+    status        of an error, such as 500
 
-It is an embedder and a reranker too: `/v1/embeddings` and `/v1/rerank` have steps of their own, which `POST
-/script/embeddings` and `POST /script/rerank` take; behind the last one they answer as `HashingEmbedder` of the fakes
-would. `status`, `close`, `huge`, `slow_drip`, `late`, `garbage`, `answer` and `refuse_rung` are as above; embeddings
-may be spoiled by `dimensions` (so many), `missing` (so many are left out), `shift` (added to each index) and `numbers`
-(the first embedding). A step with `"stays": true` is not used up, so that a server can be down.
+It is an embedder and a reranker too, which answer as `HashingEmbedder` of the fakes would. `/v1/embeddings` has steps
+of its own (`POST /script/embeddings`), with `status` and `late`. A step with `"stays": true` is not used up, so that a
+server can be down.
 """
 
 import argparse
@@ -25,9 +22,10 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import httpx
@@ -41,13 +39,7 @@ _CHAT = "chat/completions"
 _MEGABYTE = b"x" * (1024 * 1024)
 _LOOK_S = 0.02
 _USAGE = {"prompt_tokens": 120, "completion_tokens": 12, "total_tokens": 132}
-_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
-_REFUSED = {
-    "response_format": "response_format is not supported",
-    "schema": "response_format.type json_schema is not supported",
-    "tools": "tools are not supported by this model",
-    "documents": "missing field `texts`",
-}
+_REASONS = {200: "OK", 404: "Not Found"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +54,11 @@ class ScriptedLLM:
         (await self.http.post("/script", json=list(steps))).raise_for_status()
 
     async def script_for(self, path: str, *steps: Step) -> None:
-        """Replace the steps that are left for `embeddings` or `rerank`."""
+        """Replace the steps that are left for `embeddings`."""
         (await self.http.post(f"/script/{path}", json=list(steps))).raise_for_status()
 
     async def requests(self, path: str = "chat/completions") -> list[dict[str, Any]]:
-        """Return what was asked there: `{"path", "body", "authorization", "broken_off"}` each, the oldest first."""
+        """Return what was asked there: `{"path", "body"}` each, the oldest first."""
         answer: list[dict[str, Any]] = (await self.http.get("/requests")).raise_for_status().json()
         return [item for item in answer if item["path"] == path]
 
@@ -97,53 +89,41 @@ class _ConnectionDropped(Exception):
 
 
 class _Server:
-    def __init__(self) -> None:
-        self._steps: dict[str, list[Step]] = {_CHAT: [], "embeddings": [], "rerank": []}
+    def __init__(self, steps: list[Step]) -> None:
+        self._steps: dict[str, list[Step]] = {_CHAT: steps, "embeddings": [], "rerank": []}
         self._requests: list[dict[str, Any]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection until it ends."""
         with suppress(_ConnectionDropped, ConnectionError, asyncio.IncompleteReadError):
             while True:
-                line, headers, body = await _read_request(reader)
-                await self._route(line, headers, body, reader, writer)
+                line, body = await _read_request(reader)
+                await self._route(line, body, reader, writer)
         writer.close()
 
-    async def _route(
-        self,
-        line: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+    async def _route(self, line: str, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         match line.split()[:2]:
             case ["POST", "/script"]:
                 self._steps[_CHAT] = json.loads(body)
                 await _send(writer, 200, {"steps": len(self._steps[_CHAT])})
-            case ["POST", "/script/embeddings" | "/script/rerank" as where]:
-                self._steps[where.removeprefix("/script/")] = json.loads(body)
+            case ["POST", "/script/embeddings"]:
+                self._steps["embeddings"] = json.loads(body)
                 await _send(writer, 200, {})
             case ["GET", "/requests"]:
                 await _send(writer, 200, self._requests)
             case ["POST", "/v1/chat/completions" | "/v1/embeddings" | "/v1/rerank" as where]:
                 asked, path = json.loads(body), where.removeprefix("/v1/")
-                key = headers.get("authorization")
-                seen = {"path": path, "body": asked, "authorization": key, "broken_off": False}
-                self._requests.append(seen)
-                await self._until_gone(seen, self._complete(path, asked, writer), reader)
+                self._requests.append({"path": path, "body": asked})
+                await self._until_gone(self._complete(path, asked, writer), reader)
             case _:
                 await _send(writer, 404, {"error": {"message": f"there is no {line}"}})
 
-    async def _until_gone(self, seen: dict[str, Any], answering: Any, reader: asyncio.StreamReader) -> None:  # noqa: ANN401 -- a coroutine
+    async def _until_gone(self, answering: Any, reader: asyncio.StreamReader) -> None:  # noqa: ANN401 -- a coroutine
         answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_wait_for_end(reader))
         try:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
-                seen["broken_off"] = True
                 raise _ConnectionDropped
-            if answer.exception():
-                seen["broken_off"] = isinstance(answer.exception(), ConnectionError)
             answer.result()
         finally:
             answer.cancel()
@@ -160,13 +140,7 @@ class _Server:
         step = self._next_step(path)
         match step:
             case {"status": int(status)}:
-                after = {"Retry-After": str(step["retry_after"])} if "retry_after" in step else {}
-                message = f"the script says {status}, to the key {step.get('echo', '')}"
-                await _send(writer, status, {"error": {"message": message}}, after)
-            case {"refuse_rung": str(what)} if _holds(asked, what):
-                await _send(writer, 400, {"error": {"message": _REFUSED[what], "type": "invalid_request_error"}})
-            case {"close": _}:
-                raise _ConnectionDropped
+                await _send(writer, status, {"error": {"message": f"the script says {status}"}})
             case {"huge": int(size)}:
                 await _send_huge(writer, size)
             case {"slow_drip": float(pause_s) | int(pause_s)}:
@@ -183,70 +157,32 @@ class _Server:
                     await _send(writer, 200, answer)
 
 
-def _holds(asked: Mapping[str, Any], what: str) -> bool:
-    if what == "schema":
-        return bool(asked.get("response_format", {}).get("type") == "json_schema")
-    return what in asked
-
-
 def _answer(path: str, step: Step, asked: Mapping[str, Any]) -> object:
     if path == _CHAT:
-        return _completion(asked, _write_answer(step, asked))
-    if "garbage" in step:
-        return "not the object that was expected"
-    if "answer" in step:
-        return step["answer"]
-    return embeddings(asked, step) if path == "embeddings" else rerank(asked)
-
-
-def _write_answer(step: Step, asked: Mapping[str, Any]) -> str:
-    match step:
-        case {"text": str(text)}:
-            return text
-        case {"garbage": _}:
-            return "\x00\ufffd {{{ I am not going to \x1b[31m answer }"
-        case {"other_schema": _}:
-            return json.dumps({"weather": "sunny", "degrees": 21})
-        case {"answer": answer}:
-            return json.dumps(answer)
-        case _:
-            return json.dumps(_decide(step, asked), ensure_ascii=False)
+        decided = step["answer"] if "answer" in step else _decide(step, asked)
+        return _completion(asked, json.dumps(decided, ensure_ascii=False))
+    return embeddings(asked) if path == "embeddings" else rerank(asked)
 
 
 def _decide(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:
     schema = _schema_of(asked)
-    if "invented_ids" in step:
-        return fit_to_schema({"action": "match", "node_id": 987_654_321, "reason": "invented"}, schema)
-    for action in ("jump", "match", "ambiguous"):
+    for action in ("jump", "match"):
         if action in step:
-            names = [step[action]] if isinstance(step[action], str) else step[action]
-            return choose(action, names, asked["messages"], schema, "scripted")
-    if "pick" in step:
-        return fit_to_schema({"ids": _ids_of(step["pick"], asked["messages"]), "reason": "scripted"}, schema)
+            return choose(action, [step[action]], asked["messages"], schema, "scripted")
     if step.get("missing"):
         return answer_missing(step["missing"], schema, "scripted")
     return fit_to_schema(EXHAUSTED, schema)
 
 
-def _ids_of(words: Sequence[str], messages: Sequence[Mapping[str, str]]) -> list[str]:
-    candidates = json.loads(messages[-1]["content"].split("\n")[1])["candidates"]
-    return [item["id"] for word in words for item in candidates if word in item["task"]]
-
-
 def _schema_of(asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    # The schema is the last line of the system prompt in every output mode.
+    # The schema is the last line of the system prompt.
     system: str = next(message["content"] for message in asked["messages"] if message["role"] == "system")
     schema: Mapping[str, Any] = json.loads(system[system.rindex("\n") + 1 :])
     return schema
 
 
 def _completion(asked: Mapping[str, Any], text: str) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    if asked.get("tools"):
-        name = asked["tools"][0]["function"]["name"]
-        call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": text}}
-        message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     return {
         "id": "scripted",
         "object": "chat.completion",
@@ -262,22 +198,20 @@ async def _wait_for_end(reader: asyncio.StreamReader) -> None:
         await asyncio.sleep(_LOOK_S)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes]:
+async def _read_request(reader: asyncio.StreamReader) -> tuple[str, bytes]:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-    return head[0], headers, await reader.readexactly(int(headers.get("content-length", 0)))
+    return head[0], await reader.readexactly(int(headers.get("content-length", 0)))
 
 
-async def _send(
-    writer: asyncio.StreamWriter, status: int, value: object, headers: Mapping[str, str] | None = None
-) -> None:
+async def _send(writer: asyncio.StreamWriter, status: int, value: object) -> None:
     body = json.dumps(value).encode()
-    writer.write(_head(status, len(body), headers or {}) + body)
+    writer.write(_head(status, len(body)) + body)
     await writer.drain()
 
 
 async def _send_huge(writer: asyncio.StreamWriter, size: int) -> None:
-    writer.write(_head(200, size, {}))
+    writer.write(_head(200, size))
     for _ in range(size // len(_MEGABYTE)):
         writer.write(_MEGABYTE)
         await writer.drain()
@@ -287,24 +221,21 @@ async def _send_huge(writer: asyncio.StreamWriter, size: int) -> None:
 
 async def _drip(writer: asyncio.StreamWriter, value: object, pause_s: float) -> None:
     body = json.dumps(value).encode()
-    writer.write(_head(200, len(body), {}))
+    writer.write(_head(200, len(body)))
     for byte in body:
         writer.write(bytes([byte]))
         await writer.drain()
         await asyncio.sleep(pause_s)
 
 
-def _head(status: int, length: int, headers: Mapping[str, str]) -> bytes:
-    sent = {"Content-Type": "application/json", "Content-Length": str(length), **headers}
-    lines = [
-        f"HTTP/1.1 {status} {_REASONS.get(status, 'Scripted')}",
-        *(f"{key}: {value}" for key, value in sent.items()),
-    ]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+def _head(status: int, length: int) -> bytes:
+    reason = _REASONS.get(status, "Scripted")
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    return head.encode("latin-1")
 
 
-async def _run(port: int, announce: Callable[[str], object]) -> None:
-    server = await asyncio.start_server(_Server().serve, "127.0.0.1", port)
+async def _run(port: int, steps: list[Step], announce: Callable[[str], object]) -> None:
+    server = await asyncio.start_server(_Server(steps).serve, "127.0.0.1", port)
     bound = server.sockets[0].getsockname()[1]
     announce(json.dumps({"url": f"http://127.0.0.1:{bound}/v1"}) + "\n")
     sys.stdout.flush()
@@ -315,9 +246,11 @@ def main() -> None:
     """Serve until the process is ended."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--script", type=Path, help="a JSON file of the first steps")
     given = parser.parse_args()
+    steps = [] if given.script is None else json.loads(given.script.read_text("utf-8"))
     with suppress(KeyboardInterrupt):
-        asyncio.run(_run(given.port, sys.stdout.write))
+        asyncio.run(_run(given.port, steps, sys.stdout.write))
 
 
 if __name__ == "__main__":

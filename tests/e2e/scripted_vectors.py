@@ -7,17 +7,12 @@ from tests.fakes.hashing_embedder import DIMENSIONS, hash_vector
 from tests.fakes.scripted_reranker import by_likeness
 
 
-def embeddings(asked: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer with a vector for each text, backwards, as only `index` counts; a step may spoil it."""
+def embeddings(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer with a vector for each text, backwards, as only `index` counts."""
     texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
-    dimensions = step.get("dimensions") or asked.get("dimensions") or DIMENSIONS
-    vectors = [hash_vector(text, dimensions) for text in texts][: -step.get("missing", 0) or None]
-    data = [
-        {"object": "embedding", "index": at + step.get("shift", 0), "embedding": list(vector)}
-        for at, vector in enumerate(vectors)
-    ]
-    if "numbers" in step:
-        data[0]["embedding"] = step["numbers"]
+    dimensions = asked.get("dimensions") or DIMENSIONS
+    vectors = [hash_vector(text, dimensions) for text in texts]
+    data = [{"object": "embedding", "index": at, "embedding": list(vector)} for at, vector in enumerate(vectors)]
     tokens = sum(map(len, texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": asked["model"], "data": data[::-1], "usage": usage}

@@ -8,11 +8,8 @@ import pytest
 
 from agent_tools.knowledge import (
     get_knowledge,
-    knowledge_list,
     knowledge_save,
     knowledge_search,
-    knowledge_slim,
-    knowledge_update,
 )
 from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_save
@@ -52,44 +49,6 @@ async def save_record(content: str, **fields: object) -> str:
     return str(result.metadata["id"])
 
 
-async def test_save_stores_all_fields(url: str) -> None:
-    result = await knowledge_save(
-        task="用 Selenium 登录网站并绕过反爬检测",
-        content="设置合适的 user-agent，随机延迟",
-        types=["tool", "strategy"],
-        tags={"domain": "爬虫"},
-        scopes=["org:acme", "public"],
-        owner="agent:爬虫",
-        source_name="undetected_chromedriver",
-        source_category="skill",
-        urls=["https://example.com/a?b=中"],
-        agent_id="爬虫",
-        submitted_by="li@example.com",
-        score=4,
-        message_id="msg-1",
-        resource_ids=["code/selenium/login"],
-    )
-
-    record = await record_of(url, result.metadata["id"])
-    assert result.error is None
-    assert (record["task"], record["types"]) == ("用 Selenium 登录网站并绕过反爬检测", ["tool", "strategy"])
-    assert (record["tags"], record["scopes"], record["owner"]) == (
-        {"domain": "爬虫"}, ["org:acme", "public"], "agent:爬虫",
-    )  # fmt: skip
-    assert (record["eval"]["score"], record["message_id"]) == (4, "msg-1")
-    assert record["resource_ids"] == ["code/selenium/login"]
-    assert record["source"] | {"timestamp": None, "trace_id": None} == {
-        "name": "undetected_chromedriver",
-        "category": "skill",
-        "urls": ["https://example.com/a?b=中"],
-        "agent_id": "爬虫",
-        "submitted_by": "li@example.com",
-        "message_id": "msg-1",
-        "timestamp": None,
-        "trace_id": None,
-    }
-
-
 async def test_search_finds_in_chinese_and_shows_what_it_found() -> None:
     wanted = await save_record("undetected_chromedriver 可以绕过大部分检测")
     await save_record("pnpm, not npm", task="Install packages", types=["strategy"])
@@ -103,37 +62,6 @@ async def test_search_finds_in_chinese_and_shows_what_it_found() -> None:
     assert wanted in result.output
     assert "可以绕过大部分检测" in result.output
     assert (empty.error, empty.metadata["items"], bool(empty)) == (None, [], True)
-
-
-async def test_slim_merges_without_loss_and_reports_how_to_take_it_back() -> None:
-    first = await save_record("等待元素出现再点击")
-    second = await save_record("等待元素出现，再点击")
-
-    result = await knowledge_slim()
-
-    report = result.metadata["report"]
-    assert result.error is None
-    assert [(merge["into"], merge["sources"]) for merge in report["merged"]] == [(first, [second])]
-    assert report["slim_id"] in result.output
-
-
-async def test_a_refusal_becomes_advice_that_names_the_field() -> None:
-    knowledge_id = await save_record("等待")
-
-    wrong = {
-        "task": await knowledge_save(task=" ", content="", types=["tool"]),
-        "types": await knowledge_save(task="t", content="c", types=["recipe"]),  # type: ignore[list-item]  # as a host may write
-        "scopes": await knowledge_save(task="t", content="c", types=["tool"], scopes=["user:"]),
-        "top_k": await knowledge_search("登录", top_k=0),
-        "update_score": await knowledge_update(knowledge_id, update_score=6),
-        "evolve_feedback": await knowledge_update(knowledge_id, evolve_feedback=" "),
-        "limit": await knowledge_list(limit=1001),
-    }
-
-    for field, result in wrong.items():
-        assert result.error is not None, field
-        assert field in result.error
-        assert result.metadata["items"] == []
 
 
 async def test_a_run_reads_deletes_and_undoes_records_of_its_user(url: str) -> None:

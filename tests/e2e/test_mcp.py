@@ -180,17 +180,13 @@ def test_stdio_ends_with_a_client_that_asks_nothing(options: list[str], text: st
     assert ended.stdout.count("\n") == (text == "garbage\n")
 
 
-@pytest.mark.parametrize("answers", ["process", "server"])
-def test_what_was_asked_before_the_client_ended_is_done(answers: str, tmp_path: Path) -> None:
+def test_what_was_asked_before_the_client_ended_is_done(tmp_path: Path) -> None:
     asked: list[dict[str, object]] = [
         {"id": 1, "method": "initialize", "params": PARAMS},
         {"method": "notifications/initialized"},
         {"id": "2", "method": "tools/call", "params": {"name": "save", "arguments": {"content": "Set http.proxy."}}},
     ]
-    with ExitStack() as running:
-        if answers == "server":
-            running.enter_context(run_server(tmp_path))
-        ended = end_with("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in asked), tmp_path)
+    ended = end_with("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in asked), tmp_path)
 
     greeting, saved = map(json.loads, ended.stdout.splitlines())
     assert (ended.returncode, greeting["id"], saved["id"]) == (0, 1, "2")
@@ -304,23 +300,14 @@ def test_an_interrupted_server_on_stdio_ends_at_once(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}\n')
         process.stdin.flush()
-        assert json.loads(process.stdout.readline())["id"] == 1
+        # No `initialize` is needed before.
+        assert len(json.loads(process.stdout.readline())["result"]["tools"]) == 6
         process.send_signal(signal.SIGINT)
         ended = process.wait(30)
         assert process.stderr is not None
         errors = process.stderr.read()
 
     assert (ended, errors) == (130, "")
-
-
-async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_path: Path) -> None:
-    (tmp_path / "FORMAT").write_text("99\n")
-
-    async with stdio_session(tmp_path) as session:
-        answer = await session.call_tool("recall", {"query": "anything"})
-
-    assert answer.is_error
-    assert "FORMAT is damaged" in str(answer.content)
 
 
 PARAMS = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,8 +16,8 @@ import httpx
 import pytest
 from mcp.client.client import Client
 
-from tests.e2e.server_process import COMMAND, ROOT, Server, Stopwatch, environment, run_server
-from tests.e2e.test_mcp import http_session, stdio_session
+from tests.e2e.server_process import ROOT, Server, Stopwatch, environment, run_server
+from tests.e2e.test_mcp import http_session
 
 pytestmark = pytest.mark.anyio
 
@@ -121,39 +121,6 @@ async def test_many_calls_leave_memory_flat(tmp_path: Path, calls: int) -> None:
         grown = resident() - before
 
     assert grown < 8 * 2**20
-
-
-async def test_fifty_clients_at_once_lose_nothing(tmp_path: Path) -> None:
-    clients, lessons = 50, 4
-    with run_server(tmp_path, COMMAND) as server:
-        async with AsyncExitStack() as stack:
-            # Two have the directory open in processes of their own.
-            sessions = [await stack.enter_async_context(stdio_session(tmp_path, "--user-id", "li")) for _ in range(2)]
-            address = f"{server.url}/mcp?user=li"
-            sessions += [await stack.enter_async_context(http_session(address)) for _ in range(clients - len(sessions))]
-
-            async def work(number: int) -> list[dict[str, Any]]:
-                saved = []
-                for lesson in range(lessons):
-                    content = f"Lesson {lesson} of client {number}: wait {number * lessons + lesson} s."
-                    answer = await sessions[number].call_tool("save", {"content": content, "task": f"task {number}"})
-                    assert answer.structured_content is not None, answer.content
-                    saved.append({"content": content, **answer.structured_content})
-                messages = [{"role": "user", "content": f"Remember that I prefer editor number {number}."}]
-                learnt = await sessions[number].call_tool(
-                    "remember", {"messages": messages, "session_id": f"s-{number}"}
-                )
-                assert learnt.structured_content, learnt.content
-                return saved
-
-            saved = [row for rows in await asyncio.gather(*map(work, range(clients))) for row in rows]
-            assert len({row["id"] for row in saved}) == len({row["operation_id"] for row in saved}) == clients * lessons
-            async with httpx.AsyncClient(base_url=server.url, params={"user_id": "li"}) as http:
-                for row in saved:
-                    stored = (await http.get(f"/api/knowledge/{row['id']}")).json()
-                    assert stored["content"] == row["content"]
-                for number in range(clients):
-                    assert (await http.get(f"/api/context/sessions/s-{number}")).status_code == 200
 
 
 def test_the_first_answer_over_stdio_takes_little_processor_time(tmp_path: Path) -> None:

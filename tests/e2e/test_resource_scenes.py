@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from agent_tools.knowledge import KnowledgeType, knowledge_save, knowledge_search
-from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_list, resource_save
 from agent_tools.results import ToolResult
 from tests.e2e.server_process import run_server
@@ -40,24 +39,6 @@ async def save_and_find(task: str, content: str, types: list[KnowledgeType], res
     found = await knowledge_search(task)
     assert resource_ids in [item["resource_ids"] for item in found.metadata["items"]]
     return found
-
-
-async def test_scene_1_a_tool_of_many_lines_is_kept_as_code(data: Path) -> None:
-    saved = await resource_save(CODE_ID, "Selenium 绕过检测登录代码", CODE, None, "code", {"language": "python"})
-
-    found = await save_and_find(
-        "使用 Selenium 登录某网站并绕过反爬检测",
-        "使用 undetected_chromedriver 可以绕过大部分检测。关键点:1) 设置合适的 user-agent 2) 随机延迟",
-        ["tool", "strategy"],
-        [CODE_ID],
-    )
-    read = await resource_get(found.metadata["items"][0]["resource_ids"][0])
-
-    assert saved.error is None
-    record = read.metadata["items"][0]
-    assert (record["body"], record["content_type"], record["metadata"]) == (CODE, "code", {"language": "python"})
-    assert (record["has_secure_body"], record["expired"]) == (False, False)
-    assert "driver = uc.Chrome()" in read.output
 
 
 async def test_scene_2_an_account_is_sealed_and_revealed_on_request(data: Path) -> None:
@@ -121,19 +102,3 @@ async def test_scene_3_a_cookie_says_when_it_has_expired(data: Path) -> None:
         "session_id=new",
     )
     assert find_texts_in_files(data, ["abc123", "xyz789", "session_id"]) == []
-
-
-async def test_scene_4_one_lesson_refers_to_code_and_credential() -> None:
-    await resource_save(CODE_ID, "Selenium 绕过检测登录代码", CODE, None, "code")
-    await resource_save(CREDENTIAL_ID, "某网站测试账号", "", ACCOUNT, "credential")
-
-    await save_and_find(
-        "用代码和测试账号登录某网站", "先运行登录代码,再填入测试账号。", ["tool"], [CODE_ID, CREDENTIAL_ID]
-    )
-
-    lost = await knowledge_save("用别的账号登录", "账号还没有保存。", ["tool"], resource_ids=["credentials/none"])
-    by_name = await call_tool("resource_get", {"resource_id": "credentials/none"})
-
-    assert lost.metadata["items"][0]["missing_resource_ids"] == ["credentials/none"]
-    assert by_name.error is not None
-    assert "resource_list" in by_name.error

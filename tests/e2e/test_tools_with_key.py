@@ -6,8 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agent_tools.client import aclose_client
-from agent_tools.knowledge import knowledge_list, knowledge_save, knowledge_search
+from agent_tools.knowledge import knowledge_save
 from tests.e2e.server_process import run_server
 from tests.keys import ROOT_KEY
 
@@ -41,17 +40,3 @@ async def test_with_a_key_a_record_is_the_users_that_the_key_names(url: str, mon
         records = [(await client.get(f"/api/knowledge/{item.metadata['id']}")).json() for item in (plain, shared)]
     assert [record["owner"] for record in records] == ["user:li"] * 2
     assert [record["scopes"] for record in records] == [["user:owner"], ["team:web"]]
-
-
-async def test_two_agents_find_shared_and_own_records(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, other = [await key_for(url, agent_id=name, project_ids=["atlas"]) for name in ("one", "other")]
-    monkeypatch.setenv("KNOWHUB_API_KEY", first)
-    await knowledge_save(task="deploy", content="mine alone", types=["tool"])
-    await knowledge_save(task="deploy", content="for both", types=["tool"], scopes=["project:atlas"])
-    await aclose_client()
-    monkeypatch.setenv("KNOWHUB_API_KEY", other)
-
-    found, listed = await knowledge_search("deploy"), await knowledge_list()
-
-    assert [item["content"] for item in found.metadata["items"]] == ["for both"]
-    assert [item["content"] for item in listed.metadata["items"]] == ["for both"]

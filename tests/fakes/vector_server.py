@@ -27,7 +27,7 @@ def rerank_client(http: httpx.AsyncClient, time: FakeTime | None = None, **optio
 
 def answer_hashed(request: httpx.Request) -> httpx.Response:
     """Answer as the scripted server does that has no script."""
-    return httpx.Response(200, json=scripted_vectors.embeddings(json.loads(request.content), {}))
+    return httpx.Response(200, json=scripted_vectors.embeddings(json.loads(request.content)))
 
 
 def answer_reranked(request: httpx.Request) -> httpx.Response:

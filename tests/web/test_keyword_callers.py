@@ -48,16 +48,3 @@ async def test_a_reader_may_create_below_a_keyword_but_only_own_rows(api: httpx.
 
     assert made["owner"] == "user:chen"
     assert refused.status_code == 403
-
-
-@pytest.mark.parametrize("unknown", ["x", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "%00", "a%2Fb", "search%2F"])
-async def test_an_unknown_keyword_is_404_on_every_route(api: httpx.AsyncClient, unknown: str) -> None:
-    made = {"id": unknown}
-    reads = [
-        await api.get(f"/api/keywords/{unknown}{item}") for item in ("", "/children", "/path", "/subtree", "/infos")
-    ]
-
-    writes = [await api.request(**asked) for asked in await list_changes(api, made, await create_keyword(api, "other"))]
-
-    assert [read.status_code for read in reads] == [404] * 5
-    assert [write.status_code for write in writes] == [404] * 6

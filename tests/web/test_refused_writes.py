@@ -12,7 +12,6 @@ from knowhub.web.app import create_app
 from knowhub.wiring.adapters import Overrides
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.web.conftest import client_of
-from tests.web.trees import create_info, create_keyword, read_everything
 
 pytestmark = pytest.mark.anyio
 
@@ -59,49 +58,6 @@ async def are_reads_answered(api: httpx.AsyncClient, record: dict[str, str]) -> 
     return [answer.status_code for answer in answers] == [200] * 5 and all(
         "kept" in answer.text for answer in answers[:4]
     )
-
-
-async def send_every_tree_write(api: httpx.AsyncClient, keyword_id: str, info_id: str) -> list[httpx.Response]:
-    keyword, info = f"/api/keywords/{keyword_id}", f"/api/infos/{info_id}"
-    step = {"kind": "describe", "node": {"id": keyword_id, "version": 1}, "description": "new"}
-    return [
-        await api.post("/api/keywords/reorganize/apply", json={"plan": {"steps": [step]}}),
-        await api.post("/api/keywords", json={"name": "new"}),
-        await api.post("/api/keywords/batch", json={"items": [{"name": "new"}]}),
-        await api.patch(keyword, json={"description": "newer"}),
-        await api.post(f"{keyword}/aliases", json={"alias": "newest"}),
-        await api.delete(f"{keyword}/aliases/other"),
-        await api.post("/api/infos", json={"content": "new"}),
-        await api.post("/api/infos/batch", json={"items": [{"content": "new"}]}),
-        await api.patch(info, json={"content": "new"}),
-        await api.put(f"{info}/keywords/root"),
-        await api.delete(f"{info}/keywords/{keyword_id}"),
-        await api.delete(info),
-        await api.delete(keyword),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("plan", "status", "afterwards"),
-    [
-        (Plan(fail_at=1, error=errno.EIO, kinds=("sync_data",)), 503, {503}),
-        (Plan(fail_at=1, error=errno.ENOSPC, lasting=True, kinds=("write_at",)), 507, {200, 201}),
-    ],
-)
-async def test_the_tree_is_read_but_not_written_while_the_disk_fails(
-    api: httpx.AsyncClient, disk: FaultyFileSystem, plan: Plan, status: int, afterwards: set[int]
-) -> None:
-    made = await create_keyword(api, "kept", aliases=["other"])
-    on_it = await create_info(api, "kept too", made["id"])
-    before = await read_everything(api)
-    disk.begin(plan)
-
-    refused = await send_every_tree_write(api, made["id"], on_it["id"])
-
-    assert [answer.status_code for answer in refused] == [status] * 13
-    assert await read_everything(api) == before
-    disk.begin(Plan())
-    assert {item.status_code for item in await send_every_tree_write(api, made["id"], on_it["id"])} == afterwards
 
 
 async def test_after_a_failed_sync_writes_are_503_and_reads_still_work(

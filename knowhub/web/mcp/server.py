@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import mcp_types as types
 import structlog
@@ -11,16 +11,13 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from knowhub.bootstrap import Hub
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.request_context import RequestContext
 from knowhub.web.json_rpc import COUNT_WRITE, INITIALIZE
 from knowhub.web.json_text import list_field_errors
 from knowhub.web.mcp.greeting import INSTRUCTIONS
-
-if TYPE_CHECKING:
-    # Over stdio the first answer must not wait for these imports.
-    from knowhub.bootstrap import Hub
-    from knowhub.web.mcp.tools import McpTool, ToolSet
+from knowhub.web.mcp.tools import McpTool, ToolSet
 
 _SCHEME: Final = "knowhub://"
 _NAMED_PROBLEMS: Final = 5
@@ -41,14 +38,14 @@ on. Give `feedback` on each recalled record that helped or was wrong.""",
 
 _log = structlog.get_logger("knowhub.mcp")
 
-CallerOf = Callable[[Any], Awaitable["tuple[Hub, RequestContext]"]]
+CallerOf = Callable[[Any], Awaitable[tuple[Hub, RequestContext]]]
 """Returns the hub and the caller of an HTTP request. Raises KnowHubError."""
 
 
 class HubServer:
     """Answers MCP requests. `caller_of` finds out who calls: a model never chooses that."""
 
-    def __init__(self, tools: "ToolSet", caller_of: CallerOf) -> None:
+    def __init__(self, tools: ToolSet, caller_of: CallerOf) -> None:
         self._tools = tools
         self._caller_of = caller_of
         self.server: Server[Any] = Server(
@@ -173,7 +170,7 @@ def _find_headers(_tool: str) -> None:
     """Say that no argument of a tool is sent as a header too: else the library would list all tools for each call."""
 
 
-def describe_tool(tool: "McpTool") -> types.Tool:
+def describe_tool(tool: McpTool) -> types.Tool:
     """Return a tool as it is listed."""
     annotations = types.ToolAnnotations(
         read_only_hint=tool.is_read_only,

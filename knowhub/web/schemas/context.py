@@ -13,7 +13,6 @@ from knowhub.context.model import Level, MemoryCategory
 from knowhub.context.search_model import MemoryLimits
 from knowhub.context.service import MAX_DEPTH
 from knowhub.conversations.messages import Message
-from knowhub.core import clock
 from knowhub.usecases.recall import RecallQuery as RecallQuestion
 from knowhub.usecases.recall import RecallSource
 from knowhub.web.schemas.knowledge import Question, Tags, TypeName
@@ -30,6 +29,7 @@ from knowhub.web.schemas.parts import (
     Text,
     TimeAndTagFilters,
     clean,
+    normalize_moment,
 )
 
 MAX_RELATIONS: Final = 1_000
@@ -44,11 +44,8 @@ _LEVEL_SCHEMA = {"type": "string", "enum": ["L0", "L1", "L2", "0", "1", "2"]}
 
 
 def _check_timestamp(text: str) -> str:
-    try:
-        clock.normalize_iso(text)
-    except (ValueError, OverflowError):
-        raise ValueError("must be a date or time in ISO 8601, such as 2026-03-05T12:00:00Z or 2026-03-05") from None
-    # Kept as it was sent: a transcript is kept word for word.
+    normalize_moment(text)
+    # A transcript is stored word for word.
     return text
 
 

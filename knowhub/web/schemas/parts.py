@@ -96,7 +96,8 @@ def _owner(text: str) -> str:
     return owner
 
 
-def _moment(text: str) -> str:
+def normalize_moment(text: str) -> str:
+    """Return a time in the form of answers. Raises ValueError that says which forms are taken."""
     try:
         return clock.normalize_iso(text)
     except (ValueError, OverflowError):
@@ -126,7 +127,7 @@ Scope = Annotated[
 ]
 # Its limit is that of its id: whoever may call may own.
 Owner = Annotated[str, AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)]
-Moment = Annotated[str, AfterValidator(_moment), WithJsonSchema(_MOMENT_SCHEMA)]
+Moment = Annotated[str, AfterValidator(normalize_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 Version = Annotated[int, Field(ge=1)]
 _TAG = "tag."
 # In an address, `?user=li` is shorter than `?user_id=li`.

@@ -6,11 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
-from knowhub.settings import Settings
-from knowhub.web.app import create_app
+from knowhub.bootstrap import Hub
 from tests.keys import ROOT_KEY, issue_key_text
-from tests.web.conftest import OpenServer, client_of
+from tests.web.conftest import OpenServer
 
 pytestmark = pytest.mark.anyio
 
@@ -111,15 +109,3 @@ async def test_a_cursor_is_refused_for_another_list_or_account(
 
     assert [item.status_code for item in refused] == [422, 422]
     assert {item.json()["errors"][0]["field"] for item in refused} == {"cursor"}
-
-
-async def test_a_restart_gives_the_same_cursor_for_the_same_page(settings: Settings) -> None:
-    root = {"X-API-Key": ROOT_KEY}
-    answer = []
-    for number in range(3):
-        async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
-            if number == 0:
-                await save(api, LISTS[0], root, "1", "2", scope="public")
-            answer.append((await page(api, LISTS[0], root, limit=1))["next_cursor"])
-
-    assert len(set(answer)) == 1

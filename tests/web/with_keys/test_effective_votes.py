@@ -81,14 +81,6 @@ async def test_repeated_votes_of_a_principal_weigh_less_but_are_all_counted(vote
     assert not any("li" in str(item) or "chen" in str(item) for item in record["eval"]["votes"])
 
 
-async def test_one_principal_cannot_vote_a_record_out_of_search(voters: Voters) -> None:
-    for _ in range(20):
-        await voters.vote("li", HARMFUL)
-
-    assert await voters.count_votes() == (1, 20)
-    assert (await voters.read_weights())[1] < 2
-
-
 async def test_a_principal_counts_once_for_a_goal(voters: Voters) -> None:
     for _ in range(3):
         await voters.ask("li", "GET", f"{KNOWLEDGE}/search?q=element&session_id=s&goal_id=g")

@@ -82,25 +82,6 @@ async def test_an_admin_manages_only_the_keys_of_their_account(api: httpx.AsyncC
         assert "no key with id 'KEY'" in text
 
 
-@pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
-async def test_only_admins_create_list_and_revoke_keys(api: httpx.AsyncClient, hub: Hub, role: Role) -> None:
-    own = await issue_key(hub, KeyHolder("li"), role)
-    headers = key_headers(text_of(own))
-
-    answers = [
-        await api.post(KEYS, json={"user_id": "li", "role": "admin"}, headers=headers),
-        await api.get(KEYS, headers=headers),
-        await api.delete(f"{KEYS}/{own.key.key_id}", headers=headers),
-        await api.delete(f"{KEYS}/key-0000000000000000", headers=headers),
-        await api.post(f"{KEYS}/{own.key.key_id}/rotate", headers=headers),
-        await api.post(f"{KEYS}/key-0000000000000000/rotate", headers=headers),
-    ]
-
-    assert [answer.status_code for answer in answers] == [403] * 6
-    assert len({answer.json()["detail"] for answer in answers}) == 1
-    assert (await api.get("/api/knowledge", headers=headers)).status_code == 200
-
-
 async def test_the_root_key_rotates_and_revokes_in_any_account_named_or_not(api: httpx.AsyncClient, hub: Hub) -> None:
     key = await issue_key(hub, KeyHolder("li"), account="acme")
 
