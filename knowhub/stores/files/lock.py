@@ -229,16 +229,20 @@ async def lock_folder(files: FileSystem, folder: Path, wait_s: float, refusal: s
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
-    with translate_errors(f"{folder} could not be used, and nothing was done"):
-        if files.inode(folder) is None:
+    outcome = f"{folder} could not be used, and nothing was done"
+    with translate_errors(outcome):
+        is_new = files.inode(folder) is None
+        if is_new:
             files.make_folder(folder)
-            await asyncio.to_thread(files.sync_folder, folder.parent)
         descriptor = files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         while not try_flock(descriptor):
             if loop.time() > deadline:
                 raise Conflict(refusal)
             await asyncio.sleep(_POLL_S)
+        if is_new:
+            with translate_errors(outcome):
+                await asyncio.to_thread(files.sync_folder, folder.parent)
         yield
     finally:
         # A forked process shares the open folder, and would keep the lock.
