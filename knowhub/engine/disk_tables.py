@@ -153,7 +153,7 @@ class DiskTable:
     def _add(self, placed: PlacedRows[KeyedRow], changes: Sequence[int]) -> None:
         """Add new rows, which have their numbers."""
         self._ids.extend([row.id for row in placed.rows])
-        self._access.extend(self._access_numbers_of(placed.rows))
+        self._access.extend([self._access_number(row.owner, row.scopes) for row in placed.rows])
         self._states.extend([row.state for row in placed.rows])
         self._changes.extend(changes)
         self._text_keys.extend([0] * len(placed.rows))
@@ -170,14 +170,6 @@ class DiskTable:
         self._text_keys[number] = key
         # An entry of an earlier text stays: a lookup compares the keys.
         self._buckets.setdefault(key & _BUCKET_MASK, array("I")).append(number)
-
-    def _access_numbers_of(self, rows: Sequence[KeyedRow]) -> Iterator[int]:
-        # The rows of a batch mostly have one owner and the same scopes.
-        owner, own_scopes, number = None, None, 0
-        for row in rows:
-            if row.owner != owner or row.scopes != own_scopes:
-                owner, own_scopes, number = row.owner, row.scopes, self._access_number(row.owner, row.scopes)
-            yield number
 
     def _access_number(self, owner: str, own_scopes: Sequence[str]) -> int:
         key = (owner, *own_scopes)

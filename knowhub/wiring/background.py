@@ -6,8 +6,7 @@ from knowhub.context.commit.background_extraction import SessionExtraction
 from knowhub.core.clock import Clock, iso
 from knowhub.core.erasing import is_erased
 from knowhub.core.projection import Projection
-from knowhub.operations.jobs import Background
-from knowhub.operations.snapshot_schedule import PeriodicSnapshots
+from knowhub.operations.jobs import Background, PeriodicSnapshots
 from knowhub.resources.model import RESOURCES
 from knowhub.resources.vault import Vault
 from knowhub.stores.files.erasing.eraser import ErasureFollowUp

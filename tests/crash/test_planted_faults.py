@@ -113,7 +113,7 @@ FAULTS = (
     Fault(
         "not sync the folder of a new segment",
         "filesystem.py",
-        "    files.sync_folder(path.parent)\n",
+        "    if is_durable:\n        files.sync_folder(path.parent)\n",
         "",
         [CRASH_POINTS + SAVE_ROTATING],
     ),

@@ -1,6 +1,6 @@
 """An account of the engine without a store; tests put rows into it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -8,7 +8,7 @@ import orjson
 
 from knowhub.core.collection import Collection, table_schemas
 from knowhub.core.table_schema import TableSchemas
-from knowhub.engine.account import Account, LoadedChange, WrittenChange
+from knowhub.engine.account import Account, LoadedChange
 from knowhub.engine.disk_rows import LogLine
 from knowhub.engine.view import AccountView
 from knowhub.wiring.collections import COLLECTIONS
@@ -17,7 +17,7 @@ SCHEMAS = table_schemas(COLLECTIONS)
 
 
 class AccountRows:
-    """Each call of `put` and of `load` is one operation. The log lines are in memory; tests may damage them."""
+    """Each call of `load` is one operation. The log lines are in memory; tests may damage them."""
 
     def __init__(self, schemas: TableSchemas = SCHEMAS) -> None:
         self.lines: list[bytearray] = []
@@ -28,23 +28,13 @@ class AccountRows:
         """The rows as a reader sees them."""
         return AccountView(self.account, now=0.0)
 
-    def put(self, collection: str, *rows: Mapping[str, Any]) -> None:
-        """Take in rows that this process has written."""
-        changes, line = self._line(collection, rows)
-        self.account.load(len(self.lines), changes, line)
-
     def load(self, collection: str, *rows: Mapping[str, Any]) -> None:
         """Take in rows that were read back."""
-        changes, line = self._line(collection, rows)
-        loaded = [LoadedChange(change.collection, change.id, msgspec.Raw(change.after)) for change in changes]
-        self.account.load(len(self.lines), loaded, line)
-
-    def _line(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[WrittenChange], LogLine]:
         id_of = COLLECTIONS.get(collection, Collection(collection)).id_of
-        changes = [WrittenChange(collection, id_of(row), None, orjson.dumps(row), row, None) for row in rows]
-        data = b"".join(b'{"after":%s}' % change.after for change in changes)
+        changes = [LoadedChange(collection, id_of(row), msgspec.Raw(orjson.dumps(row))) for row in rows]
+        data = b"".join(b'{"after":%s}' % bytes(change.after) for change in changes)
         self.lines.append(bytearray(data))
-        return changes, LogLine(len(self.lines), 0, data)
+        self.account.load(len(self.lines), changes, LogLine(len(self.lines), 0, data))
 
     def _read(self, segment: int, start: int, end: int) -> bytes:
         return bytes(self.lines[segment - 1][start:end])

@@ -62,7 +62,7 @@ class FakeKeywordView(AccountView):
     ) -> Info:
         """Add an info."""
         row = {"id": info_id, "content": content, "owner": owner, "scopes": list(shown), "version": 1}
-        self.stored.put(INFOS, row if live else row | {"deleted": True})
+        self.stored.load(INFOS, row if live else row | {"deleted": True})
         head = find_info(self, info_id)
         assert head is not None
         return head
@@ -74,7 +74,7 @@ class FakeKeywordView(AccountView):
 
     def put_link(self, row: Mapping[str, Any]) -> None:
         """Write the row of a link."""
-        self.stored.put(LINKS, row)
+        self.stored.load(LINKS, row)
 
     def id_of(self, name: str) -> str:
         """Return the id of the oldest live keyword of this name. Raises StopIteration."""
@@ -87,7 +87,7 @@ class FakeKeywordView(AccountView):
             row.pop("deleted", None)
         else:
             row["deleted"] = True
-        self.stored.put(KEYWORDS, row)
+        self.stored.load(KEYWORDS, row)
         node = find_keyword(self, row["id"])
         assert node is not None
         return node

@@ -24,7 +24,6 @@ LOCK_BYTES = 4096
 _MAGIC = int.from_bytes(b"KNOWHUB1", "little")
 _MAGIC_AT, _STAMP_AT, _GENERATION_AT, _SEGMENT_AT, _OFFSET_AT, _INODE_AT, _SUSPECT_AT = range(7)
 _SEGMENT_INODE_AT, _BOOT_AT = 7, 8
-_WORD_BYTES = 8
 _READ_TRIES = 1000
 _WAIT_POLL_S = 0.001
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -172,24 +171,22 @@ class LockFile:
         words[_STAMP_AT] = odd + 1
         return odd + 1
 
+    def forget_segment(self) -> None:
+        """Forget the inode of the segment, and keep the position. Needs the lock.
+
+        A new file may get the inode of a segment that vanished, and LOCK would be trusted for it.
+        """
+        self._words[_SEGMENT_INODE_AT] = 0
+
+    def clear(self) -> None:
+        """Forget everything: the end of the log is found in the log. Needs the lock."""
+        self._map[:] = bytes(LOCK_BYTES)
+
 
 def contains_position(lock: bytes) -> bool:
     """Return whether the bytes of a LOCK file, of any boot or directory, say that a log was written."""
     words = memoryview(lock[: len(lock) // 8 * 8]).cast("Q")
     return len(words) > _OFFSET_AT and words[_MAGIC_AT] == _MAGIC and words[_OFFSET_AT] > 0
-
-
-def clear_segment(files: FileSystem, path: Path) -> None:
-    """Remove the inode of the segment from LOCK, and keep its position. Raises OSError.
-
-    A new file may get the inode of a segment that vanished, and LOCK would be trusted for it.
-    """
-    descriptor = files.open(path, os.O_WRONLY)
-    try:
-        write_all(files, descriptor, bytes(_WORD_BYTES), _SEGMENT_INODE_AT * _WORD_BYTES)
-        files.sync(descriptor)
-    finally:
-        files.close(descriptor)
 
 
 def try_flock(descriptor: int) -> bool:
@@ -232,16 +229,20 @@ async def lock_folder(files: FileSystem, folder: Path, wait_s: float, refusal: s
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
-    with translate_errors(f"{folder} could not be used, and nothing was done"):
-        if files.inode(folder) is None:
+    outcome = f"{folder} could not be used, and nothing was done"
+    with translate_errors(outcome):
+        is_new = files.inode(folder) is None
+        if is_new:
             files.make_folder(folder)
-            await asyncio.to_thread(files.sync_folder, folder.parent)
         descriptor = files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         while not try_flock(descriptor):
             if loop.time() > deadline:
                 raise Conflict(refusal)
             await asyncio.sleep(_POLL_S)
+        if is_new:
+            with translate_errors(outcome):
+                await asyncio.to_thread(files.sync_folder, folder.parent)
         yield
     finally:
         # A forked process shares the open folder, and would keep the lock.

@@ -12,7 +12,7 @@ from tests.fakes.account_rows import AccountRows
 def test_a_field_that_an_older_row_lacks_is_read_with_its_default() -> None:
     schema = TableSchema[Any]("books", defaults={"language": None, "pages": 1})
     stored = AccountRows({"books": schema})
-    stored.put("books", {"id": "old", "pages": 7}, {"id": "new", "pages": 8, "language": "en"})
+    stored.load("books", {"id": "old", "pages": 7}, {"id": "new", "pages": 8, "language": "en"})
     overlay = Overlay(stored.account)
     overlay.put("books", "decided", {"id": "decided"}, b'{"id":"decided"}', 0)
     view = AccountView(overlay, now=0.0)

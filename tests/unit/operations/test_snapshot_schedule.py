@@ -8,7 +8,7 @@ import pytest
 
 from knowhub.bootstrap import open_hub
 from knowhub.core.store_results import SnapshotReason
-from knowhub.operations.snapshot_schedule import PeriodicSnapshots
+from knowhub.operations.jobs import PeriodicSnapshots
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, local, new_knowledge

@@ -144,7 +144,7 @@ async def test_a_large_map_is_written_whole(tmp_path: Path) -> None:
 
     write_maps(FileSystem(), tmp_path, {"account": "", "lengths": {"infos.jsonl": len(data)}})
 
-    path = tmp_path / "indexes/infos.index.json.tmp"
+    path = tmp_path / "indexes/infos.index.json"
     index = orjson.loads(path.read_bytes())
     assert list(index) == [row["id"] for row in rows]
     assert data[index[rows[7]["id"]] :].startswith(orjson.dumps(rows[7]))

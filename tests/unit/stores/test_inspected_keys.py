@@ -69,7 +69,7 @@ async def test_a_lost_keyring_is_a_problem_that_names_the_bodies(hub: Hub, tmp_p
     (problem,) = list_findings(tmp_path)
 
     assert problem.subject == str(tmp_path / KEYRING)
-    assert problem.detail == "lacks the key of a sealed body of account 'default': credentials/a"
+    assert problem.detail == "lacks keys of sealed bodies of account 'default': credentials/a"
     assert "backup" in problem.advice
 
 
@@ -80,9 +80,7 @@ async def test_a_keyring_that_lacks_keys_is_named_after_a_compaction_too(hub: Hu
     named = (hub.store.view("default").get(RESOURCES, "a") or {})["sealed"]["key_id"]
     put_keys(tmp_path, {key_id: key for key_id, key in keys_in(tmp_path).items() if key_id != named})
 
-    assert [item.detail for item in list_findings(tmp_path)] == [
-        "lacks the key of a sealed body of account 'default': a"
-    ]
+    assert [item.detail for item in list_findings(tmp_path)] == ["lacks keys of sealed bodies of account 'default': a"]
 
 
 async def test_a_body_whose_key_was_destroyed_is_noted(hub: Hub, tmp_path: Path) -> None:
@@ -94,7 +92,7 @@ async def test_a_body_whose_key_was_destroyed_is_noted(hub: Hub, tmp_path: Path)
 
     assert list_findings(tmp_path) == []
     assert [item.detail for item in list_findings(tmp_path, Severity.NOTE)] == [
-        f"the key of a sealed body of account 'default' was destroyed: {ID}"
+        f"keys of sealed bodies of account 'default' were destroyed: {ID}"
     ]
 
 

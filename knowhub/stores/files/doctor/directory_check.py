@@ -288,16 +288,10 @@ def _check_bodies(
     """Check that the keys of the sealed bodies of one account are in the keyring. `bodies` maps row ids to key ids."""
     missing = sorted(row_id for row_id, key_id in bodies.items() if key_id not in keys)
     if missing:
-        detail = f"lacks {_count_bodies(account, missing)}: {format_names(missing)}"
+        detail = f"lacks keys of sealed bodies of account {account!r}: {format_names(missing)}"
         yield Finding(Severity.PROBLEM, ring, detail, _PUT_BACK)
     destroyed = sorted(row_id for row_id, key_id in bodies.items() if key_id in keys and keys[key_id].destroyed_at)
     if destroyed:
         # Only a note: a running server may have erased the row since the log was read.
-        verb = "was" if len(destroyed) == 1 else "were"
-        detail = f"{_count_bodies(account, destroyed)} {verb} destroyed: {format_names(destroyed)}"
+        detail = f"keys of sealed bodies of account {account!r} were destroyed: {format_names(destroyed)}"
         yield Finding(Severity.NOTE, ring, detail, _GONE)
-
-
-def _count_bodies(account: str, bodies: list[str]) -> str:
-    counted = "the key of a sealed body" if len(bodies) == 1 else f"the keys of {len(bodies)} sealed bodies"
-    return f"{counted} of account {account!r}"

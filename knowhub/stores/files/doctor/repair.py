@@ -20,8 +20,8 @@ from knowhub.core.operation import Operation
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.doctor.findings import Finding, Severity, format_names, format_ranges, format_size
 from knowhub.stores.files.doctor.log_contents import LOST_OPERATION, LogContents, ProjectionsOf, check_projections
-from knowhub.stores.files.filesystem import FileSystem, remove_partial_files, write_all
-from knowhub.stores.files.lock import LOCK_BYTES, LockFile, clear_segment, try_flock
+from knowhub.stores.files.filesystem import FileSystem, remove_partial_files
+from knowhub.stores.files.lock import LockFile, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE, BaseHeader, Header, encode, end_line, header_line
 from knowhub.stores.files.log.log_manifest import (
@@ -59,7 +59,7 @@ def repair(
         except ValueError:
             raise Unavailable("change_log/ holds a file whose name is no number; move it out of there") from None
         if is_damaged:
-            done += [*_move_records(files, directory), *_repair_log(files, directory, end, ids)]
+            done += [*_move_records(files, directory), *_repair_log(files, directory, lock, end, ids)]
         done += _list_unused(files, directory)
         done += _rebuild(files, directory, lock, collections, projections)
     return done
@@ -67,36 +67,19 @@ def repair(
 
 @contextmanager
 def _alone(files: FileSystem, directory: DataDirectory) -> Iterator[LockFile]:
-    """Hold everything that a running process locks: KEEPER, LOCK, and a segment."""
+    """Hold KEEPER and LOCK; no segment is open then, and whoever opens the directory waits for LOCK first."""
+    segments = [
+        directory.change_log / name for name in files.names(directory.change_log) if name.startswith("segment-")
+    ]
+    is_free = ChangeLog(files, directory.change_log).is_free
     with ExitStack() as stack:
-        _hold(files, stack, directory.leader_lock, os.O_RDWR | os.O_CREAT)
-        _lengthen(files, stack, directory.lock)
-        lock = LockFile(files, directory.lock, is_read_only=True)
+        leader = files.open(directory.leader_lock, os.O_RDWR | os.O_CREAT)
+        stack.callback(files.close, leader)
+        lock = LockFile(files, directory.lock)
         stack.callback(lock.close)
-        if not lock.try_acquire():
+        if not (try_flock(leader) and lock.try_acquire() and all(map(is_free, segments))):
             raise Conflict(_IN_USE.format(directory.root))
-        for name in files.names(directory.change_log):
-            if name.startswith("segment-"):
-                # Only asked, not held: a process that opens the directory waits for LOCK first.
-                with ExitStack() as once:
-                    _hold(files, once, directory.change_log / name, os.O_RDONLY)
         yield lock
-
-
-def _hold(files: FileSystem, stack: ExitStack, path: Path, flags: int) -> None:
-    descriptor = files.open(path, flags)
-    stack.callback(files.close, descriptor)
-    if not try_flock(descriptor):
-        raise Conflict(_IN_USE.format(path.parent if path.parent.name != "change_log" else path.parent.parent))
-
-
-def _lengthen(files: FileSystem, stack: ExitStack, lock: Path) -> None:
-    """Replace a missing or too short LOCK by an empty one, which is not trusted."""
-    descriptor = files.open(lock, os.O_RDWR | os.O_CREAT)
-    stack.callback(files.close, descriptor)
-    if files.size(descriptor) < LOCK_BYTES:
-        files.truncate(descriptor, 0)
-        files.truncate(descriptor, LOCK_BYTES)
 
 
 @contextmanager
@@ -150,25 +133,20 @@ _ACTOR: Final = "agent:doctor"
 _ROW_ID: Final = re.compile(rb'"collection":"([a-z_]+)","id":"([^"\\]{1,512})"')
 
 
-def _repair_log(files: FileSystem, directory: DataDirectory, end: LogBounds, ids: Ids) -> list[Finding]:
+def _repair_log(files: FileSystem, directory: DataDirectory, lock: LockFile, end: LogBounds, ids: Ids) -> list[Finding]:
     """Repair a damaged log; return what was done.
 
     The caller holds the leader lock and LOCK. Raises OSError; then the repair can be started again.
     """
     if end.vanished is not None:
-        clear_segment(files, directory.lock)
+        lock.forget_segment()
     with closing(ChangeLog(files, directory.change_log)) as log:
         repair = _LogRepair(files, directory, log, end, ids)
         done = repair.run()
         log.reload()
         remove_unused_files(files, log)
-    # LOCK may name a file that was replaced. Without it the end of the log is found in the log, which is good now.
-    descriptor = files.open(directory.lock, os.O_RDWR | os.O_CREAT)
-    try:
-        write_all(files, descriptor, bytes(LOCK_BYTES), 0)
-        files.sync(descriptor)
-    finally:
-        files.close(descriptor)
+    # It may name a file that was replaced.
+    lock.clear()
     return done
 
 

@@ -1,5 +1,7 @@
 """Open a log: load all good lines, remove what was never acknowledged, and report damage."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,40 +91,37 @@ def _make(context: StoreContext) -> None:
 
 def _clean_files(context: StoreContext, loaded: Loaded) -> None:
     """Write a manifest if there is none, and remove the files of rewrites that died."""
-    files, log, directory = context.files, context.log, context.directory
-    try:
-        write_first_manifest(files, log, loaded.position.generation)
-        with try_lock_folder(files, directory.change_log) as is_claimed:
+    files, log, position = context.files, context.log, loaded.position
+    with _tolerate_full_disk():
+        # Without a manifest all files are used.
+        write_first_manifest(files, log, position.generation)
+        with try_lock_folder(files, context.directory.change_log) as is_claimed:
             if is_claimed:
                 remove_unused_files(files, log)
-    except OSError as problem:
-        if problem.errno not in NO_ROOM:
-            raise
-        # A full disk must not stop reading. Without a manifest all files are used.
-    position = loaded.position
     loaded.position = Position(log.generation or position.generation, position.segment, position.offset)
 
 
 def _sync_tail(context: StoreContext, loaded: Loaded, *, lock_fits: bool) -> None:
-    segment, end = loaded.position.segment, loaded.position.offset
+    """Make durable what was read, and move torn bytes at the end of the log to the quarantine."""
+    log, segment, end = context.log, loaded.position.segment, loaded.position.offset
     if not lock_fits:
         # What can be read may not be on the disk yet. It must be, before anything is written after it.
-        context.log.sync(segment)
+        log.sync(segment)
         context.files.sync_folder(context.directory.change_log)
         context.files.sync_folder(context.directory.root)
-    if context.log.size(segment) > end:
-        _truncate_tail(context, loaded, segment, end)
+    if log.size(segment) > end:
+        with _tolerate_full_disk():
+            # Torn bytes that stay are never read: the next write starts a new segment.
+            name, data = f"{log.path(segment).stem}-at-{end}", log.read(segment, end, log.size(segment))
+            loaded.quarantined.append(quarantine_bytes(context.files, context.directory.quarantine, name, data))
+            context.log.truncate(segment, end)
 
 
-def _truncate_tail(context: StoreContext, loaded: Loaded, segment: int, end: int) -> None:
+@contextmanager
+def _tolerate_full_disk() -> Iterator[None]:
+    """Go on where the disk is full: it must not stop reading."""
     try:
-        log = context.log
-        name, data = f"{log.path(segment).stem}-at-{end}", log.read(segment, end, log.size(segment))
-        kept = quarantine_bytes(context.files, context.directory.quarantine, name, data)
+        yield
     except OSError as problem:
         if problem.errno not in NO_ROOM:
             raise
-        # A full disk must not stop reading. The torn bytes stay, and the next write starts a new segment.
-        return
-    loaded.quarantined.append(kept)
-    context.log.truncate(segment, end)

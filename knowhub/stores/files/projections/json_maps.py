@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import TEMPORARY, FileSystem, write_file
+from knowhub.stores.files.filesystem import TEMPORARY, FileSystem, replace_file
 from knowhub.stores.files.projections.log_projection import Checkpoint, DerivedFiles, ProjectionLog
 from knowhub.stores.files.projections.record_files import RecordFiles
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
@@ -112,9 +112,6 @@ class JsonMaps(DerivedFiles):
         else:
             # A process costs more than so little work.
             await asyncio.to_thread(write_maps, self._files, self._directory.root, arguments)
-        for name in MAP_NAMES:
-            path = self._folder / folder / name
-            self._files.rename(path.with_name(f"{name}{TEMPORARY}"), path)
 
     def _is_due(self, size: int) -> bool:
         now = _now()
@@ -124,7 +121,7 @@ class JsonMaps(DerivedFiles):
 
     def _list_files(self) -> list[Path]:
         folders = (self._folder, *sorted((self._folder / "accounts").glob("*")))
-        patterns = ("*.json", f"*.json{TEMPORARY}")
+        patterns = ("*.json", f"*.json.*{TEMPORARY}")
         return [path for folder in folders for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 
@@ -162,14 +159,14 @@ _Entries = Iterator[tuple[str, Any]]
 
 
 def write_maps(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Write every map of an `account` under a temporary name; it is the folder of its record files, with a slash.
+    """Write every map of an `account`, which is the folder of its record files, with a slash.
 
     `lengths` tells how much of each record file counts. Raises OSError, also where a record file is shorter.
     """
     directory, account = DataDirectory(root), arguments["account"]
     files.make_folder(directory.indexes / account)
     for name, entries in _maps(files, directory, account, arguments["lengths"]):
-        write_file(files, directory.indexes / account / f"{name}{TEMPORARY}", _render(entries))
+        replace_file(files, directory.indexes / account / name, _render(entries), is_durable=False)
     return {}
 
 
