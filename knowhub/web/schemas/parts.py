@@ -262,8 +262,8 @@ class EraseBody(DeleteParams, DeleteBody):
 
 def fill(kind: type[FilledT], model: BaseModel, **others: Any) -> FilledT:  # noqa: ANN401 -- fields of any type
     """Return a dataclass whose fields have the values of the model's fields of the same names, and `others`."""
-    fields = {name: getattr(model, name) for name in _list_shared_fields(kind, type(model))}
-    return kind(**fields | others)
+    values = model.__dict__
+    return kind(**{name: values[name] for name in _list_shared_fields(kind, type(model))} | others)
 
 
 # Asking pydantic for the fields of a model costs more than filling a row.
