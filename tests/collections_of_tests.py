@@ -1,4 +1,4 @@
-"""The collections of the product, and three that only tests write to: notes, labels of unique texts, and bookmarks."""
+"""The collections of the product, and three that only tests write to: notes, labels of unique texts, and clippings."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,7 @@ from knowhub.wiring.collections import COLLECTIONS
 
 NOTES: Final = "notes"
 LABELS: Final = "labels"
-BOOKMARKS: Final = "bookmarks"
+CLIPPINGS: Final = "clippings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ def summarize(row: Row, _ordinal: int, _change: int, _earlier: Label | None) -> 
 
 
 BY_TEXT: Final = Index[Label](LABELS, "text", keys=lambda label: (label.text,))
-BOOKMARK_TABLE: Final = TableSchema(BOOKMARKS, summarize_owned)
-BOOKMARK: Final = Collection(BOOKMARKS, erase=EraseRules("bookmark", {"url": "", "content": ""}), table=BOOKMARK_TABLE)
+CLIPPING_TABLE: Final = TableSchema(CLIPPINGS, summarize_owned)
+CLIPPING: Final = Collection(CLIPPINGS, erase=EraseRules("clipping", {"url": "", "content": ""}), table=CLIPPING_TABLE)
 WITH_NOTES: Final[Collections] = {
     **COLLECTIONS,
     NOTES: Collection(NOTES),
     LABELS: Collection(LABELS, table=TableSchema(LABELS, summarize, indexes=(BY_TEXT,)), unique=(BY_TEXT,)),
-    BOOKMARKS: BOOKMARK,
+    CLIPPINGS: CLIPPING,
 }

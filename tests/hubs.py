@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.collection import Collections
 from knowhub.core.language_models import Embedder
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.settings import Settings
@@ -41,9 +42,11 @@ def open_hub_at(
     return open_hub(Settings(data_dir=folder, owner=OWNER, lock_timeout_s=lock_timeout_s), world, maintain=False)
 
 
-def make_snapshot_folder(hub: Hub, root: Path, apart: SubprocessRunner | None = None) -> SnapshotFolder:
+def make_snapshot_folder(
+    hub: Hub, root: Path, apart: SubprocessRunner | None = None, collections: Collections = COLLECTIONS
+) -> SnapshotFolder:
     """Return the snapshot folder of a hub; `apart` replaces its subprocess runner."""
     files, fixed = FileSystem(), FIXED_IDS
     return SnapshotFolder(
-        files, DataDirectory(root), hub.store, hub.clock, hub.ids, apart or run_in_process(files), fixed, COLLECTIONS
+        files, DataDirectory(root), hub.store, hub.clock, hub.ids, apart or run_in_process(files), fixed, collections
     )

@@ -124,11 +124,10 @@ class TableSchema(Generic[SummaryT]):
                 return index
         raise KeyError(name)
 
-    def add_defaults(self, text: bytes) -> bytes:
-        """Return the text of a row with the fields that it lacks, at its end."""
+    def add_defaults(self, text: bytes, row: Mapping[str, Any]) -> bytes:
+        """Return the text of a row with the fields that the row lacks, at its end."""
         if not self.defaults:
             return text
-        row = json.loads(text)
         missing = {name: value for name, value in self.defaults.items() if name not in row}
         if not missing:
             return text

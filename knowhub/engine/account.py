@@ -80,7 +80,7 @@ class Account:
                 elif change.summary is None:
                     table.put(change.id, text, change.row, number)
                 else:
-                    table.put_summary(change.id, text, change.summary)
+                    table.put_summary(change.id, text, change.row, change.summary)
 
     def move(self, changes: Sequence[LoadedChange], line: LogLine) -> None:
         """Read rows that stay on disk from another line from now on, where they are still the same."""

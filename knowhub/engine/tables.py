@@ -152,7 +152,7 @@ class InMemoryTable:
 
     def __init__(self, schema: TableSchema[Any]) -> None:
         self.summarize = schema.summarize
-        self._add_defaults = schema.add_defaults if schema.defaults else None
+        self._add_defaults = schema.add_defaults
         self._numbers: dict[str, int] = {}
         self._texts: list[bytes] = []
         self._summaries: list[Any] = []
@@ -167,10 +167,11 @@ class InMemoryTable:
             known = self._numbers.get(row_id)
             ordinal, earlier = (len(self._texts), None) if known is None else (known, self._summaries[known])
             summary = self.summarize(row, ordinal, change_number, earlier)
-        self.put_summary(row_id, text, summary)
+        self.put_summary(row_id, text, row, summary)
 
-    def put_summary(self, row_id: str, text: bytes, summary: Any) -> None:  # noqa: ANN401 -- of the table's schema
+    def put_summary(self, row_id: str, text: bytes, row: Row, summary: Any) -> None:  # noqa: ANN401 -- of the table's schema
         """Take in the new content of a row, with its summary."""
+        text = self._add_defaults(text, row)
         number = self._numbers.get(row_id)
         old = None
         if number is None:
@@ -198,9 +199,7 @@ class InMemoryTable:
     def text(self, row_id: str) -> bytes | None:
         """Return a row's text; None if there is none. Raises Unavailable if it does not read back from the log."""
         number = self._numbers.get(row_id)
-        if number is None:
-            return None
-        return self._texts[number] if self._add_defaults is None else self._add_defaults(self._texts[number])
+        return None if number is None else self._texts[number]
 
     def summary(self, row_id: str) -> Any:  # noqa: ANN401 -- of the table's schema
         """Return a row's summary; None if the id was never used."""

@@ -89,7 +89,7 @@ class OverlayTable:
             if number >= self._first_number:
                 self._new_numbers[row_id] = number
             self._log.append(row_id)
-        self.texts[row_id] = schema.add_defaults(text) if schema.defaults else text
+        self.texts[row_id] = schema.add_defaults(text, row)
         return summary
 
     def __len__(self) -> int:

@@ -25,6 +25,7 @@ from knowhub.web.schemas.parts import (
     EntityId,
     EraseBody,
     Label,
+    NonEmptyLabel,
     Part,
     Text,
     TimeAndTagFilters,
@@ -87,10 +88,10 @@ SpokenAt = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 SessionId = Annotated[EntityId, AfterValidator(_check_name)]
-MessageId = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_check_name)]
+MessageId = Annotated[NonEmptyLabel, AfterValidator(_check_name)]
 Role = Annotated[str, StringConstraints(min_length=1, max_length=commit_checks.MAX_ROLE_CHARS), AfterValidator(clean)]
 Note = Annotated[str, StringConstraints(max_length=commit_checks.MAX_NOTE_CHARS), AfterValidator(clean)]
-ToolName = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_check_name)]
+ToolName = Annotated[NonEmptyLabel, AfterValidator(_check_name)]
 LevelName = Annotated[Literal["L0", "L1", "L2"], BeforeValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
 
 

@@ -16,6 +16,7 @@ from knowhub.web.schemas.parts import (
     Body,
     CallerIds,
     Label,
+    NonEmptyLabel,
     OperationAnswer,
     Page,
     Text,
@@ -23,7 +24,7 @@ from knowhub.web.schemas.parts import (
     WarningsAnswer,
 )
 
-RelationType = Annotated[Label, StringConstraints(min_length=1)]
+RelationType = NonEmptyLabel
 
 
 class NewNodeBody(Body):

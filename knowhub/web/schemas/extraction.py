@@ -2,16 +2,26 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from knowhub.conversations.messages import Message
 from knowhub.knowledge.extract.model import ExtractionRequest, Trigger
 from knowhub.web.schemas.answers import KnowledgeRecord
-from knowhub.web.schemas.parts import Answer, Body, DroppedAnswer, Label, Moment, OperationAnswer, Part, Text
+from knowhub.web.schemas.parts import (
+    Answer,
+    Body,
+    DroppedAnswer,
+    Label,
+    Moment,
+    NonEmptyLabel,
+    OperationAnswer,
+    Part,
+    Text,
+)
 
 MAX_MESSAGES = 10_000
 
-Role = Annotated[Label, StringConstraints(min_length=1)]
+Role = NonEmptyLabel
 
 
 class SpokenMessage(Part):

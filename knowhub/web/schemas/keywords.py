@@ -25,7 +25,7 @@ from knowhub.web.schemas.parts import (
     Changes,
     DeleteBody,
     DeleteParams,
-    Label,
+    NonEmptyLabel,
     Owner,
     PageParams,
     Part,
@@ -52,7 +52,7 @@ Description = Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION_CHARS)
 Metadata = dict[str, Any]
 Content = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
 InfoSource = Annotated[str, StringConstraints(max_length=MAX_SOURCE_CHARS), AfterValidator(clean)]
-RowId = Annotated[Label, StringConstraints(min_length=1)]
+RowId = NonEmptyLabel
 Maker = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CREATOR_CHARS), AfterValidator(clean)]
 # Strict models take no text for an enumeration, and JSON has nothing else.
 Relation = Annotated[RelationType, Field(strict=False)]

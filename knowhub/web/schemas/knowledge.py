@@ -36,6 +36,7 @@ from knowhub.web.schemas.parts import (
     EntityId,
     Label,
     Moment,
+    NonEmptyLabel,
     Owner,
     PageParams,
     Part,
@@ -61,7 +62,7 @@ Score = Annotated[int, Field(ge=1, le=5, strict=True)]
 # A row holds fifty cases and is logged with each vote, so that their texts are limited.
 CaseText = Annotated[str, StringConstraints(max_length=MAX_CASE_CHARS), AfterValidator(clean)]
 TypeName = Annotated[Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"], Field()]
-TagName = Annotated[Label, StringConstraints(min_length=1)]
+TagName = NonEmptyLabel
 Tags = Annotated[dict[TagName, Label | Annotated[list[Label], Field(max_length=MAX_LIST)]], Field(max_length=MAX_LIST)]
 Scopes = Annotated[list[Scope], Field(min_length=1, max_length=MAX_LIST)]
 Types = Annotated[list[TypeName], Field(min_length=1, max_length=len(KnowledgeType))]

@@ -114,6 +114,7 @@ def _comma_separated(value: Any) -> Any:  # noqa: ANN401 -- whatever came in the
 
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(clean)]
 Label = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(clean)]
+NonEmptyLabel = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_CHARS), AfterValidator(clean)]
 Cursor = Annotated[str, StringConstraints(pattern=CURSOR_PATTERN)]
 EntityId = Annotated[str, _refuse(scopes.entity_id_problem), WithJsonSchema(_ID_SCHEMA)]
 ResourceId = Annotated[

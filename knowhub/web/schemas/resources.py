@@ -14,6 +14,7 @@ from knowhub.web.schemas.parts import (
     Changes,
     Label,
     Moment,
+    NonEmptyLabel,
     OperationAnswer,
     OwnedRowAnswer,
     Owner,
@@ -36,7 +37,7 @@ def _check_name(text: str) -> str:
 
 
 Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARS), AfterValidator(clean)]
-ContentType = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_check_name)]
+ContentType = Annotated[NonEmptyLabel, AfterValidator(_check_name)]
 Prefix = Annotated[str, StringConstraints(max_length=MAX_ID_CHARS), AfterValidator(clean)]
 
 

@@ -230,7 +230,7 @@ async def test_a_search_parses_no_node_texts(tmp_path: Path) -> None:
         # From here on the text of a node cannot be parsed.
         nodes = memories.store.account("default").memory_table(NODES)
         for address, _ in nodes.texts():
-            nodes.put_summary(address, b"", nodes.summary(address))
+            nodes.put_summary(address, b"", {}, nodes.summary(address))
 
         blocks = await memories.search("harbour")
 

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,18 @@ from knowhub.core.store_results import SnapshotReason
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import DeleteOptions
 from knowhub.knowledge.model import KNOWLEDGE, Feedback, OnConflict
+from knowhub.knowledge.table import KNOWLEDGE_TABLE
+from knowhub.operations.snapshots import Snapshots
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import try_flock
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
+from knowhub.wiring.collections import COLLECTIONS
 from tests.archives import Archive, read_folder
 from tests.builders import OWNER, FakeClock, import_line, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
-from tests.hubs import open_hub_at
+from tests.hubs import make_snapshot_folder, open_hub_at
 from tests.whole_state import state_of
 
 pytestmark = pytest.mark.anyio
@@ -61,6 +65,22 @@ async def change_filled(hub: Hub, ids: dict[str, str]) -> None:
     await hub.keywords.infos.patch(local(), ids["info 1"], {"content": "changed"})
     await hub.keywords.infos.link(local(), ids["info 2"], new.record["id"], LinkRequest(RelationType.SOURCE))
     await hub.keywords.tree.update(local(), ROOT_ID, {"description": "of the root"})
+
+
+async def test_a_snapshot_without_a_field_that_was_added_since_is_restored(tmp_path: Path) -> None:
+    table = replace(KNOWLEDGE_TABLE, defaults={"platform": "any"})
+    collections = {**COLLECTIONS, KNOWLEDGE: replace(COLLECTIONS[KNOWLEDGE], table=table)}
+    async with open_hub_at(tmp_path) as hub:
+        ids = await fill(hub)
+        folder = make_snapshot_folder(hub, tmp_path, collections=collections)
+        snapshots = Snapshots(folder, hub.store, hub.ids, collections, hub.keywords.tree.make_root)
+        entry = await snapshots.create()
+        await hub.knowledge.records.patch(local(), ids["zebra 0"], {"content": "lion"})
+
+        done = await snapshots.restore(local(), entry.ts)
+
+        assert done.restored == 1
+        assert b'"content":"zebra 0' in (await hub.knowledge.records.get(local(), ids["zebra 0"])).json
 
 
 async def test_a_restore_brings_back_the_state_of_the_snapshot(tmp_path: Path) -> None:
